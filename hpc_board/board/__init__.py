@@ -1,4 +1,4 @@
-"""The product on one page: everything that a front end may do. Both front ends hold one Board."""
+"""`Board`, the facade that both front ends hold: a part for each noun."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class Board:
-    """Tasks, GPUs, submissions, runs and standings under one folder, one part for each; a part is imported when used.
+    """Tasks, GPUs, submissions, runs and standings of one installation; each part is imported when first used.
 
-    Every method may be called from any thread, opens what it needs, and raises BoardError for what a user can mend.
-    `warn` is told, from any thread, what works although not as the settings say; a front end may put its own there.
+    Every method is thread-safe and raises BoardError for problems that a user can solve. `warn` is called from any
+    thread with warnings; a front end may replace it.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Board:
         *,
         warn: Callable[[str], object] = lambda _: None,
     ) -> "Board":
-        """The board that the settings found for this user describe.
+        """Return the board of this user's settings.
 
         Raises:
             InputError: the settings file is missing or has faults.
@@ -64,18 +64,18 @@ class Board:
 
     @cached_property
     def role(self) -> Role:
-        """What the user may do here, by the settings' `roles` and who owns the board's folder."""
+        """The user's role, from the settings' `roles` and the owner of the board's folder."""
         return self.context.role
 
     def session(self) -> AbstractContextManager[None]:
-        """Keep the database open for the calls of this thread, which else open it for each transaction."""
-        return self.context.looking.file.session()
+        """Keep the database open for the calls of this thread; without it, each transaction opens the database."""
+        return self.context.reading.file.session()
 
     # Parts
 
     @cached_property
     def tasks(self) -> "Tasks":
-        """The tasks that the user sees."""
+        """The tasks that are visible to the user."""
         from hpc_board.board.tasks import Tasks
 
         return Tasks(self.context)
@@ -89,47 +89,47 @@ class Board:
 
     @cached_property
     def runs(self) -> "Runs":
-        """The runs that the user may see."""
+        """The runs that are visible to the user."""
         from hpc_board.board.runs import Runs
 
         return Runs(self.context)
 
     @cached_property
     def leaderboards(self) -> "Leaderboards":
-        """The leaderboards that users made."""
+        """The leaderboards that users created."""
         from hpc_board.board.leaderboards import Leaderboards
 
         return Leaderboards(self.context, self.tasks)
 
     @cached_property
     def submissions(self) -> "Submissions":
-        """The submissions that the user may send and read."""
+        """Submissions: drafts, dispatch, code and notes."""
         from hpc_board.board.submissions import Submissions
 
         return Submissions(self.context, self.tasks, self.gpus, self.runs, self.leaderboards)
 
     @cached_property
     def standings(self) -> "Standings":
-        """The standings on the leaderboards that the user sees."""
+        """The standings on the leaderboards that are visible to the user."""
         from hpc_board.board.standings import Standings
 
         return Standings(self.context, self.tasks, self.gpus, self.runs)
 
     @cached_property
     def moderation(self) -> "Rules":
-        """Limits, bans, removals, the audit log and notes, each as far as the user may have to do with it."""
+        """Limits, bans, removals, the audit log and notes, as far as the user's role permits."""
         return self.context.rules
 
     @cached_property
     def admin(self) -> "Administration":
-        """What admins do with the whole board."""
+        """Administration of the whole board."""
         from hpc_board.board.administration import Administration
 
         return Administration(self.context, self.tasks, self.gpus, self.runs)
 
     @cached_property
     def admin_views(self) -> "AdminViews":
-        """How boards stand, and users with what holds for them, as far as the user may look after them."""
+        """Overviews of leaderboards and users, for admins and creators."""
         from hpc_board.boards.admin_views import AdminViews
 
         context = self.context

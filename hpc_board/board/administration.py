@@ -1,4 +1,4 @@
-"""Administration: exports, statistics, copies of the database, and proofs of the installation."""
+"""Administration: exports, statistics, backups, diagnosis and probe jobs."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """What the database held before a backup took its place, what it holds now, and where the former is kept."""
+    """The contents of the database before and after a restore, and the path of the copy of the former."""
 
     before: "Contents"
     now: "Contents"
@@ -32,7 +32,7 @@ class Restored(msgspec.Struct, frozen=True):
 
 
 class Administration:
-    """What admins do with a whole board."""
+    """Administration of the whole board."""
 
     def __init__(self, context: Context, tasks: Tasks, gpus: Gpus, runs: Runs) -> None:
         self._context = context
@@ -49,12 +49,12 @@ class Administration:
         since: datetime | None = None,
         with_code: bool = False,
     ) -> "Export":
-        """What leaves the board: `csv`, `json` and `parquet` have a row for each run, `html` has the standings.
+        """Return an export: a row for each run as `csv`, `json` or `parquet`, or the standings as `html`.
 
-        The page is for everybody: closed boards are on it only where they are among `tasks`.
+        The HTML page is public: closed leaderboards are on it only if `tasks` names them.
 
         Raises:
-            InputError: the form, a task or a GPU is none, or the form needs a library that is not here.
+            InputError: the format, a task or a GPU is unknown, or the format needs a library that is not installed.
             Refused: the user is no admin.
         """
         from hpc_board.admin.export import Export
@@ -68,10 +68,10 @@ class Administration:
         return export
 
     def statistics(self, *, tasks: Sequence[str] = (), since: datetime | None = None) -> "Statistics":
-        """How much was submitted and run, by GPU and by user.
+        """Count submissions and runs by GPU and by user.
 
         Raises:
-            InputError: there is no such task.
+            InputError: no task has one of the names.
             Refused: the user is no admin.
         """
         from hpc_board.store.statistics import statistics
@@ -83,16 +83,16 @@ class Administration:
         from hpc_board.store.batches import RunSelection
 
         for name in tasks:
-            # One that has left the settings may still have runs; a mistyped name has none.
+            # A task that has left the settings may still have runs; a mistyped name has none.
             if not self._context.store.submissions.knows_task(name):
                 self._tasks.get(name)
         return RunSelection(tuple(tasks), tuple(self._gpus.get(name).name for name in gpus), since)
 
     def backup(self, target: Path, *, force: bool = False) -> "Contents":
-        """Write a copy of the database to `target`, while others may go on writing; what it holds.
+        """Write a copy of the database to `target`, also while others write, and return its contents.
 
         Raises:
-            InputError: `target` is there and `force` is not given, or cannot be written.
+            InputError: `target` exists and `force` is false, or it cannot be written.
             Refused: the user is no admin.
         """
         from hpc_board.store.backup import backup
@@ -101,12 +101,12 @@ class Administration:
         return backup(self._context.store.file, target, force=force)
 
     def restore(self, source: Path, *, force: bool = False) -> "Restored":
-        """Put a backup in the database's place, and keep a copy of the present one in the board's folder.
+        """Replace the database by a backup, and keep a copy of the present one in the board's folder.
 
         Raises:
             InputError: `source` is no backup.
-            Refused: the user is no admin; or the backup does not know runs in flight, and `force` is not given.
-            StorageError: the database cannot be written, or other clients don't let go of it.
+            Refused: the user is no admin; or the backup lacks runs in flight, and `force` is false.
+            StorageError: the database cannot be written, or other clients keep it locked.
         """
         from hpc_board.store.backup import restore
 
@@ -117,7 +117,7 @@ class Administration:
         return Restored(before, now, kept)
 
     def diagnose(self, origin: str) -> "list[Diagnostic]":
-        """Return the diagnostics of this installation; `origin` says how the settings file was named."""
+        """Return the diagnostics of this installation; `origin` tells how the settings file was chosen."""
         from hpc_board.admin import doctor
         from hpc_board.transport.this_host import ThisHost
 
@@ -135,12 +135,12 @@ class Administration:
         timeout_seconds: float | None = None,
         say: Callable[[str], object] = lambda _: None,
     ) -> "list[probe.Checked]":
-        """Prove these GPUs of the settings, or all: what Slurm says to their jobs, and what a probe job of each finds.
+        """Check these GPUs of the settings, or all: a dry run by the scheduler, then a probe job on each.
 
-        Without `send` no job is sent. No run is stored, and nothing is left in the board's folder.
+        Without `send` no job is sent. No run is stored, and nothing remains in the board's folder.
 
         Raises:
-            InputError: there is no such GPU.
+            InputError: no GPU has one of the names.
             StorageError: the board's folder cannot be written.
         """
         from hpc_board.admin import probe

@@ -1,4 +1,4 @@
-"""The ground of a board on which its parts stand: settings, the user, the clusters and the database."""
+"""The context that the parts of a board share: settings, user, clusters and database."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """The settings of a board, its user with their role, and the doors to its database and clusters.
+    """The settings of a board, its user and role, its database and its clusters.
 
-    `warn` is told, from any thread, what works although not as the settings say.
+    `warn` is called from any thread with warnings about the settings.
     """
 
     def __init__(self, settings: config.Settings, user: str, warn: Callable[[str], object]) -> None:
         self.settings = settings
         self.user = user
         self.warn = warn
-        # Made here, and not when a thread first asks: it keeps the connections to clusters.
+        # Not a cached property, which two threads could make twice: it holds the connections to clusters.
         self.clusters = Clusters(settings, warn)
         self.groups = Groups()
         self.known_tasks = folders.TaskCache()
@@ -41,20 +41,20 @@ class Context:
 
     @cached_property
     def role(self) -> Role:
-        """What the user may do here, by the settings' `roles` and who owns the board's folder."""
+        """The user's role, from the settings' `roles` and the owner of the board's folder."""
         return self.role_of(self.user)
 
     def role_of(self, user: str) -> Role:
-        """Return what `user` may do here."""
+        """Return the role of `user`."""
         roles = self.settings.roles
         groups = self.groups.of(user) if roles.name_groups else frozenset()
         return roles.role(user, groups, owner=self.owns_folder(user))
 
     def require(self, least: Role, what: str) -> None:
-        """Pass if the user may act as `least`; `what` completes "you may not ...".
+        """Require at least the role `least`; `what` completes "you may not ...".
 
         Raises:
-            Refused: they may not.
+            Refused: the user's role is lower.
         """
         if not self.role.may_act_as(least):
             raise Refused(
@@ -63,19 +63,19 @@ class Context:
             )
 
     def require_participant(self) -> None:
-        """Pass if the user may submit.
+        """Require that the user may submit.
 
         Raises:
-            Refused: they may not.
+            Refused: the user is no participant.
         """
         self.require(Role.PARTICIPANT, "submit to this board")
 
     def owns_folder(self, user: str) -> bool:
-        """Return whether the folder of the board is the user's, or will be once it is made."""
+        """Return whether `user` owns the board's folder, or will own it once it is made."""
         try:
             owner = self.settings.board.stat().st_uid
         except OSError:
-            return user == self.user  # whoever makes the folder will own it
+            return user == self.user  # its maker will own the folder
         return user == user_name(owner)
 
     def person(self) -> Person:
@@ -85,8 +85,8 @@ class Context:
     # The database
 
     def has_database(self) -> bool:
-        """Return whether there is a database; a command that only reads makes none."""
-        return self.looking.file.is_there()
+        """Return whether the database exists; a command that only reads does not create it."""
+        return self.reading.file.is_there()
 
     @cached_property
     def own_folder(self) -> Path:
@@ -94,18 +94,18 @@ class Context:
         return own_folder(self.settings.board)
 
     @cached_property
-    def looking(self) -> Store:
-        """The store, without the folder that writing to it needs."""
+    def reading(self) -> Store:
+        """The store for reading, which creates no folder."""
         return Store(self.settings.board / "board.db")
 
     @cached_property
     def store(self) -> Store:
-        """The store, with the folder that writing to it needs."""
+        """The store for writing; its folder is created."""
         make_own_folder(self.settings.board)
-        return self.looking
+        return self.reading
 
-    def tell_hindrance(self) -> None:
-        """Warn once that leaderboards are missing, if the user cannot enter the folder that has them."""
+    def warn_without_access(self) -> None:
+        """Warn once that leaderboards are missing if the user cannot enter the board's folder."""
         if not self._access_problem_shown and (found := access_problem(self.settings.board)):
             self._access_problem_shown = True
             self.warn(f"{found}. Only the tasks of the settings can be seen.")
@@ -114,19 +114,19 @@ class Context:
 
     @cached_property
     def editor(self) -> Boards:
-        """The leaderboards that users made; looking at them makes no folder."""
-        return Boards(self.looking, self.person, self.settings.gpus)
+        """The leaderboards that users created; reading them creates no folder."""
+        return Boards(self.reading, self.person, self.settings.gpus)
 
     @cached_property
     def rules(self) -> "Rules":
-        """Limits, bans, removals, the audit log and notes, each as far as the user may have to do with it."""
+        """Limits, bans, removals, the audit log and notes, as far as the user's role permits."""
         from hpc_board.boards.moderation import Rules
 
         return Rules(self.store, self.user, self.role.may_act_as(Role.ADMIN), self.require, self.editor.hidden)
 
     @cached_property
     def reconciler(self) -> "Reconciler":
-        """The state machine that carries this account's runs on."""
+        """The reconciler of this account's runs."""
         from hpc_board.runs.reconciler import Reconciler
 
         return Reconciler(
@@ -143,12 +143,12 @@ class Context:
 
 @cache
 def harness() -> bytes:
-    """Return the file of the harness, as it is copied into job folders."""
+    """Return the harness file that is copied to clusters."""
     from hpc_board.harness.bundle import harness_bytes
 
     return harness_bytes()
 
 
 def utc_now() -> datetime:
-    """Return the present moment, in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""The GPUs of a board's settings, and what is free of them."""
+"""The GPUs of a board's settings, and their availability."""
 
 from hpc_board.board.context import Context
 from hpc_board.model.gpu import Gpu, GpuStatus
@@ -13,19 +13,19 @@ class Gpus:
         self._context = context
 
     def get(self, name: str) -> Gpu:
-        """The GPU of the settings called `name`, however it is capitalized.
+        """Return the GPU of the settings called `name`, compared without case.
 
         Raises:
-            InputError: there is none; the nearest name is offered.
+            InputError: no GPU has this name; the hint offers the nearest one.
         """
         return intake.gpu(name, self._context.settings.gpus)
 
     def allowed(self, task: Task) -> tuple[Gpu, ...]:
-        """The GPUs of the settings on which `task` may run."""
+        """Return the GPUs of the settings that `task` allows."""
         return intake.allowed_gpus(task, self._context.settings.gpus)
 
     def statuses(self) -> list[GpuStatus]:
-        """Every GPU of the settings with what is free of it; a cluster that does not answer says why.
+        """Return the availability of every GPU of the settings, with the reason if its cluster does not answer.
 
         A cluster is asked at most every `poll_seconds` for all clients of the board together.
         """

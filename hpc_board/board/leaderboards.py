@@ -1,4 +1,4 @@
-"""Leaderboards that users made: their history, and what it takes to make, change and delete one."""
+"""Leaderboards that users created: history, creation, change and deletion."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,32 +26,32 @@ from hpc_board.model.task import Task
 
 
 class Leaderboards:
-    """The leaderboards that users made, as far as the user sees them and may change them."""
+    """The leaderboards that users created and that are visible to the user."""
 
     def __init__(self, context: Context, tasks: Tasks) -> None:
         self._context = context
         self._tasks = tasks
 
     def get(self, name: str) -> CreatedBoard | None:
-        """The board of this name that somebody made; None where it is a task of the settings, or the user sees none."""
+        """Return the created leaderboard called `name`; None for a task of the settings, or if it is hidden."""
         return self._context.editor.board(name)
 
     def list(self) -> tuple[CreatedBoard, ...]:
-        """The boards that somebody made and that the user sees, by name."""
+        """Return the created leaderboards that are visible to the user, by name."""
         return self._context.editor.visible()
 
     def limits(self, board: str) -> Limits:
-        """How much each user may send to the board of a task within an hour, none where nothing was decided."""
+        """Return the number of submissions that each user may send to a task within an hour; no limits by default."""
         if not self._context.has_database():
             return NO_LIMITS
         found = (limits for decision, limits in self._context.rules.limits() if decision.subject == board)
         return next(found, NO_LIMITS)
 
     def history(self, name: str) -> tuple[BoardChange, ...]:
-        """What was done to the boards of this name, deleted ones among them, oldest first.
+        """Return the changes of the leaderboards of this name, also of deleted ones, oldest first.
 
         Raises:
-            InputError: nobody made one, or none that the user sees.
+            InputError: no user created a leaderboard of this name, or it is invisible to the user.
         """
         found = self._context.editor.history(name)
         if not found:
@@ -61,12 +61,12 @@ class Leaderboards:
     def plan_creation(
         self, source: str, name: str | None = None, options: RequestedOptions = UNCHANGED
     ) -> tuple[Plan, ...]:
-        """How boards of the tasks in `source` would be made, or one called `name`; nothing is stored.
+        """Plan leaderboards for the tasks in `source`, or one called `name`; nothing is stored.
 
-        `source` is what tasks are read from, or the name of a task that there is.
+        `source` is a folder, a file, or the name of an existing task.
 
         Raises:
-            InputError: the source, a name or a wish cannot be; all that is wrong is said.
+            InputError: the source, a name or an option is invalid; the message lists every fault.
             Refused: the user is no creator.
         """
         self._context.require(Role.CREATOR, "create boards")
@@ -76,21 +76,21 @@ class Leaderboards:
         return self._context.editor.creation(tasks, options, self._tasks.of_settings(), utc_now())
 
     def plan_update(self, name: str, source: str | None = None, options: RequestedOptions = UNCHANGED) -> Plan:
-        """What would become of the board `name` with the task in `source`, else its own, and as is wished.
+        """Plan a change of the leaderboard `name`: the task in `source`, if given, and the requested options.
 
         Raises:
-            InputError: there is no such board, or the source or a wish cannot be.
-            Refused: it is somebody else's.
+            InputError: no such leaderboard exists, or the source or an option is invalid.
+            Refused: it belongs to another user.
         """
         board = self.own(name)
         task = board.task if source is None else chosen_task(name, self._offered(source), source)
         return self._context.editor.update(board, task, options, utc_now())
 
     def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> tuple[Synced, ...]:
-        """What has to be done for the boards to be those of a competition; nothing is stored.
+        """Plan the changes that make the leaderboards equal to a competition; nothing is stored.
 
         Raises:
-            InputError: it cannot be read, or has no such set.
+            InputError: the competition cannot be read, or lacks the problem set.
             Refused: the user is no admin.
         """
         from hpc_board.catalog import sources as task_sources
@@ -100,11 +100,11 @@ class Leaderboards:
         return tuple(synced(self._context.editor, competition, self._tasks.of_settings(), force=force, now=utc_now()))
 
     def carry_out(self, plans: Sequence[Plan], *, force: bool = False, reason: str = "") -> tuple[Plan, ...]:
-        """Create and update boards as planned: all of them, or none; the plans, with those counted who lost a rank.
+        """Carry out all plans in one transaction; return them with the number of users who lost a rank.
 
         Raises:
-            InputError: somebody else has changed one meanwhile, or the reason cannot be.
-            Refused: the user may not, or others would lose their ranks and `force` is not given.
+            InputError: another user has changed a leaderboard meanwhile, or the reason is invalid.
+            Refused: the user's role is too low, or users would lose their ranks and `force` is false.
         """
         if any(plan.before is None for plan in plans):
             self._context.require(Role.CREATOR, "create boards")
@@ -115,23 +115,23 @@ class Leaderboards:
         return context.editor.carry_out(plans, force=force, reason=reason, at=utc_now(), store=context.store)
 
     def plan_deletion(self, name: str) -> Plan:
-        """What would be deleted with the board `name`.
+        """Plan the deletion of the leaderboard `name`.
 
         Raises:
-            InputError: there is no such board.
-            Refused: it is somebody else's.
+            InputError: no such leaderboard exists.
+            Refused: it belongs to another user.
         """
         return self._context.editor.deletion(self.own(name))
 
     def delete(self, name: str, *, reason: str = "") -> Path:
-        """Delete the board `name`; the file in which its standings and what it was are kept.
+        """Delete the leaderboard `name`; return the file with its archived standings and definition.
 
-        Runs in flight go on, and all results stay in the database.
+        Runs in flight continue, and all results stay in the database.
 
         Raises:
-            InputError: there is no such board, or somebody else has changed it meanwhile.
-            Refused: it is somebody else's.
-            StorageError: what is kept cannot be written; nothing is deleted.
+            InputError: no such leaderboard exists, or another user has changed it meanwhile.
+            Refused: it belongs to another user.
+            StorageError: the archive cannot be written; nothing is deleted.
         """
         plan, now = self.plan_deletion(name), utc_now()
         file = archive(self._kept(plan, now, reason), self._context.settings.board)
@@ -160,11 +160,11 @@ class Leaderboards:
         return BoardArchive(plan, now, self._context.user, reason, standings, history)
 
     def own(self, name: str) -> CreatedBoard:
-        """The board of this name, if the user may change it.
+        """Return the leaderboard called `name` if the user may change it.
 
         Raises:
-            InputError: there is none.
-            Refused: it is somebody else's.
+            InputError: no such leaderboard exists.
+            Refused: it belongs to another user.
         """
         board = self._context.editor.board(name)
         if board is None:
@@ -173,7 +173,7 @@ class Leaderboards:
         return board
 
     def _offered(self, source: str) -> tuple[Task, ...]:
-        """The tasks in the folder or file `source`, or the one of that name: the settings' own before a board's."""
+        """Return the tasks in the folder or file `source`, or the task of that name: the settings' own first."""
         from hpc_board.catalog import sources as task_sources
         from hpc_board.files import is_folder
 

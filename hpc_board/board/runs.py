@@ -1,4 +1,4 @@
-"""The runs of a board: carrying them on, and reading them."""
+"""The runs of a board: advancing and reading them."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -23,21 +23,21 @@ from hpc_board.store import RunQuery, WholeRun
 LOG_BYTES_MAX = 256 * 1024
 
 FOLLOWED_MAX = 1_000
-"""How many runs of one user in flight are begun to be followed at once; each is followed to its end."""
+"""The number of a user's runs in flight that the app starts to follow at once; each is followed to its end."""
 
 
 class Runs:
-    """The runs that the user may see."""
+    """The runs that are visible to the user."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._far_progress = ProgressCache()
 
     def advance(self, watched: Collection[int] | None = None) -> bool:
-        """Carry the runs in flight as far as they go; False if another client is doing so at this moment.
+        """Advance the runs in flight; return False if another client is doing so.
 
-        A front end that does so again and again names the runs that it shows: then the others are looked at only as
-        often as costs little, however many there are.
+        A front end that calls this repeatedly passes the runs that it shows as `watched`: the others are then scanned
+        at growing intervals, so that their number costs little.
 
         Raises:
             SchedulerError: a scheduler did not answer.
@@ -52,13 +52,13 @@ class Runs:
         poll_seconds: float = 0.5,
         say: Callable[[str], object] = lambda _: None,
     ) -> Iterator[list[Run]]:
-        """The runs each time that something about them has changed, until all have ended.
+        """Yield the runs whenever they change, until all have ended.
 
-        A scheduler that does not answer ends nothing: `say` is told, unless it hinders one of these runs alone, which
-        then says so itself; and the waiting goes on.
+        A silent scheduler does not end the wait: `say` receives the problem, unless it concerns one of these runs
+        alone, whose status then shows it.
 
         Raises:
-            WaitExpired: `timeout_seconds` are over; the runs go on.
+            WaitExpired: `timeout_seconds` have passed; the runs continue.
         """
 
         def look() -> tuple[list[Run], list[int]]:
@@ -76,11 +76,11 @@ class Runs:
             return Pass(frozenset(), (error,))
 
     def cancel(self, run: int) -> Run:
-        """Ask for the end of a run of one's own, or of this account's; one that has ended is returned as it is.
+        """Request the cancellation of the user's own run, or of one that this account sends; return the run.
 
         Raises:
-            InputError: there is no such run.
-            Refused: it belongs to somebody else.
+            InputError: no run has this number.
+            Refused: it belongs to another user.
             SchedulerError: the scheduler did not answer.
         """
         found = self.get(run)
@@ -90,24 +90,24 @@ class Runs:
         return self._context.store.runs.get(run)
 
     def asked_at(self, cluster: str) -> datetime | None:
-        """When a cluster's scheduler was last asked by any client; None if never."""
+        """Return the time of any client's last query to a cluster's scheduler; None before the first."""
         return self._context.reconciler.asked_at(cluster)
 
     def silent_since(self, cluster: str) -> datetime | None:
-        """When this cluster's scheduler was first asked in vain since it last answered; None where it last answered."""
+        """Return the time of the first unanswered query since the last answer; None after an answer."""
         return self._context.reconciler.silent_since(cluster)
 
     def get(self, run: int) -> Run:
-        """The run with this number.
+        """Return the run with this number.
 
         Raises:
-            InputError: there is none.
-            Refused: it is somebody else's, and the user is no participant.
+            InputError: no run has this number.
+            Refused: it belongs to another user, and this one is no participant.
         """
         return self.seen(self._context.store.runs.get(run))
 
     def whole(self, run: int) -> WholeRun:
-        """The run with this number and all that is stored of it, as of one moment.
+        """Return the run with this number and all its rows, read in one transaction.
 
         Raises:
             InputError, Refused: as of `run`.
@@ -117,11 +117,11 @@ class Runs:
         return found
 
     def seen(self, run: Run) -> Run:
-        """`run`, if the user may see it.
+        """Return `run` if it is visible to the user.
 
         Raises:
-            InputError: they are not to know of it.
-            Refused: it is somebody else's, and they are no participant.
+            InputError: its leaderboard is hidden from the user.
+            Refused: it belongs to another user, and this one is no participant.
         """
         if run.user != self._context.user:
             self._context.require(Role.PARTICIPANT, "see the runs of others")
@@ -145,11 +145,11 @@ class Runs:
     ) -> tuple[Run, ...]:
         """Return the newest runs first: the user's own, those of another `user`, or `everyone`'s.
 
-        They have `note` in one of their notes, and each of `words` in any of their fields. With `before` they are older
-        than that run; `gpu`, `mode` and `outcome`, a state or a verdict, take one kind of them.
+        Each has `note` in one of its notes, and each of `words` in one of its fields. `before` is the number of a run;
+        only older ones are returned. `gpu`, `mode` and `outcome`, a state or a verdict, restrict the selection.
 
         Raises:
-            Refused: others' runs are asked for, and the user is no participant.
+            Refused: others' runs are requested, and the user is no participant.
         """
         if user is None and not everyone:
             user = self._context.user
@@ -172,9 +172,9 @@ class Runs:
         )
 
     def started(self, runs: Collection[int]) -> dict[int, datetime]:
-        """Since when each of these runs was last seen running; those that never were are left out.
+        """Return the time since which each of these runs was last seen running, by the run's number.
 
-        So are those that the user may not see.
+        Runs that never ran, or are invisible to the user, are left out.
         """
         found = self._context.store.runs.started(runs)
         everyone, hidden = self._seen_of_others()
@@ -184,23 +184,23 @@ class Runs:
         return {number: at for number, at in found.items() if self._sees(stored.get(number), everyone, hidden)}
 
     def _seen_of_others(self) -> tuple[bool, frozenset[str]]:
-        """Whether the user sees runs of others, and the boards of which those are hidden."""
+        """Return whether the user sees others' runs, and the names of hidden leaderboards."""
         return self._context.role.may_act_as(Role.PARTICIPANT), self._context.editor.hidden()
 
     def _sees(self, run: Run, everyone: bool, hidden: Collection[str]) -> bool:
         return run.user == self._context.user or (everyone and run.task not in hidden)
 
     def in_flight(self) -> tuple[Run, ...]:
-        """The runs that have not ended, oldest first: everybody's, as far as the user may see them."""
+        """Return the unfinished runs that are visible to the user, oldest first."""
         everyone, hidden = self._seen_of_others()
         return tuple(run for run in self._context.store.runs.in_flight() if self._sees(run, everyone, hidden))
 
     def followed(self, known: Collection[int] = ()) -> tuple[Run, ...]:
-        """The user's own runs: of those that have not ended the newest FOLLOWED_MAX, and all of `known`."""
+        """Return the user's own runs: the newest FOLLOWED_MAX unfinished ones, and all of `known`."""
         return self._context.store.runs.followed(self._context.user, known, FOLLOWED_MAX)
 
     def result(self, run: int) -> Result | None:
-        """What the harness found out, or had found when the run was stopped; None unless there is such a thing.
+        """Return the harness's result, or the partial result of a stopped run; None without one.
 
         Raises:
             InputError, Refused: as of `run`.
@@ -208,7 +208,7 @@ class Runs:
         return self._context.store.runs.result(self.get(run).id)
 
     def cases(self, run: int) -> tuple[Case, ...]:
-        """The cases of a finished run without their samples, none while it is not; cheaper than its whole result.
+        """Return the cases of a finished run without their samples; cheaper than the whole result.
 
         Raises:
             InputError, Refused: as of `run`.
@@ -216,7 +216,7 @@ class Runs:
         return self._context.store.runs.cases(self.get(run).id)
 
     def history(self, run: int) -> tuple[Status, ...]:
-        """Every status that the run went through, oldest first.
+        """Return every status of the run, oldest first.
 
         Raises:
             InputError, Refused: as of `run`.
@@ -224,9 +224,9 @@ class Runs:
         return self._context.store.runs.history(self.get(run).id)
 
     def progress(self, run: int) -> Sequence[Progress]:
-        """What the harness has said so far, oldest first; lines that are none are left out.
+        """Return the progress lines of the harness, oldest first; malformed lines are skipped.
 
-        Over SSH it may be what it had said some seconds ago.
+        Over SSH they may be some seconds old.
         """
         return self._progress(self.get(run))
 
@@ -238,7 +238,7 @@ class Runs:
         return [line for line in map(_progress, data.splitlines()) if line is not None]
 
     def log(self, run: int) -> str:
-        """The end of the job's own output, safe to print; empty before the job has started."""
+        """Return the end of the job's output, safe to print; empty before the job starts."""
         found = self.get(run)
         job_id = found.status.job_id
         names = self._context.clusters.log_names(found.cluster, job_id) if job_id else []

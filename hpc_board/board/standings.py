@@ -1,4 +1,4 @@
-"""Standings: ranks of users on the leaderboards, what runs mean there, and the feed of changes."""
+"""Standings: ranks on the leaderboards, the meaning of runs there, and the feed of changes."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from hpc_board.domain.standing import Page, Place, Placing, Rows, Standing, Vers
 
 
 class Standings:
-    """The standings on the leaderboards that the user sees."""
+    """The standings on the leaderboards that are visible to the user."""
 
     def __init__(self, context: Context, tasks: Tasks, gpus: Gpus, runs: Runs) -> None:
         self._context = context
@@ -24,21 +24,21 @@ class Standings:
         self._runs = runs
 
     def list(self, task: str, gpu: str) -> tuple[Standing, ...]:
-        """The board of `task` at its present version on `gpu`, best first."""
+        """Return the standings of `task` at its present version on `gpu`, best first."""
         found = self._tasks.get(task)
         rows = self._context.store.standings.list(task, found.version, self._gpus.get(gpu).name)
         return tuple(replace(row, harness=found.harness) for row in rows)
 
     def personal(self, task: str, gpu: str) -> tuple[Standing, ...]:
-        """Every passing ranked run of the user on this board, best first, ranked among themselves."""
+        """Return every passing ranked run of the user on this leaderboard, best first, ranked among themselves."""
         found = self._tasks.get(task)
         rows = self._context.store.standings.personal(task, found.version, self._gpus.get(gpu).name, self._context.user)
         return tuple(replace(row, harness=found.harness) for row in rows)
 
     def removed(self, task: str, gpu: str, version: str | None = None) -> tuple[Run, ...]:
-        """The user's passing ranked runs on this board that do not count, since they were removed; newest first.
+        """Return the user's passing ranked runs on this leaderboard that an admin removed, newest first.
 
-        `version` is a whole one of the task; else it is the present one.
+        `version` is a full version of the task; None is the present one.
         """
         return self._context.store.standings.removed_runs(
             task, version or self._tasks.get(task).version, self._gpus.get(gpu).name, self._context.user
@@ -55,13 +55,13 @@ class Standings:
         offset: int = 0,
         user: str | None = None,
     ) -> Sequence[Page]:
-        """A part of the board of `task` on each of `gpus`: `limit` rows from the place `offset` on, and their company.
+        """Return a page of the leaderboard of `task` on each of `gpus`: `limit` rows from `offset` on.
 
-        `version` is what `versions` or a beginning of one has, or "previous"; else it is the present one. `user` is
-        whose row is `own`, and whose runs Rows.OWN and Rows.NEWEST have; else the user's own.
+        `version` is a version, its beginning, or "previous"; None is the present one. `user` is the owner of the row
+        `own` and of the runs of Rows.OWN and Rows.NEWEST; None is the user.
 
         Raises:
-            InputError: there is no such task, GPU or version.
+            InputError: no task, GPU or version has this name.
         """
         found = self._tasks.get(task)
         store = self._context.store
@@ -74,10 +74,10 @@ class Standings:
         ]
 
     def at_rank(self, task: str, gpu: str, rank: int, *, version: str | None = None) -> tuple[Standing, ...]:
-        """Those who have this rank on a board; nobody where a tie leaves a gap there, or it is too large.
+        """Return the standings with this rank; several after a tie, none in the gap below it or past the end.
 
         Raises:
-            InputError: there is no such task, GPU or version.
+            InputError: no task, GPU or version has this name.
         """
         found = self._tasks.get(task)
         store = self._context.store
@@ -86,7 +86,7 @@ class Standings:
         return tuple(replace(row, harness=wanted.harness) for row in rows)
 
     def versions(self, task: str) -> tuple[Version, ...]:
-        """Every version of `task` for which somebody has submitted, the one that came last first."""
+        """Return every version of `task` with submissions, the latest first."""
         return self._context.store.standings.versions(self._tasks.get(task).name)
 
     def feed(
@@ -98,10 +98,10 @@ class Standings:
         before: int | None = None,
         limit: int = 50,
     ) -> tuple[FeedEntry, ...]:
-        """What runs have changed on the boards that are here, newest first, older than the entry `before` if given.
+        """Return the changes that runs made on the visible leaderboards, newest first, older than the entry `before`.
 
         Raises:
-            InputError: there is no such task or GPU.
+            InputError: no task or GPU has this name.
         """
         known = self._tasks.catalog()
         name = None if task is None else known.task(task).name
@@ -110,11 +110,11 @@ class Standings:
         return self._context.store.standings.feed(task=name, gpu=on, user=user, before=before, limit=limit, among=among)
 
     def places(self) -> tuple[Place, ...]:
-        """Where the user stands on every board with a passing ranked run of theirs, old versions of tasks included."""
+        """Return the user's rank on every leaderboard where they have one, also for old versions of tasks."""
         return self._context.store.standings.places(self._context.user)
 
     def rank(self, run: Run) -> int | None:
-        """The rank that this run holds on its board; None unless it is its user's best.
+        """Return the rank that this run holds; None unless it is its user's best.
 
         Raises:
             InputError, Refused: as of `run`.
@@ -122,7 +122,7 @@ class Standings:
         return self._context.store.standings.rank(self._runs.seen(run))
 
     def placing(self, run: Run) -> Placing | None:
-        """What this run means on its board; None where it does not count there.
+        """Return the effect of this run on its leaderboard; None if it does not count there.
 
         Raises:
             InputError, Refused: as of `run`.

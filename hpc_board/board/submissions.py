@@ -1,4 +1,4 @@
-"""Submissions: checking files, sending them to the clusters, and reading what was sent."""
+"""Submissions: drafts, dispatch to the clusters, code and notes."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Submissions:
-    """The submissions that the user may send and read."""
+    """Submissions of the user: drafts, dispatch, code and notes."""
 
     def __init__(self, context: Context, tasks: Tasks, gpus: Gpus, runs: Runs, leaderboards: Leaderboards) -> None:
         self._context = context
@@ -37,10 +37,10 @@ class Submissions:
         self._leaderboards = leaderboards
 
     def header(self, file: Path) -> Directives:
-        """What the header of a submission asks for, before anything else about the file is decided.
+        """Parse the header of the submission in `file`.
 
         Raises:
-            InputError: the file cannot be read, or its header has a directive that is none.
+            InputError: the file cannot be read, or its header has an unknown directive.
         """
         return intake.header(intake.read_source(file))
 
@@ -53,12 +53,12 @@ class Submissions:
         mode: str | None = None,
         note: str = "",
     ) -> intake.Draft:
-        """A checked submission of `file`, ready to be previewed or sent; options left out come from its header.
+        """Return a checked draft of `file`; options that are not given come from its header.
 
         Raises:
-            InputError: the file, the task, a GPU or the mode cannot be used.
-            Refused: the board takes no submissions, not the user's or not so many; the deadline has passed; or the user
-                is no participant.
+            InputError: the file, the task, a GPU or the mode is invalid.
+            Refused: the board takes no submissions or none of the user's, a rate limit is reached, the deadline has
+                passed, or the user is no participant.
         """
         return self.drafts([file], task=task, gpus=gpus, mode=mode, note=note)[0]
 
@@ -71,10 +71,10 @@ class Submissions:
         mode: str | None = None,
         note: str = "",
     ) -> list[intake.Draft]:
-        """A submission of each of `files`, checked as `draft` does; each task is read once for all.
+        """Return a checked draft of each of `files`, as `draft` does; each task is read once.
 
-        What is checked comes in this order: whether the board takes submissions, and the user's; the file's name and
-        ending; its header; the task; the user's rate limit; the deadline; the GPUs.
+        The order of the checks is: whether the board takes submissions, and the user's; the file's name and extension;
+        its header; the task; the user's rate limit; the deadline; the GPUs.
         """
         self._check_open()
         return self._drafts([intake.read_source(file) for file in files], task, gpus, mode, note)
@@ -113,12 +113,12 @@ class Submissions:
         return self._context.rules.admission() if self._context.has_database() else lambda _task, _mode: None
 
     def draft_again(self, run: int, *, mode: str | None = None) -> intake.Draft:
-        """The same file for the same task and GPU as an earlier run of one's own, checked anew; in its mode, or `mode`.
+        """Return a new draft of an earlier run of the user: same file, task and GPU, in its mode or in `mode`.
 
         Raises:
-            InputError: there is no such run, it measures a milestone, or the task, the GPU or the mode cannot be used
-                any more.
-            Refused: the run belongs to somebody else, or the user may not submit now; see `draft`.
+            InputError: no run has this number, it measures a milestone, or the task, the GPU or the mode has become
+                invalid.
+            Refused: the run belongs to another user, or the user may not submit now; see `draft`.
         """
         self._check_open()
         found = self._runs.get(run)
@@ -129,26 +129,26 @@ class Submissions:
         return self._drafts([source], found.task, [found.gpu], mode or str(found.mode), found.note)[0]
 
     def preview(self, *drafts: intake.Draft, array: bool | None = None) -> list[Preview]:
-        """The batch script and the command for each GPU of each of `drafts`; nothing is stored or sent.
+        """Return the batch script and the command for each GPU of each draft; nothing is stored or sent.
 
         `array` is that of `submit`.
         """
         return DispatchPlan(drafts, self._context.clusters, array).previews()
 
     def submit(self, *drafts: intake.Draft, array: bool | None = None) -> list[Run]:
-        """Store `drafts` and send one job for each of their GPUs; the runs, in that order.
+        """Store `drafts`, send one job for each of their GPUs, and return the runs in that order.
 
-        Jobs that differ in nothing that the scheduler is told go as one job array, where it takes arrays: two and more
-        if `array`, none if not; where that is None, as many as make it worth its while (ARRAY_LEAST).
+        Jobs with equal scheduler options form a job array where the scheduler supports arrays: from two jobs on if
+        `array` is true, never if it is false, from ARRAY_LEAST on if it is None.
 
-        Once this has returned, or even died halfway, the runs are in the database and any client carries them on.
+        The runs are stored before the first job is sent: if this process dies, any client carries them on.
 
         Raises:
             InputError: a batch script cannot be rendered; nothing is stored.
-            Refused: the board takes no submissions, not the user's or not so many; the task's was deleted, or its
-                deadline has passed; nothing is stored.
-            StorageError: the board cannot be written; the hint says if the submissions are stored nevertheless.
-            SchedulerRefused: the scheduler refused every one of the jobs.
+            Refused: the board takes no submissions or none of the user's, a rate limit is reached, the leaderboard was
+                deleted, or its deadline has passed; nothing is stored.
+            StorageError: the board cannot be written; the hint tells whether the submissions are stored.
+            SchedulerRefused: the scheduler refused every job.
         """
         self._context.require_participant()
         by_rules = not self._context.role.may_act_as(Role.ADMIN)
@@ -157,14 +157,14 @@ class Submissions:
     def rerun_plan(
         self, task: str, *, top: int = 100, gpus: Sequence[str] = (), submissions: Sequence[int] = ()
     ) -> list[RerunCandidate]:
-        """What `rerun` would send again for `task`: those named, else the best of the version before this one.
+        """Return the submissions that `rerun` would send again: given ones, or the best of the task's previous version.
 
-        That is of each of the `top` users, for `gpus` or for each that the task may run on. What cannot be sent again
-        is there too, and says why.
+        The best are those of each of the `top` users, on `gpus` or on each GPU that the task allows. A submission that
+        cannot be sent again is included with the reason.
 
         Raises:
-            InputError: there is no such task, GPU or submission, a submission measures a milestone, or nobody was
-                ranked before.
+            InputError: no task, GPU or submission has this name or number, a submission measures a milestone, or no
+                user was ranked at the previous version.
             Refused: the user is no admin.
         """
         self._context.require(Role.ADMIN, "send submissions of others again")
@@ -176,15 +176,15 @@ class Submissions:
         return best_of_before(self._context.store, found, wanted or allowed, top)
 
     def rerun(self, plan: Sequence[RerunCandidate]) -> list[Run]:
-        """Send submissions again, ranked, at the present version of their task, by this account; the runs.
+        """Send submissions again, ranked, at the present version of their task, by this account; return the runs.
 
-        They stay their authors': who is ranked and shown is the submission's user. As nobody runs their own here, they
-        are `verified`, but for those of the caller's own.
+        The rank belongs to the author of each submission. The runs are `verified`, except those of the caller's own
+        submissions.
 
         Raises:
-            InputError: somebody else has sent one of them since the plan was made; nothing is stored.
+            InputError: another client has sent one of them since the plan was made; nothing is stored.
             Refused: the user is no admin.
-            The rest as of `submit`.
+            BoardError: the other errors of `submit`.
         """
         self._context.require(Role.ADMIN, "send submissions of others again")
         at, tasks = utc_now(), self._tasks.catalog()
@@ -203,11 +203,11 @@ class Submissions:
         return self._submit(drafts, None, by_rules=False) if drafts else []
 
     def submit_milestones(self, task: str, gpus: Sequence[str] = ()) -> list[Run]:
-        """Send each milestone of `task` as a ranked run to `gpus`, or to all that it may be shown on.
+        """Send each milestone of `task` as a ranked run to `gpus`, or to all GPUs that show it.
 
         Raises:
-            InputError: the task has no milestones or none for these GPUs, or one of them cannot be run there.
-            Refused: the user may not, or the board takes no submissions, or not the user's.
+            InputError: the task has no milestones or none for these GPUs, or one of them cannot run there.
+            Refused: the user is no creator, or the board takes no submissions or none of theirs.
         """
         self._check_open()
         found = self._tasks.get(task)
@@ -229,7 +229,7 @@ class Submissions:
         return self._submit([Sent(draft, self._context.user) for draft in drafts], None, by_rules=False)
 
     def _submit(self, sent: Sequence[Sent], array: bool | None, *, by_rules: bool) -> list[Run]:
-        # What cannot be rendered must not be stored.
+        # A submission whose script cannot be rendered must not be stored.
         tokens = DispatchPlan([each.draft for each in sent], self._context.clusters, array).tokens()
         names = {each.draft.task.name for each in sent}
         new = new_submissions(
@@ -253,7 +253,7 @@ class Submissions:
         return [self._context.store.runs.get(run.id) for run in runs]
 
     def _with_hint(self, error: BoardError, runs: Sequence[Run]) -> BoardError:
-        """`error`, saying what became of runs that are stored but could not be sent for want of space or rights."""
+        """Add to `error` that runs are stored although they could not be sent for want of space or rights."""
         if isinstance(error, StorageError):
             ids = ", ".join(str(run.id) for run in runs)
             error.hint += (
@@ -262,24 +262,24 @@ class Submissions:
         return error
 
     def code(self, submission: int) -> tuple[str, bytes]:
-        """File name and contents of a submission of one's own; an admin may read everybody's.
+        """Return the file name and the contents of the user's own submission; admins may read every submission.
 
-        So may all others once the deadline has passed, where the board's terms said so when it was submitted.
+        Other participants may read it after the deadline if the leaderboard's terms promised so at its submission.
 
         Raises:
-            InputError: there is no such submission.
-            Refused: it belongs to somebody else.
+            InputError: no submission has this number.
+            Refused: it belongs to another user.
         """
         found = self.get(submission)
         self._context.rules.check_reader(found, shown_to_others=self.shows_code(found))
         return found.file_name, self._context.store.submissions.code(found.code_sha256)
 
     def shows_code(self, submission: Submission) -> bool:
-        """Whether participants may read a submission of somebody else at this moment, by the terms of its board."""
+        """Return whether participants may read another user's submission now, by the terms of its leaderboard."""
         return self._context.editor.shows_code(submission.task, self._first_sent(submission).submitted_at, utc_now())
 
     def _first_sent(self, submission: Submission) -> Submission:
-        """The submission, or the one that its author sent where an admin sent it again."""
+        """Return the author's own submission behind one that an admin sent again."""
         runs = self._context.store.runs.list(RunQuery(submission=submission.id), limit=1)
         rerun = next((run.remarks.rerun for run in runs), None)
         if rerun is None or rerun.of_submission >= submission.id:
@@ -287,19 +287,19 @@ class Submissions:
         return self._first_sent(self._context.store.submissions.get(rerun.of_submission))
 
     def note(self, submission: int, text: str) -> None:
-        """Put a note on a submission of one's own, after those that it has.
+        """Append a note to the user's own submission.
 
         Raises:
-            InputError: there is no such submission, or the text cannot be kept with it.
-            Refused: it belongs to somebody else.
+            InputError: no submission has this number, or the text is invalid.
+            Refused: it belongs to another user.
         """
         self._context.rules.note(self.get(submission), text)
 
     def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> "list[Compared]":
-        """Two submissions beside each other, on `gpus` or on each GPU where both were timed.
+        """Compare two submissions on `gpus`, or on each GPU with times of both.
 
         Raises:
-            InputError: they cannot be compared: the message says why.
+            InputError: they cannot be compared, for the reason in the message.
         """
         from hpc_board.boards.comparison import compare
 
@@ -316,8 +316,8 @@ class Submissions:
         """Return the submission with this number.
 
         Raises:
-            InputError: there is no such submission, or the user is not to know of it.
-            Refused: it is another user's, and they are no participant.
+            InputError: no submission has this number, or it is hidden from the user.
+            Refused: it belongs to another user, and this one is no participant.
         """
         try:
             found = self._context.store.submissions.get(number)
@@ -332,7 +332,7 @@ class Submissions:
         return found
 
     def _hint_for_run(self, number: int) -> str:
-        """What to ask for instead where `number` is that of a run of the user's own; empty where it is not."""
+        """Return a hint if `number` is that of one of the user's runs; else an empty text."""
         try:
             run = self._runs.get(number)
         except StorageError:

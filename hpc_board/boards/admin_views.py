@@ -1,4 +1,4 @@
-"""What there is for admins to look at: how boards stand, and people with what holds for them."""
+"""Overviews for admins: leaderboards, and users with the decisions about them."""
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
@@ -16,17 +16,17 @@ from hpc_board.store import Store
 
 
 class Require(Protocol):
-    """What lets only people with a role do something."""
+    """A check of the user's role."""
 
     def __call__(self, least: Role, what: str) -> None:
-        """Pass if the user may act as `least`; else a Refused says that they may not do `what`."""
+        """Require at least the role `least`; else raise Refused, which says that they may not do `what`."""
         ...
 
 
 class AdminViews(msgspec.Struct, frozen=True):
-    """What `user` may look at, whose role is `role`: an admin everything, a creator their own boards.
+    """Overviews for `user`, whose role is `role`: an admin sees everything, a creator their own leaderboards.
 
-    `roles` are those of the settings, `role_of` says which one somebody has.
+    `roles` are those of the settings; `role_of` returns a user's role.
     """
 
     store: Store
@@ -39,14 +39,14 @@ class AdminViews(msgspec.Struct, frozen=True):
     role_of: Callable[[str], Role]
 
     def stop(self) -> Decision | None:
-        """The decision to take no submissions, if it holds."""
+        """Return the decision that stopped submissions; None while the board takes them."""
         return self.store.moderation.stopped()
 
     def boards(self) -> tuple[BoardState, ...]:
-        """The boards that the user may look after, by name.
+        """Return the leaderboards that the user may change, by name.
 
         Raises:
-            Refused: they are no creator.
+            Refused: the user is no creator.
         """
         self.require(Role.CREATOR, "look after boards")
         made = {board.name: board for board in self.created() if board.terms.changeable_by(self.user, self.role)}
@@ -72,9 +72,9 @@ class AdminViews(msgspec.Struct, frozen=True):
         return tuple(boards)
 
     def people(self, *, after: str = "", limit: int = 50, part: str = "") -> tuple[PersonState, ...]:
-        """Who has submitted, was decided about or is named by the settings, by name, and what holds for them.
+        """Return the users who have submitted, have decisions about them or are in the settings, by name.
 
-        There are at most `limit` of them, who come after `after` and have `part` in their names.
+        At most `limit` of them, after the name `after`, with `part` in their names.
 
         Raises:
             Refused: the user is no admin.

@@ -1,4 +1,4 @@
-"""Which runs of two submissions can be compared, and what comes of that."""
+"""Comparison of two submissions: their comparable runs and the differences of their times."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -15,7 +15,7 @@ _HINT = "Modes benchmark and ranked measure times; `hpc-board runs --all --task 
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """A run of each submission on one GPU, with their results, and how their times differ."""
+    """A run of each submission on one GPU, their results, and the difference of their times."""
 
     runs: tuple[Run, Run]
     results: tuple[Result, Result]
@@ -23,15 +23,15 @@ class Compared(msgspec.Struct, frozen=True):
 
     @property
     def gpu(self) -> str:
-        """The GPU on which both ran."""
+        """The GPU of both runs."""
         return self.runs[0].gpu
 
 
 def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str] = ()) -> list[Compared]:
-    """Two submissions to one version of a task beside each other, on `gpus` or on each GPU where both were timed.
+    """Compare two submissions to one version of a task on `gpus`, or on each GPU with times of both.
 
     Raises:
-        InputError: they are for different tasks or versions of one, or not both were timed on a GPU that is wanted.
+        InputError: their tasks or versions differ, or one of them has no times on a requested GPU.
     """
     if (one.task, one.task_version) != (other.task, other.task_version):
         kinds = "tasks" if one.task != other.task else f"versions of {one.task}"
@@ -53,7 +53,7 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
 
 
 def _timed(store: Store, submission: Submission) -> dict[str, tuple[Run, Result]]:
-    """The runs of a submission that have times, by their GPU, of several the newest."""
+    """Return the newest run with times of a submission on each GPU."""
     timed: dict[str, tuple[Run, Result]] = {}
     for run in reversed(store.runs.list(RunQuery(submission=submission.id))):
         result = store.runs.result(run.id) if run.verdict is not None else None

@@ -1,4 +1,4 @@
-"""Boards that people made: which there are for whom, and what it takes to make, change and delete one."""
+"""Leaderboards that users created: visibility, creation, change and deletion."""
 
 import dataclasses
 import errno
@@ -32,28 +32,28 @@ from hpc_board.store import NewChange, Newest, Store
 from hpc_board.store.sharing import is_shared
 
 EXPORTS = "exports"
-"""The folder of a board that has what was kept of deleted ones."""
+"""The folder in which a board archives deleted leaderboards."""
 
 _EXPORTS_MODE = 0o3770
-"""All of the group may keep something there, and nobody may remove another one's."""
+"""The mode of that folder: each member of the group may write files there, and remove only their own."""
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Who asks: a user, their groups, and what they may do."""
+    """The user of a client: name, groups and role."""
 
     name: str
     groups: frozenset[str]
     role: Role
 
     def sees(self, terms: BoardOptions) -> bool:
-        """Whether they may know of a board with these terms."""
+        """Return whether a leaderboard with these terms is visible to the user."""
         return terms.visible_to(self.name, self.groups, self.role)
 
 
 class RequestedOptions(msgspec.Struct, frozen=True):
-    """What somebody wants the terms of a board to be, in their own words; None leaves them as they are.
+    """Requested terms of a leaderboard, in the user's words; None keeps the present value.
 
-    `gpus` and the lists of members may hold commas, `gpus` also "all". `members` are added, `no_members` taken away.
+    `gpus` and the lists of members may hold commas, `gpus` also "all". `members` are added, `no_members` removed.
     """
 
     deadline: str | None = None
@@ -65,11 +65,11 @@ class RequestedOptions(msgspec.Struct, frozen=True):
 
 
 UNCHANGED = RequestedOptions()
-"""What somebody wants who leaves the terms as they are."""
+"""The options that keep all terms."""
 
 
 class BoardArchive(msgspec.Struct, frozen=True):
-    """What is written of a board before it is deleted: its standings by GPU, as JSON has them."""
+    """The archive of a deleted leaderboard: its standings by GPU, as JSON values."""
 
     plan: Plan
     at: datetime
@@ -80,9 +80,9 @@ class BoardArchive(msgspec.Struct, frozen=True):
 
 
 class Boards:
-    """The boards in the database of `store`, as `person` may see and change them; `gpus` are those of the settings.
+    """The leaderboards in `store`, as far as `person` may see and change them; `gpus` are those of the settings.
 
-    Looking at them makes no database, and their tasks are read once.
+    Reading creates no database, and each task is read once.
     """
 
     def __init__(self, store: Store, person: Callable[[], Person], gpus: Sequence[Gpu]) -> None:
@@ -92,10 +92,9 @@ class Boards:
         self._known: dict[int, Newest] = {}
 
     def catalog(self, of_settings: Catalog) -> Catalog:
-        """The tasks of the settings and of the boards that the person sees; a board's wins where names are the same.
+        """Return the tasks of the settings and of the visible leaderboards; on equal names the leaderboard's wins.
 
-        A board that the person does not see hides the settings' task of its name too, and goes on to do so when it was
-        deleted: there are not two under one.
+        An invisible or deleted leaderboard also hides the settings' task of its name: no name stands for two tasks.
         """
         newest = self._newest()
         if not newest:
@@ -107,7 +106,7 @@ class Boards:
         return Catalog(tuple(tasks[name] for name in sorted(tasks)), of_settings.faults, replaced)
 
     def task(self, name: str, of_settings: Callable[[str], Task | None]) -> Task | None:
-        """Return the task of the board `name`, or else that of the settings; None where the person is not to see it."""
+        """Return the task of the leaderboard `name`, else that of the settings; None if it is hidden from the user."""
         newest = self._newest()
         if newest and name in _hidden_from(self._person(), newest):
             return None
@@ -115,37 +114,37 @@ class Boards:
         return of_settings(name) if board is None else board.task
 
     def visible(self) -> tuple[CreatedBoard, ...]:
-        """The boards that the person sees, by name."""
+        """Return the leaderboards that are visible to the user, by name."""
         person = self._person()
         return tuple(board for board in self._boards() if person.sees(board.terms))
 
     def hidden(self) -> frozenset[str]:
-        """The names of boards of which the person is not to know, deleted ones among them."""
+        """Return the names of leaderboards that are hidden from the user, also of deleted ones."""
         return _hidden_from(self._person(), self._newest())
 
     def closed(self) -> frozenset[str]:
-        """The names of boards that are not for everybody, deleted ones among them."""
+        """Return the names of closed leaderboards, also of deleted ones."""
         return _hidden_from(Person("", frozenset(), Role.PARTICIPANT), self._newest())
 
     def board(self, name: str) -> CreatedBoard | None:
-        """The board of this name, None where there is none that the person sees."""
+        """Return the leaderboard of this name; None if none is visible to the user."""
         return next((board for board in self.visible() if board.name == name), None)
 
     def history(self, name: str) -> tuple[BoardChange, ...]:
-        """Everything that was done to the boards of this name, oldest first; empty where the person sees none."""
+        """Return the changes of the leaderboards of this name, oldest first; empty if they are hidden from the user."""
         return () if name in self.hidden() else self._store.boards.changes(name)
 
     def left_to_settings(self, names: Collection[str], of_settings: Callable[[], Catalog]) -> frozenset[str]:
-        """Those of `names` whose board was deleted, so that a task of the settings has its place again."""
+        """Return the names whose leaderboard was deleted, so that the settings' task has the name again."""
         newest = self._newest()
         deleted = {each.name for each in newest if isinstance(each, BoardChange) and each.name in names}
         deleted -= _hidden_from(self._person(), newest)
         return frozenset(task.name for task in of_settings().tasks if task.name in deleted) if deleted else frozenset()
 
     def shows_code(self, name: str, submitted_at: datetime, now: datetime) -> bool:
-        """Whether participants may read what others submitted to the board `name` at that time.
+        """Return whether participants may read others' submissions of that time to the leaderboard `name`.
 
-        It is so for what was submitted after the board's terms had promised it, and as long as they do.
+        The terms must have promised it before the submission, and must still do so.
         """
         board = self.board(name)
         if board is None or not board.terms.shows_code(now):
@@ -160,11 +159,11 @@ class Boards:
     def creation(
         self, tasks: Sequence[Task], options: RequestedOptions, of_settings: Catalog, now: datetime
     ) -> tuple[Plan, ...]:
-        """How a board for each of `tasks` would be made, under the task's name.
+        """Plan a leaderboard for each of `tasks`, under the task's name.
 
         Raises:
-            InputError: a name, or something that is wished, cannot be; all that is wrong is said.
-            Refused: a name is not the person's to take; see `_require_name`.
+            InputError: a name or an option is invalid; the message lists every fault.
+            Refused: the user may not take a name; see `_require_name`.
         """
         newest = {_name(each): each for each in self._newest()}
         plans, faults = [], []
@@ -185,18 +184,18 @@ class Boards:
         return tuple(plans)
 
     def update(self, board: CreatedBoard, task: Task, options: RequestedOptions, now: datetime) -> Plan:
-        """What would become of `board` with this task, and with terms as they are wished.
+        """Plan a change of `board` to this task and these options.
 
         Raises:
-            InputError: something that is wished cannot be.
+            InputError: an option is invalid.
         """
         return self._changed(board, task, self._terms(board.terms, task, options, now))
 
     def of_competition(self, task: Task, of_settings: Catalog, now: datetime) -> Plan:
-        """What would become of the board of a competition's task: what the competition says counts, else what was.
+        """Plan the leaderboard of a competition's task: the competition's terms win over the present ones.
 
         Raises:
-            InputError: it cannot be a board: the message says why.
+            InputError: the task cannot have a leaderboard, for the reason in the message.
         """
         newest = {_name(each): each for each in self._newest()}
         before = newest.get(task.name)
@@ -214,15 +213,15 @@ class Boards:
         return self._changed(before, task, terms)
 
     def deletion(self, board: CreatedBoard) -> Plan:
-        """How `board` would be deleted."""
+        """Plan the deletion of `board`."""
         left = self._store.boards.entries(board.name, board.change.task_version or "")
         return Plan(board.name, Action.DELETE, board.terms, None, board, left=left, after_change=board.change.id)
 
     def require_change(self, board: CreatedBoard) -> None:
-        """Pass if the person may change and delete `board`.
+        """Require that the user may change and delete `board`.
 
         Raises:
-            Refused: it is somebody else's.
+            Refused: it belongs to another user.
         """
         person = self._person()
         if not board.terms.changeable_by(person.name, person.role):
@@ -233,13 +232,13 @@ class Boards:
             )
 
     def _require_name(self, plan: Plan) -> None:
-        """Pass if the person may make the new board of `plan` under its name.
+        """Require that the user may create the leaderboard of `plan` under its name.
 
-        What was submitted under a name stays with it, so that its new owner could show or hide what others sent.
+        Submissions stay with the name, so that its new owner could show or hide those of others.
 
         Raises:
-            Refused: a task of the settings has or had the name, or a board of somebody else had it, and they are no
-                admin.
+            Refused: the name is or was that of a task of the settings or of another user's leaderboard, and the user is
+                no admin.
         """
         person = self._person()
         if person.role is Role.ADMIN:
@@ -251,7 +250,7 @@ class Boards:
                 f"{person.name}'s role is {person.role}.",
                 hint=hint,
             )
-        # Of what came after the plan was made, the store tells.
+        # The store detects changes since the plan was made.
         changes = self._store.boards.changes(plan.name)
         if not changes and self._store.submissions.knows_task(plan.name):
             raise Refused(
@@ -269,13 +268,14 @@ class Boards:
     def carry_out(
         self, plans: Sequence[Plan], *, force: bool, reason: str, at: datetime, store: Store
     ) -> tuple[Plan, ...]:
-        """Do what `plans` say, all of it or nothing; those that change nothing are left out.
+        """Carry out `plans` in one transaction, without those that change nothing.
 
-        Who is on the standings that are left is counted at the moment of the change: the plans with that count.
+        Users who lose their rank are counted in the same transaction; the returned plans have that number.
 
         Raises:
-            InputError: somebody else has changed a board meanwhile, or `reason` is too long or not one line.
-            Refused: a board or its name is somebody else's, or users would lose their ranks and `force` is not given.
+            InputError: another user has changed a leaderboard meanwhile, or `reason` is too long or not one line.
+            Refused: a leaderboard or its name belongs to another user, or users would lose their ranks and `force` is
+                false.
         """
         person = self._person()
         check_reason(reason)
@@ -339,20 +339,20 @@ class Boards:
         )
 
     def _terms(self, terms: BoardOptions, task: Task, options: RequestedOptions, now: datetime) -> BoardOptions:
-        """The terms as they are wished.
+        """Return the requested terms.
 
         Raises:
-            InputError: they cannot be.
+            InputError: they are invalid.
         """
         faults: list[InputError] = []
         changes: dict[str, Any] = {}
-        for name, wished in (
+        for name, requested in (
             ("deadline", lambda: _deadline(terms.deadline, options.deadline, now)),
             ("gpus", lambda: terms.gpus if options.gpus is None else self._named(options.gpus)),
             ("members", lambda: _members(terms.members, options)),
         ):
             try:
-                changes[name] = wished()
+                changes[name] = requested()
             except InputError as error:
                 faults.append(error)
         if options.closed is not None:
@@ -371,7 +371,7 @@ class Boards:
         return changed
 
     def _named(self, words: Sequence[str]) -> tuple[str, ...]:
-        """The names of the settings' GPUs that are meant, none for "all"."""
+        """Return the names of the settings' GPUs in `words`; none for "all"."""
         names = listed(words)
         if any(name.casefold() == "all" for name in names):
             return ()
@@ -393,10 +393,10 @@ class Boards:
 
 
 def chosen_task(name: str, tasks: Sequence[Task], source: str) -> Task:
-    """The one of a source's tasks that is meant for the board `name`: the only one, or else that of its name.
+    """Return the task of a source for the leaderboard `name`: the only one, or the one of that name.
 
     Raises:
-        InputError: there are several, and none of that name.
+        InputError: the source has several tasks, and none of that name.
     """
     if len(tasks) == 1:
         return dataclasses.replace(tasks[0], name=name)
@@ -411,10 +411,10 @@ def chosen_task(name: str, tasks: Sequence[Task], source: str) -> Task:
 
 
 def not_a_board(name: str, boards: Sequence[CreatedBoard], of_settings: Catalog) -> InputError:
-    """The error for a name that no board has which somebody made."""
+    """Return the error for a name without a created leaderboard."""
     if any(task.name == name for task in of_settings.tasks):
         return InputError(
-            f"{name} is a task of the settings' folders, where it is changed, and no board that somebody made.",
+            f"{name} is a task of the settings' folders, where it is changed, and no board that a user created.",
             hint=f"`hpc-board create {name} {name}` makes it one.",
         )
     names = [board.name for board in boards]
@@ -425,14 +425,14 @@ def not_a_board(name: str, boards: Sequence[CreatedBoard], of_settings: Catalog)
 
 
 def loss(plan: Plan) -> str:
-    """What users lose by an update that begins a new version."""
+    """Describe the loss of ranks by an update that starts a new version."""
     what = ", ".join(difference.what for difference in plan.differences if difference.restarts)
     who = ", ".join(f"{each.gpu}: {each.users}" for each in plan.left)
     return f"the standings of {plan.name} would start anew ({what}), and users are on them ({who})."
 
 
 def archived(rows: Sequence[Standing]) -> list[dict[str, Any]]:
-    """Return standings as the archive of a deleted board has them: texts as they were given, moments in ISO 8601."""
+    """Return standings as the archive of a deleted leaderboard has them: texts unchanged, times in ISO 8601."""
     from hpc_board.report.standing_columns import Document, Line, values
 
     return [
@@ -445,12 +445,12 @@ def archived(rows: Sequence[Standing]) -> list[dict[str, Any]]:
 
 
 def archive(kept: BoardArchive, board: Path) -> Path:
-    """Write what is kept of a board that is about to be deleted into the folder `board`; the file.
+    """Write the archive of a leaderboard before its deletion below the folder `board`, and return the file.
 
-    In a group's board the folder for it may be another member's doing: a link there is not followed.
+    In a group's board another member may have made that folder: a symbolic link is not followed.
 
     Raises:
-        StorageError: it cannot be written, or the folder is none.
+        StorageError: the file cannot be written, or the folder is none.
     """
     folder = board / EXPORTS
     shared = is_shared(board)
@@ -464,7 +464,7 @@ def archive(kept: BoardArchive, board: Path) -> Path:
             written.write(f"{document}\n".encode())
     except OSError as error:
         raise StorageError(
-            f"{file}: what is kept of the board cannot be written: {error.strerror or error}",
+            f"{file}: the archive of the board cannot be written: {error.strerror or error}",
             hint="The board was not deleted. Free disk space, or correct the folder's permissions.",
         ) from error
     return file
@@ -472,10 +472,10 @@ def archive(kept: BoardArchive, board: Path) -> Path:
 
 @contextmanager
 def _opened_folder(folder: Path, mode: int) -> Iterator[int]:
-    """A descriptor of the folder, which is made where it is missing; whatever is put in its place later is not used.
+    """Yield a descriptor of the folder, which is made if missing; a later replacement has no effect.
 
     Raises:
-        StorageError: something else is there.
+        StorageError: the path is no folder.
     """
     try:
         folder.mkdir(mode=0o700)
@@ -488,7 +488,7 @@ def _opened_folder(folder: Path, mode: int) -> Iterator[int]:
         if error.errno not in (errno.ENOTDIR, errno.ELOOP):
             raise
         raise StorageError(
-            f"{folder} is a link or a file, and should be a folder: what is kept of the board could go anywhere.",
+            f"{folder} is a link or a file, and should be a folder: the archive could be written elsewhere.",
             hint="The board was not deleted. Ask the owner of the link or of the board to remove it.",
         ) from error
     try:
@@ -534,21 +534,21 @@ def _check_name(name: str, before: Newest | None) -> None:
 
 
 def _check_stays_closed(terms: BoardOptions, before: Newest | None) -> None:
-    """Pass unless a public board would begin with the runs of a closed one that was deleted.
+    """Require that a public leaderboard does not show the runs of a deleted closed one.
 
     Raises:
-        InputError: it would.
+        InputError: it would show them.
     """
     was_closed = isinstance(before, BoardChange) and before.terms.visibility is Visibility.CLOSED
     if before is not None and was_closed and terms.visibility is Visibility.PUBLIC:
         raise InputError(
-            f"there was a closed board {before.name}, whose runs everybody would see on a public one of this name.",
+            f"there was a closed board {before.name}, whose runs a public one of this name would show to all.",
             hint=f"Give another name, or add --closed; `hpc-board update {before.name} --open` opens it then.",
         )
 
 
 def _hidden_from(person: Person, newest: Collection[Newest]) -> frozenset[str]:
-    """The names of which `person` is not to know: the terms of the newest change decide, also of deleted boards."""
+    """Return the names that are hidden from `person`, by the terms of each leaderboard's newest change."""
     if person.role is Role.ADMIN:
         return frozenset()
     changes = (each.change if isinstance(each, CreatedBoard) else each for each in newest)
@@ -563,8 +563,8 @@ def _check_own_deadline(task: Task, options: RequestedOptions, now: datetime) ->
         )
 
 
-def _deadline(before: datetime | None, wished: str | None, now: datetime) -> datetime | None:
-    return before if wished is None else end_given(wished, now, what="deadline", option="--deadline")
+def _deadline(before: datetime | None, requested: str | None, now: datetime) -> datetime | None:
+    return before if requested is None else end_given(requested, now, what="deadline", option="--deadline")
 
 
 def _members(before: Sequence[str], options: RequestedOptions) -> tuple[str, ...]:
@@ -583,16 +583,16 @@ def _members(before: Sequence[str], options: RequestedOptions) -> tuple[str, ...
 
 
 def unknown_members(plan: Plan) -> tuple[str, ...]:
-    """The new members whom this machine does not know, by typing error or because they have no account yet."""
+    """Return the new members without an account on this machine, whether mistyped or not yet created."""
     before = plan.before.terms.members if plan.before else ()
     return unknown_accounts(name for name in plan.terms.members if name not in before)
 
 
 def _raise_together(faults: Sequence[InputError]) -> None:
-    """Raise one error for all of `faults`, if there are any.
+    """Raise one error for all of `faults`, if any.
 
     Raises:
-        InputError: there are.
+        InputError: there are faults.
     """
     if len(faults) == 1:
         raise faults[0]
@@ -602,7 +602,7 @@ def _raise_together(faults: Sequence[InputError]) -> None:
 
 
 class Synced(msgspec.Struct, frozen=True):
-    """What became of one task of a competition: `result` is created, updated, unchanged, skipped or error."""
+    """The outcome of one task of a competition: `result` is created, updated, unchanged, skipped or error."""
 
     name: str
     result: str
@@ -611,14 +611,14 @@ class Synced(msgspec.Struct, frozen=True):
 
     @property
     def stored(self) -> bool:
-        """Whether there is something to store."""
+        """Return whether the plan changes the database."""
         return self.plan is not None and self.result in ("created", "updated")
 
 
 def synced(
     boards: Boards, competition: Catalog, of_settings: Catalog, *, force: bool, now: datetime
 ) -> Iterator[Synced]:
-    """What has to be done at the time `now` for the boards to be those of `competition`, one task after the other."""
+    """Yield, task by task, the changes that make the leaderboards equal to `competition` at the time `now`."""
     for task in competition.tasks:
         try:
             plan = boards.of_competition(task, of_settings, now)

@@ -1,4 +1,4 @@
-"""The rules of play of a board: who may submit now, what admins decide, and what users remark on their submissions."""
+"""Moderation of a board: bans, stops, limits, removals, and users' notes on their submissions."""
 
 import hashlib
 from collections.abc import Callable, Collection, Sequence
@@ -35,17 +35,17 @@ _NAME_CHARACTERS_MAX = 64
 
 
 class Require(Protocol):
-    """What lets only people with a role do something."""
+    """A check of the user's role."""
 
     def __call__(self, least: Role, what: str) -> None:
-        """Pass if the user may act as `least`; else a Refused says that they may not do `what`."""
+        """Require at least the role `least`; else raise Refused, which says that they may not do `what`."""
         ...
 
 
 class RerunCandidate(msgspec.Struct, frozen=True):
-    """A submission that is to be sent again, and the GPUs for that; or `why` not.
+    """A submission to send again and its GPUs; or the reason `why` not.
 
-    With `unless_ranked`, it is for files alone that have not passed at the present version.
+    `unless_ranked` skips a file that has passed at the present version.
     """
 
     submission: Submission
@@ -56,9 +56,9 @@ class RerunCandidate(msgspec.Struct, frozen=True):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """The rules as one `user` meets them, and may change them as far as `require` lets them.
+    """Moderation by one `user`, as far as `require` permits.
 
-    `hidden` gives the names of the boards that the user does not see.
+    `hidden` returns the names of leaderboards that are hidden from the user.
     """
 
     store: Store
@@ -70,12 +70,12 @@ class Rules(msgspec.Struct, frozen=True):
     # Users and the whole board
 
     def ban(self, user: str, reason: str, until: str = "") -> bool:
-        """Let `user` submit no more, and say whether this ban did not hold before; their runs in flight go on.
+        """Ban `user` from submitting and return whether the ban is new; their runs in flight continue.
 
-        `until` is when that ends by itself, in the words that deadlines have; never, where it is empty or "none".
+        `until` is the end of the ban, in the words of deadlines; never, if it is empty or "none".
 
         Raises:
-            InputError: nobody is called so, the reason cannot be stored, or the end is no moment that is to come.
+            InputError: no user can have this name, the reason is invalid, or the end is not in the future.
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "ban users")
@@ -86,10 +86,10 @@ class Rules(msgspec.Struct, frozen=True):
         return self.store.moderation.switch(Decision(BAN, USER, user, self.user, now, because, end))
 
     def unban(self, user: str, reason: str = "") -> bool:
-        """Let a banned user submit again, and say whether they were banned.
+        """End the ban of `user` and return whether one held.
 
         Raises:
-            InputError: nobody can be called so, or the reason cannot be stored.
+            InputError: no user can have this name, or the reason is invalid.
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "unban users")
@@ -97,7 +97,7 @@ class Rules(msgspec.Struct, frozen=True):
         return self._switch(UNBAN, USER, user, _reason(reason))
 
     def bans(self) -> tuple[Decision, ...]:
-        """The bans that hold, by user.
+        """Return the bans that hold, by user.
 
         Raises:
             Refused: the caller is no admin.
@@ -106,20 +106,20 @@ class Rules(msgspec.Struct, frozen=True):
         return self.store.moderation.bans(_now())
 
     def stop(self, reason: str = "") -> bool:
-        """Take no submissions but those of admins, and say whether others were taken before.
+        """Refuse the submissions of all but admins, and return whether the board took them before.
 
         Raises:
-            InputError: the reason cannot be stored.
+            InputError: the reason is invalid.
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "stop the board")
         return self._switch(STOP, EVERYTHING, "", _reason(reason))
 
     def start(self, reason: str = "") -> bool:
-        """Take everybody's submissions again, and say whether that was stopped.
+        """Take all submissions again, and return whether the board was stopped.
 
         Raises:
-            InputError: the reason cannot be stored.
+            InputError: the reason is invalid.
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "start the board")
@@ -140,10 +140,10 @@ class Rules(msgspec.Struct, frozen=True):
     # Limits
 
     def limit(self, board: str, change: Callable[[Limits], Limits]) -> Limits:
-        """Give a board the limits that `change` makes of those that it has, and return them.
+        """Change the limits of a leaderboard by `change`, and return the new ones.
 
         Raises:
-            InputError: a limit is no number that there can be.
+            InputError: a limit is out of range.
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "limit submissions")
@@ -158,27 +158,27 @@ class Rules(msgspec.Struct, frozen=True):
         return self.store.moderation.set_limits(board, checked, self.user, _now())
 
     def limits(self) -> tuple[tuple[Decision, Limits], ...]:
-        """The boards that have limits and that the user sees, by name, each with the decision that gave it them."""
+        """Return the visible leaderboards with limits, by name, each with the decision that set them."""
         hidden = self.hidden()
         return tuple(found for found in self.store.moderation.limits() if found[0].subject not in hidden)
 
     # Submissions of others
 
     def remove(self, numbers: Collection[int], reason: str) -> None:
-        """Take submissions out of the standings, all or none; they stay readable, and their owners see why.
+        """Remove submissions from the standings, all or none; they stay readable, and their authors see the reason.
 
         Raises:
-            InputError: there is no such submission, one is removed already, or the reason cannot be stored.
+            InputError: no submission has one of the numbers, one is removed already, or the reason is invalid.
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "remove submissions")
         self.store.moderation.remove(dict.fromkeys(numbers), self.user, _now(), _reason(reason, needed=True))
 
     def readmit(self, numbers: Collection[int], reason: str = "") -> None:
-        """Put removed submissions back into the standings, all or none.
+        """Return removed submissions to the standings, all or none.
 
         Raises:
-            InputError: there is no such submission, one is not removed, or the reason cannot be stored.
+            InputError: no submission has one of the numbers, one is not removed, or the reason is invalid.
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "readmit submissions")
@@ -193,9 +193,9 @@ class Rules(msgspec.Struct, frozen=True):
         before: int | None = None,
         words: Sequence[str] = (),
     ) -> tuple[Decision, ...]:
-        """What was decided, newest first: by or about `user` or their submissions, and about `board` or those to it.
+        """Return the decisions, newest first: by or about `user`, and about `board`, with those about submissions.
 
-        `before` is the number of a decision; those older than it are found. All of `words` are somewhere in them.
+        `before` is the number of a decision; only older ones are returned. Each has all of `words` in its fields.
 
         Raises:
             Refused: the caller is no admin.
@@ -204,10 +204,10 @@ class Rules(msgspec.Struct, frozen=True):
         return self.store.moderation.log(user=user, board=board, limit=limit, before=before, words=words)
 
     def check_reader(self, found: Submission, *, shown_to_others: bool) -> None:
-        """Pass if the user may read the file of a submission; `shown_to_others` is that of `may_read_code`.
+        """Require that the user may read the file of a submission; `shown_to_others` is that of `may_read_code`.
 
         Raises:
-            Refused: they may not.
+            Refused: the user may not.
         """
         if not may_read_code(self.user, found.user, admin=self.admin, shown_to_others=shown_to_others):
             drafts.check_owner(found, self.user)
@@ -215,11 +215,11 @@ class Rules(msgspec.Struct, frozen=True):
     # Submissions of one's own
 
     def note(self, found: Submission, text: str) -> None:
-        """Put a note on a submission of one's own, after those that it has.
+        """Append a note to the user's own submission.
 
         Raises:
-            InputError: the text is empty, too long or not one line, or there are too many notes.
-            Refused: the submission belongs to somebody else.
+            InputError: the text is empty, too long or not one line, or the submission has too many notes.
+            Refused: the submission belongs to another user.
         """
         drafts.check_owner(found, self.user)
         if not text.strip():
@@ -230,23 +230,23 @@ class Rules(msgspec.Struct, frozen=True):
     # Submitting
 
     def check_open(self) -> Decision | None:
-        """Pass if the user may submit at all; a stop that does not hold for them, an admin, is returned.
+        """Require that the user may submit; return a stop that does not apply to them as an admin.
 
         Raises:
-            Refused: the board takes no submissions, or none of theirs.
+            Refused: the board takes no submissions, or none of the user's.
         """
         return self.store.moderation.check_open(self.user, _now(), admin=self.admin)
 
     def admission(self) -> Callable[[Task, Mode], None]:
-        """What lets the submissions of one batch pass as far as the limits of their boards allow.
+        """Return a check of the limits for the submissions of one batch, one after the other.
 
-        It raises Refused for the first that is too many.
+        It raises Refused for the first one above a limit.
         """
         return _Admission(self.store, self.user, limited=not self.admin)
 
 
 class _Admission(msgspec.Struct, frozen=True):
-    """Counts the submissions of a batch together with those that are stored."""
+    """A counter of a batch's submissions, added to the stored ones."""
 
     store: Store
     user: str
@@ -262,12 +262,12 @@ class _Admission(msgspec.Struct, frozen=True):
 
 
 def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[RerunCandidate]:
-    """The best submissions of the first `top` users of each of these GPUs, at the version of `task` before this one.
+    """Return the best submissions of the `top` users on each of these GPUs, at the previous version of `task`.
 
-    One that has passed at the present version, or is on its way, is there with the reason why it is not sent again.
+    A submission that has passed at the present version, or is in flight, is included with the reason.
 
     Raises:
-        InputError: nobody was ranked at another version.
+        InputError: no user was ranked at another version.
     """
     version = store.standings.version_before(task.name, task.version)
     if version is None:
@@ -294,10 +294,10 @@ def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> l
 def named(
     store: Store, task: Task, numbers: Sequence[int], gpus: Sequence[Gpu], *, allowed: Sequence[Gpu]
 ) -> list[RerunCandidate]:
-    """These submissions, on `gpus` or on those of the GPUs `allowed` where they have run.
+    """Return these submissions, on `gpus` or on those of the GPUs `allowed` where they ran.
 
     Raises:
-        InputError: there is no such submission, it is to another task, or it measures a milestone.
+        InputError: no submission has one of the numbers, or it is to another task, or it measures a milestone.
     """
     going = store.submissions.reruns_in_flight(task.name, task.version)
     plans = []

@@ -1,4 +1,4 @@
-"""What a reader sees of a board: a page of it, their own row, and what stands beside the ranks."""
+"""Pages of standings: a range of rows, the reader's own row, and marks beside the ranks."""
 
 from msgspec.structs import replace
 
@@ -10,17 +10,17 @@ from hpc_board.model.text import one_line
 from hpc_board.store import Store
 
 PREVIOUS = "previous"
-"""What the version is called, other than the present one, in which somebody was ranked last."""
+"""The word for the version of a task that was ranked last before the present one."""
 
 _VERSION_CHARACTERS_MIN = 4
 _SHORT_VERSION = 12
 
 
 def version_called(word: str | None, task: Task, store: Store) -> str:
-    """The version that `word` names: the beginning of one, "previous", or the present one where it is None.
+    """Return the version that `word` names: its beginning, "previous", or None for the present one.
 
     Raises:
-        InputError: nobody has submitted for such a version, or was ranked in another one; or several begin like that.
+        InputError: no submission has such a version, no user was ranked at another one, or the beginning is ambiguous.
     """
     if word is None:
         return task.version
@@ -43,7 +43,7 @@ def version_called(word: str | None, task: Task, store: Store) -> str:
 
 
 def definition(store: Store, task: Task, version: str) -> Task:
-    """The task as it was at `version`; the present one is known even where nobody has submitted for it."""
+    """Return the task as it was at `version`; the present one is known without submissions too."""
     return task if version == task.version else store.submissions.task(task.name, version)
 
 
@@ -58,11 +58,11 @@ def page(
     limit: int | None,
     offset: int,
 ) -> Page:
-    """A part of the board of `shown`, which is a version of the task `present`, as `user` reads it."""
+    """Return a page of the standings of `shown`, a version of the task `present`, for the reader `user`."""
     found = store.standings.page(shown.name, shown.version, gpu, rows, user, limit=limit, offset=offset)
     marks = list(found.milestones)
     if shown.version == present.version:
-        # One that the task does not name any more has left its boards.
+        # A GPU that the task no longer names has left its leaderboards.
         named = {each.name for each in present.milestones if each.shown_on(gpu)}
         marks = [mark for mark in marks if mark.name in named]
     score_s = reference_score_s(found.cases, shown.ranking_by)
@@ -80,7 +80,7 @@ def page(
 
 
 def _reference(measured: Standing | Mark, score_s: float) -> Mark:
-    """The reference as it was timed beside a run, on the same machine at the same time."""
+    """Return the mark of the reference, timed beside a run on the same machine at the same time."""
     return Mark(
         kind=MarkKind.REFERENCE,
         name=str(MarkKind.REFERENCE),

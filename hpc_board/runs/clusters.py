@@ -1,4 +1,4 @@
-"""The clusters of the settings: how each is asked, what is free there, and where the folders of its jobs lie."""
+"""The clusters of the settings: their schedulers, free GPUs and job folders."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Clusters:
-    """The parts that know a cluster, made of the settings when they are first needed.
+    """Schedulers, login nodes and job folders of each cluster, made when first used.
 
-    `warn` is told, from any thread, what works although not as the settings say.
+    `warn` is called from any thread with warnings about the settings.
     """
 
     def __init__(self, settings: config.Settings, warn: Callable[[str], object]) -> None:
@@ -32,12 +32,12 @@ class Clusters:
 
     @cached_property
     def schedulers(self) -> dict[str, Scheduler]:
-        """The scheduler of each cluster, by its name."""
+        """The scheduler of each cluster, by the cluster's name."""
         return {cluster.name: self._scheduler(cluster) for cluster in self._settings.clusters}
 
     @cached_property
     def logins(self) -> "dict[str, Host]":
-        """The login node of each cluster that is used from elsewhere."""
+        """The login node of each cluster that is reached over SSH."""
         if not self._connections:
             return {}
         from hpc_board.transport.ssh import SshHost
@@ -46,20 +46,20 @@ class Clusters:
 
     @cached_property
     def folders(self) -> dict[str, job_folder.Folders]:
-        """Where the jobs of each cluster have their folders."""
+        """The job folders of each cluster, by the cluster's name."""
         return {cluster.name: self._folders_of(cluster) for cluster in self._settings.clusters}
 
     def folders_on(self, cluster: str) -> job_folder.Folders:
-        """Where the jobs of a cluster have their folders, also of one that has left the settings."""
+        """Return the job folders of a cluster, also of one that has left the settings."""
         return self.folders.get(cluster) or job_folder.Folders(own_folder(self._settings.board))
 
     def log_names(self, cluster: str, job_id: str) -> list[str]:
-        """Return the names that a job's output may have; several for a cluster that has left the settings."""
+        """Return the possible names of a job's output; several if the cluster has left the settings."""
         known = [kind_of(each) for each in self._settings.clusters if each.name == cluster]
         return list(dict.fromkeys(each.log_name(job_id) for each in known or kinds()))
 
     def gpu_statuses(self) -> list[GpuStatus]:
-        """Every GPU of the settings with what is free of it; a cluster that does not answer says why.
+        """Return the availability of every GPU of the settings, with the reason if its cluster does not answer.
 
         A cluster is asked at most every `poll_seconds` for all clients of the board together.
         """
@@ -122,7 +122,7 @@ class Clusters:
 
 
 def _connections(settings: config.Settings) -> "dict[str, Connection]":
-    """One connection for each cluster with `ssh`; none of them is made before it is needed."""
+    """Return a connection for each cluster with `ssh`; each connects when first used."""
     logins = {cluster.name: cluster.ssh for cluster in settings.clusters if cluster.ssh is not None}
     if not logins:
         return {}

@@ -1,4 +1,4 @@
-"""From drafts to jobs: which of them go together as one array, what their scripts are, and what is stored of them."""
+"""Dispatch: the jobs of drafts, their grouping into job arrays, and their rows in the database."""
 
 import secrets
 from collections.abc import Sequence
@@ -17,14 +17,13 @@ from hpc_board.schedulers import Arrays, Job
 from hpc_board.store import NewRun, NewSubmission
 
 ARRAY_LEAST = 3
-"""From how many jobs on an array is cheaper: it takes two questions, the largest array's size and sbatch."""
+"""The number of jobs from which an array is cheaper: it takes two queries (the largest array size, sbatch)."""
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What a submission would send for one GPU: the batch script, and the command that hands it over.
+    """The batch script of a draft on one GPU, and the command that submits it.
 
-    Of a run that goes with others, the command hands over the script of their job array, which is `array` and runs
-    `script` for this one.
+    For a member of a job array, `array` is the array's script, which the command submits and which runs `script`.
     """
 
     gpu: Gpu
@@ -35,7 +34,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """A draft that is about to be stored: whose it is, and for a rerun what `NewSubmission` says of it."""
+    """A draft that is about to be stored, and its author; for a rerun, see `NewSubmission`."""
 
     draft: intake.Draft
     user: str
@@ -44,7 +43,7 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class _Work(msgspec.Struct, frozen=True, dict=True):
-    """What a submission asks of one GPU."""
+    """A draft on one of its GPUs."""
 
     draft: intake.Draft
     gpu: Gpu
@@ -52,15 +51,15 @@ class _Work(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def array_script(self) -> job_folder.ArrayScript | None:
-        """What runs the script as one of several; None where it cannot be one."""
+        """The script of a job array that may hold this job; None if the job cannot be a member of an array."""
         return job_folder.array_script(self.script, self.gpu)
 
 
 class DispatchPlan:
-    """What is sent for some drafts: a job for each of their GPUs, in that order.
+    """The jobs of some drafts: one for each draft and GPU, in that order.
 
-    Jobs that differ in nothing that the scheduler is told go as one job array, where it takes arrays: two and more if
-    `array`, none if not; where that is None, as many as make it worth its while (ARRAY_LEAST).
+    Jobs with equal scheduler options form a job array where the scheduler supports arrays: from two jobs on if `array`
+    is true, never if it is false, from ARRAY_LEAST on if it is None.
 
     Raises:
         InputError: a batch script cannot be rendered.
@@ -74,7 +73,7 @@ class DispatchPlan:
         self._array = array
 
     def previews(self) -> list[Preview]:
-        """The batch script and the command of each job."""
+        """Return the batch script and the command of each job."""
         previews: dict[int, Preview] = {}
         for batch in self._batches():
             for number in batch:
@@ -94,7 +93,7 @@ class DispatchPlan:
         return Preview(gpu, script.text, command, work.draft.source.file_name, array)
 
     def tokens(self) -> list[str]:
-        """A unique name for each job; those of an array are its name with their index after a dot."""
+        """Return a unique name for each job; a member of an array is named after the array, a dot and its index."""
         tokens: dict[int, str] = {}
         for batch in self._batches():
             name = f"hb-{secrets.token_hex(8)}"
@@ -102,7 +101,7 @@ class DispatchPlan:
         return [tokens[number] for number in range(len(self._works))]
 
     def _batches(self) -> list[list[int]]:
-        """The places in `works` of those that go as one array, and of each other one by itself."""
+        """Return the indexes in `_works` of each array's members, and of each single job."""
         least = ARRAY_LEAST if self._array is None else 2
         alike: dict[object, list[int]] = {}
         for number, work in enumerate(self._works):
@@ -130,9 +129,9 @@ def new_submissions(
     of_settings: frozenset[str],
     at: datetime,
 ) -> list[NewSubmission]:
-    """What is stored of drafts that `account` sends, with one of `tokens` for each of their GPUs.
+    """Return the rows of drafts that `account` sends, with one of `tokens` for each of their GPUs.
 
-    `of_settings` are those of their tasks whose board was deleted, so that the settings' task has its place again.
+    `of_settings` has the names of deleted leaderboards whose tasks belong to the settings again.
     """
     left = iter(tokens)
     return [
@@ -155,7 +154,7 @@ def new_submissions(
 
 
 def _new_run(gpu: Gpu, token: str, harness_sha256: str, user: str, account: str) -> NewRun:
-    """A run of `user` whose job `account` sends: whoever runs a job can forge its result."""
+    """Return a run of `user` whose job `account` sends, which decides the trust: that account can forge results."""
     return NewRun(
         gpu=gpu.name,
         cluster=gpu.cluster.name,

@@ -59,7 +59,7 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A submission that may be sent: every name in it is resolved, every rule kept; `milestone` names an author's."""
+    """A checked submission with resolved names; `milestone` is set if it measures one of a task's milestones."""
 
     source: Source
     task: Task
@@ -96,7 +96,7 @@ def header(source: Source) -> Directives:
     """Parse the header of `source`.
 
     Raises:
-        InputError: it has a directive that is none.
+        InputError: the header has an unknown directive.
     """
     try:
         return directives(source.text.removeprefix("\ufeff"))
@@ -120,17 +120,16 @@ def draft(
     after_deadline: bool = False,
     admit: Callable[[Task, Mode], object] = lambda _task, _mode: None,
 ) -> Draft:
-    """The submission that `source`, its header and the options ask for, at the time `now`.
+    """Return the draft that `source`, its header and the options request at the time `now`.
 
-    Options and header must not contradict each other: the same task, and no GPU that the header does not name.
-    `gpu_names` may hold commas and `all`; with no GPU named anywhere the only one is taken. The mode is `test`
-    unless said otherwise, so that nobody enters a ranking by accident. `find_task` raises InputError for an unknown
-    name. `admit` is asked whether the user may submit so before the deadline is looked at, and raises Refused if not.
-    With `after_deadline` there is none.
+    Options must agree with the header: the same task, and only GPUs that the header names. `gpu_names` may hold commas
+    and `all`; the only GPU of the settings is the default. The default mode is `test`, so that no submission is ranked
+    by accident. `find_task` raises InputError for an unknown name. `admit` raises Refused if the user's limits forbid
+    the submission; it is called before the deadline is checked. `after_deadline` skips that check.
 
     Raises:
-        InputError: the file, the task, a GPU, the mode or the note cannot be used.
-        Refused: `admit` does not allow it, or the task's deadline has passed.
+        InputError: the file, the task, a GPU, the mode or the note is invalid.
+        Refused: `admit` refuses the submission, or the task's deadline has passed.
     """
     asked = header(source)
     task = _task(task_name, asked, find_task)
@@ -150,10 +149,10 @@ def draft(
 
 
 def milestone_draft(milestone: Milestone, task: Task, gpus: Sequence[Gpu]) -> Draft:
-    """The ranked submission that measures a milestone of `task` on each of `gpus`, whatever the deadline.
+    """Return the ranked draft that measures a milestone of `task` on each of `gpus`; the deadline does not apply.
 
     Raises:
-        InputError: it cannot be run there.
+        InputError: the milestone cannot run on one of the GPUs.
     """
     source = Source(milestone.file_name, milestone.text)
     check_fit(source, task, gpus, Mode.RANKED)
@@ -161,10 +160,10 @@ def milestone_draft(milestone: Milestone, task: Task, gpus: Sequence[Gpu]) -> Dr
 
 
 def check_fit(source: Source, task: Task, gpus: Sequence[Gpu], mode: Mode) -> None:
-    """Pass if `source` can be run for `task` on each of `gpus` in this mode, whatever boards and deadlines say.
+    """Require that `source` can run for `task` on each of `gpus` in this mode; limits and deadlines are not checked.
 
     Raises:
-        InputError: it cannot.
+        InputError: the source cannot run there.
     """
     check_support(task)
     _check_devices(source, _language(source, task), task, gpus)
@@ -174,10 +173,10 @@ def check_fit(source: Source, task: Task, gpus: Sequence[Gpu], mode: Mode) -> No
 
 
 def gpu(name: str, gpus: Sequence[Gpu]) -> Gpu:
-    """The one of `gpus` that is called `name`, upper and lower case aside.
+    """Return the GPU of `gpus` with this name, compared without case.
 
     Raises:
-        InputError: there is none; the nearest name is offered.
+        InputError: no GPU has this name; the hint offers the nearest one.
     """
     for candidate in gpus:
         if candidate.name.casefold() == name.casefold():
@@ -190,16 +189,16 @@ def gpu(name: str, gpus: Sequence[Gpu]) -> Gpu:
 
 
 def named_gpus(words: Sequence[str], task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """The GPUs that `words` name for `task`, each once, in the order of the words; `all` is all that it may run on.
+    """Return the GPUs in `words` for `task`, without duplicates, in the order of the words; `all` is every allowed GPU.
 
     Raises:
-        InputError: there is none of a name, or the task may not run on it.
+        InputError: no GPU has one of the names, or the task does not allow it.
     """
     return _resolved(words, task, allowed_gpus(task, gpus), gpus)
 
 
 def allowed_gpus(task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """Those of `gpus` on which `task` may run: the ones that it names, all where it names none."""
+    """Return the GPUs of `gpus` that `task` allows: those it names, or all if it names none."""
     named = {name.casefold() for name in task.gpus}
     return tuple(candidate for candidate in gpus if not named or candidate.name.casefold() in named)
 
@@ -215,10 +214,10 @@ def check_owner(owned: Owned, user: str) -> None:
 
 
 def check_no_milestone(sent: Run | Submission) -> None:
-    """Pass if `sent` may be sent again as a submission like any other, which counts for its user.
+    """Require that `sent` can be sent again as a submission of its user.
 
     Raises:
-        InputError: it measures a milestone, which must not be ranked.
+        InputError: it measures a milestone, which is never ranked.
     """
     if sent.milestone:
         raise InputError(
@@ -245,7 +244,7 @@ def _task(option: str | None, header: Directives, find_task: Callable[[str], Tas
 
 
 def is_over(task: Task, now: datetime) -> bool:
-    """Whether the deadline of `task` has passed at the time `now`."""
+    """Return whether the deadline of `task` has passed at the time `now`."""
     return task.deadline is not None and now > task.deadline
 
 
@@ -258,10 +257,10 @@ def _check_deadline(task: Task, now: datetime) -> None:
 
 
 def mode_called(name: str | None) -> Mode:
-    """Return the mode called `name`, `test` where nothing is named.
+    """Return the mode called `name`; `test` if no name is given.
 
     Raises:
-        InputError: there is none; the nearest one is offered.
+        InputError: no mode has this name; the hint offers the nearest one.
     """
     if name is None:
         return Mode.TEST
@@ -276,10 +275,10 @@ def mode_called(name: str | None) -> Mode:
 
 
 def check_support(task: Task) -> None:
-    """Pass if this version can run submissions to `task`.
+    """Require that this version can run submissions to `task`.
 
     Raises:
-        InputError: it cannot.
+        InputError: the task needs another version.
     """
     if task.multi_gpu and task.harness == ISOLATED:
         raise _not_run(
@@ -290,7 +289,7 @@ def check_support(task: Task) -> None:
 
 
 def _check_devices(source: Source, language: Language, task: Task, gpus: Sequence[Gpu]) -> None:
-    """Pass if each GPU can run the language; one that emulates a GPU takes a GPU's languages, to compile them."""
+    """Require that each GPU supports the language; an emulated GPU takes a GPU's languages to compile them."""
     for chosen in gpus:
         if language is Language.PY:
             if chosen.device is Device.HIP and task.harness == ISOLATED:
@@ -375,7 +374,7 @@ def _resolved_from_header(
 
 
 def _resolved(words: Sequence[str], task: Task, allowed: Sequence[Gpu], gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """Return the GPUs in `words`, each once, in the order of the words; `all` is all that are allowed."""
+    """Return the GPUs in `words`, without duplicates, in the order of the words; `all` is every allowed GPU."""
     resolved: list[Gpu] = []
     for name in listed(words):
         if not name:
@@ -410,10 +409,10 @@ def check_reason(reason: str) -> None:
 
 
 def end_given(words: str, now: datetime, *, what: str, option: str) -> datetime | None:
-    """The moment to come that `words` give as `what`, such as a deadline, by `option`; None for "none".
+    """Return the future moment that `words` give for `what`, such as a deadline, by `option`; None for "none".
 
     Raises:
-        InputError: they name no moment, or one that has passed at the time `now`.
+        InputError: the words are no moment, or one before `now`.
     """
     try:
         moment = deadline_of(words, now)

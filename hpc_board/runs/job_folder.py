@@ -1,7 +1,7 @@
-"""Jobs: the batch script, and the folder that travels with it.
+"""Job folders and batch scripts.
 
-The script depends on the task, the GPU and the mode alone, and finds everything else in its working directory; that
-is why the script which is previewed is, byte for byte, the one that is sent.
+The script depends on the task, the GPU and the mode alone and finds all other files in its working directory, so that
+the previewed script is, byte for byte, the one that is sent.
 """
 
 import hashlib
@@ -41,33 +41,33 @@ FACTS = "job.json"
 RESULT = "result.json"
 PROGRESS = "progress.jsonl"
 BUILD_CACHE = "../../cache/build"
-"""Where the harness keeps compiled submissions, as seen from a job folder."""
+"""The folder of compiled submissions, relative to a job folder."""
 
 HARNESS_UNUSED_SECONDS = 30 * 86_400.0
-"""The age at which a harness that no unfinished run of the board needs is removed; other boards may use the folder."""
+"""The age at which a harness without unfinished runs on this board is removed; other boards may share the folder."""
 
 PROBE_SECONDS = 600
 """The time limit of a probe job, see `probe_script`."""
 
 _CONTAINED = '"${container[@]}" '
-"""What stands in a batch script before each command that runs in the job's container."""
+"""The prefix of each command in a batch script that runs in the job's container."""
 
 _MARGIN_SECONDS = 60
-"""Time that a job gets beside what its limits say: starting Python, looking at the node, ending processes, writing."""
+"""The part of a job's time limit beyond its measurements: starting Python, probing the node, ending processes."""
 
 _BETWEEN_SECONDS = 15
-"""Time between two starts of a task's own eval: laying its files out, ending what it has left."""
+"""The time between two starts of a task's own eval: copying its files, ending its leftover processes."""
 
 _HARNESS_FILE = re.compile(r"\.?([0-9a-f]{64})\.pyz(?:\.[0-9a-f]+)?")
-"""The name of a harness, or of a draft of it that a killed client has left."""
+"""The name of a harness file, or of a temporary file that a killed client has left."""
 
 _SHEBANG = re.compile(r"#![ \t]*(\S+)(?:[ \t]+(\S.*?))?[ \t]*")
 _OPTION = re.compile(r"#[A-Z]+\s")
-"""A line that sbatch or a plugin of it reads: #SBATCH, and those of other schedulers and of burst buffers."""
+"""A line that sbatch or a plugin parses: #SBATCH, and the directives of other schedulers and of burst buffers."""
 
 
 class Script(msgspec.Struct, frozen=True):
-    """A batch script, and the options that its directives state."""
+    """A batch script and the options in its directives."""
 
     text: str
     options: dict[str, str]
@@ -75,18 +75,18 @@ class Script(msgspec.Struct, frozen=True):
 
 
 class ArrayScript(msgspec.Struct, frozen=True):
-    """The script of a job array; runs for which it is the same may be sent as one."""
+    """The script of a job array; runs with equal array scripts may share one array."""
 
     text: str
     options: tuple[tuple[str, str], ...]
 
 
 def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
-    """The job's time limit, in whole minutes: the settings' own, else what the harness may take at the most.
+    """Return the job's time limit in whole minutes: the settings' own, else the longest time of the harness.
 
-    In each phase the kernel has the phase's time and the judge as much and one answer more; where times are measured,
-    the reference has as much as the kernel. The judge has to load before, and so has each of the workers. Where the
-    task takes compiled submissions, the compiler runs before all that.
+    A phase counts its time for the kernel and again, with one more answer, for the judge; where times are measured,
+    also for the reference. The load times of the judge and of each worker are added, and the compiler's if the task
+    takes compiled submissions.
     """
     if gpu.time_limit_seconds is not None:
         return gpu.time_limit_seconds
@@ -112,7 +112,7 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
 
 
 def _own_eval_seconds(task: Task, mode: Mode, limits: Limits) -> float:
-    """What the task's own eval may take, with what comes before it: each mode of KernelBot's has its time-out."""
+    """Return the longest time of the task's own eval with its preparation; each of KernelBot's modes has a time-out."""
     timeouts = task.timeouts
     phases = {
         Mode.TEST: [timeouts.test_seconds],
@@ -124,23 +124,23 @@ def _own_eval_seconds(task: Task, mode: Mode, limits: Limits) -> float:
 
 
 def _minutes(seconds: float) -> int:
-    """A time in seconds, rounded up to whole minutes."""
+    """Round seconds up to whole minutes."""
     return -(-int(seconds) // 60) * 60
 
 
 def script(task: Task, gpu: Gpu, mode: Mode) -> Script:
-    """The batch script that evaluates submissions for `task` on `gpu` in `mode`.
+    """Return the batch script that evaluates submissions for `task` on `gpu` in `mode`.
 
     Raises:
-        InputError: the settings' own template cannot be read or rendered, or their request has no place for the number
-            of GPUs that the task needs.
+        InputError: the settings' own template cannot be read or rendered, or their request cannot express the number of
+            GPUs that the task needs.
     """
     gpu = kind_of(gpu.cluster).with_gpus(gpu, task.world_size)
     return _rendered(gpu, time_limit_seconds(task, gpu, mode), task.name, str(mode))
 
 
 def probe_script(gpu: Gpu) -> Script:
-    """The batch script that looks at a node of `gpu` instead of evaluating anything; otherwise as a run's.
+    """Return the batch script that probes a node of `gpu`; apart from its command it equals a run's script.
 
     Raises:
         InputError: the settings' own template cannot be read or rendered.
@@ -149,9 +149,9 @@ def probe_script(gpu: Gpu) -> Script:
 
 
 def array_script(script: Script, gpu: Gpu) -> ArrayScript | None:
-    """What runs `script` as one of the tasks of an array, by the script's own interpreter; None where it names none.
+    """Return the array script that runs `script` as one member; None if `script` names no interpreter.
 
-    sbatch reads the options of the array's script as it would those of `script`, whose lines of options it repeats.
+    The array's script repeats the directives of `script`, since sbatch reads only its own.
     """
     lines = script.text.splitlines()
     shebang = _SHEBANG.fullmatch(lines[0]) if lines else None
@@ -170,7 +170,7 @@ def array_script(script: Script, gpu: Gpu) -> ArrayScript | None:
 
 @lru_cache(maxsize=32)
 def _compiled(text: str) -> "jinja2.Template":
-    """A template compiled, which takes longer than all else about a script."""
+    """Return the compiled template, cached: compilation takes longer than rendering."""
     import jinja2
 
     environment = jinja2.Environment(  # noqa: S701 - a shell script, quoted by the filter below
@@ -239,7 +239,7 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
 
 
 def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
-    """What `job.json` tells the harness. It holds nothing that a participant must not know."""
+    """Return the contents of `job.json`, which must hold nothing secret from the participant."""
     return {
         # Another number where the harness of an earlier version, with which a waiting run is sent, would misread it.
         "format": 1,
@@ -291,7 +291,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
 
 
 def _own_eval(run: Run, task: Task) -> dict[str, Any]:
-    """What the harness needs to run the task's own eval: the program, its files as they must be, the public seed."""
+    """Return the harness's input for the task's own eval: the program, its files and the public seed."""
     program, faults = eval_program(task)
     if faults:
         key, message = faults[0]
@@ -308,7 +308,7 @@ def _own_eval(run: Run, task: Task) -> dict[str, Any]:
 
 
 def probe_facts(gpu: Gpu, nonce: str, answer_seconds: float, harness_sha256: str) -> dict[str, Any]:
-    """What `job.json` tells the harness in a probe job, which waits for `answer_seconds` for an answer."""
+    """Return the contents of `job.json` for a probe job, which waits `answer_seconds` for a response."""
     return {
         "format": 1,
         "inspect": {"nonce": nonce, "answer_seconds": answer_seconds},
@@ -339,10 +339,10 @@ def folder(board: Path, run: int | str) -> Path:
 
 
 class Folders(msgspec.Struct, frozen=True):
-    """The job folders of a board on one cluster: below `board`, on the machine whose `files` these are.
+    """The job folders of a board on one cluster: below `board`, on the machine that `files` accesses.
 
-    `elsewhere` says that the board's database lies on another machine. Two boards may then have come to the same
-    folder, so that a run's number alone does not name its folder.
+    `elsewhere` is true if the board's database lies on another machine. Two boards may then share the folder, so that a
+    run's number alone does not identify its job folder.
     """
 
     board: Path
@@ -351,24 +351,24 @@ class Folders(msgspec.Struct, frozen=True):
 
     @property
     def setting(self) -> str:
-        """The key of the settings that says where they are."""
+        """The settings key of the folder's location."""
         return "board_folder" if self.elsewhere else "board"
 
     def of(self, run: Run) -> Path:
-        """The folder of the job of `run`, called by its number; in an array by its token, which ends with its index."""
+        """Return the folder of a run's job, named by the run's number; in an array by the token with its index."""
         if run.array:
             return folder(self.board, run.token)
         return folder(self.board, f"{run.id}-{run.token}" if self.elsewhere else run.id)
 
     def ensure_harness(self, data: bytes) -> bool:
-        """Put the harness where the jobs of all runs find it, under its sha256; one that is there already is kept.
+        """Write the harness, named by its sha256, where the jobs of all runs find it, unless it is there already.
 
         Returns:
-            Whether this is the first use of the harness within a day.
+            True on the first use of this harness within a day.
 
         Raises:
             StorageError: the board's folder cannot be written.
-            SchedulerError: the machine that has the folder cannot be reached.
+            SchedulerError: the machine of the folder cannot be reached.
         """
         path = self._harness_file(hashlib.sha256(data).hexdigest())
         try:
@@ -377,7 +377,7 @@ class Folders(msgspec.Struct, frozen=True):
             raise self._not_written(path, "harness", error) from error
 
     def has_harness(self, sha256: str) -> bool:
-        """Return whether the harness with this sha256 is there.
+        """Return whether the harness with this sha256 exists.
 
         Raises:
             StorageError: the folder cannot be read now.
@@ -394,7 +394,7 @@ class Folders(msgspec.Struct, frozen=True):
             ) from error
 
     def remove_unused_harnesses(self, needed: Collection[str]) -> None:
-        """Remove the harnesses that are not `needed` and were not used for HARNESS_UNUSED_SECONDS, where that works."""
+        """Remove harnesses that are not `needed` and were not used for HARNESS_UNUSED_SECONDS; ignore failures."""
 
         def unneeded(name: str) -> bool:
             match = _HARNESS_FILE.fullmatch(name)
@@ -407,14 +407,14 @@ class Folders(msgspec.Struct, frozen=True):
         return harness_file(folder(self.board, "any"), sha256)
 
     def write(self, run: Run, task: Task, gpu: Gpu, *, code: bytes) -> Path:
-        """Write the job folder of `run` whole or not at all, and return it; one that is there already is kept.
+        """Write the job folder of `run` atomically and return it; an existing one is kept.
 
-        The harness is not in it: the job finds that of the run's `harness_sha256` where `ensure_harness` has put it.
+        It does not hold the harness: the job loads the run's `harness_sha256` from where `ensure_harness` wrote it.
 
         Raises:
             InputError: the batch script cannot be rendered.
             StorageError: the board's folder cannot be written.
-            SchedulerError: the machine that has the folder cannot be reached.
+            SchedulerError: the machine of the folder cannot be reached.
         """
         target = self.of(run)
         contents: dict[str, bytes] = {
@@ -427,7 +427,7 @@ class Folders(msgspec.Struct, frozen=True):
         return self._written(target, contents)
 
     def write_array(self, name: str, script: ArrayScript) -> Path:
-        """Write the folder of an array, which has nothing but its script, as `write` does."""
+        """Write the folder of a job array, which holds only its script, as `write` does."""
         return self._written(folder(self.board, name), {SCRIPT: script.text.encode()})
 
     def _written(self, target: Path, contents: Mapping[str, bytes]) -> Path:
@@ -444,10 +444,10 @@ class Folders(msgspec.Struct, frozen=True):
         )
 
     def read(self, run: Run, name: str, limit: int, *, end: bool = False) -> bytes:
-        """What the job of `run` left under `name`, as `Files.read` has it.
+        """Return the file `name` of the run's job folder, as `Files.read` does.
 
         Raises:
             NotRegularFileError: it is no regular file.
-            OSError: it is not there, or cannot be read now.
+            OSError: it does not exist, or cannot be read now.
         """
         return self.files.read(self.of(run) / name, limit, end=end)

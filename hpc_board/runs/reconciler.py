@@ -1,8 +1,8 @@
-"""The state machine that carries runs from `created` to their end; any process may turn it, one at a time.
+"""The reconciler: carries runs from `created` to their end, one process at a time.
 
-Order within a run: its row, its job folder, the event `submitting`, the scheduler, the event `queued`. A process that
-dies between two of these leaves a run that the next one takes up: a job is looked up by its unique name before it is
-sent again, and only after `SETTLE`, since a command that was under way may still arrive.
+A run's row is written first, then its job folder, the event `submitting`, the scheduler's job, the event `queued`. A
+process that dies between two of these steps leaves a run that the next one takes up: a job is looked up by its unique
+name before it is sent again, and only after `SETTLE`, since an earlier command may still arrive.
 """
 
 import hashlib
@@ -31,35 +31,35 @@ from hpc_board.schedulers import AnyKind, Arrays, Job, JobKey, Scheduler, kind_o
 from hpc_board.store import Store
 
 SETTLE = timedelta(seconds=90)
-"""How long a submission whose outcome is unknown is left alone before it is looked up and, if absent, sent again.
+"""The pause before a submission with unknown outcome is looked up and, if absent, sent again.
 
-Longer than an sbatch may live whose client has lost it: 60 s, and 11 more on a login node over SSH.
+It exceeds the life of an sbatch whose client is lost: 60 s, and 11 s more on a login node over SSH.
 """
 
 TRIES_MAX = 4
-"""How often a job is sent before the run counts as failed by our machinery."""
+"""The number of tries to send a job before its run ends as an error."""
 
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_MAX = 160
 _TRY = "try "
 _UNCONFIRMED = "the scheduler has not confirmed the job"
-_WISH_STORED = (
-    "That run {id} shall be cancelled is stored, and done as soon as the scheduler answers `hpc-board watch {id}`, "
+_CANCEL_STORED = (
+    "The cancellation of run {id} is stored, and takes effect as soon as the scheduler answers `hpc-board watch {id}`, "
     "`hpc-board poll` or the app."
 )
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """One turn of the state machine: the clusters whose schedulers were asked, and what hindered it where."""
+    """The outcome of one pass: the clusters whose schedulers were asked, and the errors."""
 
     asked: frozenset[str]
     errors: tuple[BoardError, ...] = ()
 
 
 class _Leftover(msgspec.Struct, frozen=True):
-    """What a job has left in the place of its result: part of one, something `whole`, or nothing, and why.
+    """The files that a job left in place of its result: a partial result, a `whole` one, or none, and the reason.
 
-    Where it is `unreadable` now, nobody can tell.
+    `unreadable` means that the folder cannot be read now.
     """
 
     partial: Result | None = None
@@ -69,11 +69,13 @@ class _Leftover(msgspec.Struct, frozen=True):
 
 
 class Reconciler(msgspec.Struct, frozen=True, dict=True):
-    """Everything that turning the state machine needs.
+    """Reconciliation of stored runs with their jobs.
 
-    `folder` is this account's own. `user` is whose jobs are carried on, None for everybody's: nobody else's can be sent
-    or cancelled. `schedulers` and `clusters` have the clusters of the settings by name, `gpus` the GPUs. `harness`
-    gives the bytes of the harness file. `folders` has the clusters whose job folders lie elsewhere than below `folder`.
+    - `folder` is this account's folder of locks and job folders.
+    - `user` limits it to the runs that this account sends; None takes all runs.
+    - `schedulers`, `clusters` and `gpus` are those of the settings, by name.
+    - `harness` returns the bytes of the harness file.
+    - `folders` has the clusters whose job folders lie outside `folder`.
     """
 
     folder: Path
@@ -88,13 +90,13 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     lock_seconds: float = LOCK_SECONDS
 
     def __call__(self, watched: Collection[int] | None = None) -> bool:
-        """Carry every run in flight as far as it goes now; False if another process is doing so at this moment.
+        """Advance every run in flight; return False if another process is doing so.
 
         `watched` is that of `turn`.
 
         Raises:
             StorageError: the board cannot be written.
-            SchedulerError: a scheduler did not answer; its runs stay as they are, the others were carried on.
+            SchedulerError: a scheduler did not answer; its runs keep their state, all others were advanced.
         """
         turn = self.turn(watched)
         if turn is not None and turn.errors:
@@ -102,10 +104,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return turn is not None
 
     def turn(self, watched: Collection[int] | None = None) -> Pass | None:
-        """Do the same, and say what hindered it; None if another process is doing so at this moment.
+        """Advance runs like `__call__`, and return the errors; None if another process is doing so.
 
-        For somebody who waits for some `watched` runs, in turn after turn, only these are carried on, all others with
-        them whenever their schedulers may be asked or a look at all of them is due.
+        A client that waits for some runs passes them as `watched`: then only these are advanced, except when their
+        schedulers may be asked or a full scan is due.
 
         Raises:
             StorageError: the board's lock or its database cannot be used.
@@ -121,13 +123,13 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                     runs.append(run)
                 else:
                     self._mark_orphaned(run)
-            asked = self._clusters_to_ask(runs)
-            self._look_into_folders([run for run in runs if not run.state.unsent], watched=chosen is not None)
+            asked = self._clusters_due(runs)
+            self._read_folders([run for run in runs if not run.state.unsent], watched=chosen is not None)
             sendable = [run for run in runs if self._may_send(run, asked)]
             unsent, silent = self._launch_all(
                 self._complete_arrays(sendable) if any(run.array for run in sendable) else sendable
             )
-            errors = list(dict.fromkeys(filter(_hinders, unsent)))
+            errors = list(dict.fromkeys(filter(_leaves_unsent, unsent)))
             if chosen is None:
                 with _writing(self.folder):
                     scan.settle(_now(), time.monotonic() - began)
@@ -137,34 +139,34 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return Pass(frozenset(asked), tuple(errors))
 
     def _watched(self, ids: Collection[int]) -> Sequence[Run] | None:
-        """Those of these runs that have not ended; None where one of their schedulers may be asked, for all runs."""
+        """Return the unfinished runs of `ids`; None if one of their schedulers may be asked, which takes all runs."""
         runs = self.store.runs.in_flight(ids, account=self.user)
         clusters = {run.cluster for run in runs}.intersection(self.schedulers)
         return None if any(self._backoff(cluster).due(_now()) for cluster in clusters) else runs
 
     def launch(self, runs: Sequence[Run]) -> list[BoardError]:
-        """Send these new runs to their schedulers and return what went wrong, at most one error for each.
+        """Send these new runs to their schedulers and return at most one error for each.
 
-        Where another process holds the board for long, the runs are left for it to send.
+        If another process keeps the lock for long, it sends them.
         """
         with self._lock(wait_seconds=self.lock_seconds) as mine:
             if not mine:
                 return []
             # Another process may have taken them up between their rows and this lock.
-            errors, silent = self._launch_all(run for run in map(self._again, runs) if run.state.unsent)
+            errors, silent = self._launch_all(run for run in map(self._reload, runs) if run.state.unsent)
             self._note_silences({name: seconds for name, seconds in silent.items() if seconds >= SILENCE_SECONDS})
             return errors
 
     def cancel(self, run: Run, user: str) -> None:
-        """Ask for the end of `run`; one that has ended is left alone.
+        """Request the cancellation of `run`; a run that has ended stays as it is.
 
-        The wish is written down first, so that a job which nobody can find or reach yet ends as soon as a later turn
-        can; for a job of another account that is all, and its next turn ends it.
+        The request is stored first, so that a later pass can repeat it for a job that cannot be found or reached yet. A
+        job of another account is cancelled by that account's next pass.
 
         Raises:
-            InputError: the run's cluster is not in the settings any more.
-            SchedulerError: the scheduler did not answer, and the hint says that the wish is stored; or another process
-                holds the board for long.
+            InputError: the run's cluster has left the settings.
+            SchedulerError: the scheduler did not answer, and the hint says that the request is stored; or another
+                process holds the lock for long.
         """
         with self._lock(wait_seconds=self.lock_seconds) as mine:
             if not mine:
@@ -172,56 +174,56 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                     f"another client has been busy with this board for {self.lock_seconds:g} s",
                     hint=f"Try `hpc-board cancel {run.id}` again in a minute.",
                 )
-            run = self._again(run)
+            run = self._reload(run)
             if run.state.ended:
                 return
             if self.user is not None and run.runs_as != self.user:
-                # Whoever runs it may be sending it at this moment, under a lock of their own.
-                self.store.runs.request_end(run.id, _wish(user))
+                # Its account may be sending it at this moment, under a lock of its own.
+                self.store.runs.request_end(run.id, _cancel_reason(user))
                 return
             if run.state is RunState.CREATED:
                 self._record(run, RunState.CANCELLED, reason=f"cancelled by {user} before it was sent")
                 return
             if run.cluster not in self.schedulers:
                 raise InputError(
-                    f"run {run.id} is on cluster {run.cluster}, which the settings do not have any more",
+                    f"run {run.id} is on cluster {run.cluster}, which has left the settings",
                     hint=f"Put the cluster back, or end job {run.status.job_id} with the scheduler's own command.",
                 )
-            self.store.runs.request_end(run.id, _wish(user))
-            run = self._again(run)
+            self.store.runs.request_end(run.id, _cancel_reason(user))
+            run = self._reload(run)
             try:
                 if not run.status.job_id:
                     self._look_up([run])
                 else:
                     self.schedulers[run.cluster].cancel([_key(run)])
             except SchedulerError as error:
-                stored = _WISH_STORED.format(id=run.id)
+                stored = _CANCEL_STORED.format(id=run.id)
                 error.hint = f"{error.hint} {stored}" if isinstance(error, SchedulerRefused) else stored
                 raise
 
     def asked_at(self, cluster: str) -> datetime | None:
-        """When this cluster's scheduler was last asked, by any client of the board."""
+        """Return the time of any client's last query to this cluster's scheduler."""
         return self._backoff(cluster).asked_at
 
     def silent_since(self, cluster: str) -> datetime | None:
-        """When this cluster's scheduler was first asked in vain since it last answered; None where it last answered."""
+        """Return the time of the first unanswered query since the last answer; None after an answer."""
         return self._backoff(cluster).silent_since
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """A time in which no client of the board carries runs on.
+        """Hold the lock of the reconciler, so that no other client advances runs.
 
         Raises:
-            StorageError: another one is doing so all the while.
+            StorageError: another client has kept the lock for LOCK_SECONDS.
         """
         with self._lock(wait_seconds=LOCK_SECONDS) as held:
             if not held:
                 raise StorageError(
-                    f"another client has been carrying runs on for {LOCK_SECONDS:g} s", hint="Try again in a moment."
+                    f"another client has been advancing runs for {LOCK_SECONDS:g} s", hint="Try again in a moment."
                 )
             yield
 
-    def _again(self, run: Run) -> Run:
+    def _reload(self, run: Run) -> Run:
         return self.store.runs.get(run.id)
 
     @contextmanager
@@ -235,30 +237,30 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             yield mine
 
     def _mark_orphaned(self, run: Run) -> None:
-        """Say of a run whose cluster has left the settings that nobody can carry it on."""
+        """Record that the cluster of a run has left the settings; end the run if it is unsent."""
         if run.state.unsent:
             self._record(run, RunState.ERROR, reason=f"the settings no longer have cluster {run.cluster}; submit again")
         else:
-            reason = f"the settings no longer have cluster {run.cluster}: nobody is asked"
-            self._look_into_folder(self._record(run, run.state, reason=reason, source=self._left(run).result_problem))
+            reason = f"the settings no longer have cluster {run.cluster}: no scheduler is asked"
+            self._read_folder(self._record(run, run.state, reason=reason, source=self._left(run).result_problem))
 
     def _may_send(self, run: Run, asked: Sequence[str]) -> bool:
-        """Whether a run is to be sent in this turn, in which the schedulers of the clusters `asked` are asked."""
+        """Return whether this pass sends a run; `asked` are the clusters whose schedulers this pass asks."""
         if run.state is RunState.CREATED:
             return not self._backoff(run.cluster).rests(_now())
         return run.state is RunState.SUBMITTING and run.cluster in asked
 
     def _complete_arrays(self, runs: Sequence[Run]) -> list[Run]:
-        """Those of `runs` whose array can go with all of its unsent runs: two of one name could not be told apart."""
+        """Drop runs whose array is incomplete: two arrays with one job name cannot be told apart."""
         chosen = {run.id for run in runs}
         unsent = (run for run in self.store.runs.in_flight(account=self.user) if run.array and run.state.unsent)
         parts = {run.array for run in unsent if run.id not in chosen}
         return [run for run in runs if run.array not in parts]
 
     def _launch_all(self, runs: Iterable[Run]) -> tuple[list[BoardError], dict[str, float]]:
-        """Send these runs; return what is wrong where that cannot be done, and for how long which clusters were silent.
+        """Send these runs; return the errors, and the seconds of silence by cluster.
 
-        After a cluster's first silence the rest of its runs are left for a later turn: each would wait as long.
+        After a cluster's first silence its other runs wait for a later pass: each would wait as long.
         """
         errors: list[BoardError] = []
         silent: dict[str, float] = {}
@@ -274,60 +276,60 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return errors, silent
 
     def _launch(self, runs: Sequence[Run]) -> list[BoardError]:
-        """Send runs that go together and are not sent yet; the errors of those for which that cannot be done."""
+        """Send the unsent runs of one group, and return the errors."""
         errors: list[BoardError] = []
-        parcels: list[_PreparedJob] = []
+        prepared_jobs: list[_PreparedJob] = []
         try:
             wanted = self._not_sent(runs)
         except (StorageError, SchedulerError) as error:
-            return self._hindered(runs, error)
+            return self._record_failure(runs, error)
         try:
             for sha256 in {run.harness_sha256 for run in wanted}:
                 self._ensure_harness(self._folders(wanted[0]), sha256)
         except (StorageError, SchedulerError, InputError) as error:
-            return self._hindered(wanted, error)
+            return self._record_failure(wanted, error)
         for run in wanted:
             try:
-                parcels.append(self._packed(run))
+                prepared_jobs.append(self._prepare(run))
             except (StorageError, SchedulerError) as error:
                 # None is sent without the others: two arrays of one name could not be told apart.
-                return errors + self._hindered(wanted, error)
+                return errors + self._record_failure(wanted, error)
             except InputError as error:
-                errors += self._hindered([run], error)
-        return errors + self._send(parcels)
+                errors += self._record_failure([run], error)
+        return errors + self._send(prepared_jobs)
 
-    def _hindered(self, runs: Sequence[Run], error: BoardError) -> list[BoardError]:
-        """Record why these runs are not sent, and return the error for each of them."""
+    def _record_failure(self, runs: Sequence[Run], error: BoardError) -> list[BoardError]:
+        """Record why these runs are unsent, and return the error for each of them."""
         for run in runs:
             if isinstance(error, StorageError):
                 # The disk may have room again, the database be unlocked: the run stays as it is, and is tried again.
                 with suppress(StorageError):
-                    self._tell_hindered(run, error)
+                    self._record_problem(run, error)
             elif isinstance(error, InputError | SchedulerRefused):
                 self._record(run, RunState.ERROR, reason=error.message)
             else:
-                self._tell_unconfirmed(self._again(run), error)
+                self._record_unconfirmed(self._reload(run), error)
         return [error] * len(runs)
 
-    def _tell_unconfirmed(self, run: Run, error: BoardError) -> None:
-        """Record of a run that may have been sent that nobody has confirmed it."""
+    def _record_unconfirmed(self, run: Run, error: BoardError) -> None:
+        """Record that the scheduler has not confirmed the job of a run that may have been sent."""
         if run.state is RunState.CREATED:
-            self._tell_hindered(run, error)
+            self._record_problem(run, error)
         elif run.state is RunState.SUBMITTING:
             reason = run.status.reason if run.status.cancel_requested else _UNCONFIRMED
             self._record(run, run.state, reason=reason, source=error.message, unanswered=True)
 
-    def _tell_hindered(self, run: Run, error: BoardError) -> None:
-        """Record of a run of which the scheduler has not heard what keeps it from being sent, and what to do."""
-        run = self._again(run)
+    def _record_problem(self, run: Run, error: BoardError) -> None:
+        """Record the error that keeps a run from being sent, with its hint."""
+        run = self._reload(run)
         if run.state is RunState.CREATED:
             self._record(run, run.state, reason=error.message, source=error.hint)
 
     def _not_sent(self, runs: Sequence[Run]) -> list[Run]:
-        """Those of `runs` that are to be sent now: none whose job exists, may still appear, or is not wanted any more.
+        """Return the runs to send now: none whose job exists, may still appear, or is cancelled.
 
         Raises:
-            SchedulerError: nobody knows.
+            SchedulerError: the scheduler does not tell whether a job exists.
         """
         tried = [run for run in runs if run.state is RunState.SUBMITTING]
         found = self._look_up(tried) if tried else set()
@@ -340,16 +342,16 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return [run for run in absent if not run.status.cancel_requested]
 
     def _look_up(self, runs: Sequence[Run]) -> set[int]:
-        """The runs whose jobs the scheduler has already, which are then taken over; all `runs` are of one cluster.
+        """Find the jobs of `runs`, which are all of one cluster, record them, and return the runs' numbers.
 
         Raises:
-            SchedulerError: nobody knows.
+            SchedulerError: the scheduler does not tell whether a job exists.
         """
         scheduler = self.schedulers[runs[0].cluster]
         try:
             job_ids = _job_ids(scheduler, runs)
         except SchedulerRefused as error:
-            # That nobody can ask says nothing of the job.
+            # A scheduler that cannot be asked proves nothing about the job.
             raise SchedulerError(error.message, hint=error.hint) from error
         found = self._store_each(
             _moved(run, RunState.QUEUED, job_id=job_ids[run.id], source="found by its name")
@@ -365,12 +367,12 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return _now() - run.status.at < self.settle
 
     def _ensure_harness(self, folders: job_folder.Folders, sha256: str) -> None:
-        """Have the harness that runs were stored with lie where their jobs find it.
+        """Write the harness of stored runs where their jobs find it.
 
         Raises:
-            InputError: it is that of another version of hpc-board, and not there.
-            StorageError: the folder cannot be written, or read.
-            SchedulerError: the machine that has the folder cannot be reached.
+            InputError: it belongs to another version of hpc-board and does not exist there.
+            StorageError: the folder cannot be written or read.
+            SchedulerError: the machine of the folder cannot be reached.
         """
         if sha256 == self._harness_sha256:
             if folders.ensure_harness(self.harness()):
@@ -378,8 +380,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         elif not folders.has_harness(sha256):
             raise InputError("hpc-board was updated before the run was sent; submit again")
 
-    def _packed(self, run: Run) -> "_PreparedJob":
-        """A run with its job folder written."""
+    def _prepare(self, run: Run) -> "_PreparedJob":
+        """Write the job folder of a run, and return the job."""
         gpu = self.gpus.get(run.gpu)
         if gpu is None:
             raise InputError(f"the settings no longer have GPU {run.gpu}; submit again")
@@ -393,54 +395,55 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         path = self._folders(run).write(run, task, gpu, code=code)
         return _PreparedJob(run, gpu, path, job_folder.script(task, gpu, run.mode), tries + 1)
 
-    def _send(self, parcels: Sequence["_PreparedJob"]) -> list[BoardError]:
-        """Send runs as one array where they can be one, else each by itself; the errors of those that are not sent."""
-        script = self._array_script(parcels)
+    def _send(self, prepared_jobs: Sequence["_PreparedJob"]) -> list[BoardError]:
+        """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
+        script = self._array_script(prepared_jobs)
         if script is not None:
             try:
-                self._hand_over(self._array(parcels, script), parcels)
+                self._submit(self._array(prepared_jobs, script), prepared_jobs)
             except SchedulerRefused:
                 # Arrays or so many jobs at once may be refused, and not what is in them: the first of them will show.
                 pass
             except BoardError as error:
-                return self._hindered([parcel.run for parcel in parcels], error)
+                return self._record_failure([prepared.run for prepared in prepared_jobs], error)
             else:
                 return []
         errors: list[BoardError] = []
-        for index, parcel in enumerate(parcels):
+        for index, prepared in enumerate(prepared_jobs):
             try:
-                self._hand_over(parcel.job, [parcel])
+                self._submit(prepared.job, [prepared])
             except BoardError as error:
                 # A first one that is refused as the array was speaks for all. Nor are they tried on a silent scheduler.
                 alone = isinstance(error, SchedulerRefused) and (script is None or index > 0)
-                hindered = [parcel] if alone else parcels[index:]
-                errors += self._hindered([each.run for each in hindered], error)
+                hindered = [prepared] if alone else prepared_jobs[index:]
+                errors += self._record_failure([each.run for each in hindered], error)
                 if not alone:
                     break
         return errors
 
-    def _array_script(self, parcels: Sequence["_PreparedJob"]) -> job_folder.ArrayScript | None:
-        """What all of these runs have in common as tasks of an array; None where they cannot be one."""
-        if len(parcels) < 2 or not isinstance(self.schedulers[parcels[0].run.cluster], Arrays):
+    def _array_script(self, prepared_jobs: Sequence["_PreparedJob"]) -> job_folder.ArrayScript | None:
+        """Return the common array script of these runs; None if they cannot share an array."""
+        if len(prepared_jobs) < 2 or not isinstance(self.schedulers[prepared_jobs[0].run.cluster], Arrays):
             return None
-        first, *others = {job_folder.array_script(parcel.script, parcel.gpu) for parcel in parcels}
+        first, *others = {job_folder.array_script(prepared.script, prepared.gpu) for prepared in prepared_jobs}
         return None if others else first
 
-    def _array(self, parcels: Sequence["_PreparedJob"], script: job_folder.ArrayScript) -> Job:
-        run = parcels[0].run
+    def _array(self, prepared_jobs: Sequence["_PreparedJob"], script: job_folder.ArrayScript) -> Job:
+        run = prepared_jobs[0].run
         path = self._folders(run).write_array(run.array, script)
-        indexes = [parcel.run.array_index for parcel in parcels]
-        return replace(parcels[0].job, name=run.array, folder=path, indexes=indexes)
+        indexes = [prepared.run.array_index for prepared in prepared_jobs]
+        return replace(prepared_jobs[0].job, name=run.array, folder=path, indexes=indexes)
 
-    def _hand_over(self, job: Job, parcels: Sequence["_PreparedJob"]) -> None:
+    def _submit(self, job: Job, prepared_jobs: Sequence["_PreparedJob"]) -> None:
         """Submit the job of these runs.
 
         Raises:
-            BoardError: the scheduler does not take it, or nobody knows.
+            BoardError: the scheduler refuses it, or the outcome is unknown.
         """
         now = _now()
         runs = self._store_each(
-            _moved(parcel.run, RunState.SUBMITTING, source=f"{_TRY}{parcel.tries}", at=now) for parcel in parcels
+            _moved(prepared.run, RunState.SUBMITTING, source=f"{_TRY}{prepared.tries}", at=now)
+            for prepared in prepared_jobs
         )
         cluster = runs[0].cluster
         job_id = self.schedulers[cluster].submit(job)
@@ -468,8 +471,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             self.store.runs.record(run.id, status)
         return replace(run, status=status)
 
-    def _look_into_folders(self, runs: Sequence[Run], *, watched: bool) -> None:
-        """Take in what has come to the folders of these runs; those on another machine are looked into now and then."""
+    def _read_folders(self, runs: Sequence[Run], *, watched: bool) -> None:
+        """Read new results from the folders of these runs; folders on another machine are read at intervals."""
         clusters = {run.cluster for run in runs}
         far = {cluster for cluster in clusters if self._is_far(cluster)}
         backoffs = {cluster: self._folder_backoff(cluster, watched=watched) for cluster in far}
@@ -479,27 +482,27 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 backoffs[cluster].begin(_now())
         for run in runs:
             if run.cluster in due or run.cluster not in far:
-                self._look_into_folder(run)
+                self._read_folder(run)
         for cluster in due:
             members = [run for run in runs if run.cluster == cluster]
             with _writing(self.folder):
-                backoffs[cluster].settle(news=any(self._again(run).state is not run.state for run in members))
+                backoffs[cluster].settle(news=any(self._reload(run).state is not run.state for run in members))
 
     def _is_far(self, cluster: str) -> bool:
         return cluster in self.folders and self.folders[cluster].elsewhere
 
     def _folder_backoff(self, cluster: str, *, watched: bool) -> Backoff:
-        """Return the pauses between looks at all runs of a cluster, or at the watched ones alone."""
+        """Return the back-off of scans of a cluster's folders, for all runs or for the watched ones."""
         return Backoff(self.folder / f"looked-{cluster}{'.watched' * watched}", LOOK_SECONDS, patience=LOOK_PATIENCE)
 
     def _store_each(self, runs: Iterable[Run]) -> list[Run]:
-        """Store the statuses of all these runs, or of none."""
+        """Store the statuses of all these runs in one transaction."""
         stored = list(runs)
         self.store.runs.record_each({run.id: run.status for run in stored})
         return stored
 
-    def _look_into_folder(self, run: Run) -> None:
-        """Take in the run's result if it is there; else notice that its job has begun."""
+    def _read_folder(self, run: Run) -> None:
+        """Read the run's result if it exists; else notice the start of its job."""
         folders = self._folders(run)
         try:
             data = folders.read(run, job_folder.RESULT, RESULT_BYTES_MAX)
@@ -520,11 +523,11 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         self._take_result(run, data)
 
     def _ran_before(self, run: Run) -> bool:
-        """Whether a queued run has been running: its scheduler put it back, and the files of its job prove nothing."""
+        """Return whether a queued run ran before: its job was requeued, and the old files prove nothing."""
         return any(status.state is RunState.RUNNING for status in self.store.runs.history(run.id))
 
     def _left(self, run: Run) -> _Leftover:
-        """What is in the place of the run's result."""
+        """Return the files in place of the run's result."""
         try:
             data = self._folders(run).read(run, job_folder.RESULT, RESULT_BYTES_MAX)
         except FileNotFoundError:
@@ -564,10 +567,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
 
     def _accepted(self, run: Run, task: Task, data: bytes) -> Result:
-        """The result of `run` in `data`.
+        """Parse `data` as the result of `run`.
 
         Raises:
-            ResultError: the data is no result, or not this run's.
+            ResultError: the data is no result, or belongs to another run.
         """
         result, gpu = Result.from_json(data), self.gpus.get(run.gpu)
         faults = result_faults(result, run, task, gpu.device if gpu else None, self._harness_sha256)
@@ -579,8 +582,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _harness_sha256(self) -> str:
         return hashlib.sha256(self.harness()).hexdigest()
 
-    def _clusters_to_ask(self, runs: Sequence[Run]) -> list[str]:
-        """The clusters of `runs` whose schedulers are asked in this turn, which all clients are told."""
+    def _clusters_due(self, runs: Sequence[Run]) -> list[str]:
+        """Return the clusters of `runs` whose schedulers this pass asks, and note the query for all clients."""
         clusters = {run.cluster: None for run in runs}
         asked = [cluster for cluster in clusters if self._backoff(cluster).due(_now())]
         for cluster in asked:
@@ -589,7 +592,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return asked
 
     def _ask_schedulers(self, clusters: Sequence[str], runs: Sequence[Run]) -> list[SchedulerError]:
-        """Carry `runs` on by what the schedulers of `clusters` say, and return the errors of those that say nothing."""
+        """Advance `runs` by the answers of the clusters' schedulers; return the errors of silent ones."""
         errors = []
         for cluster in clusters:
             members = [run for run in runs if run.cluster == cluster and run.status.job_id]
@@ -604,15 +607,15 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 errors.append(error)
                 failed = True
             # In one transaction: thousands of jobs may begin to wait at once.
-            going_on: dict[int, Status] = {}
-            states = [self._apply(run, news[run.token], going_on).state for run in members if run.token in news]
-            self.store.runs.record_each(going_on)
+            changed: dict[int, Status] = {}
+            states = [self._apply(run, news[run.token], changed).state for run in members if run.token in news]
+            self.store.runs.record_each(changed)
             before = [run.state for run in members if run.token in news]
-            # A wish that met a silent scheduler is repeated until the job ends.
-            unheard = [run for run in members if _goes_on(news.get(run.token)) and run.status.cancel_requested]
+            # A cancellation that met a silent scheduler is repeated until the job ends.
+            ignored = [run for run in members if _is_active(news.get(run.token)) and run.status.cancel_requested]
             try:
-                if unheard:
-                    self.schedulers[cluster].cancel([_key(run) for run in unheard])
+                if ignored:
+                    self.schedulers[cluster].cancel([_key(run) for run in ignored])
             except SchedulerError as error:
                 errors.append(error)
                 failed = True
@@ -645,20 +648,20 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _kind(self, cluster: str) -> AnyKind:
         return kind_of(self.clusters[cluster])
 
-    def _apply(self, run: Run, news: JobStatus, going_on: dict[int, Status]) -> Status:
-        """The run's status after these news: stored if it ends the run, else put into `going_on` if it has changed."""
+    def _apply(self, run: Run, news: JobStatus, changed: dict[int, Status]) -> Status:
+        """Return the run's new status: stored if it ends the run, else put into `changed` if changed."""
         if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
             news = replace(news, state=JobState.CANCELLED)
-        if _goes_on(news) and run.status.cancel_requested:
+        if _is_active(news) and run.status.cancel_requested:
             news = replace(news, reason=run.status.reason)
-        # What a job left does not matter while it waits, and thousands may do so.
+        # A pending job's folder tells nothing, and thousands may be pending.
         left = _Leftover() if news.state is JobState.PENDING else self._left(run)
         if left.whole:
-            # It has come since the folder was looked into: the next turn takes it.
+            # It has arrived since the folder was read: the next pass takes it.
             return run.status
         partial, result_problem = left.partial, left.result_problem
         if partial is not None and news.restarts is not None and partial.restart_count != news.restarts:
-            # What an earlier attempt had come to explains nothing of this one.
+            # The progress of an earlier attempt does not explain this one.
             partial = None
         if partial is not None and news.state is JobState.MISSING:
             result_problem = f"{job_folder.RESULT} is of a job that was told to end"
@@ -676,14 +679,14 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         elif status.state.ended:
             self._store_status(run, replace(status, source=f"{status.source}{self._last_words(run)}"))
         elif status != run.status:
-            going_on[run.id] = status
+            changed[run.id] = status
         return status
 
     def _folders(self, run: Run) -> job_folder.Folders:
         return self.folders.get(run.cluster) or job_folder.Folders(self.folder)
 
     def _last_words(self, run: Run) -> str:
-        """The last line of the job's output, to be told after other evidence; empty where it has printed nothing."""
+        """Return the last line of the job's output as evidence; empty without output."""
         try:
             name = self._kind(run.cluster).log_name(run.status.job_id)
             lines = (
@@ -696,7 +699,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
 
 class _PreparedJob(msgspec.Struct, frozen=True):
-    """A run that can be sent: its job folder is written. `tries` counts this one too."""
+    """A run with a written job folder; `tries` counts the coming try too."""
 
     run: Run
     gpu: Gpu
@@ -706,13 +709,13 @@ class _PreparedJob(msgspec.Struct, frozen=True):
 
     @property
     def job(self) -> Job:
-        """The run's own job."""
+        """The single job of the run."""
         script = self.script
         return Job(self.run.token, self.path, job_folder.SCRIPT, self.gpu, script.options, script.time_limit_seconds)
 
 
 def _together(runs: Iterable[Run]) -> Iterable[list[Run]]:
-    """The runs that are made for the same array, and each of the others by itself."""
+    """Group the runs by array; every other run is a group of its own."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(run.array or run.token, []).append(run)
@@ -720,7 +723,7 @@ def _together(runs: Iterable[Run]) -> Iterable[list[Run]]:
 
 
 def _job_ids(scheduler: Scheduler, runs: Sequence[Run]) -> dict[int, str]:
-    """The ids of the jobs that the scheduler has, by the numbers of their runs."""
+    """Return the scheduler's job ids by run number."""
     if not isinstance(scheduler, Arrays):
         ids = {run.id: scheduler.find(run.token, run.created_at) for run in runs}
         return {run: job_id for run, job_id in ids.items() if job_id is not None}
@@ -738,7 +741,7 @@ def _moved(
     unanswered: bool = False,
     at: datetime | None = None,
 ) -> Run:
-    """`run` in `state`, since `at` where that is given."""
+    """Return `run` in `state`, since `at` if given."""
     status = replace(
         run.status.moved(state, _now()),
         job_id=job_id or run.status.job_id,
@@ -749,18 +752,18 @@ def _moved(
     return replace(run, status=replace(status, at=at) if at else status)
 
 
-def _wish(user: str) -> str:
-    """What is said of a run that `user` wants to end; the time is not that of its state, which it keeps."""
+def _cancel_reason(user: str) -> str:
+    """Return the reason of a run whose cancellation `user` requested; its state keeps its own time."""
     return f"cancel requested by {user} at {_now():%H:%M:%S} UTC"
 
 
-def _hinders(error: BoardError) -> bool:
-    """Whether a run stays unsent because of `error`; a refusal ends the run, whose state tells it."""
+def _leaves_unsent(error: BoardError) -> bool:
+    """Return whether `error` leaves a run unsent; a refusal ends the run."""
     return isinstance(error, StorageError) or not isinstance(error, InputError | SchedulerRefused)
 
 
-def _goes_on(news: JobStatus | None) -> bool:
-    """Whether a job waits or runs, so that a wish to cancel it has not been heard."""
+def _is_active(news: JobStatus | None) -> bool:
+    """Return whether a job is pending or running, so that a cancellation has not taken effect."""
     return news is not None and news.state in (JobState.PENDING, JobState.RUNNING)
 
 
@@ -774,7 +777,7 @@ def _now() -> datetime:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Translate what hinders writing to `path`."""
+    """Translate errors of writing to `path`."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Waiting for runs: what is told of them meanwhile, and how a wait ends that took too long."""
+"""Waiting for runs: yielded changes, reported problems, and the time-out."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,14 +16,13 @@ def changes(
     poll_seconds: float,
     say: Callable[[str], object],
 ) -> Iterator[list[Run]]:
-    """Some runs each time that something about them has changed, until all have ended.
+    """Yield some runs whenever they change, until all have ended.
 
-    `turn` carries them on, `look` returns them with what else is known of them. A scheduler that does not answer ends
-    nothing: `say` is told, unless it hinders one of these runs alone, which then says so itself; and the waiting goes
-    on.
+    `turn` advances them, `look` returns them with a value that changes with their progress. A silent scheduler ends
+    nothing: `say` receives the problem, unless it concerns one of these runs alone, whose status then shows it.
 
     Raises:
-        WaitExpired: `timeout_seconds` are over; the runs go on.
+        WaitExpired: `timeout_seconds` have passed; the runs continue.
     """
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     seen: object = None
@@ -45,7 +44,7 @@ def changes(
 
 
 class _Problem:
-    """What hinders the runs that somebody waits for, told once until it is known to be over."""
+    """The problem of the awaited runs, reported once until it is solved."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say = say
@@ -53,7 +52,7 @@ class _Problem:
         self._asked: frozenset[str] = frozenset()
 
     def after(self, turn: Pass, runs: Sequence[Run]) -> None:
-        """Tell what hindered this turn, unless it was the last thing told or the status of one of the runs has it."""
+        """Report this pass's problem, unless it was the last one reported or the status of one of the runs shows it."""
         if turn.errors:
             message = turn.errors[0].message
             hindered = [run.status for run in runs if run.blocked_by]
@@ -62,12 +61,12 @@ class _Problem:
                 self._say(message)
             self._told, self._asked = message, turn.asked
         elif turn.asked and self._asked <= turn.asked:
-            # Only where the same schedulers were asked again, and answered, is it over.
+            # It is solved once the same schedulers were asked again and have answered.
             self._told = ""
 
 
 def _expired(going: Sequence[Run], timeout_seconds: float | None) -> WaitExpired:
-    """The error that ends a wait for runs that have not ended; those that were not sent do not go on by themselves."""
+    """Return the error of a wait that timed out; unsent runs need a client to continue."""
     sent = [str(run.id) for run in going if not run.state.unsent]
     if len(sent) == len(going):
         goes_on = "The runs go on. "

@@ -425,7 +425,7 @@ def test_a_wish_to_cancel_a_job_that_cannot_be_reached_is_stored_said_so_and_don
     world.scheduler.cancel_error = SchedulerError("squeue failed", hint="nothing has changed, try later")
     with pytest.raises(SchedulerError, match="squeue failed") as caught:
         world.advance.cancel(run, "ada")
-    assert f"run {run.id} shall be cancelled is stored" in caught.value.hint
+    assert f"The cancellation of run {run.id} is stored" in caught.value.hint
     assert "nothing has changed" not in caught.value.hint
     world.scheduler.status = JobStatus(state, reason="Priority")
     with pytest.raises(SchedulerError, match="squeue failed"):
@@ -443,7 +443,7 @@ def test_a_wish_to_cancel_without_the_schedulers_commands_says_what_they_lack_as
     with pytest.raises(SchedulerRefused) as caught:
         world.advance.cancel(run, "ada")
     assert caught.value.hint.startswith(
-        f"Run hpc-board on a login node. That run {run.id} shall be cancelled is stored"
+        f"Run hpc-board on a login node. The cancellation of run {run.id} is stored"
     )
 
 
