@@ -7,10 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpc_board import settings as config
 from hpc_board.accounts import user_name
 from hpc_board.board.context import Context
 from hpc_board.domain.roles import Role
+from hpc_board.settings import Settings, find, load
 
 if TYPE_CHECKING:
     from hpc_board.board.administration import Administration
@@ -32,12 +32,10 @@ class Board:
     """
 
     def __init__(
-        self, settings: config.Settings, *, user: str | None = None, warn: Callable[[str], object] = lambda _: None
+        self, settings: Settings, *, user: str | None = None, warn: Callable[[str], object] = lambda _: None
     ) -> None:
-        self.settings = settings
-        self.user = user or user_name(os.geteuid())
         self.warn = warn
-        self.context = Context(settings, self.user, self._warn)
+        self.context = Context(settings, user or user_name(os.geteuid()), self._warn)
 
     @classmethod
     def open(
@@ -56,11 +54,21 @@ class Board:
             here = Path.cwd()
         except FileNotFoundError:
             here = Path("/")  # the working folder was removed, so no settings lie in it
-        file = config.find(explicit, environ, here)
-        return cls(config.load(file, environ), warn=warn)
+        file = find(explicit, environ, here)
+        return cls(load(file, environ), warn=warn)
 
     def _warn(self, text: str) -> None:
         self.warn(text)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings of the board."""
+        return self.context.settings
+
+    @cached_property
+    def user(self) -> str:
+        """The user who holds the board."""
+        return self.context.user
 
     @cached_property
     def role(self) -> Role:
@@ -135,9 +143,9 @@ class Board:
         context = self.context
         return AdminViews(
             context.store,
-            self.user,
-            self.role,
-            self.settings.roles,
+            context.user,
+            context.role,
+            context.settings.roles,
             context.require,
             self.tasks.catalog,
             context.editor.visible,

@@ -6,13 +6,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpc_board import settings as config
 from hpc_board.accounts import Groups, user_name
 from hpc_board.boards.editor import Boards, Person
 from hpc_board.catalog import folders
 from hpc_board.domain.roles import Role
 from hpc_board.errors import Refused
 from hpc_board.runs.clusters import Clusters
+from hpc_board.settings import Settings
 from hpc_board.store import Store
 from hpc_board.store.sharing import access_problem, is_shared, make_own_folder, own_folder
 
@@ -27,7 +27,7 @@ class Context:
     `warn` is called from any thread with warnings about the settings.
     """
 
-    def __init__(self, settings: config.Settings, user: str, warn: Callable[[str], object]) -> None:
+    def __init__(self, settings: Settings, user: str, warn: Callable[[str], object]) -> None:
         self.settings = settings
         self.user = user
         self.warn = warn

@@ -3,7 +3,7 @@
 from hpc_board.board.context import Context
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Task
-from hpc_board.runs import drafts as intake
+from hpc_board.runs import drafts
 
 
 class Gpus:
@@ -18,11 +18,11 @@ class Gpus:
         Raises:
             InputError: no GPU has this name; the hint offers the nearest one.
         """
-        return intake.gpu(name, self._context.settings.gpus)
+        return drafts.gpu(name, self._context.settings.gpus)
 
     def allowed(self, task: Task) -> tuple[Gpu, ...]:
-        """Return the GPUs of the settings that `task` allows."""
-        return intake.allowed_gpus(task, self._context.settings.gpus)
+        """The GPUs of the settings on which `task` may run."""
+        return drafts.allowed_gpus(task, self._context.settings.gpus)
 
     def statuses(self) -> list[GpuStatus]:
         """Return the availability of every GPU of the settings, with the reason if its cluster does not answer.

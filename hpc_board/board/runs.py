@@ -13,11 +13,11 @@ from hpc_board.errors import InputError, SchedulerError, StorageError
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
-from hpc_board.runs import drafts as intake
 from hpc_board.runs import job_folder
-from hpc_board.runs import wait as waiting
 from hpc_board.runs.backoff import ProgressCache
+from hpc_board.runs.drafts import check_owner
 from hpc_board.runs.reconciler import Pass
+from hpc_board.runs.wait import changes
 from hpc_board.store import RunQuery, WholeRun
 
 LOG_BYTES_MAX = 256 * 1024
@@ -67,7 +67,7 @@ class Runs:
             return runs, [len(self._progress(run)) for run in runs]
 
         turn = partial(self._turn, ids)
-        return waiting.changes(turn, look, timeout_seconds=timeout_seconds, poll_seconds=poll_seconds, say=say)
+        return changes(turn, look, timeout_seconds=timeout_seconds, poll_seconds=poll_seconds, say=say)
 
     def _turn(self, watched: Collection[int]) -> Pass | None:
         try:
@@ -85,7 +85,7 @@ class Runs:
         """
         found = self.get(run)
         if found.account != self._context.user:
-            intake.check_owner(found, self._context.user)
+            check_owner(found, self._context.user)
         self._context.reconciler.cancel(found, self._context.user)
         return self._context.store.runs.get(run)
 

@@ -8,7 +8,7 @@ from hpc_board.board.context import Context
 from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
-from hpc_board.boards import pages as viewing
+from hpc_board.boards.pages import definition, page, version_called
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Place, Placing, Rows, Standing, Version
@@ -65,11 +65,11 @@ class Standings:
         """
         found = self._tasks.get(task)
         store = self._context.store
-        wanted = viewing.definition(store, found, viewing.version_called(version, found, store))
+        wanted = definition(store, found, version_called(version, found, store))
         names = [self._gpus.get(gpu).name for gpu in gpus]
         reader = user or self._context.user
         return [
-            viewing.page(self._context.store, found, wanted, name, reader, rows=rows, limit=limit, offset=offset)
+            page(self._context.store, found, wanted, name, reader, rows=rows, limit=limit, offset=offset)
             for name in names
         ]
 
@@ -81,7 +81,7 @@ class Standings:
         """
         found = self._tasks.get(task)
         store = self._context.store
-        wanted = viewing.definition(store, found, viewing.version_called(version, found, store))
+        wanted = definition(store, found, version_called(version, found, store))
         rows = self._context.store.standings.at_rank(task, wanted.version, self._gpus.get(gpu).name, rank)
         return tuple(replace(row, harness=wanted.harness) for row in rows)
 

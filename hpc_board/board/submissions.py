@@ -18,8 +18,19 @@ from hpc_board.domain.run import Run
 from hpc_board.domain.submission import Directives, Submission
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
-from hpc_board.runs import drafts as intake
 from hpc_board.runs.dispatch import DispatchPlan, Preview, Sent, new_submissions
+from hpc_board.runs.drafts import (
+    Draft,
+    Source,
+    check_no_milestone,
+    check_owner,
+    draft,
+    header,
+    is_over,
+    milestone_draft,
+    named_gpus,
+    read_source,
+)
 from hpc_board.store import RunQuery
 
 if TYPE_CHECKING:
@@ -42,7 +53,7 @@ class Submissions:
         Raises:
             InputError: the file cannot be read, or its header has an unknown directive.
         """
-        return intake.header(intake.read_source(file))
+        return header(read_source(file))
 
     def draft(
         self,
@@ -52,8 +63,8 @@ class Submissions:
         gpus: Sequence[str] = (),
         mode: str | None = None,
         note: str = "",
-    ) -> intake.Draft:
-        """Return a checked draft of `file`; options that are not given come from its header.
+    ) -> Draft:
+        """A checked submission of `file`, ready to be previewed or sent; options left out come from its header.
 
         Raises:
             InputError: the file, the task, a GPU or the mode is invalid.
@@ -70,22 +81,22 @@ class Submissions:
         gpus: Sequence[str] = (),
         mode: str | None = None,
         note: str = "",
-    ) -> list[intake.Draft]:
-        """Return a checked draft of each of `files`, as `draft` does; each task is read once.
+    ) -> list[Draft]:
+        """A submission of each of `files`, checked as `draft` does; each task is read once for all.
 
         The order of the checks is: whether the board takes submissions, and the user's; the file's name and extension;
         its header; the task; the user's rate limit; the deadline; the GPUs.
         """
         self._check_open()
-        return self._drafts([intake.read_source(file) for file in files], task, gpus, mode, note)
+        return self._drafts([read_source(file) for file in files], task, gpus, mode, note)
 
     def _drafts(
-        self, sources: Sequence[intake.Source], task: str | None, gpus: Sequence[str], mode: str | None, note: str
-    ) -> list[intake.Draft]:
+        self, sources: Sequence[Source], task: str | None, gpus: Sequence[str], mode: str | None, note: str
+    ) -> list[Draft]:
         find_task, now, admit = cache(self._tasks.get), utc_now(), self._admission()
         late = self._context.role is Role.ADMIN
         drafts = [
-            intake.draft(
+            draft(
                 source,
                 task_name=task,
                 gpu_names=gpus,
@@ -99,7 +110,7 @@ class Submissions:
             )
             for source in sources
         ]
-        for task_name in dict.fromkeys(each.task.name for each in drafts if intake.is_over(each.task, now)):
+        for task_name in dict.fromkeys(each.task.name for each in drafts if is_over(each.task, now)):
             self._context.warn(f"the deadline of {task_name} has passed; you may submit as an admin.")
         return drafts
 
@@ -112,8 +123,8 @@ class Submissions:
     def _admission(self) -> Callable[[Task, Mode], None]:
         return self._context.rules.admission() if self._context.has_database() else lambda _task, _mode: None
 
-    def draft_again(self, run: int, *, mode: str | None = None) -> intake.Draft:
-        """Return a new draft of an earlier run of the user: same file, task and GPU, in its mode or in `mode`.
+    def draft_again(self, run: int, *, mode: str | None = None) -> Draft:
+        """The same file for the same task and GPU as an earlier run of one's own, checked anew; in its mode, or `mode`.
 
         Raises:
             InputError: no run has this number, it measures a milestone, or the task, the GPU or the mode has become
@@ -122,21 +133,21 @@ class Submissions:
         """
         self._check_open()
         found = self._runs.get(run)
-        intake.check_owner(found, self._context.user)
-        intake.check_no_milestone(found)
+        check_owner(found, self._context.user)
+        check_no_milestone(found)
         file_name, code = self.code(found.submission)
-        source = intake.Source(file_name, code.decode())
+        source = Source(file_name, code.decode())
         return self._drafts([source], found.task, [found.gpu], mode or str(found.mode), found.note)[0]
 
-    def preview(self, *drafts: intake.Draft, array: bool | None = None) -> list[Preview]:
-        """Return the batch script and the command for each GPU of each draft; nothing is stored or sent.
+    def preview(self, *drafts: Draft, array: bool | None = None) -> list[Preview]:
+        """The batch script and the command for each GPU of each of `drafts`; nothing is stored or sent.
 
         `array` is that of `submit`.
         """
         return DispatchPlan(drafts, self._context.clusters, array).previews()
 
-    def submit(self, *drafts: intake.Draft, array: bool | None = None) -> list[Run]:
-        """Store `drafts`, send one job for each of their GPUs, and return the runs in that order.
+    def submit(self, *drafts: Draft, array: bool | None = None) -> list[Run]:
+        """Store `drafts` and send one job for each of their GPUs; the runs, in that order.
 
         Jobs with equal scheduler options form a job array where the scheduler supports arrays: from two jobs on if
         `array` is true, never if it is false, from ARRAY_LEAST on if it is None.
@@ -170,7 +181,7 @@ class Submissions:
         self._context.require(Role.ADMIN, "send submissions of others again")
         found = self._tasks.get(task)
         allowed = self._gpus.allowed(found)
-        wanted = intake.named_gpus(gpus, found, self._context.settings.gpus)
+        wanted = named_gpus(gpus, found, self._context.settings.gpus)
         if submissions:
             return named(self._context.store, found, submissions, wanted, allowed=allowed)
         return best_of_before(self._context.store, found, wanted or allowed, top)
@@ -190,9 +201,7 @@ class Submissions:
         at, tasks = utc_now(), self._tasks.catalog()
         drafts = [
             Sent(
-                intake.Draft(
-                    each.source, tasks.task(each.submission.task), each.gpus, Mode.RANKED, each.submission.note
-                ),
+                Draft(each.source, tasks.task(each.submission.task), each.gpus, Mode.RANKED, each.submission.note),
                 each.submission.user,
                 Rerun(each.submission.id, self._context.user, at),
                 each.unless_ranked,
@@ -218,9 +227,9 @@ class Submissions:
             raise InputError(
                 f"{found.name} has no milestones.", hint="`hpc_board.milestones` in its task.yml has them."
             )
-        chosen = intake.named_gpus(gpus, found, self._context.settings.gpus) or self._gpus.allowed(found)
+        chosen = named_gpus(gpus, found, self._context.settings.gpus) or self._gpus.allowed(found)
         shown = [(each, [gpu for gpu in chosen if each.shown_on(gpu.name)]) for each in found.milestones]
-        drafts = [intake.milestone_draft(each, found, on) for each, on in shown if on]
+        drafts = [milestone_draft(each, found, on) for each, on in shown if on]
         if not drafts:
             raise InputError(
                 f"No milestone of {found.name} is shown on {', '.join(gpu.name for gpu in chosen) or 'any GPU here'}.",

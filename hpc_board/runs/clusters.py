@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpc_board import settings as config
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import Scheduler, Surroundings, kind_of, kinds
+from hpc_board.settings import Settings
 from hpc_board.store.sharing import is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Clusters:
     `warn` is called from any thread with warnings about the settings.
     """
 
-    def __init__(self, settings: config.Settings, warn: Callable[[str], object]) -> None:
+    def __init__(self, settings: Settings, warn: Callable[[str], object]) -> None:
         self._settings = settings
         self._warn = warn
         self._connections = _connections(settings)
@@ -121,8 +121,8 @@ class Clusters:
         return job_folder.Folders(Path(cluster.board_folder), SshFiles(connection), elsewhere=True)
 
 
-def _connections(settings: config.Settings) -> "dict[str, Connection]":
-    """Return a connection for each cluster with `ssh`; each connects when first used."""
+def _connections(settings: Settings) -> "dict[str, Connection]":
+    """One connection for each cluster with `ssh`; none of them is made before it is needed."""
     logins = {cluster.name: cluster.ssh for cluster in settings.clusters if cluster.ssh is not None}
     if not logins:
         return {}

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from hpc_board.domain.moderation import Rerun
 from hpc_board.model.gpu import Gpu
-from hpc_board.runs import drafts as intake
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import Clusters
+from hpc_board.runs.drafts import Draft
 from hpc_board.schedulers import Arrays, Job
 from hpc_board.store import NewRun, NewSubmission
 
@@ -36,7 +36,7 @@ class Preview(msgspec.Struct, frozen=True):
 class Sent(msgspec.Struct, frozen=True):
     """A draft that is about to be stored, and its author; for a rerun, see `NewSubmission`."""
 
-    draft: intake.Draft
+    draft: Draft
     user: str
     rerun: Rerun | None = None
     unless_ranked: bool = False
@@ -45,7 +45,7 @@ class Sent(msgspec.Struct, frozen=True):
 class _Work(msgspec.Struct, frozen=True, dict=True):
     """A draft on one of its GPUs."""
 
-    draft: intake.Draft
+    draft: Draft
     gpu: Gpu
     script: job_folder.Script
 
@@ -65,7 +65,7 @@ class DispatchPlan:
         InputError: a batch script cannot be rendered.
     """
 
-    def __init__(self, drafts: Sequence[intake.Draft], clusters: Clusters, array: bool | None = None) -> None:
+    def __init__(self, drafts: Sequence[Draft], clusters: Clusters, array: bool | None = None) -> None:
         self._clusters = clusters
         self._works = [
             _Work(draft, gpu, job_folder.script(draft.task, gpu, draft.mode)) for draft in drafts for gpu in draft.gpus
