@@ -21,7 +21,7 @@ class Gpus:
         return drafts.gpu(name, self._context.settings.gpus)
 
     def allowed(self, task: Task) -> tuple[Gpu, ...]:
-        """The GPUs of the settings on which `task` may run."""
+        """Return the GPUs of the settings that `task` allows."""
         return drafts.allowed_gpus(task, self._context.settings.gpus)
 
     def statuses(self) -> list[GpuStatus]:

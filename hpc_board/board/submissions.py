@@ -64,7 +64,7 @@ class Submissions:
         mode: str | None = None,
         note: str = "",
     ) -> Draft:
-        """A checked submission of `file`, ready to be previewed or sent; options left out come from its header.
+        """Return a checked draft of `file`; options that are not given come from its header.
 
         Raises:
             InputError: the file, the task, a GPU or the mode is invalid.
@@ -82,7 +82,7 @@ class Submissions:
         mode: str | None = None,
         note: str = "",
     ) -> list[Draft]:
-        """A submission of each of `files`, checked as `draft` does; each task is read once for all.
+        """Return a checked draft of each of `files`, as `draft` does; each task is read once.
 
         The order of the checks is: whether the board takes submissions, and the user's; the file's name and extension;
         its header; the task; the user's rate limit; the deadline; the GPUs.
@@ -124,7 +124,7 @@ class Submissions:
         return self._context.rules.admission() if self._context.has_database() else lambda _task, _mode: None
 
     def draft_again(self, run: int, *, mode: str | None = None) -> Draft:
-        """The same file for the same task and GPU as an earlier run of one's own, checked anew; in its mode, or `mode`.
+        """Return a new draft of an earlier run of the user: same file, task and GPU, in its mode or in `mode`.
 
         Raises:
             InputError: no run has this number, it measures a milestone, or the task, the GPU or the mode has become
@@ -140,14 +140,14 @@ class Submissions:
         return self._drafts([source], found.task, [found.gpu], mode or str(found.mode), found.note)[0]
 
     def preview(self, *drafts: Draft, array: bool | None = None) -> list[Preview]:
-        """The batch script and the command for each GPU of each of `drafts`; nothing is stored or sent.
+        """Return the batch script and the command for each GPU of each draft; nothing is stored or sent.
 
         `array` is that of `submit`.
         """
         return DispatchPlan(drafts, self._context.clusters, array).previews()
 
     def submit(self, *drafts: Draft, array: bool | None = None) -> list[Run]:
-        """Store `drafts` and send one job for each of their GPUs; the runs, in that order.
+        """Store `drafts`, send one job for each of their GPUs, and return the runs in that order.
 
         Jobs with equal scheduler options form a job array where the scheduler supports arrays: from two jobs on if
         `array` is true, never if it is false, from ARRAY_LEAST on if it is None.

@@ -122,7 +122,7 @@ class Clusters:
 
 
 def _connections(settings: Settings) -> "dict[str, Connection]":
-    """One connection for each cluster with `ssh`; none of them is made before it is needed."""
+    """Return a connection for each cluster with `ssh`; each connects when first used."""
     logins = {cluster.name: cluster.ssh for cluster in settings.clusters if cluster.ssh is not None}
     if not logins:
         return {}
