@@ -1,13 +1,15 @@
-"""Unix accounts of this machine: names of users and of their groups."""
+"""Unix accounts of this machine: names of users and of their groups, and this account's home folder and login name."""
 
 import grp
 import os
 import pwd
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 from hpc_board.domain.roles import GROUP
+from hpc_board.errors import InputError
 
 GROUPS_SECONDS: Final = 60.0
 """The lifetime of a user's groups in the cache."""
@@ -84,3 +86,35 @@ def _is_known(name: str) -> bool:
     except (KeyError, ValueError):
         return False
     return True
+
+
+def home(environ: Mapping[str, str]) -> Path:
+    """Return the home folder by $HOME, else by this machine's account database.
+
+    Raises:
+        InputError: neither says.
+    """
+    try:
+        return Path(environ.get("HOME") or Path.home())
+    except RuntimeError as error:
+        raise InputError(
+            "this account has no home folder: HOME is not set, and the machine has no entry for its user.",
+            hint="Set HOME to a folder that this account may write.",
+        ) from error
+
+
+def login_name() -> str:
+    """Return the user's name by the environment, else by this machine's account database.
+
+    Raises:
+        InputError: neither says.
+    """
+    try:
+        import getpass
+
+        return getpass.getuser()
+    except (KeyError, OSError) as error:
+        raise InputError(
+            "this account has no name to log in with: USER is not set, and the machine has no entry for its user.",
+            hint="Give `user` under the cluster's `ssh` in the settings.",
+        ) from error

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from hpc_board import bundled
+from hpc_board.accounts import home
 from hpc_board.domain.gpu_names import gpu_model_name
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
 from hpc_board.errors import InputError
@@ -35,7 +36,6 @@ from hpc_board.schedulers.sections import (
     SandboxSection,
     any_of,
 )
-from hpc_board.transport.home import home
 from hpc_board.yaml_document import Document, Line, Name, Part, Place, Section
 
 FILE_NAME = "hpc-board.yaml"

@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from hpc_board.accounts import home as home_of
+from hpc_board.accounts import login_name
 from hpc_board.errors import InputError, SchedulerError
 from hpc_board.files import read_text
 from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
-from hpc_board.transport.home import home as home_of
-from hpc_board.transport.home import login_name
 from hpc_board.transport.known_hosts import fits
 
 CONNECT_SECONDS = 15.0

@@ -47,11 +47,26 @@ class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
         board: str | None = None,
         gpus: Sequence[tuple[str, Device]] = (),
     ) -> "Detected":
-        """Return an entry for each GPU of this machine."""
+        """Return settings of this machine by itself, with an entry for each of its GPUs."""
         del host, cluster
-        from hpc_board.schedulers.local.detection import detected_settings
+        from hpc_board.schedulers.settings_text import Detected, comment, quoted, scalar
 
-        return detected_settings(board or "", gpus)
+        entries = [
+            f"  {scalar(name)}: {{cluster: here{'' if name == 'CPU' else f', device: {device}'}}}"
+            for name, device in gpus
+        ]
+        lines = [
+            *comment("Settings of hpc-board for this machine by itself: there is no Slurm on it.", ""),
+            "",
+            f"board: {quoted(board or '')}",
+            "",
+            "clusters:",
+            "  here: {scheduler: local}    # one job at a time on each device",
+            "",
+            "gpus:",
+            *entries,
+        ]
+        return Detected("\n".join(lines) + "\n", tuple(name for name, _ in gpus))
 
     def log_name(self, job_id: str) -> str:
         """Return the name that the output of Slurm's jobs has too, so that users look for one name."""

@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hpc_board.errors import SchedulerError
-from hpc_board.files import locked, take_lock, write_whole
+from hpc_board.errors import SchedulerError, StorageError
+from hpc_board.files import NotRegularFileError, locked, open_regular, take_lock, write_whole
 from hpc_board.schedulers.local import records
-from hpc_board.schedulers.local.files import own_file, storage
-from hpc_board.schedulers.local.records import DamagedRecord, End, Entry, Start, Ticket
+from hpc_board.schedulers.local.records import RECORD_BYTES_MAX, DamagedRecord, End, Entry, Start, Ticket
 from hpc_board.schedulers.local.slots import Slot
 
 CLOCK_SLACK = timedelta(days=1)
@@ -39,7 +38,7 @@ class Queue:
 
     def create(self) -> None:
         """Make the folder, readable for its owner alone, unless it is there already."""
-        with storage(self.folder):
+        with _storage(self.folder):
             for folder in (self.folder, self._active, self._ended, self._locks):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(OSError):
@@ -53,7 +52,7 @@ class Queue:
             SchedulerError: another process held it for `patience_seconds`.
         """
         lock = self._locks / "queue"
-        with storage(self.folder), locked(lock, wait_seconds=patience_seconds) as mine:
+        with _storage(self.folder), locked(lock, wait_seconds=patience_seconds) as mine:
             if not mine:
                 raise SchedulerError(
                     f"{lock}: another process has held this lock for {patience_seconds:.0f} s",
@@ -63,17 +62,17 @@ class Queue:
 
     def claim_serving(self, slot: Slot) -> int | None:
         """Return a descriptor that makes its holder the one process that serves `slot`; None if another one does."""
-        with storage(self.folder):
+        with _storage(self.folder):
             return take_lock(self._locks / f"serving-{self.host}-{slot.file_name}")
 
     def claim_device(self, slot: Slot) -> int | None:
         """Return a descriptor that keeps the device of `slot` busy while any process has it; None while it is busy."""
-        with storage(self.folder):
+        with _storage(self.folder):
             return take_lock(self._device_lock(slot))
 
     def device_is_busy(self, slot: Slot) -> bool:
         """Return whether a job of this queue or another one has the device of `slot`."""
-        with storage(self.folder):
+        with _storage(self.folder):
             looked = take_lock(self._device_lock(slot), shared=True)
         if looked is not None:
             os.close(looked)
@@ -94,7 +93,7 @@ class Queue:
         environment: Mapping[str, str],
     ) -> int:
         """Append a job to the queue and return its number, which no other job of this folder ever has."""
-        with storage(self.folder):
+        with _storage(self.folder):
             number = self._next_number()
             write_whole(self.folder / "last-number", str(number).encode())
             home = self._active / str(number)
@@ -119,12 +118,12 @@ class Queue:
 
     def entry(self, number: int) -> Entry | None:
         """Return the records of job `number`; None if it is unknown or they are damaged."""
-        with storage(self.folder):
+        with _storage(self.folder):
             return _entry(self._active / str(number)) or _entry(self._ended / str(number))
 
     def unended(self) -> list[Entry]:
         """Return the jobs of all machines that have not ended, oldest first."""
-        with storage(self.folder):
+        with _storage(self.folder):
             entries = [entry for number in _numbers(self._active) if (entry := _entry(self._active / str(number)))]
             for entry in entries:
                 if entry.end is not None:
@@ -135,7 +134,7 @@ class Queue:
 
     def find(self, name: str, submitted_at: datetime) -> int | None:
         """Return the number of the job called `name`, among those submitted since `submitted_at`."""
-        with storage(self.folder):
+        with _storage(self.folder):
             numbers = sorted({*_numbers(self._active), *_numbers(self._ended)}, reverse=True)
         for entry in filter(None, map(self.entry, numbers)):
             if datetime.fromisoformat(entry.ticket.submitted_at) < submitted_at - CLOCK_SLACK:
@@ -146,18 +145,18 @@ class Queue:
 
     def record_start(self, number: int, start: Start) -> None:
         """Store that the job runs now."""
-        with storage(self.folder):
+        with _storage(self.folder):
             write_whole(self._active / str(number) / "started.json", records.encoded(start))
 
     def record_end(self, number: int, end: End) -> None:
         """Store how the job ended and take it out of the queue."""
-        with storage(self.folder):
+        with _storage(self.folder):
             write_whole(self._active / str(number) / "end.json", records.encoded(end))
             self._put_away(number)
 
     def request_cancel(self, number: int) -> None:
         """Store a cancel request for the process that serves the job's slot."""
-        with storage(self.folder):
+        with _storage(self.folder):
             (self._active / str(number) / "cancel").touch()
 
     def cancel_requested(self, number: int) -> bool:
@@ -169,7 +168,7 @@ class Queue:
 
     def _next_number(self) -> int:
         try:
-            last = int((own_file(self.folder / "last-number") or b"0")[:19])
+            last = int((_own_file(self.folder / "last-number") or b"0")[:19])
         except (DamagedRecord, ValueError):
             last = 0
         return 1 + max(itertools.chain([last], _numbers(self._active), _numbers(self._ended)))
@@ -200,7 +199,7 @@ def is_number(text: str) -> bool:
 
 def _entry(home: Path) -> Entry | None:
     try:
-        job, started, ended = (own_file(home / name) for name in ("job.json", "started.json", "end.json"))
+        job, started, ended = (_own_file(home / name) for name in ("job.json", "started.json", "end.json"))
         if job is None:
             return None
         ticket = records.ticket(job)
@@ -214,3 +213,34 @@ def _entry(home: Path) -> Entry | None:
         )
     except DamagedRecord:
         return None
+
+
+@contextmanager
+def _storage(path: Path) -> Iterator[None]:
+    """Translate the errors of the files inside into a StorageError that names `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{error.filename or path}: the local scheduler cannot use it: {error.strerror or error}",
+            hint=f"Check that you may write {path} and that its disk is not full.",
+        ) from error
+
+
+def _own_file(path: Path) -> bytes | None:
+    """Return the bytes of a record, None if the file is missing.
+
+    Raises:
+        DamagedRecord: it is not a plain file that this user owns, or too long to be a record.
+        OSError: it cannot be read now.
+    """
+    try:
+        with open_regular(path) as file:
+            facts = os.fstat(file.fileno())
+            if facts.st_uid != os.geteuid() or facts.st_size > RECORD_BYTES_MAX:
+                raise DamagedRecord(f"{path}: not a record of this user")
+            return file.read(RECORD_BYTES_MAX)
+    except FileNotFoundError:
+        return None
+    except (NotRegularFileError, NotADirectoryError, PermissionError) as error:
+        raise DamagedRecord(f"{path}: {error}") from error
