@@ -55,10 +55,8 @@ class Asker:
     def __init__(self, path: Path) -> None:
         self._store = Store(path)
         self._board = (_BUSY.name, _BUSY.version, _GPU)
-        last = self._store.standings.list(
-            *self._board, limit=1, offset=self._store.standings.count_users(*self._board) - 1
-        )
-        self._last_run = self._store.runs.get(last[0].run)
+        last = self._store.standings.list(*self._board)[-1]
+        self._last_run = self._store.runs.get(last.run)
         self._number = 0
 
     def show(self) -> object:

@@ -23,18 +23,6 @@ class Standings:
         self._gpus = gpus
         self._runs = runs
 
-    def list(self, task: str, gpu: str) -> tuple[Standing, ...]:
-        """Return the standings of `task` at its present version on `gpu`, best first."""
-        found = self._tasks.get(task)
-        rows = self._context.store.standings.list(task, found.version, self._gpus.get(gpu).name)
-        return tuple(replace(row, harness=found.harness) for row in rows)
-
-    def personal(self, task: str, gpu: str) -> tuple[Standing, ...]:
-        """Return every passing ranked run of the user on this leaderboard, best first, ranked among themselves."""
-        found = self._tasks.get(task)
-        rows = self._context.store.standings.personal(task, found.version, self._gpus.get(gpu).name, self._context.user)
-        return tuple(replace(row, harness=found.harness) for row in rows)
-
     def removed(self, task: str, gpu: str, version: str | None = None) -> tuple[Run, ...]:
         """Return the user's passing ranked runs on this leaderboard that an admin removed, newest first.
 

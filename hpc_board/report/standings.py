@@ -19,11 +19,6 @@ OVERLAPS_MEANING = f"{OVERLAPS} is a statistical tie with the row above: the int
 _GAP = "..."
 
 
-def standings_table(standings: Sequence[Standing], user: str = "", empty: str = NOBODY) -> Table:
-    """Return standings, best first; the rows of the reader `user` are marked, `empty` is the text without rows."""
-    return _table([Line(row, reader=user) for row in standings], empty)
-
-
 def board_report(task: str, page: Page, user: str, *, own_runs: bool = False, more: str = "") -> tuple[Block, ...]:
     """Return a page of a board for the reader `user`, with references and milestones placed by their times.
 

@@ -123,13 +123,6 @@ class StandingsGateway:
         with self._file.reading() as db:
             return _of_users(db, BoardKey(task, task_version, gpu), limit, offset)
 
-    def personal(
-        self, task: str, task_version: str, gpu: str, user: str, *, limit: int | None = None, offset: int = 0
-    ) -> tuple[Standing, ...]:
-        """Return the runs of one user that count on one board, ranked among themselves, best first."""
-        with self._file.reading() as db:
-            return _of_user(db, BoardKey(task, task_version, gpu), user, limit, offset)
-
     def page(
         self,
         task: str,
@@ -146,7 +139,8 @@ class StandingsGateway:
         with self._file.reading() as db:
             own = None
             if rows is Rows.USERS:
-                found, total = _of_users(db, board, limit, offset), _count_users(db, board)
+                found = _of_users(db, board, limit, offset)
+                total = db.table("bests").count_where(ON_BOARD, board._asdict())
             elif rows is Rows.RUNS:
                 found = _page(db, "scores", ON_BOARD, board._asdict(), limit, offset)
                 total = db.table("scores").count_where(ON_BOARD, board._asdict())
@@ -170,11 +164,6 @@ class StandingsGateway:
             where = f"{ON_BOARD} AND score_s = :score_s"
             given = {**board._asdict(), "score_s": at[0].score_s, "limit": -1, "offset": 0}
             return tuple(standing_value(row, rank) for row in db.query(_rows("bests", where, among=ON_BOARD), given))
-
-    def count_users(self, task: str, task_version: str, gpu: str) -> int:
-        """Count the users on one board."""
-        with self._file.reading() as db:
-            return _count_users(db, BoardKey(task, task_version, gpu))
 
     def removed_runs(self, task: str, task_version: str, gpu: str, user: str) -> tuple[Run, ...]:
         """Return the passing ranked runs of `user` on one board that were removed and do not count, newest first."""
@@ -274,10 +263,6 @@ def _row_of(db: "Database", board: BoardKey, user: str) -> Standing | None:
     for row in db.query(_rows("bests", OF_USER, among=ON_BOARD), given):
         return standing_value(row, ranking.rank_of(db, board, row["score_s"]))
     return None
-
-
-def _count_users(db: "Database", board: BoardKey) -> int:
-    return db.table("bests").count_where(ON_BOARD, board._asdict())
 
 
 def _milestones(db: "Database", board: BoardKey) -> tuple[Mark, ...]:

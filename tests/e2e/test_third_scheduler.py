@@ -72,7 +72,7 @@ def test_its_jobs_run_and_their_results_are_ranked(files: BoardFiles) -> None:
         (RunState.FINISHED, Verdict.WRONG_VALUE),
     ]
     assert (right.status.job_id, right.status.node, right.partition) == ("job0", "here", "slow")
-    assert [standing.run for standing in board.standings.list("double", "X86")] == [right.id]
+    assert [standing.run for standing in board.standings.pages("double", ["X86"])[0].rows] == [right.id]
     shown = CliRunner().invoke(cli, ["--config", str(files.settings), "show", "double"])
     assert (shown.exit_code, "r.py" in shown.stdout) == (0, True), shown.output
 

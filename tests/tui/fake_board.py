@@ -287,9 +287,7 @@ class FakeBoard(Board):
         self.submissions = self._part(
             Submissions, "draft", "draft_again", "preview", "submit", "code", "note", "compare", "rerun_plan", "rerun"
         )
-        self.standings = self._part(
-            Standings, "personal", "pages", "removed", "feed", "placing", "places", "rank", list="list_standings"
-        )
+        self.standings = self._part(Standings, "pages", "removed", "feed", "placing", "places", "rank")
         self.leaderboards = self._part(Leaderboards, "plan_update", "carry_out")
 
     def _part(self, kind: type[_Part], *same: str, **names: str) -> _Part:
@@ -495,13 +493,6 @@ class FakeBoard(Board):
 
     def log(self, run: int) -> str:
         return self.logs.get(run, "")
-
-    def list_standings(self, task: str, gpu: str) -> tuple[Standing, ...]:
-        self._enter("standings")
-        return self.boards.get(gpu, ()) if task == "vectoradd" else ()
-
-    def personal(self, task: str, gpu: str) -> tuple[Standing, ...]:
-        return tuple(row for row in self.list_standings(task, gpu) if row.user == self.user)
 
     def pages(
         self,

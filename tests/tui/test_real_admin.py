@@ -77,12 +77,12 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
         await press(pilot, "enter", "x")
         await decided(pilot, *typed("copied"), "enter")
         await until(pilot, lambda: "removed by" in text_of(app))
-        assert [row.user for row in admin.standings.list(eve.task, eve.gpu)] == ["bob"]
+        assert [row.user for row in admin.standings.pages(eve.task, [eve.gpu])[0].rows] == ["bob"]
         assert store.runs.get(bob.id).remarks.removal is None
         await press(pilot, "x")
         await decided(pilot, "enter")
         await until(pilot, lambda: "removed by" not in text_of(app))
-        assert [row.user for row in admin.standings.list(eve.task, eve.gpu)] == ["eve", "bob"]
+        assert [row.user for row in admin.standings.pages(eve.task, [eve.gpu])[0].rows] == ["eve", "bob"]
 
         await press(pilot, "1", "s")
         await decided(pilot, *typed("power cut"), "enter")

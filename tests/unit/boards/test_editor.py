@@ -127,7 +127,7 @@ def passed(place: Recorded, task: Task, user: str, score_s: float = 1e-3, gpu: s
 
 
 def users(place: Recorded, name: str, gpu: str = "CPU") -> list[str]:
-    return [row.user for row in of(place).standings.list(name, gpu)]
+    return [row.user for row in of(place).standings.pages(name, [gpu])[0].rows]
 
 
 # Terms

@@ -143,7 +143,7 @@ def test_somebody_who_is_no_participant_neither_sees_nor_submits(tmp_path: Path)
     for look in (
         stranger.tasks.catalog,
         lambda: stranger.tasks.get("vectoradd_py"),
-        lambda: stranger.standings.list("vectoradd_py", "CPU"),
+        lambda: stranger.standings.pages("vectoradd_py", ["CPU"]),
         lambda: stranger.runs.list(everyone=True),
         lambda: stranger.runs.list(user=board.user),
         lambda: stranger.runs.get(run.id),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.domain.run import Progress, Run, RunState, Status
-from hpc_board.domain.standing import Placing, Standing
+from hpc_board.domain.standing import Page, Placing, Standing
 from hpc_board.errors import SchedulerError
 from hpc_board.harness.post_mortem import killed
 from hpc_board.harness.progress import Step
@@ -25,7 +25,7 @@ from hpc_board.report.formatting import span_text, telling_line
 from hpc_board.report.logs import message_log, nothing_printed, run_logs
 from hpc_board.report.plain import plain
 from hpc_board.report.runs import outcome_line, run_report, run_summary, runs_table, trial_report
-from hpc_board.report.standings import standings_table
+from hpc_board.report.standings import board_report
 from hpc_board.report.tables import gpus_table, tasks_table
 from hpc_board.report.tasks import task_report
 from tests.unit.recorded import AT, result_of, row_case, status_of, timed_case
@@ -650,7 +650,7 @@ def test_escape_sequences_from_outside_do_not_reach_the_reader() -> None:
         *run_report(finished(result, file_name=evil), result),
         *run_report(lost, None, (status,), (), log=evil),
         runs_table([lost], users=True),
-        standings_table([Standing(1, evil, 1e-6, 1, 1, AT, evil, "self-run")]),
+        *board_report("vectoradd", page_of(Standing(1, evil, 1e-6, 1, 1, AT, evil, "self-run")), "ada"),
     ]
     text = plain(reports)
     assert not {character for character in text if ord(character) < 0x20} - {"\n"}
@@ -682,12 +682,16 @@ def test_one_long_reason_moves_nothing_in_the_rows_of_others() -> None:
     assert second.endswith(f"{reasons[1]}  squeue: PENDING")
 
 
+def page_of(*rows: Standing) -> Page:
+    return Page("H100", "v", rows, len(rows))
+
+
 def test_standings_mark_the_reader_and_emulated_rows() -> None:
-    rows = [
+    page = page_of(
         Standing(1, "ada", 12.3e-6, 3, 4, AT, "fast.py", "self-run"),
         Standing(2, "bob", 2.5e-3, 5, 6, AT, "slow.py", "verified", emulated=True),
-    ]
-    text = plain([standings_table(rows, "ada")])
+    )
+    text = plain(board_report("vectoradd", page, "ada"))
     assert "ada (you)  12.3 µs" in text
     assert "2.50 ms" in text
     assert "verified, emulated" in text
@@ -759,7 +763,7 @@ def test_a_task_shows_the_time_limits_of_loading_and_of_calls_that_it_sets_or_le
 
 def test_empty_tables_say_what_to_do() -> None:
     assert "hpc-board submit" in plain([runs_table([])])
-    assert "No results yet." in plain([standings_table([])])
+    assert "No results yet." in plain(board_report("vectoradd", page_of(), "ada"))
 
 
 def test_a_table_that_is_too_wide_loses_the_end_of_its_flexible_cells_alone() -> None:

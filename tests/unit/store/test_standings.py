@@ -96,7 +96,6 @@ def test_a_page_of_a_board_has_the_ranks_of_the_whole(store: Store) -> None:
     assert board(store, limit=2) == [(1, "ada", 1.0), (2, "bob", 2.0)]
     assert board(store, limit=3, offset=2) == [(2, "cyd", 2.0), (2, "dee", 2.0), (5, "eve", 5.0)]
     assert board(store, limit=9, offset=5) == []
-    assert store.standings.count_users(*BOARD) == 5
 
 
 def test_a_rank_is_held_by_one_by_several_or_in_a_gap_by_nobody(store: Store) -> None:
@@ -129,7 +128,7 @@ def test_all_ranked_runs_are_ranked_among_themselves(store: Store) -> None:
         (2, runs[2].id),
     ]
     assert numbers(store.standings.page(*BOARD, Rows.RUNS, "", limit=1, offset=2).rows) == [(2, runs[2].id)]
-    assert numbers(store.standings.personal(*BOARD, "ada", limit=1, offset=1)) == [(2, runs[0].id)]
+    assert numbers(store.standings.page(*BOARD, Rows.OWN, "ada", limit=1, offset=1).rows) == [(2, runs[0].id)]
     assert tuple(store.standings.page(*BOARD, rows, "ada").total for rows in (Rows.RUNS, Rows.OWN)) == (3, 2)
 
 
@@ -272,7 +271,7 @@ def test_tables_and_pages_follow_the_rules_for_any_history(
         assert numbers(store.standings.list(*BOARD, limit=limit, offset=offset)) == everyone[offset : offset + limit]
         assert numbers(store.standings.page(*BOARD, Rows.RUNS, "").rows) == ranked(counting)
         page = ranked([each for each in counting if each[3] == "ada"])[offset : offset + limit]
-        assert numbers(store.standings.personal(*BOARD, "ada", limit=limit, offset=offset)) == page
+        assert numbers(store.standings.page(*BOARD, Rows.OWN, "ada", limit=limit, offset=offset).rows) == page
 
 
 def test_the_newest_runs_of_a_user_are_a_page_with_the_count_of_all(store: Store) -> None:
@@ -315,7 +314,7 @@ def test_rows_that_cannot_be_told_from_the_one_above_say_so(store: Store) -> Non
     assert overlapping(store.standings.at_rank(*BOARD, 2)) == ["bob"]
     own = [store.standings.page(*BOARD, Rows.USERS, user, limit=1).own for user in ("bob", "dee")]
     assert overlapping(own) == ["bob"], "one's own row is on no page"
-    assert overlapping(store.standings.personal(*BOARD, "ada")) == ["ada"]
+    assert overlapping(store.standings.page(*BOARD, Rows.OWN, "ada").rows) == ["ada"]
 
 
 def test_equal_scores_cannot_be_told_apart(store: Store) -> None:
@@ -351,7 +350,7 @@ def test_boards_of_a_database_from_before_the_tables_are_found_in_them(path: Pat
     store = Store(path)
 
     assert board(store) == [(1, "ada", 1.0), (2, "bob", 2.0)]
-    assert [row.score_s for row in store.standings.personal(*BOARD, "ada")] == [1.0, 3.0]
+    assert [row.score_s for row in store.standings.page(*BOARD, Rows.OWN, "ada").rows] == [1.0, 3.0]
     assert store.standings.feed() == ()
     passed(store, "bob", 0.5)
     assert board(store) == [(1, "bob", 0.5), (2, "ada", 1.0)]
@@ -364,11 +363,9 @@ def questions(run: Run) -> dict[str, Callable[[Database], object]]:
     return {
         "first page": lambda db: standings(db).list(*mine, limit=20),
         "a page": lambda db: standings(db).list(*mine, **page),
-        "own runs": lambda db: standings(db).personal(*mine, run.user, **page),
         "at rank": lambda db: standings(db).at_rank(*mine, 7),
         "rank": lambda db: standings(db).rank(run),
         "placing": lambda db: standings(db).placing(run),
-        "users": lambda db: standings(db).count_users(*mine),
         "listed users": lambda db: standings(db).page(*mine, Rows.USERS, run.user, **page),
         "listed runs": lambda db: standings(db).page(*mine, Rows.RUNS, run.user, limit=20),
         "listed own runs": lambda db: standings(db).page(*mine, Rows.OWN, run.user, **page),

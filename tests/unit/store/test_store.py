@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from sqlite_utils import Database
 
 from hpc_board.domain.run import Run, RunState, Status
-from hpc_board.domain.standing import Standing
+from hpc_board.domain.standing import Rows, Standing
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Log, Result, ResultError, Timing, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
@@ -526,7 +526,10 @@ def test_each_user_is_ranked_by_their_best_passing_ranked_run(store: Store) -> N
             trust="self-run",
         ),
     )
-    assert [(row.rank, row.run) for row in store.standings.personal(*board, "ada")] == [(1, best.id), (2, slow.id)]
+    assert [(row.rank, row.run) for row in store.standings.page(*board, Rows.OWN, "ada").rows] == [
+        (1, best.id),
+        (2, slow.id),
+    ]
     assert [store.standings.rank(store.runs.get(run.id)) for run in (best, other, elsewhere)] == [1, 2, 1]
     assert [store.standings.rank(store.runs.get(run.id)) for run in (slow, wrong, practice)] == [None, None, None]
 
@@ -609,7 +612,7 @@ def test_ranks_follow_the_rules_for_any_history(
         expected = model_standings(passing)
         assert [(row.rank, row.run) for row in store.standings.list(*board)] == expected
         own = [(score_s, at, run) for score_s, at, run, user in passing if user == "ada"]
-        assert [(row.rank, row.run) for row in store.standings.personal(*board, "ada")] == model_ranks(own)
+        assert [(row.rank, row.run) for row in store.standings.page(*board, Rows.OWN, "ada").rows] == model_ranks(own)
         ranks = {run: rank for rank, run in expected}
         for run in store.runs.list():
             assert run.gpu != "H100" or store.standings.rank(run) == ranks.get(run.id)
