@@ -458,12 +458,11 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         run: Run,
         state: RunState,
         *,
-        job_id: str = "",
         reason: str = "",
         source: str = "",
         unanswered: bool = False,
     ) -> Run:
-        moved = _moved(run, state, job_id=job_id, reason=reason, source=source, unanswered=unanswered)
+        moved = _moved(run, state, reason=reason, source=source, unanswered=unanswered)
         return self._store_status(run, moved.status)
 
     def _store_status(self, run: Run, status: Status) -> Run:

@@ -80,8 +80,8 @@ class _Judge:
         device: Device,
         value_bytes: int,
         *,
-        compiled: bool = False,
-        other_python: str = "",
+        compiled: bool,
+        other_python: str,
     ) -> None:
         self._reference = reference
         self._other_python = other_python
