@@ -13,7 +13,7 @@ from hpc_board.model.gpu import Availability, Cluster, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed
 from hpc_board.schedulers.slurm.capacity import availability
-from hpc_board.schedulers.slurm.detect import CONFIGURATION, configuration, site
+from hpc_board.schedulers.slurm.cluster_info import CONFIGURATION, configuration, site
 from hpc_board.schedulers.slurm.outputs import (
     ARRAY_TASKS_MAX,
     SACCT_FORMAT,

@@ -9,7 +9,7 @@ from hpc_board.domain.diagnostic import Diagnostic, Severity, diagnostic
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Cluster
 from hpc_board.model.text import one_line
-from hpc_board.schedulers.slurm.detect import CONFIGURATION, configuration
+from hpc_board.schedulers.slurm.cluster_info import CONFIGURATION, configuration
 from hpc_board.transport import CommandMissing, CommandTimeout, Host
 from hpc_board.transport.attempt import PATIENCE_SECONDS, attempt
 

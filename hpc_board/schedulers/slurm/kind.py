@@ -179,7 +179,7 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
     ) -> "Detected":
         """Return an entry for each kind of GPU that Slurm tells of."""
         del gpus
-        from hpc_board.schedulers.slurm.detect import site
+        from hpc_board.schedulers.slurm.cluster_info import site
         from hpc_board.schedulers.slurm.detection import detected_settings
 
         return detected_settings(site(host), cluster, board)

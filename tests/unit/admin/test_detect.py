@@ -11,7 +11,7 @@ from hpc_board.domain.cluster_info import ClusterInfo
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.schedulers.slurm import Request, RequestStyle, gpu_options
-from hpc_board.schedulers.slurm.detect import CONFIGURATION, NODES, PARTITIONS, seconds, site
+from hpc_board.schedulers.slurm.cluster_info import CONFIGURATION, NODES, PARTITIONS, seconds, site
 from hpc_board.schedulers.slurm.detection import detected_settings
 from hpc_board.schedulers.slurm.sbatch import options_for
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
