@@ -648,7 +648,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return kind_of(self.clusters[cluster])
 
     def _apply(self, run: Run, news: JobStatus, changed: dict[int, Status]) -> Status:
-        """Return the run's new status: stored if it ends the run, else put into `going_on` if changed."""
+        """Return the run's new status: stored if it ends the run, else put into `changed` if changed."""
         if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
             news = replace(news, state=JobState.CANCELLED)
         if _is_active(news) and run.status.cancel_requested:

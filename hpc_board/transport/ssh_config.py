@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hpc_board.accounts import home as home_of
 from hpc_board.accounts import login_name
 from hpc_board.errors import InputError, SchedulerError

@@ -442,9 +442,7 @@ def test_a_wish_to_cancel_without_the_schedulers_commands_says_what_they_lack_as
     world.scheduler.cancel_error = SchedulerRefused("squeue cannot be run", hint="Run hpc-board on a login node.")
     with pytest.raises(SchedulerRefused) as caught:
         world.advance.cancel(run, "ada")
-    assert caught.value.hint.startswith(
-        f"Run hpc-board on a login node. The cancellation of run {run.id} is stored"
-    )
+    assert caught.value.hint.startswith(f"Run hpc-board on a login node. The cancellation of run {run.id} is stored")
 
 
 def test_a_job_cannot_call_off_its_cancellation(world: World) -> None:
