@@ -14,7 +14,8 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.report.formatting import span_text
 from hpc_board.report.moderation import detail_text, limit_text, limits_text, remarks_text, removal_text, subject_text
-from hpc_board.tui.formatting import age, moment, score, since, state, time_left, trust, why
+from hpc_board.report.run_words import age, why
+from hpc_board.tui.formatting import moment, score, since, state, time_left, trust
 from hpc_board.tui.paging import Order
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.blocks import facts

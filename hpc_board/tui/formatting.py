@@ -9,6 +9,7 @@ from hpc_board.model.score import duration_text
 from hpc_board.model.task import Language, Mode, Ranking, Task
 from hpc_board.report.formatting import span_text
 from hpc_board.report.run_columns import outcome
+from hpc_board.report.run_words import age
 from hpc_board.tui.palette import Tone
 
 MODE_WORDS = {Mode.TEST: "test", Mode.BENCHMARK: "bench", Mode.PROFILE: "prof", Mode.RANKED: "ranked"}
@@ -47,23 +48,9 @@ def state(run: Run) -> tuple[str, Tone]:
     return outcome(run), Tone.GOOD if passed else _TONES.get(run.state, Tone.BAD)
 
 
-def why(run: Run) -> str:
-    """Why a run stands where it does: the judge's message, or what the scheduler says."""
-    if run.message or run.status.reason:
-        return run.message or run.status.reason
-    if run.state.ended or run.state is RunState.SUBMITTING:
-        return run.status.source
-    return f"on {run.status.node}" if run.status.node else ""
-
-
 def score(seconds: float | None) -> str:
     """A score with its unit; empty where there is none."""
     return "" if seconds is None else duration_text(seconds * 1e9)
-
-
-def age(run: Run, now: datetime) -> str:
-    """How long a run has been where it stands; one that has ended, since its job's end."""
-    return span_text(now - (run.ended_at or run.status.at))
 
 
 def since(run: Run, now: datetime) -> str:

@@ -15,12 +15,12 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.gpu import Availability, Gpu, GpuStatus
 from hpc_board.report.formatting import span_text
+from hpc_board.report.run_words import times, why
 from hpc_board.schedulers import kind_of
 from hpc_board.tui import targets
-from hpc_board.tui.formatting import state, why
+from hpc_board.tui.formatting import state
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_words import times
 from hpc_board.tui.screens.base import THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column

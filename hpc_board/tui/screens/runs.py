@@ -16,13 +16,13 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.errors import BoardError
 from hpc_board.report.formatting import span_text
+from hpc_board.report.run_words import age, ran, span, times, waited, why, why_now
 from hpc_board.report.runs import step_text
 from hpc_board.tui import targets
-from hpc_board.tui.formatting import MODE_WORDS, age, moment, score, since, state, trust, why
+from hpc_board.tui.formatting import MODE_WORDS, moment, score, since, state, trust
 from hpc_board.tui.messages import Open, SideChosen
 from hpc_board.tui.paging import Order, Page, forward
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_words import ran, span, times, waited, why_now
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column

@@ -22,6 +22,7 @@ from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode
+from hpc_board.report.run_words import start_text
 from hpc_board.runs import drafts
 from hpc_board.runs.dispatch import Preview
 from hpc_board.tui import targets
@@ -30,7 +31,6 @@ from hpc_board.tui.formatting import MODE_HELP, listing
 from hpc_board.tui.messages import Chosen, Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.recent_files import recent_folders, remember
-from hpc_board.tui.run_words import start_text
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.widgets.gpu_list import GpuList

@@ -21,13 +21,13 @@ from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Paragraph
 from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.formatting import span_text
+from hpc_board.report.run_words import why_now
 from hpc_board.report.runs import run_overview
 from hpc_board.tui import targets
 from hpc_board.tui.file_watcher import Saves
 from hpc_board.tui.formatting import listing, state
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_words import why_now
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.grid import Column

@@ -5,9 +5,17 @@ from datetime import datetime, timedelta
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import span_text
-from hpc_board.tui.formatting import why
 
 _SHORT_PHASES = {"benchmark": "bench", "profile": "prof"}
+
+
+def why(run: Run) -> str:
+    """Why a run stands where it does: the judge's message, or what the scheduler says."""
+    if run.message or run.status.reason:
+        return run.message or run.status.reason
+    if run.state.ended or run.state is RunState.SUBMITTING:
+        return run.status.source
+    return f"on {run.status.node}" if run.status.node else ""
 
 
 def step(progress: Progress) -> str:
@@ -60,3 +68,8 @@ def start_text(at: datetime, now: datetime) -> str:
     if at - now < timedelta(hours=12):
         return f"in {span_text(at - now)}"
     return f"{at.astimezone():%m-%d %H:%M}"
+
+
+def age(run: Run, now: datetime) -> str:
+    """How long a run has been where it stands; one that has ended, since its job's end."""
+    return span_text(now - (run.ended_at or run.status.at))
