@@ -23,7 +23,7 @@ from hpc_board.harness.device.faults import fault, lacking, message_of
 from hpc_board.harness.judge.forms import Difference, layout_difference
 from hpc_board.harness.processes.memory import keep_freed_memory
 from hpc_board.harness.wire import payload
-from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame
+from hpc_board.harness.wire.channel import Channel, Frame
 from hpc_board.harness.worker.compiled import form_fault
 from hpc_board.model.peaks import WORK_MAX
 from hpc_board.model.result import LIBRARY_MISSING, Verdict
@@ -55,20 +55,11 @@ def serve(channel: Channel) -> None:
         channel.send(_failed("reference.py cannot be imported", error, frame["device"], frame["other_python"]))
         return
     channel.send({"type": "ready", "facts": _facts(device) | judge.facts() | {"judge_isolation": level}})
-    while True:
-        try:
-            frame, fds = channel.receive()
-        except ChannelClosed:
-            return
+    for frame, fds in channel.requests():
         if frame["type"] == "forget":
             judge.forget()
-            continue
-        try:
-            answer = judge.answer(frame, fds)
-        finally:
-            for descriptor in fds:
-                os.close(descriptor)
-        channel.send(answer)
+        else:
+            channel.send(judge.answer(frame, fds))
 
 
 class _Judge:

@@ -20,7 +20,7 @@ from hpc_board.harness.device.device import Device, DeviceMissing, open_device
 from hpc_board.harness.device.faults import message_of
 from hpc_board.harness.lint.leaves import Part, form, mapped, parts, values_in
 from hpc_board.harness.wire import payload
-from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame
+from hpc_board.harness.wire.channel import Channel, Frame
 from hpc_board.model.lint import FORMATS, INPUTS_MAX
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
@@ -49,17 +49,8 @@ def serve(channel: Channel) -> None:
         channel.send(_failed("reference.py cannot be imported", error))
         return
     channel.send({"type": "ready", "facts": {}})
-    while True:
-        try:
-            frame, fds = channel.receive()
-        except ChannelClosed:
-            return
-        try:
-            answer = prober.answer(frame, fds)
-        finally:
-            for descriptor in fds:
-                os.close(descriptor)
-        channel.send(answer)
+    for frame, fds in channel.requests():
+        channel.send(prober.answer(frame, fds))
 
 
 class _Prober:

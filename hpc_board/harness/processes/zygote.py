@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from hpc_board.harness.confine.sandbox import die_with_parent
-from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame, inherited
+from hpc_board.harness.wire.channel import Channel, Frame, inherited
 
 _ADOPTION_SECONDS = 10.0
 _ADOPTION_POLL_SECONDS = 0.0005
@@ -53,11 +53,7 @@ def serve(channel: Channel, supervisor: int, roles: Mapping[str, Callable[[Chann
     preload(frame["modules"])
     gc.collect()
     gc.freeze()
-    while True:
-        try:
-            frame, fds = channel.receive()
-        except ChannelClosed:
-            return
+    for frame, fds in channel.requests():
         try:
             intermediate = os.fork()
         except OSError as error:
@@ -66,8 +62,6 @@ def serve(channel: Channel, supervisor: int, roles: Mapping[str, Callable[[Chann
             if intermediate == 0:
                 _fork_once_more(channel, frame, fds, supervisor, roles)
             os.waitpid(intermediate, 0)
-        for descriptor in fds:
-            os.close(descriptor)
 
 
 def _fork_once_more(

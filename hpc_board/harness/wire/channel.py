@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 FRAME_BYTES_MAX = 64 * 1024
@@ -88,6 +88,23 @@ class Channel:
             for descriptor in fds:
                 os.close(descriptor)
             raise
+
+    def requests(self) -> Iterator[tuple[Frame, list[int]]]:
+        """Yield each frame with its descriptors, which are closed afterwards, until the peer closes its end.
+
+        Raises:
+            ProtocolViolation: the received bytes are no frame.
+        """
+        while True:
+            try:
+                frame, fds = self.receive()
+            except ChannelClosed:
+                return
+            try:
+                yield frame, fds
+            finally:
+                for descriptor in fds:
+                    os.close(descriptor)
 
     def close(self) -> None:
         """Close this end."""
