@@ -1,6 +1,7 @@
 """Boards in a folder of their own, with runs recorded in them, and the values that such runs are made of."""
 
 import getpass
+import json
 import os
 import stat
 import subprocess
@@ -9,10 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from click.testing import Result as Done
 
 from hpc_board.board import Board
+from hpc_board.cli.main import cli
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.score import Interval
@@ -195,3 +200,15 @@ def result_of(verdict: Verdict, *cases: Case, message: str = "", stdout: str = "
         stderr=Log(stderr),
         provenance={"host": "n1", "cpu": "EPYC", "torch": "2.13.0", "emulated": False, "task_sha256": "ab" * 32},
     )
+
+
+def call(board: Recorded, *argv: str | Path) -> Done:
+    """The command within this process, on the board of the test."""
+    return CliRunner().invoke(cli, [*map(str, argv)], obj=lambda: board.board)
+
+
+def read(board: Recorded, *argv: str | Path) -> Any:
+    """What the command prints as JSON; it must succeed."""
+    done = call(board, *argv, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)

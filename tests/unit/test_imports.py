@@ -2,19 +2,13 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.unit.recorded import Recorded, recorded
+from tests.unit.recorded import Recorded
 
 HEAVY = frozenset({"textual", "torch", "paramiko", "numpy", "rich"})
 FAR = "  far: {scheduler: slurm, ssh: {host: login2}, board_folder: /scratch/board}\n"
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Recorded:
-    return recorded(tmp_path)
 
 
 PROGRAM = """

@@ -32,15 +32,10 @@ from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.batches import RunSelection
 from hpc_board.store.export import Best, ExportGateway
-from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, recorded, result_of, row_case, status_of, timed_case
+from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, result_of, row_case, status_of, timed_case
 from tests.values import replace
 
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "'=1", "'")
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Recorded:
-    return recorded(tmp_path)
 
 
 def call(board: Recorded, *argv: str | Path) -> Result:

@@ -46,7 +46,7 @@ from hpc_board.report.runs import run_report, run_summary, runs_table
 from hpc_board.store import NewRun, NewSubmission, RunQuery, Store, decisions, submissions
 from hpc_board.store.runs import RunGateway
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
-from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, timed_case
+from tests.unit.recorded import REPOSITORY, Recorded, result_of, timed_case
 from tests.values import replace
 
 ADMIN = getpass.getuser()
@@ -137,11 +137,6 @@ def new_run() -> NewRun:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(board_files(tmp_path, slurm=False))
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Recorded:
-    return recorded(tmp_path)
 
 
 def timed(board: Recorded, user: str, score_s: float) -> Run:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from hpc_board import __version__
 from hpc_board.board import Board
@@ -35,8 +35,9 @@ from tests.unit.recorded import (
     KERNEL,
     REPOSITORY,
     Recorded,
+    call,
     full_device,
-    recorded,
+    read,
     result_of,
     status_of,
     timed_case,
@@ -44,23 +45,6 @@ from tests.unit.recorded import (
 
 RUN_KEYS = ["id", "gpu", "state", "verdict", "score_s", "rank", "job", "cases", "message"]
 EVIL = "\x1b]0;owned\x07\x1b[31mred"
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Recorded:
-    return recorded(tmp_path)
-
-
-def call(board: Recorded, *argv: str | Path) -> Result:
-    """The command within this process, on the board of the test."""
-    return CliRunner().invoke(cli, [*map(str, argv)], obj=lambda: board.board)
-
-
-def read(board: Recorded, *argv: str | Path) -> object:
-    """What the command prints as JSON; it must succeed."""
-    done = call(board, *argv, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
 
 
 # Usage

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from hpc_board.cli.main import cli
 from hpc_board.domain.run import Run, RunState
@@ -15,7 +14,7 @@ from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
-from tests.unit.recorded import AT, KERNEL, Recorded, recorded, result_of, row_case, status_of, timed_case
+from tests.unit.recorded import AT, KERNEL, Recorded, call, result_of, row_case, status_of, timed_case
 
 LOUD = """\
 #!POPCORN leaderboard double
@@ -25,16 +24,6 @@ def custom_kernel(data):
         print("line", number)
     raise ValueError("bad")
 """
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Recorded:
-    return recorded(tmp_path)
-
-
-def call(board: Recorded, *argv: str) -> Result:
-    """The command within this process, on the board of the test."""
-    return CliRunner().invoke(cli, argv, obj=lambda: board.board)
 
 
 def print_from_job(board: Recorded, run: Run, text: str) -> None:

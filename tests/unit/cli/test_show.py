@@ -4,14 +4,11 @@ import getpass
 import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from hpc_board.board.context import Context
-from hpc_board.cli.main import cli
 from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News
 from hpc_board.domain.moderation import BAN, EVERYTHING, START, STOP, USER, Decision
 from hpc_board.domain.roles import Role
@@ -28,27 +25,10 @@ from hpc_board.report.standings import board_report
 from hpc_board.schedulers import Job
 from hpc_board.schedulers.local.client import LocalScheduler
 from hpc_board.store import NewRun, NewSubmission, Store
-from tests.unit.recorded import AT, TASK, Recorded, recorded, result_of, row_case, status_of, timed_case
+from tests.unit.recorded import AT, TASK, Recorded, call, read, result_of, row_case, status_of, timed_case
 from tests.values import replace
 
 ME = getpass.getuser()
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Recorded:
-    return recorded(tmp_path)
-
-
-def call(board: Recorded, *argv: str | Path) -> Result:
-    """The command within this process, on the board of the test."""
-    return CliRunner().invoke(cli, [*map(str, argv)], obj=lambda: board.board)
-
-
-def read(board: Recorded, *argv: str | Path) -> Any:
-    """What the command prints as JSON; it must succeed."""
-    done = call(board, *argv, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
 
 
 def benchmark(median_ns: float, baseline_ns: float | None = 40_000.0) -> Case:

@@ -6,7 +6,6 @@ import random
 import re
 import statistics
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -19,7 +18,7 @@ from hpc_board.model.task import Mode, Ranking
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.plain import plain
 from hpc_board.store import NewRun, NewSubmission, Store
-from tests.unit.recorded import AT, Recorded, recorded, result_of
+from tests.unit.recorded import AT, Recorded, result_of
 from tests.unit.report.test_report import finished
 from tests.values import replace
 
@@ -160,11 +159,6 @@ def test_machines_that_differ_are_named() -> None:
 
 
 # The command, on a board
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Recorded:
-    return recorded(tmp_path)
 
 
 def call(board: Recorded, *argv: str) -> Result:

@@ -18,12 +18,7 @@ from hpc_board.store import Store
 from hpc_board.store.backup import contents
 from hpc_board.store.library import Database
 from hpc_board.store.migrations import APPLICATION_ID, MIGRATIONS, STEP_NAMES
-from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Recorded:
-    return recorded(tmp_path)
+from tests.unit.recorded import Recorded, result_of, status_of, timed_case
 
 
 def call(board: Recorded, *argv: str | Path) -> Result:

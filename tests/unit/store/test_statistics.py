@@ -4,7 +4,6 @@ import json
 import random
 import statistics
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +16,8 @@ from hpc_board.domain.statistics import Waits, three_digits
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
-from tests.unit.recorded import AT, Recorded, recorded, result_of, status_of, timed_case
+from tests.unit.recorded import AT, Recorded, result_of, status_of, timed_case
 from tests.values import replace
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Recorded:
-    return recorded(tmp_path)
 
 
 def call(board: Recorded, *argv: str) -> Result:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from hpc_board.catalog.folders import read_task
 from hpc_board.cli.main import cli
@@ -21,7 +21,7 @@ from hpc_board.store.rows import task_definition, task_value
 from hpc_board.task_check.lint import Bounds, check
 from tests.harness.evaluations import REFERENCE, a_task
 from tests.harness.own_evals import own_task
-from tests.unit.recorded import Recorded, recorded, result_of, status_of
+from tests.unit.recorded import Recorded, call, result_of, status_of
 from tests.values import replace
 
 DOCUMENT = """\
@@ -34,15 +34,6 @@ tests: [{size: 3, seed: 1}]
 benchmarks: [{size: 50, seed: 2}]
 """
 EVIL = "\x1b]0;owned\x07\x1b[31mred"
-
-
-@pytest.fixture
-def board(tmp_path: Path) -> Recorded:
-    return recorded(tmp_path)
-
-
-def call(board: Recorded, *argv: str | Path) -> Result:
-    return CliRunner().invoke(cli, [*map(str, argv)], obj=lambda: board.board)
 
 
 def folder(board: Recorded, reference: str = REFERENCE, document: str = DOCUMENT, name: str = "double") -> Path:
