@@ -17,6 +17,9 @@ from tests.tui.fake_board import NOW
 
 DEADLINE_SECONDS = 20.0
 
+SnapCompare = Callable[..., bool]
+"""The type of the fixture `snap_compare`."""
+
 _LOOK_SECONDS = 0.004
 _CALM_LOOKS = 3
 """What a look does not see, as a thread that has answered and not yet ended, has come to its effect by the next one."""
@@ -87,3 +90,13 @@ def text_of(app: Any) -> str:
     """What stands on the screen, line by line, without colours."""
     strips = app.screen._compositor.render_strips(app.size)
     return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+
+
+def driven(*keys: str) -> Callable[[Pilot[Any]], Any]:
+    """What a snapshot does before it is taken: these keys, one after the other."""
+
+    async def drive(pilot: Pilot[Any]) -> None:
+        await settled(pilot)
+        await press(pilot, *keys)
+
+    return drive

@@ -10,12 +10,11 @@ from textual.pilot import Pilot
 from hpc_board.domain.moderation import STOP, Decision
 from hpc_board.domain.roles import Role
 from hpc_board.errors import StorageError
-from tests.tui.driving import app_on, press, settled
+from tests.tui.driving import SnapCompare, app_on, press, settled
 from tests.tui.fake_admin import AdminBoard
 from tests.tui.fake_board import NOW
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
-SnapCompare = Callable[..., bool]
 
 PAGES = {
     "boards": ("A", "down", "down", "down"),

@@ -1,6 +1,5 @@
 """What the boards, the feed and the comparison look like in their states."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +8,7 @@ from textual.pilot import Pilot
 
 from hpc_board.domain.standing import Mark, MarkKind
 from hpc_board.model.score import Interval
-from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.driving import SnapCompare, app_on, press, settled, text_of
 from tests.tui.fake_board import NOW, FakeBoard, standing
 from tests.tui.test_compare_screen import Timed
 from tests.tui.test_feed_screen import entries
@@ -18,7 +17,6 @@ from tests.values import replace
 SIZES = pytest.mark.parametrize(
     "size", [(60, 16), (80, 24), (120, 40), (200, 60)], ids=lambda size: "x".join(map(str, size))
 )
-SnapCompare = Callable[..., bool]
 
 SCREENS = {
     "standings_full": ("end", "b"),

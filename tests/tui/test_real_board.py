@@ -1,4 +1,4 @@
-"""The app on a real board: the embedded scheduler, the bundled tasks, a real kernel."""
+"""The app on a real board: the embedded scheduler, the bundled tasks, real kernels."""
 
 import shutil
 import sys
@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from hpc_board.board import Board
+from hpc_board.errors import InputError, Refused
+from hpc_board.model.task import Mode
 from hpc_board.tui.app import BoardApp
+from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.watch import WatchScreen
 from tests.tui.driving import press, settled, text_of, until
 
-TASKS = Path(__file__).parents[2] / "tasks"
+ROOT = Path(__file__).parents[2]
 
 SETTINGS = """\
 board: {folder}/board
@@ -23,12 +27,17 @@ gpus:
 """
 
 
-@pytest.mark.torch
-async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Path) -> None:
+@pytest.fixture
+def board(tmp_path: Path) -> Board:
     settings = tmp_path / "hpc-board.yaml"
-    settings.write_text(SETTINGS.format(folder=tmp_path, tasks=TASKS, python=sys.executable))
-    shutil.copy(TASKS / "identity_py" / "template.py", tmp_path / "kernel.py")
-    app = BoardApp(Board.open(settings), Path("kernel.py"), beat_seconds=0.2, follow_seconds=0.2)
+    settings.write_text(SETTINGS.format(folder=tmp_path, tasks=ROOT / "tasks", python=sys.executable))
+    return Board.open(settings)
+
+
+@pytest.mark.torch
+async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Path, board: Board) -> None:
+    shutil.copy(ROOT / "tasks/identity_py/template.py", tmp_path / "kernel.py")
+    app = BoardApp(board, Path("kernel.py"), beat_seconds=0.2, follow_seconds=0.2)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: identity_py on CPU, mode test" in text_of(app))
         await pilot.press("tab", "tab", "tab", "enter", "end", "enter")
@@ -43,3 +52,47 @@ async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Pat
         await settled(pilot)
         await press(pilot, "enter")
         await until(pilot, lambda: "First place on CPU: " in text_of(app))
+
+
+@pytest.mark.torch
+async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Path, board: Board) -> None:
+    kernel = tmp_path / "kernel.py"
+    shutil.copy(ROOT / "examples/identity_py/wrong.py", kernel)
+    app = BoardApp(board, Path("kernel.py"), beat_seconds=0.2, follow_seconds=0.2)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Ready: identity_py on CPU, mode test" in text_of(app))
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(app.screen, ReportScreen))
+        await until(pilot, lambda: "f What next" in text_of(app), seconds=120)
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(app.screen, NextStepsScreen))
+        assert "hpc-board task test identity_py --submission run1.py" in text_of(app)
+        await pilot.press("w")
+        await until(pilot, lambda: isinstance(app.screen, WatchScreen))
+        await until(pilot, lambda: "watching: save the file" in text_of(app))
+        shutil.copy(ROOT / "tasks/identity_py/template.py", kernel)
+        await until(pilot, lambda: "Passed: 5 tests." in text_of(app), seconds=120)
+        assert [run.mode for run in board.runs.list()] == [Mode.TEST, Mode.TEST]
+        await pilot.press("escape", "escape", "slash", *"wrong", "enter")
+        await until(pilot, lambda: "own · /wrong" in text_of(app))
+        await settled(pilot)
+        await press(pilot, "r", "y")
+        await until(pilot, lambda: len(board.runs.list()) == 3)
+        again, first = board.runs.list()[0], board.runs.list()[-1]
+        assert (again.code_sha256, again.mode, again.gpu) == (first.code_sha256, first.mode, first.gpu)
+
+
+def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, board: Board) -> None:
+    kernel = tmp_path / "kernel.py"
+    shutil.copy(ROOT / "tasks/identity_py/template.py", kernel)
+    (sent,) = board.submissions.submit(board.submissions.draft(kernel, note="first"))
+    draft = board.submissions.draft_again(sent.id, mode="ranked")
+    assert (draft.source.data, draft.mode, draft.note) == (kernel.read_bytes(), Mode.RANKED, "first")
+    assert [gpu.name for gpu in draft.gpus] == ["CPU"]
+    with pytest.raises(Refused):
+        Board(board.settings, user="somebody").submissions.draft_again(sent.id)
+    with pytest.raises(InputError, match="there is no run 99"):
+        board.submissions.draft_again(99)
+    assert board.runs.list(words="identity first", before=sent.id + 1) == (board.runs.get(sent.id),)
+    assert board.runs.started([sent.id]) == {}
+    board.runs.cancel(sent.id)

@@ -1,6 +1,5 @@
 """What the screens around runs look like in their states: the list, one run, the form, the watch and the cluster."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from hpc_board.model.result import Log, Result
 from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.watch import WatchScreen
-from tests.tui.driving import app_on, press, settled, until
+from tests.tui.driving import SnapCompare, app_on, driven, settled, until
 from tests.tui.fake_board import A100, H100, L4, RUNS, FakeBoard, InRows
 from tests.tui.test_roofline import Roofed
 from tests.values import replace
@@ -20,7 +19,6 @@ from tests.values import replace
 SIZES = pytest.mark.parametrize(
     "size", [(60, 16), (80, 24), (120, 40), (200, 60)], ids=lambda size: "x".join(map(str, size))
 )
-SnapCompare = Callable[..., bool]
 
 SCREENS = {
     "runs_while_filtering": ("r", "slash", *"h100"),
@@ -44,14 +42,6 @@ class WithReports(FakeBoard):
         build = "submission.cu(12): warning #177-D: variable was declared but never referenced\n" * 3
         profile = "".join(f"{name:<40} {value:>8} %\n" for name, value in (("SM throughput", 83), ("DRAM", 41)))
         return replace(told, build=Log(build), profile=Log(profile))
-
-
-def driven(*keys: str) -> Callable[[Pilot[Any]], Any]:
-    async def drive(pilot: Pilot[Any]) -> None:
-        await settled(pilot)
-        await press(pilot, *keys)
-
-    return drive
 
 
 @SIZES

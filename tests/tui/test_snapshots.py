@@ -1,6 +1,5 @@
 """What the screens look like, at the size that they are designed for and at a large one."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,10 @@ from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.tui import themes
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Preferences
-from tests.tui.driving import app_on, press, settled, stop_blinking, until
+from tests.tui.driving import SnapCompare, app_on, driven, press, settled, stop_blinking, until
 from tests.tui.fake_board import NOW, FakeBoard
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
-SnapCompare = Callable[..., bool]
 
 SCREENS = {
     "tasks": ("end",),
@@ -35,14 +33,6 @@ SCREENS = {
     "help": ("r", "question_mark"),
     "question_before_cancelling": ("r", "c"),
 }
-
-
-def driven(*keys: str) -> Callable[[Pilot[Any]], Any]:
-    async def drive(pilot: Pilot[Any]) -> None:
-        await settled(pilot)
-        await press(pilot, *keys)
-
-    return drive
 
 
 @SIZES
