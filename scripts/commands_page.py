@@ -1,4 +1,4 @@
-"""Print docs/commands.md, the command reference, from what `hpc-board --help` and its commands say."""
+"""Print docs/commands.md, the command reference, from the `--help` of all commands."""
 
 import click
 
@@ -9,22 +9,21 @@ _INTRODUCTION = """\
 # Commands
 
 Data goes to stdout, everything else to stderr. Every listing takes `--json`, whose keys are added, never renamed or
-removed; times in it are ISO 8601 UTC, scores seconds. Without a terminal nothing ever prompts; on one, only what
-deletes or replaces, and what makes several boards. There are no colours where stdout is no terminal, or where
-`NO_COLOR` is set.
+removed; times in it are ISO 8601 in UTC, scores in seconds. Commands prompt on a terminal only, before they delete or
+replace data or create several boards. Output to a file or pipe, or with `NO_COLOR` set, has no colours.
 
 | exit code | meaning |
 |---|---|
 | 0 | done; with `--wait` and for `watch`: every run passed |
-| 1 | evaluated, and some run did not pass; `task check`: errors were found |
-| 2 | usage, a bad file, bad settings; also `submit` where the scheduler refused every job |
-| 3 | the scheduler or a job failed, which is not the kernel's fault; `admin check` and `doctor`: a problem was found |
-| 4 | gave up waiting; the runs go on |
-| 5 | refused: deadline, rate limit, banned, or not allowed; standings that would start anew without `--force` |
-| 130 | interrupted; runs that were sent go on |
-| 141 | whoever read the output has gone |
+| 1 | evaluated, and a run did not pass; `task check`: errors were found |
+| 2 | wrong usage, bad file, bad settings; also `submit` if the scheduler refused every job |
+| 3 | the scheduler or a job failed, not the kernel; `admin check` and `doctor`: a problem was found |
+| 4 | time-out of a wait; the runs go on |
+| 5 | refused: deadline, rate limit, ban, missing permission; a reset of standings without `--force` |
+| 130 | interrupted; sent runs go on |
+| 141 | the reader of the output has gone |
 
-This page is made from the commands' own `--help` by `make docs`.
+`make docs` makes this page from the commands' `--help`.
 """
 
 

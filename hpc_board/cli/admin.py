@@ -1,4 +1,4 @@
-"""`admin`: setting a board up on a cluster, and proving that it works."""
+"""`admin`: settings of a cluster, checks of an installation, and backups."""
 
 import os
 import re
@@ -33,9 +33,9 @@ def admin() -> None:
 def detect(cluster: str | None, output: Path | None, force: bool) -> None:
     """Generate settings from the GPUs that Slurm reports.
 
-    Each kind of GPU becomes an entry. What Slurm does not tell, and what you
-    have to decide, stands in comments. Nothing is sent, and no settings are
-    read.
+    Each type of GPU becomes an entry. Comments mark the values that Slurm
+    does not report and those that you must choose. No job is sent, and no
+    settings are read.
     """
     from hpc_board.admin.detect import detected_cluster
     from hpc_board.cli.output import remark
@@ -44,16 +44,16 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
     from hpc_board.transport.this_host import ThisHost
 
     if cluster is not None and not re.fullmatch(NAME, cluster):
-        raise InputError(f"--cluster: {cluster!r} is no name.", hint=f"Give {NAME_WORDS}.")
+        raise InputError(f"--cluster: {cluster!r} is not a valid name.", hint=f"Give {NAME_WORDS}.")
     detected = detected_cluster(ThisHost(), cluster)
     if not detected.gpus:
-        remark("No entry is certain, so that all lines are comments: read them, and take the # from what is right.")
+        remark("No entry is certain, so all lines are comments: read them and uncomment the right ones.")
     if output is None:
         click.echo(detected.text.encode(), nl=False)
         return
     write_file(output, detected.text.encode(), force=force)
-    remark(f"The settings are in {output}, with {', '.join(detected.gpus) or 'no GPU'}.")
-    remark(f"Read its comments, and then: hpc-board --config {output} admin check")
+    remark(f"Settings written to {output}, with {', '.join(detected.gpus) or 'no GPU'}.")
+    remark(f"Read its comments, then run: hpc-board --config {output} admin check")
 
 
 @admin.command(
@@ -71,9 +71,9 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
 def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | None, as_json: bool) -> None:
     """Test the GPUs of the settings, or the named ones.
 
-    Slurm is asked whether it takes the options of a job; then a short job for
-    each GPU reports what it finds on a node. It leaves no run, no rank and no
-    folder, and Ctrl-C cancels it. The exit code is 3 if there is a problem.
+    Slurm validates the job options; then a short probe job for each GPU
+    reports on its node. Probe jobs leave no runs, ranks or folders, and
+    Ctrl-C cancels them. The exit code is 3 if there is a problem.
     """
     from hpc_board.cli.exits import NO_VERDICT
     from hpc_board.cli.output import print_blocks, print_json, remark
@@ -87,7 +87,7 @@ def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | Non
             [GpuCheckView.of(each.gpu, each.diagnostics, each.inspection, proven=each.proven) for each in checked]
         )
     else:
-        sound = "No problem; no job was sent" if no_job else "Proven"
+        sound = "No problem; no probe job sent" if no_job else "Passed"
         print_blocks(
             *(block for each in checked for block in diagnostics_report(each.gpu.name, each.diagnostics, sound))
         )
@@ -101,8 +101,8 @@ def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | Non
 def doctor(ctx: click.Context, as_json: bool) -> None:
     """Diagnose this installation.
 
-    Looks at the settings, the board's folder with its file system and locks,
-    the tasks, Slurm's commands and its controller, and the entries' Pythons.
+    Checks the settings, the board's folder, its file system and locks, the
+    tasks, Slurm's commands and controller, and the Python of each GPU.
     Nothing is sent or changed. The exit code is 3 if there is a problem.
     """
     from hpc_board.cli.exits import NO_VERDICT
@@ -130,10 +130,10 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 @force_option
 @click.pass_obj
 def backup(open_: Open, file: Path, force: bool) -> None:
-    """Copy the board's database to FILE, whole, while it is in use.
+    """Back up the board's database to FILE while it is in use.
 
-    It holds every submission, run, result and submitted file. The job
-    folders, which hold only what the jobs printed beside that, are not in it.
+    FILE holds all submissions, runs, results and submitted files. The job
+    folders, with job scripts and raw output, are not included.
     """
     from hpc_board.cli.output import remark
 
@@ -143,13 +143,13 @@ def backup(open_: Open, file: Path, force: bool) -> None:
 @admin.command(epilog=examples("hpc-board admin restore /backups/hpc-board-2026-11-21.db"))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
-@click.option("--force", is_flag=True, help="Forget runs in flight that FILE does not know; their jobs go on.")
+@click.option("--force", is_flag=True, help="Drop runs in flight that are not in FILE; their jobs go on.")
 @click.pass_obj
 def restore(open_: Open, file: Path, yes: bool, force: bool) -> None:
-    """Put a backup in the place of the board's database.
+    """Replace the board's database by a backup.
 
-    The present database is kept beside it. Numbers that it gave to
-    submissions and runs are not given again.
+    The current database is kept beside it. Its numbers of submissions and
+    runs are not reused.
     """
     from hpc_board.cli.output import remark
 
@@ -157,7 +157,7 @@ def restore(open_: Open, file: Path, yes: bool, force: bool) -> None:
     if not yes:
         _confirm(f"Replace {board.settings.board / 'board.db'} by {file}?")
     done = board.admin.restore(file, force=force)
-    remark(f"The board holds {_contents(done.now)}; it held {_contents(done.before)}, which {done.kept} keeps.")
+    remark(f"The board holds {_contents(done.now)}. {done.kept} keeps the former {_contents(done.before)}.")
 
 
 def _contents(contents: "Contents") -> str:
@@ -168,10 +168,10 @@ def _contents(contents: "Contents") -> str:
 
 
 def _confirm(question: str) -> None:
-    """Ask on the terminal; without one there is nobody to ask.
+    """Ask for a confirmation on the terminal.
 
     Raises:
-        click.UsageError: there is no terminal.
+        click.UsageError: stdin is no terminal.
         click.Abort: the answer is not yes.
     """
     if not sys.stdin.isatty():
@@ -180,7 +180,7 @@ def _confirm(question: str) -> None:
 
 
 def _origin(ctx: click.Context) -> str:
-    """What names the settings file; "" where it is looked for."""
+    """Return the origin of the settings file's path, "" for the default paths."""
     if ctx.find_root().params.get("config") is not None:
         return "by --config"
     if os.environ.get("HPC_BOARD_CONFIG"):

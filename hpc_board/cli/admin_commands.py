@@ -1,4 +1,4 @@
-"""`admin` with all of its commands, which several modules define."""
+"""The `admin` group with its commands from several modules."""
 
 import hpc_board.cli.moderation  # noqa: F401 - adds its commands to `admin`
 from hpc_board.cli.admin import admin

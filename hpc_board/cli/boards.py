@@ -1,4 +1,4 @@
-"""`create`, `update`, `delete` and `admin sync`: boards that people make."""
+"""`create`, `update`, `delete` and `admin sync`: leaderboards made by users."""
 
 import sys
 from pathlib import Path
@@ -69,10 +69,10 @@ def create(
 ) -> None:
     """Create a board from a task.
 
-    SOURCE is a task's folder, a zip, a single reference file, a competition
-    with its folder of problems, or the name of a task that there is. Without
-    NAME, each of its tasks becomes a board under its own name. Deadline and
-    GPUs are the task's own unless they are given. It takes the role creator.
+    SOURCE is a task folder, a zip, a reference file, a competition with its
+    folder of problems, or the name of an existing task. Without NAME, each
+    task of SOURCE becomes a board of the same name. Deadline and GPUs default
+    to the task's. Requires the role creator.
     """
     from hpc_board.boards.editor import RequestedOptions
     from hpc_board.cli.output import remark
@@ -83,12 +83,12 @@ def create(
     options = RequestedOptions(deadline, gpus or None, closed or None, members, show_code=show_code or None)
     plans = board.leaderboards.plan_creation(words[-1], words[0] if len(words) == 2 else None, options)
     if len(plans) > 1 and not (yes or dry_run):
-        _confirm(f"Make {len(plans)} boards: {', '.join(plan.name for plan in plans)}?")
+        _confirm(f"Create {len(plans)} boards: {', '.join(plan.name for plan in plans)}?")
     if not dry_run:
         board.leaderboards.carry_out(plans, reason=reason)
     _print_plans(plans, as_json=as_json, stored=not dry_run)
     if not dry_run:
-        remark(f"`hpc-board task check {plans[0].name}` asks the task's judge about right and cheap answers.")
+        remark(f"`hpc-board task check {plans[0].name}` tests the task's judge with right and cheap answers.")
 
 
 @click.command(
@@ -130,13 +130,13 @@ def update(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Change a board: its task, or its terms.
+    """Change a board's task or options.
 
-    With SOURCE, as for `create`, the board gets the task as it is there, and
-    keeps its deadline and GPUs. Where that changes what times mean (files,
-    cases, rules), a new version begins with standings of its own, and --force
-    is needed if somebody is on them. The old ones stay readable. It takes the
-    board's creator or an admin; everybody who sees the board sees its history.
+    SOURCE, as for `create`, replaces the task; the board keeps its deadline
+    and GPUs. A change of files, cases or rules starts a new version with
+    standings of its own, and needs --force if users have ranks. The old
+    standings stay readable. Requires the board's creator or an admin; the
+    history is visible to all users who see the board.
     """
     from hpc_board.boards.editor import RequestedOptions
     from hpc_board.cli.output import print_blocks
@@ -171,10 +171,10 @@ def update(
 @json_option
 @click.pass_obj
 def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> None:
-    """Delete a board, and keep its standings in a file.
+    """Delete a board and save its standings to a file.
 
-    Asks for the board's name on a terminal; without one, --yes is needed.
-    Runs in flight go on, and all results stay in the database. It takes the
+    Asks for the board's name on the terminal; without one, --yes is required.
+    Runs in flight go on, and all results stay in the database. Requires the
     board's creator or an admin.
     """
     from hpc_board.cli.output import print_json, remark
@@ -186,12 +186,10 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
         _confirm_by_name(plan.name, f"{plan.name} has {users} entries in its standings. " if users else "")
     file = board.leaderboards.delete(name, reason=reason)
     if as_json:
-        from hpc_board.report.views.leaderboards import DeletionView
-
-        print_json(DeletionView(name=plan.name, action=str(plan.action), kept=str(file)))
-    remark(f"The board {plan.name} is deleted; {file} keeps its standings and what it was.")
+        print_json({"name": plan.name, "action": str(plan.action), "kept": str(file)})
+    remark(f"Board {plan.name} deleted; its standings and options are saved in {file}.")
     if any(task.name == plan.name for task in board.tasks.catalog().tasks):
-        remark(f"{plan.name} is the name of a task of the settings' folders, which is listed again.")
+        remark(f"The task {plan.name} of the settings is listed again.")
 
 
 @click.command(
@@ -213,12 +211,12 @@ def sync(
 ) -> None:
     """Synchronize the boards with a competition.
 
-    SOURCE is a folder with competitions (a checkout of a repository), one
-    competition (YAML), or a zip of these. Its tasks become boards: new ones
-    are created, others updated with their files, GPUs and deadlines. What the
-    competition does not say stays. Boards that it does not name are left
-    alone. The exit code is 2 if tasks cannot be read, else 5 if some were
-    skipped; all others are done.
+    SOURCE is a folder with competitions (such as a clone of a repository),
+    one competition (YAML), or a zip of these. Its tasks become boards: new
+    ones are created, existing ones updated with files, GPUs and deadlines.
+    Options that the competition omits and other boards do not change. The
+    exit code is 2 if tasks cannot be read, else 5 if tasks were skipped; all
+    other tasks are synchronized.
     """
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report.boards import synced_table
@@ -254,7 +252,7 @@ def _print_plans(plans: "tuple[Plan, ...] | list[Plan]", *, as_json: bool, store
         print_blocks(*(block for plan in plans for block in plan_report(plan)))
     for plan in plans:
         if plan.shadows:
-            remark(f"{plan.name}: the board takes the place of the task of this name in the settings' folders.")
+            remark(f"{plan.name}: the board replaces the task of this name in the settings.")
         if plan.task is not None and plan.before is None:
             for warning in plan.task.warnings:
                 remark(f"{plan.name}: task.yml, {warning}")
@@ -276,10 +274,10 @@ def _print_history(board: "Board", name: str, *, as_json: bool) -> None:
 
 
 def _confirm(question: str) -> None:
-    """Ask on the terminal; without one there is nobody to ask.
+    """Ask for a confirmation on the terminal.
 
     Raises:
-        click.UsageError: there is no terminal.
+        click.UsageError: stdin is no terminal.
         click.Abort: the answer is not yes.
     """
     if not sys.stdin.isatty():
@@ -288,11 +286,11 @@ def _confirm(question: str) -> None:
 
 
 def _confirm_by_name(name: str, what: str) -> None:
-    """Have the board's name typed on the terminal; without one there is nobody to ask.
+    """Ask for the board's name on the terminal.
 
     Raises:
-        click.UsageError: there is no terminal.
-        click.Abort: something else was typed.
+        click.UsageError: stdin is no terminal.
+        click.Abort: the answer is another name.
     """
     if not sys.stdin.isatty():
         raise click.UsageError("No terminal for the confirmation; use --yes.")

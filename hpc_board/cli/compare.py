@@ -1,4 +1,4 @@
-"""`compare`: two submissions beside each other."""
+"""`compare`: the times of two submissions."""
 
 from collections.abc import Sequence
 
@@ -23,8 +23,8 @@ from hpc_board.cli.options import SUBMISSION_NUMBER, Open, examples, gpu_names, 
 def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: bool) -> None:
     """Compare two submissions.
 
-    Case by case, with the 95 % confidence interval that the scatter of the
-    measured times leaves; so "no difference shown" is an answer too.
+    Prints the difference in each case and its 95 % confidence interval, or
+    "no difference shown" if the scatter of the times is larger.
     """
     from hpc_board.cli.output import print_blocks, print_json, refresh
     from hpc_board.report.comparisons import comparison_report

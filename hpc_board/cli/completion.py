@@ -1,4 +1,4 @@
-"""`completion`: scripts that let a shell complete commands, options, tasks and GPUs."""
+"""`completion`: completion scripts for bash, zsh and fish."""
 
 import os
 from pathlib import PurePath
@@ -20,15 +20,14 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @click.pass_context
 def completion(ctx: click.Context, shell: str | None) -> None:
-    """Print the script that completes commands in your shell.
+    """Print a shell completion script.
 
-    It completes commands, options, modes, the names of tasks and GPUs, and the numbers of runs. Without an argument
-    it is the script for the shell that $SHELL names.
+    It completes commands, options, modes, tasks, GPUs and numbers of runs. The default shell is that of $SHELL.
     """
     from click.shell_completion import get_completion_class
 
     name = shell or PurePath(os.environ.get("SHELL", "")).name
     found = get_completion_class(name) if name in _SHELLS else None
     if found is None:
-        raise click.UsageError(f"No completion for the shell {name!r}. Say which: {', '.join(_SHELLS)}.")
+        raise click.UsageError(f"No completion for the shell {name!r}. Give one of: {', '.join(_SHELLS)}.")
     click.echo(found(ctx.find_root().command, {}, "hpc-board", "_HPC_BOARD_COMPLETE").source())

@@ -1,4 +1,4 @@
-"""`eval-code`: the programs that evaluate a submission, to be read by whoever writes one."""
+"""`eval-code`: the source of the programs that evaluate submissions."""
 
 import ast
 import io
@@ -27,7 +27,7 @@ _DECIDING = (
     "measure/timing.py",
     "measure/consistency.py",
 )
-"""What decides on right or wrong and on the time, in the order in which it reads best."""
+"""The files that decide on correctness and times, in reading order."""
 
 _COMPILING = ("build/toolchain.py", "build/builder.py", "worker/compiled.py", "build/exports.py")
 _LANGUAGES = ("py", "cpp", "cu", "hip")
@@ -49,9 +49,9 @@ _LANGUAGES = ("py", "cpp", "cu", "hip")
 def eval_code(open_: Open, name: str | None, language: str | None, file_name: str | None, as_json: bool) -> None:
     """Show the programs that evaluate submissions.
 
-    Without NAME, and for tasks that hpc-board judges (`harness: isolated`), it
-    is the judge that travels with every job: its files, and with --file one of
-    them. For a task with an eval of its own it is that eval.
+    Without NAME, and for tasks with `harness: isolated`, lists the files of
+    the judge that runs in every job; --file prints one of them. For a task
+    with its own eval program, prints that program.
     """
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.model.task import OWN
@@ -59,7 +59,7 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
     task = None if name is None else open_().tasks.get(name)
     if task is not None and language is not None and language not in task.accepted:
         raise InputError(
-            f"{task.name} is no task for submissions in {language}.", hint=f"It takes {', '.join(task.accepted)}."
+            f"{task.name} does not accept submissions in {language}.", hint=f"It accepts {', '.join(task.accepted)}."
         )
     own = task if task is not None and task.harness == OWN else None
     files = _judge_files() if own is None else _own_files(own)
@@ -77,13 +77,13 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
 
 
 def _file(files: "Mapping[str, str]", wanted: str) -> str:
-    """Return the text of the file `wanted`, given by its path or by its name alone where one file has it."""
+    """Return the text of the file with the path, or the unique name, `wanted`."""
     found = [path for path in files if path == wanted or path.endswith(f"/{wanted}")]
     if len(found) != 1:
         names = {path.rpartition("/")[2] for path in files}
         raise InputError(
-            f"there is no file {wanted} that evaluates.{suggestion(wanted, names)}",
-            hint=f"There are: {', '.join(files)}.",
+            f"unknown file {wanted}.{suggestion(wanted, names)}",
+            hint=f"Files: {', '.join(files)}.",
         )
     return files[found[0]]
 
@@ -93,13 +93,13 @@ def _print_own(task: "Task", files: "Mapping[str, str]") -> None:
 
     first, *others = files
     click.echo(files[first].encode(), nl=False)
-    more = f"; with it: {', '.join(others)} (--file)" if others else ""
-    remark(f"{first} is the eval of {task.name} itself, in the process of the kernel{more}.")
-    remark(f"`hpc-board task {task.name} --file F` prints every other file of the task.")
+    more = f"; other files (--file): {', '.join(others)}" if others else ""
+    remark(f"{first} is the task's own eval program and runs in the kernel's process{more}.")
+    remark(f"`hpc-board task {task.name} --file F` prints the other files of the task.")
 
 
 def _own_files(task: "Task") -> "dict[str, str]":
-    """The files of a task's own eval that are run or compiled, the submission aside."""
+    """Return the files of a task's own eval that are run or compiled, without the submission."""
     from hpc_board.model.eval_program import eval_program
 
     program, _ = eval_program(task)
@@ -109,7 +109,7 @@ def _own_files(task: "Task") -> "dict[str, str]":
 
 
 def _judge_files() -> "dict[str, str]":
-    """The sources of the harness, as the file has them that travels with every job."""
+    """Return the sources in the harness file, which every job runs."""
     from hpc_board.harness.bundle import harness_bytes
 
     with zipfile.ZipFile(io.BytesIO(harness_bytes())) as archive:
@@ -126,25 +126,25 @@ def _judge_blocks(files: "Mapping[str, str]", language: str | None) -> "list[Blo
 
     shown = _DECIDING if language == "py" else (*_DECIDING, *_COMPILING)
     rows = tuple((name, str(len(files[name].splitlines())), _about(files[name])) for name in shown)
-    columns = (Column("FILE"), Column("LINES", right=True), Column("WHAT IT DOES", flexible=True))
+    columns = (Column("FILE"), Column("LINES", right=True), Column("PURPOSE", flexible=True))
     return [
         Heading("The judge"),
         Paragraph(
-            "Your file runs in a process of its own, the worker. Another one, the judge, imports the task's reference, "
-            "makes the inputs from secret seeds and checks every output, also those of timed calls. A third one, the "
-            "supervisor, owns the clock and the verdict. What the task itself says of inputs and checks is in its "
-            "reference.py: hpc-board task NAME --file reference.py"
+            "A submission runs in a process of its own, the worker. A second process, the judge, imports the task's "
+            "reference, generates the inputs from secret seeds and checks every output, including those of timed "
+            "calls. A third process, the supervisor, owns the clock and the verdict. The task's own input generator "
+            "and checks are in its reference.py: hpc-board task NAME --file reference.py"
         ),
         Table(columns, rows),
         Paragraph(
-            f"These decide; {len(files) - len(shown)} more files of the harness start, confine and report. "
-            "hpc-board eval-code --file judge.py prints one of them."
+            f"These files decide; {len(files) - len(shown)} more of the harness start and confine processes and report "
+            "results. hpc-board eval-code --file judge.py prints one of them."
         ),
     ]
 
 
 def _about(text: str) -> str:
-    """The first sentence that a Python file says of itself."""
+    """Return the first paragraph of a Python module's docstring."""
     try:
         described = ast.get_docstring(ast.parse(text)) or ""
     except SyntaxError:

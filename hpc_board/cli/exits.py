@@ -1,4 +1,4 @@
-"""How commands end: exit codes, and what stderr says when one fails."""
+"""Exit codes of commands, and error messages on stderr."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -22,15 +22,15 @@ BROKEN_PIPE = 141
 
 
 class Program(click.Group):
-    """The group of all commands, which turns what a command raised into words on stderr and an exit code."""
+    """A root group that turns exceptions of its commands into error messages and exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order in which they were added, which is the order of use."""
+        """Return the commands in the order in which they were added, that of use."""
         del ctx
         return list(self.commands)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command line; output that cannot be written ends it."""
+        """Run the command line; exit with an error if stdout cannot be written."""
         try:
             return super().main(*args, **kwargs)
         except OutputError as error:
@@ -52,7 +52,7 @@ class Program(click.Group):
 
 
 def print_error(error: BoardError) -> None:
-    """Print what went wrong and what to do next to stderr."""
+    """Print an error and its hint to stderr."""
     from hpc_board.model.text import printable
 
     message = printable(error.message)
@@ -63,7 +63,7 @@ def print_error(error: BoardError) -> None:
 
 
 def exit_code_of(board: "Board", runs: "Sequence[Run]") -> int:
-    """The exit code for runs that have ended: 3 where the machine is to blame, else 1 where a kernel is, else 0."""
+    """Return the exit code of ended runs: 3 for a fault of the machine, else 1 for a fault of a kernel, else 0."""
     codes = {_exit_code(board, run) for run in runs}
     return max(codes, default=DONE)
 
@@ -75,15 +75,15 @@ def _exit_code(board: "Board", run: "Run") -> int:
 
 
 def exit_code_of_trial(run: "Run", cases: "Sequence[Case]") -> int:
-    """The exit code for a submission that an author tries: a task that fails is no more the machine's fault."""
+    """Return the exit code of an author's trial run, where a faulty task counts as 1, not as 3."""
     if run.verdict == "pass":
         return DONE
     return NOT_PASSED if run.verdict == "task_error" or _blamed(run, lambda: cases) else NO_VERDICT
 
 
 def _blamed(run: "Run", cases: "Callable[[], Sequence[Case]]") -> bool:
-    """Whether the kernel is to blame for a run that did not pass."""
+    """Return whether the kernel is to blame for a run that did not pass."""
     if run.verdict == "device_error":
-        # A node without a usable device comes to no case; in a case, the kernel ran and the device broke under it.
+        # Without a usable device no case starts; within a case, the kernel broke the device.
         return any(case.verdict == run.verdict for case in cases())
     return run.verdict is not None and run.verdict.blames_kernel

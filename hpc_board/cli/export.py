@@ -1,4 +1,4 @@
-"""`admin export` and `admin stats`: what a board holds, for other programs and in numbers."""
+"""`admin export` and `admin stats`: runs and standings as files, and usage statistics."""
 
 import math
 import re
@@ -21,12 +21,12 @@ _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "w": timedelta(weeks=
 
 
 class Since(click.ParamType[datetime]):
-    """A moment in the past: a day, a day with a time, or how long ago."""
+    """A moment in the past: a date, a date with a time, or an age."""
 
     name = "moment"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """`value` as a moment; one without a zone is in UTC."""
+        """Return `value` as a moment, in UTC without a time zone."""
         if isinstance(value, datetime):
             return value
         text = str(value).strip()
@@ -37,8 +37,8 @@ class Since(click.ParamType[datetime]):
             return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
         except (ValueError, OverflowError):
             self.fail(
-                f"{value!r} is no moment. Give a day (2026-11-22), a day with a time (2026-11-22T18:00, in UTC unless "
-                "it has a zone), or how long ago (12h, 30d, 4w).",
+                f"{value!r} is not a moment. Give a date (2026-11-22), a date with a time (2026-11-22T18:00, in UTC "
+                "unless it has a time zone), or an age (12h, 30d, 4w).",
                 param,
                 ctx,
             )
@@ -66,7 +66,7 @@ class Since(click.ParamType[datetime]):
     metavar="NAME",
     multiple=True,
     shell_complete=gpu_names,
-    help="Only this GPU, or several with commas between them; may be repeated.",
+    help="Only this GPU; comma-separated or repeated.",
 )
 @click.option("--since", metavar="MOMENT", type=Since(), help="Only submissions since: 2026-11-22, 30d, 12h.")
 @click.option("--with-code", is_flag=True, help="Include the submitted files of all users.")
@@ -82,18 +82,18 @@ def export(
     with_code: bool,
     force: bool,
 ) -> None:
-    """Write all runs, or the boards as a page, to a file.
+    """Export all runs, or the boards as an HTML page.
 
-    csv and parquet have a row for each run, with its rank where it holds one;
-    json has the standings beside them. html is one page of the boards, which
-    needs nothing else. The file is written whole or not at all.
+    csv and parquet have a row for each run, with its rank; json adds the
+    standings. html is a self-contained page of the boards. FILE is written
+    completely or not at all.
     """
     from hpc_board.cli.output import refresh, remark
     from hpc_board.files import new_file
     from hpc_board.report.formatting import count_text
 
     if output == "-" and sys.stdout.isatty() and (form == "parquet" or with_code):
-        raise click.UsageError("This is nothing for a terminal; give -o FILE.")
+        raise click.UsageError("Not printed to a terminal; use -o FILE.")
     board = open_()
     chosen = listed(gpus)
     wanted = board.admin.export(form, tasks=tasks, gpus=chosen, since=since, with_code=with_code)
@@ -116,9 +116,8 @@ def export(
 def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> None:
     """Show usage statistics.
 
-    For each GPU: runs, how many passed and how many have a score, how long
-    they waited for it and how long they ran. Users are listed by the time
-    that their runs took.
+    For each GPU: number of runs, passed runs and scored runs, waiting times
+    and run times. Users are ordered by the total time of their runs.
     """
     from hpc_board.cli.output import print_blocks, print_json, refresh
     from hpc_board.report.statistics import statistics_report
@@ -126,7 +125,7 @@ def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> N
     board = open_()
     refresh(board)
     if days is not None and math.isnan(days):
-        raise InputError("--days: nan is no number of days.", hint="Give a number such as 7.")
+        raise InputError("--days: nan is not a number of days.", hint="Give a number such as 7.")
     since = None if days is None else datetime.now(UTC) - timedelta(days=min(days, 700_000))
     found = board.admin.statistics(tasks=[task] if task else [], since=since)
     if as_json:

@@ -1,4 +1,4 @@
-"""`feed`: what changed on the boards."""
+"""`feed`: recent changes of the standings."""
 
 import click
 
@@ -27,8 +27,7 @@ def feed(
 ) -> None:
     """Show recent changes of the standings.
 
-    The newest first: records, places among the first three, first successes and personal bests, with whom they
-    beat.
+    Newest first: records, ranks among the first three, first results and personal bests, with the users they beat.
     """
     from hpc_board.cli.output import print_blocks, print_json, refresh
     from hpc_board.report.feeds import feed_lines

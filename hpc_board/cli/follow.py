@@ -1,4 +1,4 @@
-"""Waiting for runs, with a live display where stderr is a terminal."""
+"""The wait for runs, with a live display if stderr is a terminal."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,39 +17,39 @@ if TYPE_CHECKING:
     from hpc_board.domain.run import Run
 
 
-_PLACE_CELLS_MIN = 8
-_PLACE = 4
+_DETAIL_CELLS_MIN = 8
+_DETAIL = 4
 
 
 def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) -> "list[Run]":
-    """The runs once all have ended. An interrupt ends the waiting alone: the runs go on.
+    """Wait until all runs have ended, and return them. An interrupt ends the wait, not the runs.
 
     Raises:
         WaitExpired: `timeout_seconds` are over; the runs go on.
     """
     runs = [board.runs.get(id_) for id_ in ids]
-    told: dict[int, str] = {}
+    reported: dict[int, str] = {}
     try:
-        with _display(board, told) as show:
+        with _display(board, reported) as show:
             for runs in board.runs.wait(ids, timeout_seconds=timeout_seconds, say=_remark_problem):
                 show(runs)
     except WaitExpired:
-        _tell_never_starts(runs, told)
-        tell_unsent(runs, told)
+        _report_never_starting(runs, reported)
+        report_unsent(runs, reported)
         raise
     except KeyboardInterrupt:
         remark("Stopped waiting.")
-        _tell_never_starts(runs, told)
-        _tell_going([run for run in runs if not run.state.ended and not run.state.unsent])
-        tell_unsent(runs, told)
+        _report_never_starting(runs, reported)
+        _report_in_flight([run for run in runs if not run.state.ended and not run.state.unsent])
+        report_unsent(runs, reported)
         raise
     return runs
 
 
-def _tell_never_starts(runs: "Sequence[Run]", told: Mapping[int, str]) -> None:
-    """Say of runs that will never start why, unless `told` has it by the run's number."""
+def _report_never_starting(runs: "Sequence[Run]", reported: Mapping[int, str]) -> None:
+    """Report runs that will never start, each with its reason, except those in `reported`."""
     for run in runs:
-        if run.never_starts and told.get(run.id) != run.never_starts:
+        if run.never_starts and reported.get(run.id) != run.never_starts:
             remark(_never_starts_line(run))
 
 
@@ -59,25 +59,25 @@ def _never_starts_line(run: "Run") -> str:
     return f"Run {run.id} on {run.gpu} {one_line(run.never_starts, 500)}"
 
 
-def _tell_going(runs: "Sequence[Run]") -> None:
+def _report_in_flight(runs: "Sequence[Run]") -> None:
     if runs:
         ids = [str(run.id) for run in runs]
         remark(
             f"The runs go on: {', '.join(ids)}.\n"
-            f"`hpc-board watch {ids[0]}` follows one again, `hpc-board cancel {' '.join(ids)}` ends them."
+            f"`hpc-board watch {ids[0]}` follows a run, `hpc-board cancel {' '.join(ids)}` cancels them."
         )
 
 
-def tell_unsent(runs: "Sequence[Run]", told: Mapping[int, str] = MappingProxyType({})) -> None:
-    """Say on stderr which of the runs are not in a queue yet, why, and what becomes of them.
+def report_unsent(runs: "Sequence[Run]", reported: Mapping[int, str] = MappingProxyType({})) -> None:
+    """Report on stderr the runs that are not queued yet, each with its reason, and their next step.
 
-    `told` has by number the runs of which somebody has read already why, and the reason.
+    `reported` maps numbers of runs to reasons that were reported before.
     """
     unsent = [run for run in runs if run.state.unsent]
     for run in unsent:
-        remark(_unsent_line(run, because=told.get(run.id) != run.blocked_by))
-    _tell_wanted([run for run in unsent if not run.status.cancel_requested])
-    _tell_cancelled([run for run in unsent if run.status.cancel_requested])
+        remark(_unsent_line(run, because=reported.get(run.id) != run.blocked_by))
+    _report_stored([run for run in unsent if not run.status.cancel_requested])
+    _report_cancelled([run for run in unsent if run.status.cancel_requested])
 
 
 def _unsent_line(run: "Run", *, because: bool = True) -> str:
@@ -87,27 +87,25 @@ def _unsent_line(run: "Run", *, because: bool = True) -> str:
     return f"Run {run.id} on {run.gpu} is not queued yet{reason}"
 
 
-def _tell_wanted(runs: "Sequence[Run]") -> None:
-    """Say of unsent runs who sends them."""
+def _report_stored(runs: "Sequence[Run]") -> None:
+    """Report the commands that send unsent runs."""
     if not runs:
         return
     ids = [str(run.id) for run in runs]
-    if any(run.status.unanswered for run in runs):
-        when = (
-            f"Stored, and sent as soon as the scheduler answers `hpc-board watch {ids[0]}`, `hpc-board poll` or the app"
-        )
-    else:
-        when = f"Stored; the next `hpc-board watch {ids[0]}`, `hpc-board poll` or the app sends it"
-    remark(f"{when}: don't submit again. `hpc-board cancel {' '.join(ids)}` calls it off.")
+    when = " once the scheduler answers" if any(run.status.unanswered for run in runs) else ""
+    remark(
+        f"Stored; `hpc-board watch {ids[0]}`, `hpc-board poll` or the app sends it{when}: do not submit again. "
+        f"`hpc-board cancel {' '.join(ids)}` cancels it."
+    )
 
 
-def _tell_cancelled(runs: "Sequence[Run]") -> None:
-    """Say of runs whose job nobody has found yet when it ends."""
+def _report_cancelled(runs: "Sequence[Run]") -> None:
+    """Report cancelled runs whose job the scheduler has not confirmed yet."""
     if runs:
         ids = ", ".join(str(run.id) for run in runs)
         remark(
-            f"Cancelled as soon as the scheduler answers `hpc-board watch {runs[0].id}`, `hpc-board poll` or the app: "
-            f"run {ids}."
+            f"Cancel requested: run {ids}. `hpc-board watch {runs[0].id}`, `hpc-board poll` or the app completes it "
+            "once the scheduler answers."
         )
 
 
@@ -116,13 +114,13 @@ class _Show(Protocol):
 
 
 @contextmanager
-def _display(board: "Board", told: dict[int, str]) -> Iterator[_Show]:
-    """A way to show runs until the block ends; where stderr is no terminal, it only says what hinders them.
+def _display(board: "Board", reported: dict[int, str]) -> Iterator[_Show]:
+    """Yield a function that shows runs until the block ends.
 
-    What it says there is added to `told`, by the run's number.
+    Without a terminal on stderr it only reports runs that are blocked, and adds their reasons to `reported`.
     """
     if not sys.stderr.isatty():
-        yield _Hindrances(told)
+        yield _BlockedRuns(reported)
         return
     from rich.console import Console
     from rich.live import Live
@@ -130,7 +128,7 @@ def _display(board: "Board", told: dict[int, str]) -> Iterator[_Show]:
     shown: list[tuple[Run, str]] = []
 
     def show(runs: "Sequence[Run]") -> None:
-        shown[:] = [(run, _place(board, run)) for run in runs]
+        shown[:] = [(run, _detail(board, run)) for run in runs]
 
     console = Console(stderr=True)
     with Live(
@@ -146,23 +144,23 @@ def _remark_problem(problem: str) -> None:
     remark(f"Still waiting: {problem}")
 
 
-class _Hindrances:
-    """Says of each run once why it cannot be sent, and once why it will never start."""
+class _BlockedRuns:
+    """A reporter of runs that cannot be sent or will never start, each once."""
 
-    def __init__(self, told: dict[int, str]) -> None:
-        self._told = told
+    def __init__(self, reported: dict[int, str]) -> None:
+        self._reported = reported
 
     def __call__(self, runs: "Sequence[Run]") -> None:
         for run in runs:
-            if run.blocked_by and run.id not in self._told:
-                self._told[run.id] = run.blocked_by
+            if run.blocked_by and run.id not in self._reported:
+                self._reported[run.id] = run.blocked_by
                 remark(f"Still waiting: {_unsent_line(run)}")
-        _tell_never_starts(runs, self._told)
-        self._told.update({run.id: run.never_starts for run in runs if run.never_starts})
+        _report_never_starting(runs, self._reported)
+        self._reported.update({run.id: run.never_starts for run in runs if run.never_starts})
 
 
-def _place(board: "Board", run: "Run") -> str:
-    """Where a run is, beyond its state: why it waits, or which case is being worked on."""
+def _detail(board: "Board", run: "Run") -> str:
+    """Return the detail of a run's state: the reason for its wait, or its current case."""
     from hpc_board.model.text import one_line
     from hpc_board.report.runs import step_text
 
@@ -175,20 +173,20 @@ def _place(board: "Board", run: "Run") -> str:
 
 
 def _table(shown: "Sequence[tuple[Run, str]]", now: datetime, width: int) -> "Table":
-    """One row for each run; a narrow terminal has its number, state and time before its place and its GPU."""
+    """Return a table of runs, on a narrow terminal without the details, then without the GPUs."""
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    rows = [_row(run, place, now) for run, place in shown]
+    rows = [_row(run, detail, now) for run, detail in shown]
     kept = [max((cell_len(row[index]) for row in rows), default=0) + 1 for index in range(4)]
-    columns = [0, 1, 2, 3, _PLACE]
-    for dispensable, needed in ((_PLACE, sum(kept) + _PLACE_CELLS_MIN), (1, sum(kept) - 1)):
+    columns = [0, 1, 2, 3, _DETAIL]
+    for dispensable, needed in ((_DETAIL, sum(kept) + _DETAIL_CELLS_MIN), (1, sum(kept) - 1)):
         if needed > width:
             columns.remove(dispensable)
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
-        if column == _PLACE:
+        if column == _DETAIL:
             table.add_column(overflow="fold", ratio=1)
         else:
             table.add_column(no_wrap=True, overflow="ellipsis", min_width=min(kept[column] - 1, width))
@@ -197,9 +195,9 @@ def _table(shown: "Sequence[tuple[Run, str]]", now: datetime, width: int) -> "Ta
     return table
 
 
-def _row(run: "Run", place: str, now: datetime) -> tuple[str, str, str, str, str]:
+def _row(run: "Run", detail: str, now: datetime) -> tuple[str, str, str, str, str]:
     from hpc_board.report.run_columns import outcome
 
     end = (run.ended_at or run.status.at) if run.state.ended else now
     seconds = max(0, int((end - run.created_at).total_seconds()))
-    return f"run {run.id}", run.gpu, outcome(run), f"{seconds // 60}:{seconds % 60:02}", place
+    return f"run {run.id}", run.gpu, outcome(run), f"{seconds // 60}:{seconds % 60:02}", detail

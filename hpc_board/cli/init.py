@@ -1,4 +1,4 @@
-"""`admin init`: the folder of a board, and settings that name it."""
+"""`admin init`: a new board's folder and settings file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
-@click.option("--group", metavar="NAME", help="A Unix group whose members share the board; else it is yours alone.")
+@click.option("--group", metavar="NAME", help="Unix group that shares the board; default: only you.")
 @click.option(
     "-o",
     "--output",
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     default=Path("hpc-board.yaml"),
     show_default=True,
     metavar="FILE",
-    help="Where the settings are written.",
+    help="Settings file to write.",
 )
-@click.option("--force", is_flag=True, help="Overwrite the settings if they are there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing settings file.")
 def init(folder: Path | None, group: str | None, output: Path, *, force: bool) -> None:
-    """Make the FOLDER of a board, and settings that name it.
+    """Create the FOLDER of a board and its settings file.
 
-    FOLDER is hpc-board in your home folder if it is not given; compute nodes
-    have to see it. The settings have what `admin detect` finds out about Slurm,
-    or this machine by itself where there is none. Nothing is sent.
+    FOLDER defaults to ~/hpc-board; compute nodes must see it. The settings
+    list the GPUs that `admin detect` finds, or, without Slurm, those of this
+    machine. No job is sent.
     """
     from hpc_board.cli.output import remark
     from hpc_board.files import new_file
@@ -44,15 +44,15 @@ def init(folder: Path | None, group: str | None, output: Path, *, force: bool) -
 
     board = _expanded(folder or Path("~/hpc-board")).absolute()
     if not str(board).isprintable():
-        raise InputError("The name of the board's folder has characters that cannot be printed.")
+        raise InputError("The path of the board's folder has unprintable characters.")
     detected = _settings(board)
     with new_file(output, force=force) as file:
         made = create_board_folder(board, group)
         file.write(detected.text.encode())
-    whose = f"shared by the group {group}" if group else "yours alone"
-    remark(f"{board} {'is made' if made else 'was there already'}, and {whose}.")
-    remark(f"The settings are in {output}, with {', '.join(detected.gpus) or 'no GPU'}.")
-    remark(f"Read its comments, and then: hpc-board --config {output} admin check")
+    shared = f"shared by the group {group}" if group else "private"
+    remark(f"{board} {'created' if made else 'exists already'}: {shared}.")
+    remark(f"Settings written to {output}, with {', '.join(detected.gpus) or 'no GPU'}.")
+    remark(f"Read its comments, then run: hpc-board --config {output} admin check")
 
 
 def _expanded(folder: Path) -> Path:
@@ -60,7 +60,7 @@ def _expanded(folder: Path) -> Path:
         return folder.expanduser()
     except RuntimeError:
         raise InputError(
-            f'there is no home folder for "{one_line(str(folder), 200)}".', hint="Give the whole path of the folder."
+            f'no home folder for "{one_line(str(folder), 200)}".', hint="Give the absolute path of the folder."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Commands whose modules are imported when they run: the list of commands, its help and its completion need none."""
+"""Commands that are imported when they run; help and completion of the list of commands import none."""
 
 from importlib import import_module
 
@@ -8,10 +8,10 @@ from hpc_board.cli.options import take_text
 
 
 class LazyCommand(click.Command):
-    """The name of a command and the first line of its help, in the place of a command that is not imported."""
+    """A placeholder for a command that is not imported: its name and the first line of its help."""
 
     def __init__(self, name: str, target: str, summary: str) -> None:
-        """Take the place of `target`, in the form `module:attribute`, of this package."""
+        """Stand in for `target`, a `module:attribute` of this package."""
         super().__init__(name, help=summary)
         self._target = target
 
@@ -20,11 +20,11 @@ class LazyCommand(click.Command):
         module, _, attribute = self._target.partition(":")
         found = getattr(import_module(f"hpc_board.cli.{module}"), attribute)
         if not isinstance(found, click.Command):
-            raise TypeError(f"{self._target} is no command")
+            raise TypeError(f"{self._target} is not a command")
         take_text(found)
         return found
 
 
 def loaded(command: click.Command) -> click.Command:
-    """Return the command itself for one that stands in for it."""
+    """Return a command; import it if it is a placeholder."""
     return command.load() if isinstance(command, LazyCommand) else command

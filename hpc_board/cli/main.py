@@ -1,4 +1,4 @@
-"""`hpc-board`: its commands in one place, and the terminal app where no command is given."""
+"""The command line of `hpc-board`: the list of its commands, and the terminal app without one."""
 
 import os
 import sys
@@ -28,18 +28,18 @@ def _command_names(ctx: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 class _FileOrCommand(Program):
-    """The program, in which a first word that is no command but a file opens the app on that file."""
+    """The root group; a file in the place of a command opens the app with that file."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the words name; the app where they name a file."""
+        """Return the command that the words name, or the app for a file."""
         word = args[0]
         if word not in self.commands and not ctx.resilient_parsing and _names_a_file(word):
             if len(args) > 1:
                 more = " ".join(args[1:])
                 raise click.UsageError(
-                    f"{word} opens the app, which takes no more words: {more}. "
+                    f"{word} opens the app, which takes no further arguments: {more}. "
                     f"To submit at once: hpc-board submit {word} {more}",
                     ctx,
                 )
@@ -57,7 +57,7 @@ def _is_named_as_a_submission(word: str) -> bool:
 
 
 def _names_a_file(word: str) -> bool:
-    """Whether a word names a file that is there, rather than a command that is not."""
+    """Return whether a word is the path of a file."""
     try:
         return Path(word).is_file()
     except (OSError, ValueError):
@@ -115,8 +115,8 @@ def _in_session(ctx: click.Context, open_: Open) -> "Board":
 def cli(ctx: click.Context, config: Path | None) -> None:
     """GPU-kernel leaderboards on a Slurm cluster.
 
-    Without a command, on a terminal, the app opens; with the name of a
-    file in the place of the command, it opens with that file in its form.
+    Without a command, the terminal app opens; with a file in the place
+    of the command, it opens with that file in the submit form.
     """
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         ctx.color = False
@@ -142,47 +142,47 @@ def help_(ctx: click.Context, names: tuple[str, ...]) -> None:
 
 
 def _command(root: click.Context, names: Sequence[str]) -> tuple[click.Context, click.Command]:
-    """The command that these names lead to, one below the other, and its context.
+    """Return the command with these names, each below the one before, and its context.
 
     Raises:
-        click.UsageError: there is none; the nearest one is offered.
+        click.UsageError: there is no such command; the message suggests the nearest one.
     """
     found, command = root, root.command
     for name in names:
         if not isinstance(command, click.Group):
             raise click.UsageError(f"`{found.command_path}` has no commands of its own.", root)
-        command.resolve_command(found, [name])  # where there is no such command, it ends here with the nearest one
+        command.resolve_command(found, [name])  # raises for an unknown command, with a suggestion
         command = loaded(command.commands[name])
         found = click.Context(command, info_name=name, parent=found)
     return found, command
 
 
 _COMMANDS = (
-    ("submit", "submit:submit", "Send a file to be evaluated on one or more GPUs."),
+    ("submit", "submit:submit", "Submit a file for evaluation on one or more GPUs."),
     ("list", "tasks:list_", "List the tasks with their deadlines and GPUs."),
-    ("gpus", "tasks:gpus", "List the GPUs: partition, how many are free, jobs waiting."),
-    ("task", "tasks:task", "Show a task, or write one of your own."),
+    ("gpus", "tasks:gpus", "List the GPUs: partition, free GPUs, waiting jobs."),
+    ("task", "tasks:task", "Show a task, or develop a new one."),
     ("template", "tasks:template", "Print a submission template."),
     ("eval-code", "eval_code:eval_code", "Show the programs that evaluate submissions."),
     ("show", "standings:show", "Show the standings of a task on each GPU."),
     ("show-personal", "standings:show_personal", "Show your passing ranked runs of a task on each GPU."),
-    ("history", "standings:history", "Show your times on a board over time."),
+    ("history", "standings:history", "Show your scores on a board over time."),
     ("feed", "feed:feed", "Show recent changes of the standings."),
     ("compare", "compare:compare", "Compare two submissions."),
     ("runs", "runs:runs", "List your runs, the newest first."),
     ("run", "runs:run", "Show one run: verdict, cases, times, machine, output."),
-    ("watch", "runs:watch", "Follow a run until it has ended, then show it."),
+    ("watch", "runs:watch", "Follow a run until it ends, then show it."),
     ("cancel", "runs:cancel", "Cancel your runs."),
     ("code", "runs:code", "Print the file of a submission."),
     ("create", "boards:create", "Create a board from a task."),
-    ("update", "boards:update", "Change a board: its task, or its terms."),
-    ("delete", "boards:delete", "Delete a board, and keep its standings in a file."),
-    ("note", "moderation:note", "Put a note on a submission of your own."),
+    ("update", "boards:update", "Change a board's task or options."),
+    ("delete", "boards:delete", "Delete a board and save its standings to a file."),
+    ("note", "moderation:note", "Add a note to one of your submissions."),
     ("poll", "runs:poll", "Update all runs in flight once and print the changes."),
     ("admin", "admin_commands:admin", "Administer a board: setup, checks, export and moderation."),
-    ("completion", "completion:completion", "Print the script that completes commands in your shell."),
+    ("completion", "completion:completion", "Print a shell completion script."),
 )
-"""Each command but `help`: its name, where it is defined, and the first line of its help."""
+"""The commands except `help`: name, `module:attribute`, and first line of the help."""
 
 for entry in _COMMANDS:
     cli.add_command(LazyCommand(*entry))

@@ -1,4 +1,4 @@
-"""`admin milestones`: measure what a task's author shows beside the ranks."""
+"""`admin milestones`: runs of a task's milestones."""
 
 import click
 
@@ -15,7 +15,7 @@ from hpc_board.model.names import listed
     "gpus",
     metavar="NAME",
     multiple=True,
-    help="Only on this GPU, or several with commas between them; may be repeated. Else on all of the task's.",
+    help="Only this GPU; comma-separated or repeated. Default: all GPUs of the task.",
     shell_complete=gpu_names,
 )
 @json_option
@@ -23,12 +23,12 @@ from hpc_board.model.names import listed
 def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> None:
     """Run the milestones of a task.
 
-    Its newest passing run stands on the board beside the ranks and has none. For creators and admins.
+    The board shows the newest passing run of each milestone without a rank. Requires the role creator.
 
     The exit codes are those of `submit` without --wait.
     """
     from hpc_board.cli.exits import DONE, NO_VERDICT
-    from hpc_board.cli.follow import tell_unsent
+    from hpc_board.cli.follow import report_unsent
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report.runs import runs_table
 
@@ -41,5 +41,5 @@ def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> 
         print_json(listed_runs(board, runs))
     else:
         print_blocks(runs_table(runs))
-    tell_unsent(runs)
+    report_unsent(runs)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)

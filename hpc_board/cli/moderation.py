@@ -1,4 +1,4 @@
-"""The rules of play: what admins decide, and what users remark on their submissions."""
+"""Moderation by admins (limits, bans, removals, reruns), and notes of users."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,13 @@ _NONE = "none"
 
 
 class _LimitNumber(click.IntRange):
-    """How many submissions an hour; -1 is the word `none`, for any number of them."""
+    """A number of submissions per hour; -1 stands for the word `none`, no limit."""
 
     def __init__(self) -> None:
         super().__init__(0, LIMIT_MAX)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """`value` as an int."""
+        """Return `value` as an int."""
         if value in (_NONE, -1):
             return -1
         try:
@@ -52,8 +52,9 @@ _submissions = click.argument(
 _submission = click.argument(
     "submission", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers
 )
-_why = click.option("--reason", metavar="TEXT", required=True, help="Reason, shown to the users concerned.")
-_why_if_told = click.option("--reason", metavar="TEXT", default="", help="Reason, shown to the users concerned.")
+_REASON = "Reason, shown to the users concerned."
+_required_reason = click.option("--reason", metavar="TEXT", required=True, help=_REASON)
+_optional_reason = click.option("--reason", metavar="TEXT", default="", help=_REASON)
 
 
 # Limits
@@ -77,9 +78,9 @@ _why_if_told = click.option("--reason", metavar="TEXT", default="", help="Reason
 def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_limits: bool, as_json: bool) -> None:
     """Limit the submissions per user and hour to a board.
 
-    A limit is a number of submissions within the last 60 minutes; 0 closes the
-    board for them. One to many GPUs counts once, each file of a batch by
-    itself. Admins are not limited, and what they send again does not count.
+    A limit counts the submissions of the last 60 minutes; 0 closes the board.
+    A submission to several GPUs counts once; each file of a batch counts.
+    Admins have no limits, and their reruns do not count.
     """
     from hpc_board.cli.output import print_json, remark
     from hpc_board.domain.moderation import Limits
@@ -87,10 +88,10 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
 
     given = ranked is not None or other is not None
     if given == no_limits:
-        raise click.UsageError("Give --ranked N, --other N or both; or --none, which removes both limits.")
+        raise click.UsageError("Give --ranked N, --other N or both, or --none to remove both limits.")
     board = open_()
     if not (no_limits and any(decision.subject == name for decision, _ in board.moderation.limits())):
-        board.tasks.get(name)  # one that has gone may still lose its limits
+        board.tasks.get(name)  # a former task's limits can only be removed
 
     def change(present: "Limits") -> "Limits":
         return Limits() if no_limits else Limits(_chosen(ranked, present.ranked), _chosen(other, present.other))
@@ -132,29 +133,29 @@ def limits(open_: Open, as_json: bool) -> None:
 
 @admin.command(
     epilog=examples(
-        "hpc-board admin ban eve --reason 'submits what others wrote'",
+        "hpc-board admin ban eve --reason 'submits the work of others'",
         "hpc-board admin ban eve --reason 'floods the queue' --until +2d",
     )
 )
 @click.argument("user")
-@_why
-@click.option("--until", metavar="D", default="", help='When it ends: "2030-12-31 18:00" (UTC), "+2d"; else never.')
+@_required_reason
+@click.option("--until", metavar="D", default="", help='End: "2030-12-31 18:00" (UTC), "+2d"; default: never.')
 @click.pass_obj
 def ban(open_: Open, user: str, reason: str, until: str) -> None:
     """Ban USER from submitting, for good or until a given time.
 
-    Their runs in flight go on, and their standings stay: `admin remove` is for
-    those. A ban with another end takes the place of one that holds.
+    Runs in flight go on, and standings stay; `admin remove` removes these. A
+    ban with another end replaces the current one.
     """
     from hpc_board.cli.output import remark
 
     stored = open_().moderation.ban(user, reason, until)
-    remark(f"{user} is banned." if stored else f"{user} was banned already; `admin bans` says why.")
+    remark(f"{user} is banned." if stored else f"{user} was banned already; `admin bans` lists the reason.")
 
 
 @admin.command(epilog=examples("hpc-board admin unban eve", "hpc-board admin unban eve --reason 'a misunderstanding'"))
 @click.argument("user")
-@_why_if_told
+@_optional_reason
 @click.pass_obj
 def unban(open_: Open, user: str, reason: str) -> None:
     """Lift the ban of USER."""
@@ -182,7 +183,7 @@ def bans(open_: Open, as_json: bool) -> None:
 
 
 @admin.command(epilog=examples("hpc-board admin stop --reason 'the cluster is down until Monday'"))
-@_why_if_told
+@_optional_reason
 @click.pass_obj
 def stop(open_: Open, reason: str) -> None:
     """Close all boards for new submissions.
@@ -192,32 +193,32 @@ def stop(open_: Open, reason: str) -> None:
     from hpc_board.cli.output import remark
 
     stored = open_().moderation.stop(reason)
-    remark("No new submissions are accepted." if stored else "No new submissions were accepted before, either.")
+    remark("No new submissions are accepted." if stored else "Submissions were stopped already.")
 
 
 @admin.command(epilog=examples("hpc-board admin start"))
-@_why_if_told
+@_optional_reason
 @click.pass_obj
 def start(open_: Open, reason: str) -> None:
     """Reopen all boards for submissions."""
     from hpc_board.cli.output import remark
 
     stored = open_().moderation.start(reason)
-    remark("New submissions are accepted." if stored else "New submissions were accepted before, too.")
+    remark("New submissions are accepted." if stored else "New submissions were accepted already.")
 
 
 # Submissions of others
 
 
-@admin.command(epilog=examples("hpc-board admin remove 12 --reason 'returns what an earlier call computed'"))
+@admin.command(epilog=examples("hpc-board admin remove 12 --reason 'returns cached outputs'"))
 @_submissions
-@_why
+@_required_reason
 @click.pass_obj
 def remove(open_: Open, submissions: tuple[int, ...], reason: str) -> None:
-    """Take submissions out of the standings.
+    """Remove submissions from the standings.
 
-    Their runs count on no board any more, and the user's next best one does.
-    Nothing is deleted: their owners see who removed them, when and why.
+    The user's next best run takes the rank. Nothing is deleted: the owners
+    see the admin, the time and the reason.
     """
     from hpc_board.cli.output import remark
 
@@ -227,14 +228,14 @@ def remove(open_: Open, submissions: tuple[int, ...], reason: str) -> None:
 
 @admin.command(epilog=examples("hpc-board admin readmit 12", "hpc-board admin readmit 12 --reason 'it was right'"))
 @_submissions
-@_why_if_told
+@_optional_reason
 @click.pass_obj
 def readmit(open_: Open, submissions: tuple[int, ...], reason: str) -> None:
     """Put removed submissions back into the standings."""
     from hpc_board.cli.output import remark
 
     open_().moderation.readmit(submissions, reason)
-    remark(f"{_named(submissions)} in the standings again, with each run that passed.")
+    remark(f"{_named(submissions)} back in the standings, with all passing runs.")
 
 
 def _named(submissions: tuple[int, ...]) -> str:
@@ -280,7 +281,7 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json:
     "gpus",
     metavar="NAME",
     multiple=True,
-    help="Only on this GPU, or several with commas between them; may be repeated. Else on all of the task's.",
+    help="Only this GPU; comma-separated or repeated. Default: all GPUs of the task.",
     shell_complete=gpu_names,
 )
 @click.option(
@@ -289,10 +290,10 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json:
     metavar="ID",
     multiple=True,
     type=SUBMISSION_NUMBER,
-    help="This submission, whatever its rank; may be repeated.",
+    help="This submission, regardless of rank; may be repeated.",
     shell_complete=submission_numbers,
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be sent; nothing is stored or sent.")
+@click.option("--dry-run", is_flag=True, help="Print the plan without storing or sending it.")
 @json_option
 @click.pass_obj
 def rerun(
@@ -307,21 +308,21 @@ def rerun(
 ) -> None:
     """Rerun the best submissions after a change of a task.
 
-    The best one of each user at the version before is sent ranked at the
-    present one. It stays its author's, who is ranked with it; the jobs are
-    yours, which makes their results verified. They run what others wrote under
-    your account, with the sandbox that the settings give every run.
+    The best submission of each user for the previous version is sent in mode
+    ranked for the current one. It stays its author's, who gets the rank. The
+    jobs run under your account, so the results are verified; the sandbox of
+    the settings confines the code of others.
 
-    Files that were sent for the present version already are left out. The exit
+    Files that were sent for the current version already are skipped. The exit
     codes are those of `submit` without --wait.
     """
     from hpc_board.cli.exits import DONE, NO_VERDICT
-    from hpc_board.cli.follow import tell_unsent
+    from hpc_board.cli.follow import report_unsent
     from hpc_board.cli.output import print_blocks, print_json, remark
     from hpc_board.report.runs import runs_table
 
     if submissions and top is not None:
-        raise click.UsageError("--top chooses by rank, --submission by number; give one of them.")
+        raise click.UsageError("--top and --submission exclude each other.")
     board = open_()
     words = listed(gpus)
     plan = board.submissions.rerun_plan(name, top=top or 100, gpus=words, submissions=submissions)
@@ -336,12 +337,12 @@ def rerun(
         left_out = [RerunCandidateView.of(each.submission, each.gpus, each.why) for each in plan if each.why]
         print_json(RerunsView(runs=listed_runs(board, runs), left_out=left_out))
     else:
-        _tell_left_out(plan)
+        _report_skipped(plan)
         print_blocks(runs_table(runs, users=True))
-    tell_unsent(runs)
+    report_unsent(runs)
     if going := [run.id for run in runs if not run.state.ended]:
         remark(
-            f"`hpc-board watch {going[0]}` follows one. Only your account can carry these jobs on: leave `watch`, the "
+            f"`hpc-board watch {going[0]}` follows a run. Only your account can update these jobs: keep `watch`, the "
             "app or a `poll` from cron running."
         )
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
@@ -359,15 +360,15 @@ def _print_plan(plan: "list[RerunCandidate]", *, as_json: bool) -> None:
         print_blocks(rerun_table([(each.submission, each.gpus, each.why) for each in plan]))
 
 
-def _tell_left_out(plan: "list[RerunCandidate]") -> None:
+def _report_skipped(plan: "list[RerunCandidate]") -> None:
     from hpc_board.cli.output import remark
 
     for each in plan:
         if each.why:
-            remark(f"Submission {each.submission.id} of {each.submission.user} left out: {each.why}")
+            remark(f"Submission {each.submission.id} of {each.submission.user} skipped: {each.why}")
 
 
-# Submissions of one's own
+# The user's own submissions
 
 
 @click.command(epilog=examples("hpc-board note 7 'four values per thread'"))
@@ -375,12 +376,12 @@ def _tell_left_out(plan: "list[RerunCandidate]") -> None:
 @click.argument("text")
 @click.pass_obj
 def note(open_: Open, submission: int, text: str) -> None:
-    """Put a note on a submission of your own.
+    """Add a note to one of your submissions.
 
-    It comes after those that the submission has, the first of which is that of
-    `submit --note`. Notes are visible to all who can see the run.
+    Notes are shown in order, after that of `submit --note`, and visible to
+    all users who can see the run.
     """
     from hpc_board.cli.output import remark
 
     open_().submissions.note(submission, text)
-    remark(f"Submission {submission} has the note; `hpc-board runs --note TEXT` finds it.")
+    remark(f"Note added to submission {submission}; `hpc-board runs --note TEXT` finds it.")

@@ -1,4 +1,4 @@
-"""What the commands have in common: the door to the board, shared options, examples, completion of names."""
+"""Shared parts of commands: access to the board, options, examples, completion of names."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from hpc_board.model.result import Verdict
 
 Open = Callable[[], "Board"]
-"""Opens the board that the command line names; commands find it in click's context."""
+"""A function that opens the board of the command line; commands find it in click's context."""
 
 
 class Number(click.IntRange):
-    """A number that the board's database can count to; the error for others says `what` has it and `where` it is."""
+    """A number of a row in the board's database; the error message names the row by `what` and a source by `where`."""
 
     def __init__(self, what: str, where: str) -> None:
         super().__init__(1, 2**63 - 1)
         self._wanted = f"is not a {what} number. {where}"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """`value` as an int."""
+        """Return `value` as an int."""
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
@@ -34,13 +34,13 @@ class Number(click.IntRange):
 
 
 class Seconds(click.FloatRange):
-    """How long to wait: a finite number of seconds, 0 for not at all."""
+    """A time-out in finite seconds; 0 does not wait."""
 
     def __init__(self) -> None:
         super().__init__(min=0)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """`value` as a float."""
+        """Return `value` as a float."""
         seconds = super().convert(value, param, ctx)
         if not math.isfinite(seconds):
             self.fail(f"{value!r} is not a number of seconds; omit the option to wait without limit.", param, ctx)
@@ -48,10 +48,10 @@ class Seconds(click.FloatRange):
 
 
 class _Text(click.types.StringParamType):
-    """Words that a database can hold and everybody can read: bytes that are not UTF-8 are refused."""
+    """A text in UTF-8, which databases can store and terminals can print."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """`value` as it is."""
+        """Return `value` unchanged."""
         text = super().convert(value, param, ctx)
         try:
             text.encode()
@@ -65,11 +65,11 @@ class _Text(click.types.StringParamType):
 _TEXT = _Text()
 
 PATH_OR_NAME = click.UNPROCESSED
-"""The type of a parameter that takes a path as well, which may have any bytes."""
+"""The type of a parameter that also takes a path, which may have any bytes."""
 
 
 def take_text(command: click.Command) -> None:
-    """Have every parameter of `command`, and of the commands below it, that takes words take UTF-8 text alone."""
+    """Restrict all text parameters of `command` and of its subcommands to UTF-8."""
     for param in command.params:
         if param.type is click.STRING:
             param.type = _TEXT
@@ -87,12 +87,12 @@ force_option = click.option("--force", is_flag=True, help="Overwrite FILE.")
 
 
 def examples(*lines: str) -> str:
-    """The end of a command's help: one example to a line."""
+    """Return the end of a command's help: one example per line."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 def open_board(config: Path | None) -> "Board":
-    """The board that the settings describe, in the file `config` or where settings are looked for."""
+    """Open the board of the settings file `config`, or of the file at a default path."""
     from hpc_board.board import Board
     from hpc_board.cli.output import remark
 
@@ -100,37 +100,37 @@ def open_board(config: Path | None) -> "Board":
 
 
 def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The tasks' names that begin with `incomplete`, for the shell."""
+    """Complete names of tasks."""
     return _beginning(incomplete, lambda board: (task.name for task in board.tasks.catalog().tasks), ctx)
 
 
 def created_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The names of boards that somebody made, as far as they begin with `incomplete`, for the shell."""
+    """Complete names of user boards."""
     return _beginning(incomplete, lambda board: (each.name for each in board.leaderboards.list()), ctx)
 
 
 def gpu_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The GPUs' names that begin with `incomplete`, for the shell."""
+    """Complete names of GPUs."""
     return _beginning(incomplete, lambda board: (gpu.name for gpu in board.settings.gpus), ctx)
 
 
 def mode_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The modes that begin with `incomplete`, for the shell."""
+    """Complete modes."""
     from hpc_board.model.task import Mode
 
     return [str(mode) for mode in Mode if mode.startswith(incomplete.casefold())]
 
 
 def outcome_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The states and verdicts that begin with `incomplete`, for the shell."""
+    """Complete states and verdicts."""
     return [word for word in _outcomes() if word.startswith(incomplete.casefold())]
 
 
 def outcome_called(word: str) -> "RunState | Verdict":
-    """The state of a run, or the verdict, that `word` means.
+    """Return the state or the verdict called `word`.
 
     Raises:
-        InputError: there is none.
+        InputError: `word` is neither.
     """
     from hpc_board.model.names import suggestion
     from hpc_board.model.text import one_line
@@ -140,13 +140,13 @@ def outcome_called(word: str) -> "RunState | Verdict":
     if name not in known:
         raise InputError(
             f'"{one_line(word, 80)}" is neither a state nor a verdict.{suggestion(name, list(known))}',
-            hint=f"There are: {', '.join(known)}.",
+            hint=f"States and verdicts: {', '.join(known)}.",
         )
     return known[name]
 
 
 def _outcomes() -> "dict[str, RunState | Verdict]":
-    """Every state and verdict by its name; where both have one, the state is shown only where there is no verdict."""
+    """Return all states and verdicts by name; a verdict hides the state of the same name, as in lists of runs."""
     from hpc_board.domain.run import RunState
     from hpc_board.model.result import Verdict
 
@@ -154,27 +154,27 @@ def _outcomes() -> "dict[str, RunState | Verdict]":
 
 
 def run_numbers(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The numbers of the user's newest runs that begin with `incomplete`, for the shell."""
+    """Complete numbers of the user's newest runs."""
     return _beginning(incomplete, lambda board: (str(run.id) for run in _runs(board)), ctx)
 
 
 def going_run_numbers(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The numbers of the user's runs that have not ended, as far as they begin with `incomplete`, for the shell."""
+    """Complete numbers of the user's runs in flight."""
     return _beginning(incomplete, lambda board: (str(run.id) for run in _runs(board) if not run.state.ended), ctx)
 
 
 def submission_numbers(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The numbers of the user's newest submissions that begin with `incomplete`, for the shell."""
+    """Complete numbers of the user's newest submissions."""
     return _beginning(incomplete, lambda board: dict.fromkeys(str(run.submission) for run in _runs(board)), ctx)
 
 
 def _runs(board: "Board") -> "tuple[Run, ...]":
-    """The user's newest runs; a board that is not there yet is not made for that."""
+    """Return the user's newest runs, without creating a missing board."""
     return board.runs.list() if board.settings.board.is_dir() else ()
 
 
 def _beginning(incomplete: str, names: "Callable[[Board], Iterable[str]]", ctx: click.Context) -> list[str]:
-    """What fits; nothing where the board cannot be read, since a shell in the middle of a line cannot show why."""
+    """Return the names that begin with `incomplete`; none if the board is unreadable: a prompt cannot show errors."""
     try:
         found = list(names(open_board(ctx.find_root().params.get("config"))))
     except BoardError:

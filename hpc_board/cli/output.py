@@ -1,4 +1,4 @@
-"""What stdout and stderr get: blocks fitted to the terminal, JSON, and remarks."""
+"""Output of commands: blocks fitted to the terminal, JSON, and remarks."""
 
 import json
 import sys
@@ -25,14 +25,14 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 def print_blocks(*blocks: "Block") -> None:
-    """Print blocks to stdout: fitted to a terminal, or whole and without colours into a file or pipe."""
+    """Print blocks to stdout: fitted to a terminal, uncut and without colours to a file or pipe."""
     from hpc_board.report.plain import plain
 
     click.echo(plain(blocks, output_width(), _painted), nl=False)
 
 
 def output_width() -> int | None:
-    """How many columns stdout has; None where it is no terminal, and nothing is cut."""
+    """Return the number of columns of stdout; None without a terminal, where lines are not cut."""
     if not sys.stdout.isatty():
         return None
     from shutil import get_terminal_size
@@ -41,7 +41,7 @@ def output_width() -> int | None:
 
 
 def print_json(view: Any) -> None:
-    """Print the Structs of `report.views` to stdout as JSON in ASCII, which no terminal and no locale can trip over."""
+    """Print the Structs of `report.views` to stdout as JSON in ASCII, which is independent of terminal and locale."""
     import msgspec
 
     click.echo(json.dumps(msgspec.to_builtins(view), indent=2, allow_nan=False))
@@ -63,14 +63,14 @@ def whole_run(board: "Board", id_: int, *, samples: bool = False) -> "WholeRunVi
 
 
 def remark(text: str) -> None:
-    """Print a line to stderr, for people; scripts need not read it."""
+    """Print a line to stderr, for people only."""
     from hpc_board.model.text import printable
 
     click.echo(printable(text), err=True)
 
 
 def refresh(board: "Board") -> None:
-    """Carry the runs in flight on before they are shown; what hinders that is a remark, and what is known is shown."""
+    """Update the runs in flight before they are shown; report a failure as a remark."""
     try:
         board.runs.advance()
     except BoardError as error:

@@ -1,4 +1,4 @@
-"""`runs`, `run`, `watch`, `cancel`, `code` and `poll`: what was submitted and what became of it."""
+"""`runs`, `run`, `watch`, `cancel`, `code` and `poll`: runs and submitted files."""
 
 import sys
 from functools import partial
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _WIDE = 100
-"""From how many columns on a list of runs has room for the numbers of their submissions."""
+"""The least width in columns of a list of runs with the numbers of their submissions."""
 
 
 @click.command(
@@ -91,11 +91,9 @@ def runs(
     )
     found = read(gpu=gpu)
     if gpu is not None and not found:
-        found = read(
-            gpu=board.gpus.get(gpu).name
-        )  # one that has left the settings may have runs, however it is written
+        found = read(gpu=board.gpus.get(gpu).name)  # looked up last: a GPU that left the settings may have runs
     if task is not None and not found:
-        board.tasks.get(task)  # a task that has left the settings may still have runs; a mistyped name has none
+        board.tasks.get(task)  # raises for an unknown name; a task that left the settings may have runs
     if as_json:
         from hpc_board.cli.output import listed_runs
 
@@ -137,7 +135,7 @@ def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> 
 
 
 def _print_logs(board: "Board", run: "Run") -> None:
-    """Print what the job and the kernel printed under titles; a stream that is alone has its title on stderr."""
+    """Print the logs of job and kernel under titles; the title of a single log goes to stderr."""
     from hpc_board.cli.output import print_blocks, remark
     from hpc_board.report.logs import nothing_printed, run_logs
 
@@ -163,9 +161,9 @@ def _print_logs(board: "Board", run: "Run") -> None:
 @json_option
 @click.pass_obj
 def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -> None:
-    """Follow a run until it has ended, then show it.
+    """Follow a run until it ends, then show it.
 
-    The exit code is that of `submit --wait`: 0 passed, 1 did not pass, 3 no verdict, 4 gave up waiting.
+    The exit code is that of `submit --wait`: 0 passed, 1 not passed, 3 no verdict, 4 time-out.
     """
     from hpc_board.cli.follow import follow
     from hpc_board.cli.output import print_blocks, print_json, whole_run
@@ -218,7 +216,7 @@ def _cancelled(board: "Board", run: "Run") -> str:
     if run.state.ended:
         return " cancelled."
     if run.account and run.account != board.user:
-        return f" is {one_line(run.account)}'s job, and ends as soon as a client of theirs carries it on."
+        return f": cancel requested; the next client of {one_line(run.account)} cancels their job."
     return ": cancel requested."
 
 
@@ -230,8 +228,8 @@ def _cancelled(board: "Board", run: "Run") -> str:
 def code(open_: Open, submission: int, output: Path | None, force: bool) -> None:
     """Print the file of a submission.
 
-    Admins may read everybody's, and others what a board shows after its
-    deadline (`create --show-code`).
+    Admins may read all files, other users their own and those that a board
+    publishes after its deadline (`create --show-code`).
     """
     from hpc_board.cli.output import remark
     from hpc_board.files import write_file
@@ -240,11 +238,11 @@ def code(open_: Open, submission: int, output: Path | None, force: bool) -> None
     board = open_()
     file_name, data = board.submissions.code(submission)
     if output is None:
-        # A terminal obeys escape sequences, a pipe wants the very bytes.
+        # Escape sequences could control a terminal; a pipe gets the exact bytes.
         click.echo(printable(data.decode(), len(data)) if sys.stdout.isatty() else data, nl=False)
         return
     write_file(output, data, force=force)
-    remark(f"{file_name} of submission {submission} is in {output}.")
+    remark(f"{file_name} of submission {submission} written to {output}.")
 
 
 @click.command(
@@ -258,10 +256,10 @@ def code(open_: Open, submission: int, output: Path | None, force: bool) -> None
 def poll(open_: Open, as_json: bool) -> None:
     """Update all runs in flight once and print the changes.
 
-    Nothing is printed where nothing has. Any open app or waiting `submit` does the same; this is for cron, which has
-    neither your PATH nor your folder: a line of a crontab, such as the second one below, gives full paths.
+    Without changes nothing is printed. An open app or a waiting `submit` updates runs too; `poll` is for cron, which
+    needs absolute paths, as in the second example.
 
-    The exit code is 3 where a scheduler did not answer or a job could not be sent; the other runs were carried on.
+    The exit code is 3 if a scheduler did not answer or a job could not be sent; the other runs are updated.
     """
     from hpc_board.model.text import printable
     from hpc_board.report.run_columns import outcome
@@ -292,7 +290,7 @@ def _failure_to_advance(board: "Board") -> BoardError | None:
 
 
 def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
-    """What its participant wants to know first about a run that has ended, as blocks."""
+    """Return the summary of an ended run as blocks."""
     from hpc_board.report.runs import run_summary
 
     whole = board.runs.whole(run.id)
@@ -300,10 +298,10 @@ def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
 
 
 def report(board: "Board", whole: "WholeRun") -> "tuple[Block, ...]":
-    """Everything that the board knows about a run, as blocks."""
+    """Return the full report of a run as blocks."""
     from hpc_board.report.runs import outcome_line, run_report
 
     run, result, placing = whole.run, whole.result, whole.placing
     blocks = run_report(run, result, whole.history, board.runs.progress(run.id), placing, log=board.runs.log(run.id))
-    # The outcome stands first, and has left a small screen by the time that the end is printed.
+    # A long report scrolls its first line, the outcome, off the screen: repeat it at the end.
     return (*blocks, outcome_line(run, result, placing)) if run.state.ended else blocks

@@ -1,4 +1,4 @@
-"""`show`, `show-personal` and `history`: the boards, and how somebody got there."""
+"""`show`, `show-personal` and `history`: standings, own runs, and scores over time."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -24,14 +24,14 @@ _gpus = click.option(
     "gpus",
     metavar="NAME",
     multiple=True,
-    help="Only this GPU, or several with commas between them; may be repeated. Else all of the task's.",
+    help="Only this GPU; comma-separated or repeated. Default: all GPUs of the task.",
     shell_complete=gpu_names,
 )
 _top = click.option(
     "--top",
     type=click.IntRange(1, _ROWS_MAX),
     metavar="N",
-    help=f"Largest number of rows; default: {_ROWS}, and all with --json.",
+    help=f"Maximum number of rows; default: {_ROWS}, with --json all.",
 )
 _from = click.option(
     "--from",
@@ -45,7 +45,7 @@ _version = click.option(
     "--task-version",
     "version",
     metavar="VERSION",
-    help="Boards of this version of the task, or of the `previous` one; `--versions` of `show` lists them.",
+    help="Standings of this task version, or of the `previous` one; `show --versions` lists them.",
 )
 
 
@@ -85,18 +85,18 @@ def show(
 ) -> None:
     """Show the standings of a task on each GPU.
 
-    A row is a user's best passing ranked run. Your own row is always shown. Rows without a rank are the task's own
-    reference and milestones of its author.
+    A row is a user's best passing ranked run. Your own row is always shown. Rows without a rank are the task's
+    reference and milestones.
     """
     from hpc_board.cli.output import remark
     from hpc_board.domain.standing import Rows
 
     if all_users and top is not None:
-        raise click.UsageError("--top limits what --all-users asks for: give one of them.")
+        raise click.UsageError("--top and --all-users exclude each other.")
     if rank is not None and (all_users or all_runs or top is not None or place > 1):
-        raise click.UsageError("--rank shows one rank: leave --top, --from, --all-users and --all-runs out.")
+        raise click.UsageError("--rank excludes --top, --from, --all-users and --all-runs.")
     if versions and (rank is not None or all_users or all_runs or top is not None or place > 1 or gpus or version):
-        raise click.UsageError("--versions lists versions of the task: leave the other options out.")
+        raise click.UsageError("--versions takes no other options.")
     board = open_()
     if versions:
         _print_versions(board, name, as_json=as_json)
@@ -110,8 +110,8 @@ def show(
     limit = None if everything else top or _ROWS
     pages = board.standings.pages(name, chosen, version=version, rows=rows, limit=limit, offset=place - 1)
     _print_pages(board, name, pages, rows, as_json=as_json)
-    if version is None and not any(page.total for page in pages) and _began_anew(board, name):
-        remark(f"Standings reset. Former ones: `hpc-board show {name} --task-version previous`.")
+    if version is None and not any(page.total for page in pages) and _standings_reset(board, name):
+        remark(f"Standings reset. Former standings: `hpc-board show {name} --task-version previous`.")
 
 
 @click.command(
@@ -137,8 +137,8 @@ def show_personal(
 ) -> None:
     """Show your passing ranked runs of a task on each GPU.
 
-    They are ranked among themselves, the best first: that is the one which counts on the board. Those that an admin has
-    removed stand below, with the reason.
+    They are ranked among themselves, the best first; that one counts on the board. Runs that an admin removed follow
+    with the reason.
     """
     from hpc_board.domain.standing import Rows
 
@@ -161,10 +161,10 @@ def show_personal(
 def history(
     open_: Open, *, name: str, gpus: tuple[str, ...], user: str | None, version: str | None, as_json: bool
 ) -> None:
-    """Show your times on a board over time.
+    """Show your scores on a board over time.
 
-    Every passing ranked run in the order of the submissions: a plot in plain characters, and a table. CHANGE is
-    against the fastest run before.
+    Prints a plot and a table of all passing ranked runs in the order of submission. CHANGE is relative to the fastest
+    earlier run.
     """
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.domain.standing import Rows
@@ -216,8 +216,8 @@ def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows
     print_blocks(*blocks)
 
 
-def _began_anew(board: "Board", name: str) -> bool:
-    """Whether somebody was ranked at a former version of the task, and nobody is at the present one."""
+def _standings_reset(board: "Board", name: str) -> bool:
+    """Return whether only former versions of the task have ranked users."""
     present = board.tasks.get(name).version
     ranked = {each.version for each in board.standings.versions(name) if each.entries}
     return bool(ranked) and present not in ranked
@@ -260,7 +260,7 @@ def _print_versions(board: "Board", name: str, *, as_json: bool) -> None:
 
 
 def _chosen(board: "Board", name: str, words: Sequence[str]) -> list[str]:
-    """The names of the GPUs that were given, or of all of the task's; the runs in flight are carried on first."""
+    """Return the names of the given GPUs, or of all of the task's; update the runs in flight first."""
     from hpc_board.cli.output import refresh
 
     task = board.tasks.get(name)

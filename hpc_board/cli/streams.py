@@ -1,4 +1,4 @@
-"""The standard streams: a failed write to stdout is an error of its own class, one to stderr is nobody's concern."""
+"""The standard streams: a failed write to stdout raises `OutputError`, one to stderr is ignored."""
 
 import os
 import sys
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 
 class OutputError(Exception):
-    """What a command prints to stdout cannot be written; no OSError, so that only this is taken for it."""
+    """A failed write to stdout; not an OSError, which handlers of other files would catch."""
 
     def __init__(self, cause: OSError, *, stored: str = "") -> None:
         super().__init__(f"the output cannot be written: {cause.strerror or cause}")
         self.cause = cause
-        self.hint = " ".join(filter(None, ("Send it elsewhere, or make room where it goes.", stored)))
+        self.hint = " ".join(filter(None, ("Redirect it elsewhere, or free disk space.", stored)))
 
     @property
     def reader_has_gone(self) -> bool:
-        """Whether stdout is a pipe that nobody reads any more."""
+        """Return whether stdout is a pipe whose reader has gone."""
         return isinstance(self.cause, BrokenPipeError)
 
 
 @contextmanager
 def unless_printed(stored: str) -> Iterator[None]:
-    """Add to the error of output that cannot be written where `stored` says that its subject is kept."""
+    """Add `stored`, the place of the data, to the hint of an `OutputError`."""
     try:
         yield
     except OutputError as error:
@@ -47,12 +47,12 @@ class _Stderr(FileIO):
         try:
             return super().write(data)
         except OSError:
-            # What cannot be told changes nothing about how the command went.
+            # A lost remark does not change the result of the command.
             return memoryview(data).nbytes
 
 
 def open_streams() -> None:
-    """Make stdout and stderr streams of these classes, and put the null device where the caller closed one (`>&-`)."""
+    """Replace stdout and stderr by streams of these classes; the null device replaces a closed one (`>&-`)."""
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     sys.stdout = _text(_Stdout, sys.stdout)
@@ -72,5 +72,5 @@ def _text(kind: type[FileIO], stream: TextIO | None) -> TextIOWrapper:
 
 
 def drop_output() -> None:
-    """Drop what Python still holds for stdout: writing it would fail once more when the process ends."""
+    """Discard Python's buffer of stdout, whose flush would fail again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

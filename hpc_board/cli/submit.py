@@ -1,4 +1,4 @@
-"""`submit`: send a kernel."""
+"""`submit`: submission of files."""
 
 import shlex
 from pathlib import Path
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     "gpus",
     metavar="NAME",
     multiple=True,
-    help="A GPU, several with commas between them, or `all`; may be repeated. Else from the file's header.",
+    help="GPU or `all`; comma-separated or repeated. Default: from the file's header.",
     shell_complete=gpu_names,
 )
 @click.option(
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Print the batch scripts to read them; nothing is sent or stored. They run only in their job folders.",
+    help="Print the batch scripts without sending or storing them. They run only in their job folders.",
 )
 @click.option("--wait", is_flag=True, help="Wait for the runs to end and print their reports.")
 @click.option(
@@ -86,19 +86,19 @@ def submit(
     timeout_seconds: float | None,
     as_json: bool,
 ) -> None:
-    """Send a file to be evaluated on one or more GPUs.
+    """Submit a file for evaluation on one or more GPUs.
 
-    Task and GPUs may stand in the header of FILE, as `#!POPCORN leaderboard TASK` and `#!POPCORN gpus A B`. Each of
-    several files is a submission of its own, and none is sent where one of them cannot be.
+    The header of FILE may name task and GPUs: `#!POPCORN leaderboard TASK`, `#!POPCORN gpus A B`. Each of several
+    files is a submission of its own; if one is invalid, none is sent.
 
-    With --wait the exit code tells how it went: 0 every run passed, 1 some kernel did not pass, 3 the scheduler or
-    a job failed, 4 the timeout is over. Without, it is 0 once every run is stored and none refused, also where the
-    scheduler does not answer: they are sent later, so don't submit them again.
+    With --wait, the exit code is 0 if all runs passed, 1 if a kernel did not pass, 3 if the scheduler or a job
+    failed, 4 on time-out. Without, it is 0 once all runs are stored and none is refused. If the scheduler does not
+    answer, they are sent later: do not submit them again.
 
-    With and without, runs that the scheduler refuses are stored as `error`: the code is 2 where it refuses all of
-    them, and 3 where it refuses some. It is 2 as well where the board's folder cannot be written.
+    Runs that the scheduler refuses are stored as `error`: the exit code is 2 if it refuses all of them, 3 if it
+    refuses some. It is also 2 if the board's folder cannot be written.
     """
-    from hpc_board.cli.follow import tell_unsent
+    from hpc_board.cli.follow import report_unsent
 
     if timeout_seconds is not None and not wait:
         raise click.UsageError("--timeout needs --wait.")
@@ -114,12 +114,12 @@ def submit(
         if wait:
             raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
         _print_accepted(board, runs, as_json=as_json)
-    tell_unsent(runs)
+    report_unsent(runs)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 
 def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:
-    """Print each script once; a single one, and nothing else, so that stdout is the file that would be sent."""
+    """Print each script once. A single script has no title: stdout is exactly the file to be sent."""
     from hpc_board.cli.output import print_json, remark
 
     if as_json:

@@ -1,4 +1,4 @@
-"""`list`, `gpus`, `task` and `template`: what there is to do, on what, and whether a task is fit for it."""
+"""`list`, `gpus`, `task` and `template`: tasks, GPUs, templates, and checks of tasks in development."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ device_option = click.option(
     "--device", type=click.Choice(["cpu", "cuda", "hip"]), default="cpu", show_default=True, help="Device of the judge."
 )
 python_option = click.option(
-    "--python", metavar="PROGRAM", type=PATH_OR_NAME, help="The Python that has what the task imports; else this one."
+    "--python", metavar="PROGRAM", type=PATH_OR_NAME, help="Python with the task's imports; default: the current one."
 )
 
 
@@ -37,7 +37,7 @@ def list_(open_: Open, as_json: bool) -> None:
     tasks = catalog.tasks
     gpus = {each.name: board.gpus.allowed(each) for each in tasks}
     for fault in catalog.faults:
-        remark(f"Left out: {fault}")
+        remark(f"Skipped: {fault}")
     if catalog.replaced:
         remark(f"User boards replace the settings' tasks {', '.join(catalog.replaced)}.")
     for each in tasks:
@@ -57,7 +57,7 @@ def list_(open_: Open, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def gpus(open_: Open, as_json: bool) -> None:
-    """List the GPUs: partition, how many are free, jobs waiting."""
+    """List the GPUs: partition, free GPUs, waiting jobs."""
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report.tables import gpus_table
 
@@ -71,7 +71,7 @@ def gpus(open_: Open, as_json: bool) -> None:
 
 
 class _ShownByDefault(click.Group):
-    """A group in which whatever is no command is the name of something to show."""
+    """A group that takes an unknown command as the argument of `show`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read `NAME ...` as `show NAME ...`."""
@@ -81,7 +81,7 @@ class _ShownByDefault(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands, and the names of tasks."""
+        """Complete commands and names of tasks."""
         names = task_names(ctx, click.Argument(["name"]), incomplete)
         return [*super().shell_complete(ctx, incomplete), *map(CompletionItem, names)]
 
@@ -97,10 +97,10 @@ class _ShownByDefault(click.Group):
     ),
 )
 def task() -> None:
-    """Show a task, or write one of your own.
+    """Show a task, or develop a new one.
 
-    `task NAME` is short for `task show NAME`; a task that is called as a
-    command here, such as "check" or "show", needs the long form.
+    `task NAME` is short for `task show NAME`. A task with the name of a
+    command, such as "check", needs the long form.
     """
 
 
@@ -119,7 +119,7 @@ def task() -> None:
 def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> None:
     """Show a task: description, rules, cases, files.
 
-    Everything that a participant may read, the reference among it, can be printed with --file.
+    --file prints any file that participants may read, including the reference.
     """
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.model.names import suggestion
@@ -135,8 +135,8 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
         if text is None:
             names = [file.name for file in found.files if file.text is not None]
             raise InputError(
-                f"task {found.name} has no file {file_name} to show.{suggestion(file_name, names)}",
-                hint=f"Its files are: {', '.join(names)}.",
+                f"task {found.name} has no text file {file_name}.{suggestion(file_name, names)}",
+                hint=f"Its files: {', '.join(names)}.",
             )
         click.echo(text.encode(), nl=False)
     elif as_json:
@@ -162,7 +162,7 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
 )
 @click.argument("source", type=PATH_OR_NAME, shell_complete=task_names)
 @device_option
-@click.option("--cases", type=click.IntRange(1, 10_000), metavar="N", help="Largest number of cases; default: 20.")
+@click.option("--cases", type=click.IntRange(1, 10_000), metavar="N", help="Maximum number of cases; default: 20.")
 @click.option("--seconds", type=click.IntRange(1, 86_400), metavar="S", help="Time limit in seconds; default: 300.")
 @python_option
 @json_option
@@ -172,11 +172,11 @@ def check(
 ) -> None:
     """Test a task's judge with right and cheap answers.
 
-    SOURCE is a task's folder, a zip, a single reference file, a competition
-    with its folder of problems, or the name of a known task. Everything runs
-    on this machine. The exit code is 1 if submissions could cheat, or none
-    pass, 2 if SOURCE cannot be read or a task in it has faults, 3 if this
-    machine lacks what the judge needs.
+    SOURCE is a task folder, a zip, a reference file, a competition with its
+    folder of problems, or the name of an existing task. The judge runs on
+    this machine. The exit code is 1 if submissions could cheat or none could
+    pass, 2 if SOURCE is unreadable or has faults, 3 if this machine does not
+    meet the judge's requirements.
     """
     from hpc_board.cli.exits import NOT_PASSED
     from hpc_board.cli.output import print_blocks, print_json, remark
@@ -187,7 +187,7 @@ def check(
     bounds = lint.Bounds(Device(device), python or sys.executable, cases or lint.CASES_MAX, seconds or lint.SECONDS)
     results = []
     for found in _source(open_, source):
-        remark(f"Asking the judge of {found.name}, on this machine's {_kind(device)}, for {bounds.seconds} s at most.")
+        remark(f"Testing the judge of {found.name} on this machine's {_kind(device)}, for {bounds.seconds} s at most.")
         results.append(lint.check(found, bounds))
         if not as_json:
             checked = results[-1]
@@ -226,13 +226,13 @@ def check(
 def test(
     open_: Open, *, source: str, file: Path, mode: str | None, device: str, python: str | None, as_json: bool
 ) -> None:
-    """Judge a submission for a task that may be on no board yet.
+    """Judge a submission on this machine.
 
-    SOURCE is one task, as for `task check`. The judge runs on this machine as
-    it does in a job, and nothing is stored. Neither the header of FILE counts
-    nor the task's GPUs and deadline. The exit code is 1 if FILE did not pass,
-    or the task itself failed, 2 if one of them cannot be read or they do not
-    fit, 3 if this machine lacks what the judge needs.
+    SOURCE is one task, as for `task check`; it needs no board. The judge runs
+    as in a job, and nothing is stored. The header of FILE and the GPUs and
+    deadline of the task are ignored. The exit code is 1 if FILE did not pass
+    or the task failed, 2 if one is unreadable or they do not match, 3 if this
+    machine does not meet the judge's requirements.
     """
     from hpc_board.cli.exits import exit_code_of_trial
     from hpc_board.cli.output import print_blocks, print_json, remark
@@ -245,7 +245,7 @@ def test(
     found = _source(open_, source)
     if len(found) > 1:
         raise InputError(
-            f"{source} holds {len(found)} tasks: {', '.join(each.name for each in found)}.", hint="Give one of them."
+            f"{source} has {len(found)} tasks: {', '.join(each.name for each in found)}.", hint="Give one of them."
         )
     remark(f"Judging {submission.file_name} for {found[0].name} in mode {asked}, on this machine's {_kind(device)}.")
     trial = try_out(submission, found[0], asked, device=Device(device), python=python or sys.executable)
@@ -259,12 +259,12 @@ def test(
 
 
 def _kind(device: str) -> str:
-    """What a remark calls this machine's device of a kind, as the report after it does."""
+    """Return the name of a device's kind, as in reports."""
     return "CPU" if device == "cpu" else "GPU"
 
 
 def _source(open_: Open, source: str) -> "tuple[Task, ...]":
-    """The tasks in the folder or file `source`, or the known task of that name."""
+    """Return the tasks in the folder or file `source`, or the known task of that name."""
     from hpc_board.catalog.sources import ENDINGS, sound_tasks
     from hpc_board.files import is_folder
 
@@ -294,10 +294,9 @@ def _source(open_: Open, source: str) -> "tuple[Task, ...]":
 def new(folder: Path, languages: tuple[str, ...]) -> None:
     """Create the folder of a new task.
 
-    It is a whole task, which `task check` finds sound as it is: cases, a
-    reference, helpers to compare answers, a template for each language, and
-    notes on choosing data and tolerances. NAME may have folders before it.
-    Nothing that is there already is touched.
+    The task is complete and passes `task check`: cases, a reference, helpers
+    for comparisons, a template for each language, and notes on the choice of
+    data and tolerances. NAME may be a path. Existing files are not changed.
     """
     from hpc_board.catalog import new_task
     from hpc_board.cli.output import remark
@@ -306,10 +305,10 @@ def new(folder: Path, languages: tuple[str, ...]) -> None:
     from hpc_board.model.task import Language
 
     if not re.fullmatch(NAME, folder.name):
-        raise InputError(f'"{folder.name}" cannot be the name of a task.', hint=f"Give {NAME_WORDS}.")
+        raise InputError(f'"{folder.name}" is not a valid task name.', hint=f"Give {NAME_WORDS}.")
     write_new_folder(folder, new_task.files([Language(each) for each in dict.fromkeys(languages)]))
-    remark(f"A task to start from is in {folder}; read {folder / new_task.NOTES} first.")
-    remark(f"`hpc-board task check {folder}` says what its check lets pass.")
+    remark(f"New task written to {folder}; read {folder / new_task.NOTES} first.")
+    remark(f"`hpc-board task check {folder}` tests its judge.")
 
 
 @click.command(
@@ -320,7 +319,7 @@ def new(folder: Path, languages: tuple[str, ...]) -> None:
     )
 )
 @click.argument("name", shell_complete=task_names)
-@click.option("--language", metavar="L", help="Python, Triton, C++, CUDA, HIP, where the task has several.")
+@click.option("--language", metavar="L", help="Python, Triton, C++, CUDA or HIP; required if the task has several.")
 @click.option("--header", is_flag=True, help="Print hpc_board.h, which compiled submissions include.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
@@ -328,8 +327,8 @@ def new(folder: Path, languages: tuple[str, ...]) -> None:
 def template(open_: Open, name: str, language: str | None, header: bool, output: Path | None, force: bool) -> None:
     """Print a submission template.
 
-    Its header has the task's name, so that `submit` knows where it belongs,
-    the GPUs that the task names, its description and its deadline.
+    Its header names the task and its GPUs for `submit`, and has the task's
+    description and deadline.
     """
     from hpc_board.catalog.template import compiled_header, starter
     from hpc_board.cli.output import remark
@@ -345,6 +344,6 @@ def template(open_: Open, name: str, language: str | None, header: bool, output:
         return
     write_file(output, text.encode(), force=force)
     if header:
-        remark(f"The header for compiled submissions is in {output}.")
+        remark(f"Header for compiled submissions written to {output}.")
     else:
-        remark(f"A start for {found.name} is in {output}; `hpc-board submit {output} --mode test --wait` tries it.")
+        remark(f"Template of {found.name} written to {output}. Test it: hpc-board submit {output} --mode test --wait")

@@ -44,7 +44,7 @@ def test_the_settings_are_written_into_a_file_that_the_next_command_reads(board:
     target = board.folder / "found.yaml"
     done = board.run("admin", "detect", "--cluster", "here", "-o", target)
     assert (done.returncode, done.stdout) == (0, "")
-    assert f"The settings are in {target}, with H100, A100, CPU." in done.stderr
+    assert f"Settings written to {target}, with H100, A100, CPU." in done.stderr
     found = BoardFiles(board.folder, target, {**board.environ, "XDG_DATA_HOME": str(board.folder)})
     gpus = {gpu["gpu"]: gpu for gpu in found.json("gpus")}
     assert {name: (gpu["cluster"], gpu["total"]) for name, gpu in gpus.items()} == {

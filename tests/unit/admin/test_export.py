@@ -220,8 +220,8 @@ def test_runs_are_chosen_by_task_gpu_and_moment(board: Recorded) -> None:
     [
         (("--format", "csv", "--task", "vectorad_py"), "vectoradd_py"),
         (("--format", "csv", "--gpu", "H10"), "H100"),
-        (("--format", "csv", "--since", "yesterday"), "is no moment. Give a day"),
-        (("--format", "csv", "--since", "999999w"), "is no moment"),
+        (("--format", "csv", "--since", "yesterday"), "is not a moment. Give a date"),
+        (("--format", "csv", "--since", "999999w"), "is not a moment"),
         (("--format", "xls"), "'csv', 'json', 'parquet', 'html'"),
         (("--format", "html", "--with-code"), "the page shows standings"),
         (("--format", "html", "--since", "1d"), "the page shows standings"),

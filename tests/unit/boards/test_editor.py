@@ -415,7 +415,7 @@ def test_a_task_none_of_whose_gpus_is_here_is_refused(place: Recorded) -> None:
 def test_a_board_takes_the_place_of_the_settings_task_of_its_name_and_the_list_says_so(place: Recorded) -> None:
     done = call(place, "create", "vectoradd_py", "vectoradd_py", "--gpu", "H100")
     assert done.exit_code == 0
-    assert "takes the place of the task of this name" in done.stderr
+    assert "replaces the task of this name" in done.stderr
     listed = call(place, "list")
     assert listed.stderr.count("replace the settings' tasks vectoradd_py") == 1
     assert of(place).tasks.get("vectoradd_py").gpus == ("H100",)

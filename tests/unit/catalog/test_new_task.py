@@ -164,7 +164,7 @@ def test_a_new_task_has_a_name_that_a_task_can_have(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     done = call("new", "--", name)
     assert done.exit_code == 2
-    assert "cannot be the name of a task" in done.stderr
+    assert "is not a valid task name" in done.stderr
     assert "\x1b" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 

@@ -314,7 +314,7 @@ def test_a_task_shows_its_cases_and_prints_its_files(board: Recorded) -> None:
     [
         (("task", "vectoraddpy"), 'Did you mean "vectoradd_py"?'),
         (("task", "narrow", "--file", "referense.py"), 'Did you mean "reference.py"?'),
-        (("task", "narrow", "--file", "submission.py"), "Its files are: reference.py."),
+        (("task", "narrow", "--file", "submission.py"), "Its files: reference.py."),
         (("template", "narrow"), "has no template"),
         (("template", "vectoradd_py", "--language", "Pyton"), 'Did you mean "Python"?'),
         (("show", "vectoradd_py", "--gpu", "H10"), 'Did you mean "H100"?'),
@@ -733,7 +733,7 @@ def test_a_run_that_cannot_be_sent_says_why_wherever_it_is_followed(board: Recor
     watched = board.hpc_board("watch", "1", "--timeout", "1")
     assert watched.returncode == 4
     assert watched.stderr.count("Still waiting: ") == watched.stderr.count(why) == 1
-    assert "Stored; the next `hpc-board watch 1`, `hpc-board poll` or the app sends it" in watched.stderr
+    assert "Stored; `hpc-board watch 1`, `hpc-board poll` or the app sends it" in watched.stderr
     assert "scheduler" not in watched.stderr
     assert "go on" not in watched.stderr
     polled = board.hpc_board("poll")
@@ -761,7 +761,7 @@ def test_an_interrupt_before_a_run_was_sent_promises_nothing(board: Recorded) ->
         process.kill()
     assert process.returncode == 130
     assert "Stopped waiting." in errors
-    assert "Stored; the next `hpc-board watch 1`" in errors
+    assert "Stored; `hpc-board watch 1`" in errors
     assert "go on" not in errors
 
 
@@ -779,7 +779,7 @@ def test_a_submission_beside_a_client_that_is_busy_is_said_to_be_sent_by_the_nex
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = board.hpc_board("submit", "kernel.py")
     assert done.returncode == 0
-    assert "Stored; the next `hpc-board watch 1`, `hpc-board poll` or the app sends it" in done.stderr
+    assert "Stored; `hpc-board watch 1`, `hpc-board poll` or the app sends it" in done.stderr
     assert "scheduler" not in done.stderr
 
 
@@ -1241,7 +1241,7 @@ def test_a_locale_without_greek_letters_breaks_no_report(board: Recorded) -> Non
 def test_a_cluster_s_name_that_is_none_is_refused_before_anything_is_asked(board: Recorded) -> None:
     done = call(board, "admin", "detect", "--cluster", "a b")
     assert done.exit_code == 2
-    assert "--cluster: 'a b' is no name" in done.output
+    assert "--cluster: 'a b' is not a valid name" in done.output
 
 
 def test_the_list_of_commands_has_the_names_and_words_of_the_commands() -> None:

@@ -1,4 +1,4 @@
-"""What is said of runs that somebody stops waiting for."""
+"""Remarks on runs at the end of a wait."""
 
 from datetime import timedelta
 from io import StringIO
@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from hpc_board.cli.follow import _Hindrances, _table, tell_unsent
+from hpc_board.cli.follow import _BlockedRuns, _table, report_unsent
 from hpc_board.domain.run import Run, RunState, Status
 from tests.unit.recorded import AT
 from tests.unit.report.test_report import run_of
@@ -16,30 +16,31 @@ UNANSWERED = Status(RunState.SUBMITTING, AT, reason="not confirmed", source="sba
 
 
 def test_a_run_that_the_scheduler_did_not_answer_waits_for_it(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_unsent([run_of(RunState.SUBMITTING, status=UNANSWERED), run_of(RunState.QUEUED, id=13)])
-    what, next_ = capsys.readouterr().err.splitlines()
-    assert what == "Run 12 on H100 is not queued yet: sbatch timed out"
+    report_unsent([run_of(RunState.SUBMITTING, status=UNANSWERED), run_of(RunState.QUEUED, id=13)])
+    state, next_ = capsys.readouterr().err.splitlines()
+    assert state == "Run 12 on H100 is not queued yet: sbatch timed out"
     assert next_ == (
-        "Stored, and sent as soon as the scheduler answers `hpc-board watch 12`, `hpc-board poll` or the app: "
-        "don't submit again. `hpc-board cancel 12` calls it off."
+        "Stored; `hpc-board watch 12`, `hpc-board poll` or the app sends it once the scheduler answers: "
+        "do not submit again. `hpc-board cancel 12` cancels it."
     )
 
 
 def test_a_run_that_nobody_has_sent_yet_waits_for_no_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_unsent([run_of(RunState.CREATED)])
-    what, next_ = capsys.readouterr().err.splitlines()
-    assert what == "Run 12 on H100 is not queued yet."
-    assert next_.startswith("Stored; the next `hpc-board watch 12`, `hpc-board poll` or the app sends it: ")
+    report_unsent([run_of(RunState.CREATED)])
+    state, next_ = capsys.readouterr().err.splitlines()
+    assert state == "Run 12 on H100 is not queued yet."
+    assert next_.startswith("Stored; `hpc-board watch 12`, `hpc-board poll` or the app sends it: ")
 
 
 def test_a_cancelled_run_that_nobody_can_find_is_not_announced_as_sent_later(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    tell_unsent([run_of(RunState.SUBMITTING, status=replace(UNANSWERED, cancel_requested=True))])
-    what, next_ = capsys.readouterr().err.splitlines()
-    assert what == "Run 12 on H100 is not queued yet: sbatch timed out"
+    report_unsent([run_of(RunState.SUBMITTING, status=replace(UNANSWERED, cancel_requested=True))])
+    state, next_ = capsys.readouterr().err.splitlines()
+    assert state == "Run 12 on H100 is not queued yet: sbatch timed out"
     assert next_ == (
-        "Cancelled as soon as the scheduler answers `hpc-board watch 12`, `hpc-board poll` or the app: run 12."
+        "Cancel requested: run 12. `hpc-board watch 12`, `hpc-board poll` or the app completes it once the scheduler "
+        "answers."
     )
 
 
@@ -67,12 +68,12 @@ def waiting(reason: str) -> Run:
 
 
 def test_a_run_that_will_never_start_is_told_once_and_not_one_that_waits(capsys: pytest.CaptureFixture[str]) -> None:
-    told: dict[int, str] = {}
-    show = _Hindrances(told)
+    reported: dict[int, str] = {}
+    show = _BlockedRuns(reported)
     for reason in ("waiting for resources (Resources)", WHY, WHY):
         show([waiting(reason)])
     assert capsys.readouterr().err == f"Run 12 on H100 {WHY}\n"
-    assert told == {12: WHY}
+    assert reported == {12: WHY}
 
 
 def test_a_run_that_is_to_be_cancelled_is_not_said_to_wait_in_vain() -> None:

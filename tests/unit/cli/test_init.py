@@ -41,7 +41,7 @@ def test_a_group_s_folder_is_the_group_s_whatever_the_umask(tmp_path: Path) -> N
     before = os.umask(0o077)
     try:
         done = run(str(board), "--group", GROUP, "-o", str(tmp_path / "a.yaml"))
-        assert f"is made, and shared by the group {GROUP}." in done.stderr
+        assert f"created: shared by the group {GROUP}." in done.stderr
     finally:
         os.umask(before)
     assert done.exit_code == 0, done.stderr
@@ -76,7 +76,7 @@ def test_what_cannot_be_made_is_refused_and_leaves_nothing(
 def test_a_home_folder_that_is_nobody_s_is_a_usage_error(tmp_path: Path) -> None:
     done = run("~nobody-of-this-name/board", "-o", str(tmp_path / "hpc-board.yaml"))
     assert done.exit_code == 2
-    assert 'there is no home folder for "~nobody-of-this-name/board"' in done.stderr
+    assert 'no home folder for "~nobody-of-this-name/board"' in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

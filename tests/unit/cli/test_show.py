@@ -232,7 +232,7 @@ def test_the_boards_of_former_versions_stay_readable(board: Recorded) -> None:
 
 
 def test_standings_that_began_anew_say_where_those_before_are(board: Recorded) -> None:
-    told = "Standings reset. Former ones: `hpc-board show narrow --task-version previous`"
+    told = "Standings reset. Former standings: `hpc-board show narrow --task-version previous`"
     assert told not in call(board, "show", "narrow").stderr
     passed_narrow(board, 1e-6)
     assert told not in call(board, "show", "narrow").stderr
