@@ -15,9 +15,10 @@ from hpc_board.files import publish, user_errors
 from hpc_board.model.text import one_line
 from hpc_board.store.database import DatabaseFile, check_companions, group_umask
 from hpc_board.store.failures import creation_error, translated
+from hpc_board.store.reading import Readable
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
+    pass
 
 _BUSY_SECONDS = 30.0
 _NUMBER_MAX = 2**53
@@ -61,7 +62,7 @@ def contents(path: Path) -> Contents:
         StorageError: something that is no file lies where SQLite keeps one beside it.
     """
     from hpc_board.store.library import Database
-    from hpc_board.store.migrations import APPLICATION_ID, MIGRATIONS, STEP_NAMES
+    from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, applied_steps
 
     hint = "Give a file that `hpc-board admin backup` wrote."
     if not path.is_file():
@@ -77,7 +78,7 @@ def contents(path: Path) -> Contents:
                 raise InputError(
                     f"{path}: the backup is damaged: {one_line(str(faults[0]), 200)}", hint="Take another one."
                 )
-            if not {step.name for step in MIGRATIONS.applied(db)} <= STEP_NAMES:
+            if not applied_steps(db) <= STEP_NAMES:
                 raise InputError(
                     f"{path}: the backup was made by a newer version of hpc-board", hint="Upgrade hpc-board."
                 )
@@ -167,7 +168,7 @@ def _draft_of(target: Path, *, force: bool) -> Iterator[Path]:
             publish(draft, target, replace=force)
 
 
-def _contents(db: "Database") -> Contents:
+def _contents(db: Readable) -> Contents:
     return Contents(*(db.table(name).count for name in _COUNTED))
 
 
@@ -189,7 +190,7 @@ def _shapes(folder: Path, mounts: Path) -> tuple[Shape, ...]:
         return tuple(_shapes_in(db))
 
 
-def _shapes_in(db: "Database") -> Iterator[Shape]:
+def _shapes_in(db: Readable) -> Iterator[Shape]:
     found = db.execute("SELECT type, name, sql FROM sqlite_master WHERE type IN ('table', 'view', 'trigger')")
     for kind, name, sql in found.fetchall():
         if kind == "table":
@@ -199,7 +200,7 @@ def _shapes_in(db: "Database") -> Iterator[Shape]:
             yield kind, name, " ".join(str(sql).split())
 
 
-def _schema_problem(db: "Database", wanted: Sequence[Shape]) -> str:
+def _schema_problem(db: Readable, wanted: Sequence[Shape]) -> str:
     """Return the first difference from this program's schema, "" for none; with no `wanted` shapes, missing tables.
 
     Additional tables are harmless. An additional view or trigger would run its statements in every command.
@@ -218,12 +219,12 @@ def _schema_problem(db: "Database", wanted: Sequence[Shape]) -> str:
     return ""
 
 
-def _numbers(db: "Database") -> dict[str, int]:
+def _numbers(db: Readable) -> dict[str, int]:
     found = db.execute("SELECT name, CAST(seq AS INTEGER) FROM sqlite_sequence").fetchall()
     return {name: int(last) for name, last in found}
 
 
-def _raise_numbers(db: "Database", numbers: dict[str, int]) -> None:
+def _raise_numbers(db: Readable, numbers: dict[str, int]) -> None:
     """Set each table's next row number above those that are given here."""
     present = _numbers(db)
     for name, last in numbers.items():

@@ -19,6 +19,7 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader, unreadable
 from hpc_board.store.rows import plain_text, task_definition, task_value, time_text
 
@@ -102,11 +103,11 @@ class BoardGateway:
                 _add(db, each)
 
 
-def _entries(db: "Database", task: str, version: str) -> tuple[Entries, ...]:
+def _entries(db: Readable, task: str, version: str) -> tuple[Entries, ...]:
     return tuple(Entries(row["gpu"], row["users"]) for row in db.query(_ENTRIES, [task, version]))
 
 
-def check_takes(db: "Database", task: Task, at: datetime, *, of_settings: bool) -> None:
+def check_takes(db: Readable, task: Task, at: datetime, *, of_settings: bool) -> None:
     """Check that the newest change of the board of `task`, if any, allows submissions at the time `at`.
 
     `of_settings` says that the settings have a task in the place of a deleted leaderboard.

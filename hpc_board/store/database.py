@@ -15,6 +15,7 @@ import msgspec
 from hpc_board.files import write_whole
 from hpc_board.store.failures import companion_error, creation_error, foreign_error, newer_error, translated
 from hpc_board.store.journal import MOUNTS, journal_mode
+from hpc_board.store.reading import Readable, Reader
 from hpc_board.store.sharing import is_shared
 
 if TYPE_CHECKING:
@@ -60,11 +61,19 @@ def group_umask(board: Path) -> AbstractContextManager[object]:
 
 
 class _Opened(msgspec.Struct):
-    """An open connection to the file of this device and inode; `db` is set once the database is up to date."""
+    """An open connection to the file of this device and inode; `current` is set once the database is up to date."""
 
     connection: sqlite3.Connection
     identity: tuple[int, int] | None
+    current: bool = False
     db: "Database | None" = None
+
+    def database(self) -> "Database":
+        """Return the connection as sqlite_utils has it, for writing."""
+        from hpc_board.store.library import Database
+
+        self.db = self.db or Database(self.connection, execute_plugins=False)
+        return self.db
 
 
 class _Session(msgspec.Struct):
@@ -122,14 +131,14 @@ class DatabaseFile:
         return session
 
     @contextmanager
-    def reading(self) -> Iterator["Database"]:
+    def reading(self) -> Iterator[Readable]:
         """Open the database for one call that sees one state of it, whatever others write meanwhile.
 
         Raises:
             StorageError: the database cannot be used.
         """
-        with translated(self.path, reading=True), self._opened() as db, db.atomic():
-            yield db
+        with translated(self.path, reading=True), self._opened() as opened, _transaction(opened.connection):
+            yield Reader(opened.connection)
 
     def is_there(self) -> bool:
         """Return whether the database exists and is visible to this user."""
@@ -162,12 +171,12 @@ class DatabaseFile:
         Raises:
             StorageError: the database cannot be used.
         """
-        with translated(self.path), self._opened() as db:
-            self._set_journal_mode(db)
-            with _immediate_transaction(db):
-                yield db
+        with translated(self.path), self._opened() as opened:
+            self._set_journal_mode(opened.connection)
+            with _transaction(opened.connection, "IMMEDIATE"):
+                yield opened.database()
 
-    def _set_journal_mode(self, db: "Database") -> None:
+    def _set_journal_mode(self, connection: sqlite3.Connection) -> None:
         """Set the journal mode that the database's file system supports.
 
         SQLite does not wait for other connections when the mode changes, but fails at once with "database is locked";
@@ -175,9 +184,9 @@ class DatabaseFile:
         """
         wanted = journal_mode(self.path.parent, self.mounts).lower()
         deadline = time.monotonic() + self.busy_timeout_seconds
-        while db.execute("PRAGMA journal_mode").fetchone()[0] != wanted:
+        while connection.execute("PRAGMA journal_mode").fetchone()[0] != wanted:
             try:
-                db.execute(f"PRAGMA journal_mode = {wanted}").fetchall()
+                connection.execute(f"PRAGMA journal_mode = {wanted}").fetchall()
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                     raise
@@ -187,18 +196,15 @@ class DatabaseFile:
                 return
 
     @contextmanager
-    def _opened(self) -> Iterator["Database"]:
-        from hpc_board.store.library import Database
-
+    def _opened(self) -> Iterator[_Opened]:
         _create_missing(self.path)
         check_companions(self.path)
         with self._connected() as opened:
-            if opened.db is None:
+            if not opened.current:
                 opened.connection.execute("PRAGMA foreign_keys = ON")
-                db = Database(opened.connection, execute_plugins=False)
-                _bring_up_to_date(db, self.path)
-                opened.db = db
-            yield opened.db
+                _bring_up_to_date(opened, self.path)
+                opened.current = True
+            yield opened
 
     @contextmanager
     def _connected(self) -> Iterator[_Opened]:
@@ -240,13 +246,13 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 @contextmanager
-def _immediate_transaction(db: "Database") -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
+def _transaction(connection: sqlite3.Connection, kind: str = "DEFERRED") -> Iterator[None]:
+    connection.execute(f"BEGIN {kind}")
     try:
         yield
-        db.commit()
+        connection.commit()
     except BaseException:
-        db.rollback()
+        connection.rollback()
         raise
 
 
@@ -278,17 +284,19 @@ def _create_missing(path: Path) -> None:
         raise creation_error(path, error) from error
 
 
-def _bring_up_to_date(db: "Database", path: Path) -> None:
-    from hpc_board.store.migrations import APPLICATION_ID, MIGRATIONS, STEP_NAMES
+def _bring_up_to_date(opened: _Opened, path: Path) -> None:
+    from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, applied_steps, migrations
 
-    with db.atomic():
-        made_by = db.execute("PRAGMA application_id").fetchone()[0]
-        tables = db.table_names()
-        applied = {step.name for step in MIGRATIONS.applied(db)}
+    with _transaction(opened.connection):
+        reader = Reader(opened.connection)
+        made_by = reader.execute("PRAGMA application_id").fetchone()[0]
+        tables = reader.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        applied = applied_steps(reader)
     if tables and made_by != APPLICATION_ID:
         raise foreign_error(path)
     if not applied <= STEP_NAMES:
         raise newer_error(path)
     if applied < STEP_NAMES:
-        with _immediate_transaction(db):
-            MIGRATIONS.apply(db)
+        db = opened.database()
+        with _transaction(opened.connection, "IMMEDIATE"):
+            migrations().apply(db)

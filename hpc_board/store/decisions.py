@@ -27,6 +27,7 @@ from hpc_board.domain.moderation import (
 from hpc_board.errors import Refused, UnreadableError
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
+from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader
 from hpc_board.store.rows import decision_row, decision_value, plain_text, time_text
 
@@ -41,7 +42,7 @@ _WITHIN_THE_HOUR = """
 """
 
 
-def in_force(db: "Database", kind: str, subject: str, *actions: str) -> Decision | None:
+def in_force(db: Readable, kind: str, subject: str, *actions: str) -> Decision | None:
     """Return the newest decision about `subject` that is one of `actions`."""
     marks = ", ".join("?" for _ in actions)
     rows = db.table("decisions").rows_where(
@@ -58,12 +59,12 @@ def decide(db: "Database", decision: Decision) -> None:
     db.table("decisions").insert(decision_row(decision))
 
 
-def stopped(db: "Database") -> Decision | None:
+def stopped(db: Readable) -> Decision | None:
     """Return the decision to take no submissions, if it is in force."""
     return switched_on(in_force(db, EVERYTHING, "", STOP, START), STOP)
 
 
-def banned(db: "Database", user: str, now: datetime) -> Decision | None:
+def banned(db: Readable, user: str, now: datetime) -> Decision | None:
     """Return the ban of `user` that is in force at the time `now`."""
     ban = switched_on(in_force(db, USER, user, BAN, UNBAN), BAN)
     return ban if ban is not None and not is_over(ban, now) else None
@@ -79,7 +80,7 @@ def is_over(ban: Decision, now: datetime) -> bool:
     return ban.ends_at is not None and ban.ends_at <= now
 
 
-def limits_of(db: "Database", task: str) -> Limits:
+def limits_of(db: Readable, task: str) -> Limits:
     """Return the limits of a board, unlimited by default."""
     decision = in_force(db, BOARD, task, LIMIT)
     return Limits() if decision is None else limits_in(decision)
@@ -100,7 +101,7 @@ def limits_in(decision: Decision) -> Limits:
         ) from error
 
 
-def check_open(db: "Database", user: str, now: datetime, *, admin: bool) -> Decision | None:
+def check_open(db: Readable, user: str, now: datetime, *, admin: bool) -> Decision | None:
     """Check `user` as `ModerationGateway.check_open` does."""
     stop = stopped(db)
     if stop is not None and not admin:
@@ -111,7 +112,7 @@ def check_open(db: "Database", user: str, now: datetime, *, admin: bool) -> Deci
     return stop
 
 
-def check_limit(db: "Database", user: str, task: str, mode: Mode, new: int, now: datetime) -> None:
+def check_limit(db: Readable, user: str, task: str, mode: Mode, new: int, now: datetime) -> None:
     """Check `user` as `ModerationGateway.check_limit` does."""
     category = Category.of(mode)
     limit = limits_of(db, task).of(category)

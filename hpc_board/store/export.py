@@ -10,11 +10,12 @@ import msgspec
 from hpc_board.domain.run import RunState
 from hpc_board.store.batches import PAGE_SUBMISSIONS, RunSelection, pages
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import Row, RowReader
 from hpc_board.store.rows import overlaps_above, remarks_value
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
+    pass
 
 _PAGE_WITH_CODE = 50
 """Submissions that are read at once with their files, of which each may have a megabyte."""
@@ -175,7 +176,7 @@ def _check(row: Row, *, with_code: bool) -> None:
         found.fail("code", "file")
 
 
-def _ranks(db: "Database") -> "tuple[array[int], array[int], array[int]]":
+def _ranks(db: Readable) -> "tuple[array[int], array[int], array[int]]":
     """Return the ranked runs, in ascending order, their ranks, and their overlap with the one above: 13 bytes each."""
     held, ranks, overlaps = array("q"), array("i"), array("b")
     for row in db.query(_RANKS):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News, news
 from hpc_board.errors import StorageError
 from hpc_board.store import ranking
+from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader
 from hpc_board.store.rows import row_id, time_text
 
@@ -41,7 +42,7 @@ def enter(db: "Database", counted: ranking.Score, at: datetime) -> None:
 
 
 def feed(
-    db: "Database",
+    db: Readable,
     *,
     task: str | None,
     gpu: str | None,

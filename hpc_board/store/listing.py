@@ -9,10 +9,11 @@ import msgspec
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
+from hpc_board.store.reading import Readable
 from hpc_board.store.rows import plain_text, row_id, run_value
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
+    pass
 
 # CROSS JOIN keeps SQLite to this order, which is that of the submissions' indexes: it stops at the limit. A submission
 # gets its runs with its own number, so that its order is theirs.
@@ -91,7 +92,7 @@ class RunQuery(msgspec.Struct, frozen=True):
 EVERY_RUN = RunQuery()
 
 
-def select(db: "Database", query: RunQuery, limit: int | None) -> tuple[Run, ...]:
+def select(db: Readable, query: RunQuery, limit: int | None) -> tuple[Run, ...]:
     """Return runs as `RunGateway.list` does."""
     plain = list(_plain(query))
     searched = list(_searched(query))

@@ -4,7 +4,13 @@ A new word in a closed set (a state, a verdict, a mode) is a change too: the ste
 one, keeps older programs from reading rows that they do not understand.
 """
 
-from hpc_board.store.library import Database, Migrations
+from functools import cache
+from typing import TYPE_CHECKING
+
+from hpc_board.store.reading import Readable
+
+if TYPE_CHECKING:
+    from hpc_board.store.library import Database, Migrations
 
 APPLICATION_ID = 0x68706362
 """Marks a SQLite file as a board's ("hpcb")."""
@@ -128,7 +134,7 @@ SELECT submissions.task, submissions.task_version, runs.gpu, submissions.user, r
 """
 
 
-def m001_board(db: Database) -> None:
+def m001_board(db: "Database") -> None:
     """Create the tables of facts, which never change, and `in_flight`: the runs that have not ended."""
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     for table, columns in _FACTS.items():
@@ -142,7 +148,7 @@ def m001_board(db: Database) -> None:
         db.execute(statement)
 
 
-def m002_partials(db: Database) -> None:
+def m002_partials(db: "Database") -> None:
     """Add the partial results of runs whose jobs were told to end. Such a run is not finished."""
     db.execute("CREATE TABLE partials (run INTEGER PRIMARY KEY REFERENCES runs (id), document TEXT NOT NULL)")
     db.execute(
@@ -193,7 +199,7 @@ _BOARD_INDEXES = (
 )
 
 
-def m003_boards(db: Database) -> None:
+def m003_boards(db: "Database") -> None:
     """Add the history of leaderboards: options, decisions about them and their users, notes, tags, milestones.
 
     `runs.account` is the account of the jobs if it is not the submission's user, who is shown and ranked.
@@ -308,7 +314,7 @@ _RANKING_INDEXES = (
 )
 
 
-def m004_ranking(db: Database) -> None:
+def m004_ranking(db: "Database") -> None:
     """Add ranks that need no scan of runs: `scores` and `bests` follow from the facts; `feed` has the changes.
 
     `passing_runs` holds the runs that count, without milestones, which are shown beside the ranks.
@@ -346,7 +352,7 @@ _REMARKED_RUNS = _RUN_DETAILS_WITH_MILESTONE.replace(
 )
 
 
-def m005_removed(db: Database) -> None:
+def m005_removed(db: "Database") -> None:
     """Add submissions that no longer count, and the remarks on runs.
 
     `removed` is an index and no fact: the newest of the decisions to remove and to readmit a submission says the same.
@@ -357,14 +363,14 @@ def m005_removed(db: Database) -> None:
         db.execute(statement)
 
 
-def m006_listings(db: Database) -> None:
+def m006_listings(db: "Database") -> None:
     """Add indexes for the submissions since a time, the newest of a user for a task, and their places."""
     db.execute("CREATE INDEX submissions_by_time ON submissions (submitted_at)")
     db.execute("CREATE INDEX newest_of_user_and_task ON submissions (user, task)")
     db.execute("CREATE INDEX bests_by_user ON bests (user)")
 
 
-def m007_versions(db: Database) -> None:
+def m007_versions(db: "Database") -> None:
     """Add an index for the first submission for a version of a task."""
     db.execute("CREATE INDEX submissions_by_version ON submissions (task, task_version, submitted_at)")
 
@@ -374,7 +380,7 @@ ENDED_UNFINISHED = f"state IN ({', '.join(repr(state) for state in UNFINISHED_EN
 """The condition of the index `unfinished_ends`: SQLite takes it only where a statement has the same words."""
 
 
-def m008_filters(db: Database) -> None:
+def m008_filters(db: "Database") -> None:
     """Add indexes for the newest runs of a GPU, with a verdict, or that ended without one."""
     db.execute("CREATE INDEX runs_by_gpu ON runs (gpu)")
     db.execute("CREATE INDEX results_by_verdict ON results (verdict)")
@@ -390,7 +396,7 @@ _ROW_TIMES = (
 )
 
 
-def m009_row_times(db: Database) -> None:
+def m009_row_times(db: "Database") -> None:
     """Add the values beside a median of times by the supervisor's clock; null in older rows, and for GPUs."""
     for column in _ROW_TIMES:
         db.execute(f"ALTER TABLE cases ADD COLUMN {column}")
@@ -401,7 +407,7 @@ _RUNS_WITH_INTERVALS = _REMARKED_RUNS.replace(
 )
 
 
-def m010_score_intervals(db: Database) -> None:
+def m010_score_intervals(db: "Database") -> None:
     """Add the bounds of a score, which are null in older rows, and for GPUs."""
     for column in ("score_low_s", "score_high_s"):
         db.execute(f"ALTER TABLE results ADD COLUMN {column} REAL")
@@ -422,6 +428,23 @@ _STEPS = (
     m010_score_intervals,
 )
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
-MIGRATIONS = Migrations("hpc_board")
-for _step in _STEPS:
-    MIGRATIONS()(_step)
+_SET = "hpc_board"
+
+
+@cache
+def migrations() -> "Migrations":
+    """Return the steps as sqlite_utils applies them."""
+    from hpc_board.store.library import Migrations
+
+    found = Migrations(_SET)
+    for step in _STEPS:
+        found()(step)
+    return found
+
+
+def applied_steps(db: Readable) -> set[str]:
+    """Return the names of the steps that a database has been through."""
+    table = "_sqlite_migrations"
+    if not db.table("sqlite_master").count_where("type = 'table' AND name = ?", [table]):
+        return set()
+    return {row["name"] for row in db.table(table).rows_where("migration_set = ?", [_SET])}

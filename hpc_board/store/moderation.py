@@ -31,12 +31,13 @@ from hpc_board.model.names import suggestion
 from hpc_board.model.task import Mode
 from hpc_board.store import decisions, ranking
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader
 from hpc_board.store.rows import decision_value, plain_text, row_id, time_text
 from hpc_board.store.submissions import stored_submission
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
+    pass
 
 _OPPOSITES = {STOP: START, BAN: UNBAN}
 """Each decision that holds until it is revoked, and the one that revokes it."""
@@ -336,7 +337,7 @@ class ModerationGateway:
             )
 
 
-def _last_sent(db: "Database", user: str) -> datetime | None:
+def _last_sent(db: Readable, user: str) -> datetime | None:
     return next((RowReader(row, "submissions").moment("submitted_at") for row in db.query(_NEWEST, [user])), None)
 
 

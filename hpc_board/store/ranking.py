@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hpc_board.domain.feed import Entry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Placing
+from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader
 from hpc_board.store.rows import row_id
 
@@ -47,7 +48,7 @@ class Score(NamedTuple):
     score_s: float
 
 
-def placing(db: "Database", run: Run) -> Placing | None:
+def placing(db: Readable, run: Run) -> Placing | None:
     """Return the placing of a run as `StandingsGateway.placing` does."""
     board = BoardKey(run.task, run.task_version, run.gpu)
     best = best_of(db, board, run.user)
@@ -79,7 +80,7 @@ def _entry_of(row: Mapping[str, Any]) -> Entry:
     return Entry(RowReader(row, "bests of run", "run").text("user"), score_of(row))
 
 
-def best_of(db: "Database", board: BoardKey, user: str) -> Mapping[str, Any] | None:
+def best_of(db: Readable, board: BoardKey, user: str) -> Mapping[str, Any] | None:
     """Return the row of `bests` of a user on the board, with a readable score."""
     given = {**board._asdict(), "user": user}
     row = next(iter(db.table("bests").rows_where(OF_USER, given)), None)
@@ -88,7 +89,7 @@ def best_of(db: "Database", board: BoardKey, user: str) -> Mapping[str, Any] | N
     return row
 
 
-def rank_of(db: "Database", board: BoardKey, score_s: float) -> int:
+def rank_of(db: Readable, board: BoardKey, score_s: float) -> int:
     """Return the rank of a score on the board: one more than the number of faster users."""
     given = {**board._asdict(), "score_s": score_s}
     ((faster,),) = db.execute(BETTER.format(table="bests", where=ON_BOARD), given).fetchall()
@@ -98,13 +99,13 @@ def rank_of(db: "Database", board: BoardKey, score_s: float) -> int:
 # What the feed asks before and after a run enters
 
 
-def former(db: "Database", board: BoardKey, user: str) -> tuple[int, float] | None:
+def former(db: Readable, board: BoardKey, user: str) -> tuple[int, float] | None:
     """Return the rank and the score of a user on the board; None where they are not on it."""
     best = best_of(db, board, user)
     return None if best is None else (rank_of(db, board, best["score_s"]), best["score_s"])
 
 
-def podium(db: "Database", board: BoardKey) -> tuple[Entry, ...]:
+def podium(db: Readable, board: BoardKey) -> tuple[Entry, ...]:
     """Return the first users of the board in order, with all who have one of the first three places."""
     rows = db.table("bests").rows_where(
         ON_BOARD, board._asdict(), order_by="score_s, submitted_at, run", limit=_PODIUM_ROWS
@@ -112,7 +113,7 @@ def podium(db: "Database", board: BoardKey) -> tuple[Entry, ...]:
     return tuple(map(_entry_of, rows))
 
 
-def passed_by(db: "Database", board: BoardKey, score_s: float, former_s: float | None) -> Entry | None:
+def passed_by(db: Readable, board: BoardKey, score_s: float, former_s: float | None) -> Entry | None:
     """Return the user directly behind `score_s` on the board and not behind `former_s`, if any."""
     rows = db.table("bests").rows_where(
         f"{ON_BOARD} AND score_s > :score_s AND score_s <= :former_s",
@@ -126,7 +127,7 @@ def passed_by(db: "Database", board: BoardKey, score_s: float, former_s: float |
 # Keeping `scores` and `bests`
 
 
-def score(db: "Database", run: int) -> Score | None:
+def score(db: Readable, run: int) -> Score | None:
     """Return the score with which a finished run counts on its board; None where it does not."""
     for row in db.view("passing_runs").rows_where("run = ?", [run]):
         found = RowReader(row, "runs", "run", {"user": ("submissions", "submission"), "score_s": ("results", "run")})

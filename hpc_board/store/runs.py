@@ -17,6 +17,7 @@ from hpc_board.model.score import Interval
 from hpc_board.store import feed, ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.listing import EVERY_RUN, RunQuery, select
+from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader, unreadable
 from hpc_board.store.rows import (
     case_row,
@@ -236,19 +237,19 @@ class RunGateway:
 # Within a transaction
 
 
-def stored_run(db: "Database", number: int) -> Run:
+def stored_run(db: Readable, number: int) -> Run:
     """Return a run as `RunGateway.get` does."""
     for row in db.view("run_details").rows_where("id = ?", [row_id(number)]):
         return run_value(row)
     raise _missing(number)
 
 
-def stored_cases(db: "Database", number: int) -> tuple[Case, ...]:
+def stored_cases(db: Readable, number: int) -> tuple[Case, ...]:
     """Return the cases of a run, which is there, as `RunGateway.cases` does."""
     return tuple(case_value(row) for row in db.table("cases").rows_where("run = ?", [number], order_by="number"))
 
 
-def _result(db: "Database", number: int) -> Result | None:
+def _result(db: Readable, number: int) -> Result | None:
     _require(db, number)
     for table in ("documents", "partials"):
         for row in db.table(table).rows_where("run = ?", [number]):
@@ -259,12 +260,12 @@ def _result(db: "Database", number: int) -> Result | None:
     return None
 
 
-def _history(db: "Database", number: int) -> tuple[Status, ...]:
+def _history(db: Readable, number: int) -> tuple[Status, ...]:
     _require(db, number)
     return tuple(status_value(row) for row in db.table("events").rows_where("run = ?", [number], order_by="id"))
 
 
-def _is_in_flight(db: "Database", number: int) -> bool:
+def _is_in_flight(db: Readable, number: int) -> bool:
     if db.table("in_flight").count_where("run = ?", [row_id(number)]):
         return True
     _require(db, number)
@@ -280,13 +281,13 @@ def _append(db: "Database", number: int, status: Status) -> None:
         db.table("in_flight").delete(number)
 
 
-def _newest(db: "Database", number: int) -> Status:
+def _newest(db: Readable, number: int) -> Status:
     for newest in db.table("events").rows_where("run = ?", [number], order_by="id desc", limit=1):
         return status_value(newest)
     raise unreadable("runs", str(number), "`events` has no row of it")
 
 
-def _require(db: "Database", number: int) -> None:
+def _require(db: Readable, number: int) -> None:
     if not db.table("runs").count_where("id = ?", [row_id(number)]):
         raise _missing(number)
 

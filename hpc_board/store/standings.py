@@ -13,12 +13,13 @@ from hpc_board.model.result import Case
 from hpc_board.store import feed, ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.ranking import BETTER, OF_USER, ON_BOARD, BoardKey
+from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader
 from hpc_board.store.rows import mark_value, run_value, standing_value
 from hpc_board.store.runs import stored_cases
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
+    pass
 
 # CROSS JOIN keeps SQLite to this order: only what is on the page is looked up in the other tables. The row above one is
 # found in the index by which `table` is ranked, whether it is on the page or not.
@@ -241,15 +242,15 @@ class StandingsGateway:
             return feed.feed(db, task=task, gpu=gpu, user=user, before=before, limit=limit, among=among)
 
 
-def _of_users(db: "Database", board: BoardKey, limit: int | None, offset: int) -> tuple[Standing, ...]:
+def _of_users(db: Readable, board: BoardKey, limit: int | None, offset: int) -> tuple[Standing, ...]:
     return _page(db, "bests", ON_BOARD, board._asdict(), limit, offset)
 
 
-def _of_user(db: "Database", board: BoardKey, user: str, limit: int | None, offset: int) -> tuple[Standing, ...]:
+def _of_user(db: Readable, board: BoardKey, user: str, limit: int | None, offset: int) -> tuple[Standing, ...]:
     return _page(db, "scores", OF_USER, {**board._asdict(), "user": user}, limit, offset)
 
 
-def _newest(db: "Database", board: BoardKey, user: str, limit: int | None, offset: int) -> tuple[Standing, ...]:
+def _newest(db: Readable, board: BoardKey, user: str, limit: int | None, offset: int) -> tuple[Standing, ...]:
     """Return the newest runs of one user on the board, ranked among these."""
     given = {**board._asdict(), "user": user, "limit": -1 if limit is None else limit, "offset": offset}
     rows = list(db.query(_rows("scores", OF_USER, order=_NEWEST_FIRST), given))
@@ -258,14 +259,18 @@ def _newest(db: "Database", board: BoardKey, user: str, limit: int | None, offse
     return tuple(standing_value(row, places[row["score_s"]]) for row in rows)
 
 
-def _row_of(db: "Database", board: BoardKey, user: str) -> Standing | None:
+def _row_of(db: Readable, board: BoardKey, user: str) -> Standing | None:
     given = {**board._asdict(), "user": user, "limit": 1, "offset": 0}
     for row in db.query(_rows("bests", OF_USER, among=ON_BOARD), given):
         return standing_value(row, ranking.rank_of(db, board, row["score_s"]))
     return None
 
 
-def _milestones(db: "Database", board: BoardKey) -> tuple[Mark, ...]:
+def _count_users(db: Readable, board: BoardKey) -> int:
+    return db.table("bests").count_where(ON_BOARD, board._asdict())
+
+
+def _milestones(db: Readable, board: BoardKey) -> tuple[Mark, ...]:
     """Return the newest passing run of each milestone on the board, the fastest first."""
     rows = sorted(db.query(_MILESTONES, board._asdict()), key=lambda row: int(row["run"]))
     newest = {row["milestone"]: row for row in rows}
@@ -278,7 +283,7 @@ def _rows(table: str, where: str, *, among: str | None = None, order: str = _BES
 
 
 def _page(
-    db: "Database", table: str, where: str, given: Mapping[str, Any], limit: int | None, offset: int
+    db: Readable, table: str, where: str, given: Mapping[str, Any], limit: int | None, offset: int
 ) -> tuple[Standing, ...]:
     bounds = {"limit": -1 if limit is None else limit, "offset": offset}
     rows = list(db.query(_rows(table, where), {**given, **bounds}))

@@ -10,11 +10,12 @@ from hpc_board.domain.run import RunState
 from hpc_board.domain.statistics import GpuStatistics, Statistics, UserStatistics, Waits
 from hpc_board.store.batches import RunSelection, pages
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import Row, RowReader
 from hpc_board.store.rows import optional_time_text
 
 if TYPE_CHECKING:
-    from sqlite_utils import Database
+    pass
 
 TOP_USERS = 10
 
@@ -133,7 +134,7 @@ def statistics(file: DatabaseFile, chosen: RunSelection) -> Statistics:
     )
 
 
-def _unique_codes(db: "Database", chosen: RunSelection) -> int:
+def _unique_codes(db: Readable, chosen: RunSelection) -> int:
     """Count the different files, of the chosen tasks and since the chosen time."""
     # Only conditions that hold something back: by one that may be empty, SQLite finds no index.
     where = " AND ".join(filter(None, (_SINCE if chosen.since else "", _OF_TASKS if chosen.tasks else ""))) or "TRUE"

@@ -17,6 +17,7 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.store import boards, decisions
 from hpc_board.store.database import DatabaseFile
+from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import unreadable
 from hpc_board.store.rows import (
     decision_row,
@@ -172,7 +173,7 @@ class SubmissionGateway:
 # Within a transaction
 
 
-def stored_submission(db: "Database", number: int) -> Submission:
+def stored_submission(db: Readable, number: int) -> Submission:
     """Return a submission as `SubmissionGateway.get` does."""
     for row in db.table("submissions").rows_where("id = ?", [row_id(number)]):
         return submission_value(row)
@@ -182,7 +183,7 @@ def stored_submission(db: "Database", number: int) -> Submission:
     )
 
 
-def _check_rules(db: "Database", new: Sequence[NewSubmission]) -> None:
+def _check_rules(db: Readable, new: Sequence[NewSubmission]) -> None:
     """Check that the rules allow all of these submissions, whose users are no admins.
 
     Raises:
@@ -231,7 +232,7 @@ def _add(db: "Database", new: NewSubmission) -> tuple[Submission, tuple[Run, ...
     return stored_submission(db, number), tuple(stored_run(db, run) for run in added)
 
 
-def _check_not_sent(db: "Database", new: NewSubmission, sha256: str, rerun: Rerun) -> None:
+def _check_not_sent(db: Readable, new: NewSubmission, sha256: str, rerun: Rerun) -> None:
     """Check that no run of a rerun is in flight, and that its file has not passed if `unless_ranked`."""
     original = str(rerun.of_submission)
     given = {"task": new.task.name, "version": new.task.version, "user": plain_text(new.user), "sha256": sha256}

@@ -17,8 +17,13 @@ from hpc_board.model.result import Verdict
 from hpc_board.store import Store
 from hpc_board.store.backup import contents
 from hpc_board.store.library import Database
-from hpc_board.store.migrations import APPLICATION_ID, MIGRATIONS, STEP_NAMES
-from tests.unit.recorded import Recorded, result_of, status_of, timed_case
+from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, migrations
+from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    return recorded(tmp_path)
 
 
 def call(board: Recorded, *argv: str | Path) -> Result:
@@ -230,7 +235,7 @@ def test_a_database_of_every_older_version_has_a_boards_shape_when_it_is_brought
     add(board)
     source = board.folder / "older.db"
     with closing(sqlite3.connect(source)) as connection:
-        MIGRATIONS.apply(Database(connection, execute_plugins=False), stop_before=step)
+        migrations().apply(Database(connection, execute_plugins=False), stop_before=step)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.commit()
     done = call(board, "admin", "restore", source, "--yes")

@@ -19,7 +19,7 @@ from hpc_board.model.result import Result, Verdict
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, NewSubmission, Store, ranking
-from hpc_board.store.migrations import MIGRATIONS
+from hpc_board.store.migrations import migrations
 from hpc_board.store.standings import StandingsGateway
 from tests.unit.open_database import OpenDatabase
 
@@ -325,7 +325,7 @@ def test_equal_scores_cannot_be_told_apart(store: Store) -> None:
 
 def test_a_score_from_before_intervals_has_none(path: Path) -> None:
     with opened(path) as db:
-        MIGRATIONS.apply(db, stop_before="m010_score_intervals")
+        migrations().apply(db, stop_before="m010_score_intervals")
     run = passed(Store(path), "ada", 1.0)
     assert Store(path).runs.get(run.id).interval is None
     assert [(row.interval, row.overlaps_above) for row in Store(path).standings.list(*BOARD)] == [(None, False)]
@@ -333,7 +333,7 @@ def test_a_score_from_before_intervals_has_none(path: Path) -> None:
 
 def test_boards_of_a_database_from_before_the_tables_are_found_in_them(path: Path) -> None:
     with opened(path) as db:
-        MIGRATIONS.apply(db, stop_before="m004_ranking")
+        migrations().apply(db, stop_before="m004_ranking")
         db.execute("INSERT INTO codes VALUES ('c', x'')")
         db.execute("INSERT INTO tasks VALUES (?, ?, '{}', ?)", [TASK.name, TASK.version, NOON.isoformat()])
         old = [("ada", 3.0, "pass"), ("ada", 1.0, "pass"), ("bob", 2.0, "pass"), ("cyd", 0.5, "wrong_value")]

@@ -30,7 +30,7 @@ from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.failures import find_misfit
 from hpc_board.store.journal import file_system, journal_mode
-from hpc_board.store.migrations import MIGRATIONS
+from hpc_board.store.migrations import migrations
 from hpc_board.store.runs import RunGateway
 from hpc_board.store.standings import StandingsGateway
 from tests.unit.open_database import OpenDatabase
@@ -852,7 +852,7 @@ def test_cases_from_before_times_of_rows_can_be_read(path: Path, store: Store) -
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as connection, connection:
         db = Database(connection)
-        MIGRATIONS.apply(db, stop_before="m009_row_times")
+        migrations().apply(db, stop_before="m009_row_times")
         text = {"run": 1, "number": 0, "phase": "benchmark", "case_index": 0, "spec": "", "verdict": "pass"}
         numbers = dict.fromkeys(("mean_ns", "median_ns", "std_ns", "err_ns", "best_ns", "worst_ns"), 2.0)
         db.table("cases").insert({**text, "message": "", "timed_calls": 3, **numbers, "noisy": 0})
