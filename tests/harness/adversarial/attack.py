@@ -1,26 +1,20 @@
 """Runs one adversarial submission under the real harness, and sees what it did to the world outside."""
 
-import ctypes
 import functools
 import json
 import os
 import re
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.processes.tree import children_of
 from hpc_board.model.result import Result
 from hpc_board.runs import job_folder
 from tests.harness.adversarial.suite import SUITE, Cheat
@@ -28,10 +22,9 @@ from tests.harness.adversarial.tasks import TASKS
 from tests.harness.evaluations import make_job_folder
 from tests.harness.harness_file import Edit, edited
 
-_PR_SET_CHILD_SUBREAPER = 36
 _SECONDS = 150
-_POLL_SECONDS = 0.02
 _ROOT = Path(__file__).resolve().parents[3]
+_ADOPTING = Path(__file__).parent / "adopting.py"
 _SMALL = """
 import os, pathlib, sys
 sys.path.insert(0, sys.argv[1])
@@ -42,8 +35,6 @@ os.execvp(sys.argv[4], sys.argv[4:])
 """
 """Runs a command where a folder has little room."""
 _CONTROL = re.compile(r"[^\n\t -~\u00a0-\U0010ffff]")
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True)
@@ -85,7 +76,7 @@ class Outcome:
 
 def level() -> str:
     """The level at which this node confines a worker."""
-    return outcome(SUITE[0]).isolation
+    return outcome(next(each for each in SUITE if each.name == "p02_wrong_zero")).isolation
 
 
 @functools.cache
@@ -110,13 +101,12 @@ def _outcome(folder: Path, cheat: Cheat, edits: tuple[Edit, ...]) -> Outcome:
         name, harness = f"k{cheat.path.suffix}", edited(edits) if edits else b""
         job = make_job_folder(folder, source, TASKS[cheat.task], cheat.mode, file_name=name, harness=harness)
         environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42", "TMPDIR": str(scratch), "HPC_BOARD_TOKEN": secret}
-        with _adopting() as survivors:
-            peak_bytes = _run(job, environ, _prefix(cheat, scratch))
+        left_processes, peak_bytes = _run(job, environ, _prefix(cheat, scratch))
     result = Result.from_json((job / job_folder.RESULT).read_bytes())
     logs = f"{result.stdout.text}\n{result.stderr.text}"
     effects = [line for line in logs.splitlines() if line.startswith("REACHED")]
     effects += ["a secret in what it printed"] * (secret in logs)
-    effects += [f"{len(survivors)} processes that were left"] * bool(survivors)
+    effects += [f"{left_processes} processes that were left"] * bool(left_processes)
     effects += [f"{path.name} that was left in the scratch folder" for path in scratch.iterdir()]
     effects += ["another folder changed"] * ([path.name for path in victims.iterdir()] != ["kept"])
     effects += ["control characters in what it printed"] * bool(_CONTROL.search(logs + result.message))
@@ -125,30 +115,12 @@ def _outcome(folder: Path, cheat: Cheat, edits: tuple[Edit, ...]) -> Outcome:
     return Outcome(result, tuple(effects), tuple(lines), peak_bytes)
 
 
-def _run(job: Path, environ: dict[str, str], prefix: list[str]) -> int:
-    """Run the batch script by way of a command, and return the peak of the supervisor's resident memory."""
-    shell = subprocess.Popen(
-        [*prefix, "bash", job_folder.SCRIPT],
-        cwd=job,
-        env=environ,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + _SECONDS
-    supervisor, peak_bytes = None, 0
-    try:
-        while shell.poll() is None and time.monotonic() < deadline:
-            if supervisor is None:
-                supervisor = next(iter(children_of(shell.pid)), None)
-            else:
-                peak_bytes = max(peak_bytes, _peak_bytes(supervisor))
-            time.sleep(_POLL_SECONDS)
-    finally:
-        if shell.poll() is None:
-            os.killpg(shell.pid, signal.SIGKILL)
-            shell.wait()
-    return peak_bytes
+def _run(job: Path, environ: dict[str, str], prefix: list[str]) -> tuple[int, int]:
+    """Run the batch script by way of a command; return what it left: processes, and its supervisor's peak memory."""
+    command = [sys.executable, "-S", str(_ADOPTING), str(_SECONDS), *prefix, "bash", job_folder.SCRIPT]
+    done = subprocess.run(command, cwd=job, env=environ, stdout=subprocess.PIPE, check=True)
+    left_processes, peak_bytes = json.loads(done.stdout)
+    return left_processes, peak_bytes
 
 
 def _prefix(cheat: Cheat, scratch: Path) -> list[str]:
@@ -162,34 +134,6 @@ def _without_capabilities() -> list[str]:
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         return []
     return ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"]
-
-
-@contextmanager
-def _adopting() -> Iterator[list[int]]:
-    """Adopt the processes that are left by what runs meanwhile, end them, and say which they were."""
-    before = set(children_of(os.getpid()))
-    survivors: list[int] = []
-    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    try:
-        yield survivors
-        survivors += [pid for pid in children_of(os.getpid()) if pid not in before]
-    finally:
-        while left := [pid for pid in children_of(os.getpid()) if pid not in before]:
-            for pid in left:
-                with suppress(ProcessLookupError, ChildProcessError):
-                    os.kill(pid, signal.SIGKILL)
-                    os.waitpid(pid, os.WNOHANG)
-            time.sleep(_POLL_SECONDS)
-        _libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-
-
-def _peak_bytes(pid: int) -> int:
-    """The most resident memory that a process has had; 0 where it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("VmHWM:"))
 
 
 def _at(line: dict[str, Any]) -> datetime:
