@@ -2,15 +2,15 @@
 
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from hpc_board.harness.confine.sandbox import reaches
 from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
 from tests.harness.adversarial.attack import Outcome, level, outcome
 from tests.harness.adversarial.suite import KERNELS, SUITE, Cheat
-
-pytestmark = pytest.mark.quiet
 
 _SUPERVISOR_BYTES_MAX = 100 * 2**20
 _CRASH_SECONDS_MAX = 2.0
@@ -28,7 +28,9 @@ def pays(cheat: Cheat, found: Outcome) -> bool:
     A virtual machine can be half as slow again for seconds, whatever runs in it: so each try is held to what was
     honest in the same run and just after it, and a cheat that gains does so in every try.
     """
-    honest = [each for each in SUITE if "_honest_" in each.name and each.task == cheat.task]
+    honest = [
+        replace(each, mode=Mode.BENCHMARK) for each in SUITE if "_honest_" in each.name and each.task == cheat.task
+    ]
     for number in range(_TRIES):
         tried = found if number == 0 else outcome.__wrapped__(cheat)
         times_ns = [outcome.__wrapped__(each).score_ns for each in honest]
@@ -44,7 +46,10 @@ def libraries() -> None:
     pytest.importorskip("numpy")
 
 
-@pytest.mark.parametrize("cheat", SUITE, ids=lambda cheat: cheat.id)
+@pytest.mark.parametrize(
+    "cheat",
+    [pytest.param(cheat, id=cheat.id, marks=[pytest.mark.quiet] * cheat.needs_quiet) for cheat in SUITE],
+)
 def test_a_cheat_ends_with_its_verdict_and_without_effects(cheat: Cheat) -> None:
     if cheat.task == "tensors":
         pytest.importorskip("torch")
@@ -75,6 +80,7 @@ def test_the_supervisor_s_memory_is_measured_and_small_whatever_is_printed() -> 
     assert 2**20 < peak_bytes < _SUPERVISOR_BYTES_MAX
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("name", ["p23_segv_case3", "x06_channel_held_after_crash"])
 def test_a_crash_is_known_at_once_and_names_its_signal_and_case(name: str) -> None:
     found = named(name)
@@ -91,6 +97,7 @@ def test_cases_after_one_that_hangs_are_not_blamed() -> None:
     assert "did not return within 3 s" in cases[1].message
 
 
+@pytest.mark.quiet
 def test_remembering_answers_makes_no_call_faster() -> None:
     timing = named("p14_hash_cache").result.cases[0].timing
     assert timing is not None

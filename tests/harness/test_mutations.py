@@ -8,15 +8,19 @@ from hpc_board.harness.confine.sandbox import reaches
 from tests.harness.adversarial.attack import level
 from tests.harness.adversarial.mutations import MUTATIONS, Mutation
 
-pytestmark = pytest.mark.quiet
-
 
 @pytest.fixture(autouse=True)
 def libraries() -> None:
     pytest.importorskip("numpy")
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.defence)
+@pytest.mark.parametrize(
+    "mutation",
+    [
+        pytest.param(mutation, id=mutation.defence, marks=[pytest.mark.quiet] * mutation.needs_quiet)
+        for mutation in MUTATIONS
+    ],
+)
 def test_a_cheat_wins_without_the_defence_and_not_with_it(mutation: Mutation) -> None:
     cheat = mutation.submission
     if (cheat.privileged or cheat.scratch_bytes) and os.geteuid() != 0:

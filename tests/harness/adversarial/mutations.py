@@ -29,6 +29,11 @@ class Mutation:
         """The cheat itself."""
         return next(each for each in SUITE if each.id == self.cheat)
 
+    @property
+    def needs_quiet(self) -> bool:
+        """Whether other processes can change an outcome."""
+        return self.submission.needs_quiet or self.gains is _costs_less
+
     def with_it(self) -> Outcome:
         """How the cheat ends where the defence is on."""
         return outcome(self.submission, *self.both)

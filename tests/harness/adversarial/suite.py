@@ -8,6 +8,17 @@ from hpc_board.model.task import Mode
 
 KERNELS = Path(__file__).parent / "kernels"
 
+_NEED_QUIET = (
+    # Their ends are timed: how soon a crash is known, or how long calls take.
+    "p23_segv_case3",
+    "x06_channel_held_after_crash",
+    "p14_hash_cache",
+    "p18_warmup_sleeper",
+    # Processes of one user share the number of descriptors on their way, the names of sockets and memory segments.
+    "x33_descriptors_on_their_way",
+    "x10_notes_for_the_next_worker",
+)
+
 
 @dataclass(frozen=True)
 class Cheat:
@@ -36,6 +47,12 @@ class Cheat:
     def id(self) -> str:
         """The name, with the variant where there are several."""
         return f"{self.name}-{self.variant}" if self.variant else self.name
+
+    @property
+    def needs_quiet(self) -> bool:
+        """Whether other processes can change how it ends, by their work or by what all of a user's have in common."""
+        measured = self.pays or self.privileged or Verdict.LATE_WRITE in self.verdicts
+        return measured or self.name in _NEED_QUIET
 
     @property
     def path(self) -> Path:
