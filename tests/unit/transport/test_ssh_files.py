@@ -2,101 +2,23 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hpc_board.errors import SchedulerError
-from hpc_board.files import NotRegularFileError
 from hpc_board.model.gpu import Login
-from hpc_board.transport import draft_of
 from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
-from tests.conftest import short_folder
-from tests.slurm.sshd import USER, SlowLink, Sshd, skip_without_sshd
+from tests.slurm.sshd import USER, SlowLink, Sshd
 
 pytestmark = pytest.mark.slow
 
 CONTENTS = {"job.sh": b"#!/bin/bash\n", "task/deep/reference.py": b"x = 1\n", "harness.pyz": os.urandom(400_000)}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Sshd]:
-    skip_without_sshd()
-    with short_folder() as folder, Sshd(folder / "d") as running:
-        yield running
-
-
-@pytest.fixture
-def home(server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = server.client_home(tmp_path / "home")
-    monkeypatch.setenv("HOME", str(folder))
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    return folder
-
-
-@pytest.fixture
-def connection(server: Sshd, home: Path) -> Iterator[Connection]:
-    assert home.exists()
-    opened = Connection(Login("127.0.0.1", USER, server.port))
-    yield opened
-    opened.close()
-
-
 def files_in(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_a_folder_appears_whole_with_what_lies_below_it(connection: Connection, tmp_path: Path) -> None:
-    folder = tmp_path / "board" / "runs" / "1-hb-0123"
-    SshFiles(connection).write_folder(folder, CONTENTS)
-    assert files_in(folder) == CONTENTS
-    assert (folder.stat().st_mode & 0o777, folder.parent.stat().st_mode & 0o777) == (0o700, 0o700)
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
-
-
-def test_a_folder_that_is_there_stays_as_it_is(connection: Connection, tmp_path: Path) -> None:
-    files = SshFiles(connection)
-    files.write_folder(tmp_path / "1", {"job.sh": b"first"})
-    files.write_folder(tmp_path / "1", {"job.sh": b"second"})
-    assert files_in(tmp_path / "1") == {"job.sh": b"first"}
-
-
-def test_what_an_interrupted_attempt_left_is_removed(connection: Connection, tmp_path: Path) -> None:
-    draft = draft_of(tmp_path / "board" / "1", CONTENTS)
-    (draft / "task").mkdir(parents=True)
-    (draft / "task" / "half").write_text("x")
-    (draft / "task" / "link").symlink_to(tmp_path)
-    SshFiles(connection).write_folder(tmp_path / "board" / "1", CONTENTS)
-    assert files_in(tmp_path / "board") == {f"1/{name}": data for name, data in CONTENTS.items()}
-
-
-def test_a_link_in_the_place_of_the_draft_is_not_followed(connection: Connection, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "kept").touch()
-    draft_of(tmp_path / "1", CONTENTS).symlink_to("other")
-    with pytest.raises(OSError, match="Failure"):
-        SshFiles(connection).write_folder(tmp_path / "1", CONTENTS)
-    assert [path.name for path in (tmp_path / "other").iterdir()] == ["kept"]
-
-
-def test_a_folder_that_cannot_be_written_says_why_and_leaves_nothing(connection: Connection, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="Failure"):
-        SshFiles(connection).write_folder(tmp_path / "file" / "runs" / "1", CONTENTS)
-    with pytest.raises(OSError, match="Failure"):
-        SshFiles(connection).write_folder(tmp_path / "1", {"a": b"", "./a": b""})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "home"]
-
-
-@pytest.mark.parametrize("size", [0, 10, 40_000, 1_000_000])
-def test_the_beginning_or_the_end_of_a_file_is_read(connection: Connection, tmp_path: Path, size: int) -> None:
-    files, path, data = SshFiles(connection), tmp_path / "log", os.urandom(size)
-    path.write_bytes(data)
-    for limit in (0, 4, 35_000, 2_000_000):
-        assert files.read(path, limit) == data[: limit + 1]
-        assert files.read(path, limit, end=True) == (data[-limit:] if limit else b"")
 
 
 def test_what_is_not_there_is_told_from_what_cannot_be_read(
@@ -119,23 +41,6 @@ def test_what_is_not_there_is_told_from_what_cannot_be_read(
             files.write_folder(tmp_path / "1", CONTENTS)
     finally:
         server.start()
-
-
-@pytest.mark.parametrize("kind", ["folder", "link", "pipe", "device"])
-def test_what_is_no_regular_file_is_told(connection: Connection, tmp_path: Path, kind: str) -> None:
-    place = tmp_path / "result.json"
-    if kind == "folder":
-        place.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(place)
-    elif kind == "link":
-        (tmp_path / "other").write_text("{}")
-        place.symlink_to("other")
-    else:
-        place = Path("/dev/null")
-    with pytest.raises(NotRegularFileError, match="is no regular file"):
-        SshFiles(connection).read(place, 100)
-    assert not SshFiles(connection).is_file(place)
 
 
 def test_a_dead_session_is_made_anew_without_a_word(connection: Connection, server: Sshd, tmp_path: Path) -> None:
@@ -230,24 +135,3 @@ def test_a_file_server_that_hung_once_is_replaced_without_a_word(
     finally:
         os.kill(stopped, signal.SIGKILL)
     assert files_in(tmp_path / "1") == CONTENTS
-
-
-def test_a_file_appears_whole_and_a_folder_goes_with_an_empty_one_above(connection: Connection, tmp_path: Path) -> None:
-    files, folder = SshFiles(connection), tmp_path / "checks" / "1"
-    (folder / "deep").mkdir(parents=True)
-    (tmp_path / "kept").touch()
-    (folder / "deep" / "link").symlink_to(tmp_path)
-    files.write(folder / "answer.json", b"first")
-    files.write(folder / "answer.json", b"{}")
-    assert (folder / "answer.json").read_bytes() == b"{}"
-    assert files.names(folder) == {"answer.json", "deep"}
-    with pytest.raises(OSError, match="No such file"):
-        files.write(folder / "none" / "answer.json", b"")
-    with pytest.raises(FileNotFoundError):
-        files.names(folder / "none")
-    (tmp_path / "checks" / "2").mkdir()
-    files.remove_folder(folder)
-    assert files.names(tmp_path / "checks") == {"2"}
-    files.remove_folder(tmp_path / "checks" / "2")
-    files.remove_folder(tmp_path / "checks" / "2")
-    assert files.names(tmp_path) - {"home"} == {"kept"}

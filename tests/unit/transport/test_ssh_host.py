@@ -35,15 +35,6 @@ def server() -> Iterator[Sshd]:
         yield running
 
 
-@pytest.fixture
-def home(server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The client's home folder, from which the server's account can be entered."""
-    folder = server.client_home(tmp_path / "home")
-    monkeypatch.setenv("HOME", str(folder))
-    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    return folder
-
-
 def login(server: Sshd, **more: str) -> Login:
     return Login("127.0.0.1", more.pop("user", USER), server.port, **more)
 
