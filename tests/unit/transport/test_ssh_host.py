@@ -14,13 +14,13 @@ import pytest
 
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
-from hpc_board.transport import CommandMissing, CommandTimeout, Completed
+from hpc_board.transport import CommandTimeout, Completed
 from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
 from hpc_board.transport.ssh_login import LoginRefused, close_quietly
-from hpc_board.transport.this_host import OUTPUT_BYTES_MAX
 from tests.conftest import short_folder
 from tests.slurm.sshd import USER, SlowLink, Sshd, agent_with, new_key, skip_without_sshd
+from tests.waiting import ended_writers
 
 pytestmark = pytest.mark.slow
 
@@ -58,17 +58,6 @@ def refusal(server: Sshd, **more: str) -> SchedulerError:
         SshHost(connection).run(["true"], timeout_seconds=60)
     connection.close()
     return refused.value
-
-
-def test_status_and_both_outputs_come_back(host: SshHost) -> None:
-    assert run(host, "sh", "-c", "echo out; echo err >&2; exit 3") == Completed(3, "out\n", "err\n")
-    assert run(host, "printf", "no newline") == Completed(0, "no newline", "")
-
-
-def test_arguments_reach_the_command_unchanged(host: SshHost) -> None:
-    arguments = ["two words", "$HOME", "`id`", "a;b", "*", "", "ünï", "new\nline", "it's", '"', "!x", "\\", "-n", "~"]
-    done = run(host, sys.executable, "-c", "import sys; print(sys.argv[1:])", *arguments)
-    assert done.stdout == f"{arguments}\n"
 
 
 def test_the_environment_is_an_allow_list_of_the_host_s_own(host: SshHost, server: Sshd) -> None:
@@ -141,42 +130,9 @@ def test_no_process_on_the_host_has_a_variable_among_its_arguments(server: Sshd,
     assert "secret" not in seen.read_text()
 
 
-def test_a_program_that_is_not_there_is_missing(host: SshHost) -> None:
-    with pytest.raises(CommandMissing, match="sbatch-of-nowhere is not in the PATH"):
-        run(host, "sbatch-of-nowhere")
-
-
-def test_a_command_runs_in_its_folder(host: SshHost, tmp_path: Path) -> None:
-    folder = tmp_path / "it's a folder"
-    folder.mkdir()
-    assert run(host, "pwd", cwd=str(folder)).stdout == f"{folder}\n"
+def test_a_folder_that_cannot_be_entered_is_told(host: SshHost, tmp_path: Path) -> None:
     with pytest.raises(SchedulerError, match="cannot enter the folder"):
         run(host, "pwd", cwd=str(tmp_path / "none"))
-
-
-@pytest.mark.parametrize(
-    "text", ["größe\n", "no newline", "%s \\n '\"", "x" * 300_000], ids=["umlauts", "no newline", "special", "long"]
-)
-def test_the_command_reads_its_input_and_has_none_by_default(host: SshHost, text: str) -> None:
-    assert run(host, "cat", stdin=text).stdout == text
-    assert run(host, "cat").stdout == ""
-
-
-def test_output_is_bounded_and_never_blocks_the_command(host: SshHost) -> None:
-    size = OUTPUT_BYTES_MAX + 1_000_000
-    done = run(host, "sh", "-c", f"head -c {size} /dev/zero; head -c {size} /dev/zero >&2; exit 4")
-    assert (done.returncode, len(done.stdout), len(done.stderr)) == (4, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX)
-    assert done.truncated
-
-
-def ended_writers(reader: int) -> bool:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            return os.read(reader, 1) == b""
-        except BlockingIOError:
-            time.sleep(0.05)
-    return False
 
 
 @pytest.mark.parametrize("how", ["time", "connection"])
@@ -224,12 +180,6 @@ def test_a_command_that_never_stops_printing_ends_in_its_time(host: SshHost, str
         run(host, "sh", "-c", f"yes{stream}", timeout_seconds=1)
     assert time.monotonic() - began < 9
     assert run(host, "echo", "again").stdout == "again\n"
-
-
-def test_what_a_command_leaves_behind_is_not_waited_for(host: SshHost) -> None:
-    began = time.monotonic()
-    assert run(host, "sh", "-c", "sleep 600 & echo done").stdout == "done\n"
-    assert time.monotonic() - began < 60
 
 
 def test_threads_share_one_connection(host: SshHost, server: Sshd) -> None:

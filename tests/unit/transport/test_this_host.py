@@ -1,15 +1,14 @@
 import os
 import shutil
-import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import OUTPUT_BYTES_MAX, ThisHost, scrubbed_environment
+from tests.waiting import ended_writers
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/home/ada", "USER": "ada"}
 
@@ -66,38 +65,12 @@ def test_a_command_sees_the_scrubbed_environment_and_what_it_is_given() -> None:
     }
 
 
-def test_arguments_reach_the_command_unchanged() -> None:
-    arguments = ["two words", "$HOME", "`id`", "a;b", "*", "", "ünï", "new\nline"]
-    done = run(sys.executable, "-c", "import sys; print(sys.argv[1:])", *arguments)
-    assert done.stdout == f"{arguments}\n"
-
-
-def test_status_and_both_outputs_come_back() -> None:
-    assert run("sh", "-c", "echo out; echo err >&2; exit 3") == Completed(3, "out\n", "err\n")
-
-
 def test_a_command_that_was_killed_has_a_negative_status() -> None:
     assert run("sh", "-c", "kill -9 $$").returncode == -9
 
 
-def test_the_command_reads_its_input_and_has_none_by_default() -> None:
-    assert run("cat", stdin="größe\n").stdout == "größe\n"
-    assert run("cat").stdout == ""
-
-
-def test_the_command_runs_in_the_folder_it_is_given(tmp_path: Path) -> None:
-    assert run("pwd", cwd=str(tmp_path)).stdout == f"{tmp_path}\n"
-
-
 def test_bytes_that_are_no_text_are_replaced() -> None:
     assert run("printf", r"a\377b").stdout == "a\ufffdb"
-
-
-def test_output_is_bounded_and_never_blocks_the_command() -> None:
-    size = OUTPUT_BYTES_MAX + 3_000_000
-    done = run("sh", "-c", f"head -c {size} /dev/zero; head -c {size} /dev/zero >&2; echo done >&2; exit 4")
-    assert (done.returncode, len(done.stdout), len(done.stderr)) == (4, OUTPUT_BYTES_MAX, OUTPUT_BYTES_MAX)
-    assert done.truncated
 
 
 @pytest.mark.parametrize(("more_bytes", "truncated"), [(0, False), (1, True)])
@@ -110,11 +83,6 @@ def test_an_output_that_was_cut_says_so(more_bytes: int, truncated: bool) -> Non
 def test_no_temporary_folder_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stdin: str) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     assert run("cat", stdin=stdin).stdout == stdin
-
-
-def test_a_program_that_is_not_there_is_missing() -> None:
-    with pytest.raises(CommandMissing, match="sbatch-of-nowhere"):
-        run("sbatch-of-nowhere")
 
 
 def test_a_file_that_cannot_be_run_is_missing(tmp_path: Path) -> None:
@@ -135,26 +103,9 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Pat
         os.close(reader)
 
 
-def ended_writers(reader: int) -> bool:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            return os.read(reader, 1) == b""
-        except BlockingIOError:
-            time.sleep(0.05)
-    return False
-
-
 def test_a_command_that_closed_its_outputs_is_still_killed() -> None:
     with pytest.raises(CommandTimeout):
         run("sh", "-c", "exec >&- 2>&-; sleep 600", timeout_seconds=0.3)
-
-
-def test_what_a_command_leaves_behind_is_not_waited_for() -> None:
-    begun = time.monotonic()
-    done = run("sh", "-c", "echo ready; sleep 600 &", timeout_seconds=300)
-    assert done == Completed(0, "ready\n", "")
-    assert time.monotonic() - begun < 150, "the command's end counts, not that of its orphan"
 
 
 def test_commands_run_side_by_side_in_threads(tmp_path: Path) -> None:
