@@ -78,7 +78,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a run; the score and its interval are None where it did not pass."""
+    """The outcome of a run; score and interval are None unless it passed."""
 
     kernel: str
     neighbours: int
@@ -91,7 +91,7 @@ class Ran:
 
     @property
     def passed(self) -> bool:
-        """Whether the kernel was found right, and timed."""
+        """Return whether the kernel was judged right, and timed."""
         return self.score_ns is not None
 
 
@@ -115,7 +115,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Setting:
-    """All runs with as many neighbours; shares and ratios are None where no run can be compared."""
+    """All runs with this number of neighbours; shares and ratios are None without comparable runs."""
 
     neighbours: int
     runs: int
@@ -167,7 +167,7 @@ def _interrupted(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-# What is run
+# Runs
 
 
 def all_kernels() -> list[Kernel]:
@@ -295,7 +295,7 @@ def end(shell: "subprocess.Popen[bytes]") -> None:
         shell.wait()
 
 
-# What comes of it
+# Results
 
 
 def quiet_scores(ran: Sequence[Ran]) -> dict[str, Quiet]:
@@ -355,7 +355,7 @@ def missed_goals(found: Sequence[Setting]) -> list[str]:
     return missed
 
 
-# What is printed
+# Output
 
 
 def tables(ran: Sequence[Ran], found: Sequence[Setting]) -> str:

@@ -1,4 +1,4 @@
-"""Measure what a judged run costs: processes, imports and seconds, beside KernelBot's figures for the same task.
+"""Measure the cost of a judged run: processes, imports and seconds, beside KernelBot's figures for the same task.
 
 Each run is made once under a tracer, which counts (process_trace.py), and several times without one, which take the
 time. On a machine that does other things as well the least of the times says most, and CPU time more than wall time.
@@ -36,7 +36,7 @@ TASK = "identity_py"
 EXAMPLE = Path(__file__).parents[1] / "examples" / TASK / "plain.py"
 COMPILED = Path(__file__).parents[1] / "examples" / "vectoradd" / "faster.cpp"
 COMPILER_PROPER = "cc1plus"
-"""What g++ starts for each file that it compiles, and for nothing else."""
+"""The program that g++ starts once for each compiled file."""
 COMPILERS = ("nvcc", "hipcc", "g++", "c++", "clang++")
 SEGFAULT = """\
 import ctypes
@@ -69,7 +69,7 @@ class Timed:
 
 
 def main() -> int:
-    """Print the tables, and write them to a page where one is named; 1 if a run did not end as it should."""
+    """Print the tables, and write them to a given page; return 1 if a run ended wrongly."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--page", type=Path, help="also write the tables, with the machine and the date, to this file")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"timed runs of each kind, by default {ROUNDS}")
@@ -91,7 +91,7 @@ def main() -> int:
 
 
 def tables(task: Task, scratch: Path, rounds: int) -> tuple[str, bool]:
-    """All tables, and whether every run ended as it should."""
+    """Return all tables, and whether every run ended correctly."""
     kernel = EXAMPLE.read_text(encoding="utf-8")
     tried = {mode: [timed(scratch, task, mode, kernel) for _ in range(rounds)] for mode in (Mode.RANKED, Mode.TEST)}
     found = {mode: [run for run in runs if run.result.verdict == "pass"] for mode, runs in tried.items()}
@@ -120,7 +120,7 @@ Row = tuple[str, str, str, str]
 
 
 def mode_rows(mode: Mode, trace: Trace, imports: int, runs: Sequence[Timed]) -> list[Row]:
-    """What a run in this mode starts and takes."""
+    """Return the processes and the times of a run in this mode."""
     theirs = KERNELBOT[mode]
     wall = min(run.wall_s for run in runs)
     supervisor = max((kb for line, kb in trace.peak_kb if "supervise" in line), default=0)
@@ -140,7 +140,7 @@ def mode_rows(mode: Mode, trace: Trace, imports: int, runs: Sequence[Timed]) -> 
 
 
 def other_rows(ranked: Sequence[Timed], bare: Sequence[Timed], crashes: Sequence[Timed], compiled: Trace) -> list[Row]:
-    """What a run takes before it measures, and how soon a crash is known."""
+    """Return the times before a run's first measurement, and the delay of a crash report."""
     least, most = KERNELBOT_SEGFAULT_S
     crash = min(reported_after_s(run) for run in crashes)
     imported_s = min(timed_import() for _ in ranked)
@@ -158,31 +158,31 @@ def other_rows(ranked: Sequence[Timed], bare: Sequence[Timed], crashes: Sequence
 
 
 def timed_import() -> float:
-    """How long a new Python takes to import PyTorch and to end."""
+    """Return the seconds of a new Python that imports PyTorch and ends."""
     start = time.time()
     subprocess.run([sys.executable, "-c", "import torch"], env=environment(), check=True)
     return time.time() - start
 
 
 def compared(name: str, ours: float, theirs: float) -> Row:
-    """A row with both figures and their ratio."""
+    """Return a row with both figures and their ratio."""
     text = f"{ours:g}" if float(ours).is_integer() else f"{ours:.1f}"
     return name, text, f"{theirs:g}", f"{ours / theirs:.2f}"
 
 
 def first(runs: Sequence[Timed], phase: str) -> str:
-    """The least time to a phase's first case, in words."""
+    """Return the minimum time to a phase's first case, in words."""
     return f"{min(run.first_s[phase] for run in runs):.2f}"
 
 
 def table(title: str, rows: Sequence[Row]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [f"## {title}", "", "| | here | KernelBot | ratio |", "|---|---:|---:|---:|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
 
 
 def page(text: str) -> str:
-    """The page that is kept, with the machine that the figures are of."""
+    """Return the page, with the machine of the figures."""
     torch = importlib.metadata.version("torch")
     facts = (
         f"{cpu_name()}, {len(os.sched_getaffinity(0))} CPUs, {platform.system()} {platform.release().split('-')[0]}, "
@@ -193,24 +193,24 @@ def page(text: str) -> str:
 
 
 INTRODUCTION = f"""\
-# What a judged run costs
+# Cost of a judged run
 
-`make bench-judge` measures it: the bundled `{TASK}` with `examples/{TASK}/plain.py` on the CPU. Counts are exact, made
-in a run of their own under `ptrace` (`scripts/process_trace.py`); times are the least of several runs without a
-tracer. KernelBot's figures are those of its own identity task on a CPU machine with two cores, at another time than
-ours; so that one run has both sides, its imports of PyTorch, which it makes one after the other, are also counted with
-what one takes here.
+`make bench-judge` measures the bundled `{TASK}` with `examples/{TASK}/plain.py` on the CPU. Counts are exact, from a
+run of their own under `ptrace` (`scripts/process_trace.py`); times are the minimum of several runs without a tracer.
+KernelBot's figures come from its own identity task on a CPU machine with two cores, at another time. For a comparison
+on one machine, the page also has the time of KernelBot's imports of PyTorch, which it makes one after the other, at
+the cost of one import here.
 """
 
 
 def cpu_name() -> str:
-    """The processor as the kernel calls it."""
+    """Return the kernel's name for the processor."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "a CPU")
 
 
 def timed(scratch: Path, task: Task, mode: Mode, code: str) -> Timed:
-    """Run a job as a scheduler does, and take its time."""
+    """Run a job like a scheduler, and time it."""
     job = new_job(scratch, task, mode, code, sys.executable)
     start = time.time()
     with (job / "job.log").open("wb") as log:
@@ -229,7 +229,7 @@ def timed(scratch: Path, task: Task, mode: Mode, code: str) -> Timed:
 
 
 def first_cases(progress: Path, start: float) -> dict[str, float]:
-    """When each phase came to its first case, in seconds after `start`."""
+    """Return the time of each phase's first case, in seconds after `start`."""
     found: dict[str, float] = {}
     for line in progress.read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
@@ -239,12 +239,12 @@ def first_cases(progress: Path, start: float) -> dict[str, float]:
 
 
 def reported_after_s(run: Timed) -> float:
-    """From the last thing that a crashing kernel printed, the time, to its result."""
+    """Return the seconds from a crashing kernel's last output, a time, to its result."""
     return run.reported_at - float(run.result.stdout.text.split()[-1])
 
 
 def counted(scratch: Path, task: Task, mode: Mode, code: str) -> tuple[Trace, int]:
-    """What a job starts, and how often it imports PyTorch from disk."""
+    """Return the processes of a job, and its imports of PyTorch from disk."""
     python, module = own_view_of_torch(Path(tempfile.mkdtemp(dir=scratch)))
     job = new_job(scratch, task, mode, code, str(python))
     with ExitStack() as held:
@@ -258,7 +258,7 @@ def counted(scratch: Path, task: Task, mode: Mode, code: str) -> tuple[Trace, in
 
 
 def traced_job(scratch: Path, task: Task, mode: Mode, code: str, file_name: str) -> Trace:
-    """What a job starts."""
+    """Return the processes of a job."""
     job = new_job(scratch, task, mode, code, sys.executable, file_name)
     trace = traced(["bash", job_folder.SCRIPT], cwd=job, env=environment(), output=job / "job.log")
     result = Result.from_json((job / job_folder.RESULT).read_bytes())
@@ -268,9 +268,9 @@ def traced_job(scratch: Path, task: Task, mode: Mode, code: str, file_name: str)
 
 
 def own_view_of_torch(folder: Path) -> tuple[Path, Path]:
-    """A Python environment like this one, whose PyTorch has a file that nobody else opens; the paths of both.
+    """Make a Python environment like this one, with a private file of PyTorch; return the paths of both.
 
-    Each import reads `version.py` once: it has no compiled form here, and nothing else wants its source.
+    Each import reads `version.py` once: it has no compiled form here, and no other program reads its source.
     """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
@@ -290,13 +290,13 @@ def own_view_of_torch(folder: Path) -> tuple[Path, Path]:
 
 
 def new_job(scratch: Path, task: Task, mode: Mode, code: str, python: str, file_name: str = "submission.py") -> Path:
-    """A job folder of its own."""
+    """Make a job folder."""
     gpu = Gpu("CPU", Cluster("here", "local"), Device.CPU, python=python)
     return written(Path(tempfile.mkdtemp(dir=scratch)), task, gpu, mode, code=code, file_name=file_name)
 
 
 def environment() -> dict[str, str]:
-    """What a scheduler gives a job."""
+    """Return the environment that a scheduler gives a job."""
     return {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "1"}
 
 

@@ -1,7 +1,7 @@
-"""Measure what hpc-board costs a Slurm cluster: questions to the controller, time to send a run, delay of results.
+"""Measure the load of hpc-board on a Slurm cluster: questions to the controller, time to send a run, delay of results.
 
-All of it happens on a real Slurm that is started for it on this machine (tests/slurm/lab.py), submitit's part too. What
-the controller is asked is counted by itself (`sdiag`).
+hpc-board and submitit use a real Slurm, started on this machine (tests/slurm/lab.py). Its controller counts the
+questions (`sdiag`).
 """
 
 import argparse
@@ -39,7 +39,7 @@ IN_FLIGHT = (1, 100, 5000)
 CLIENTS = (1, 20)
 POLL_SECONDS = 2
 WARM_SECONDS = 24.0
-"""Longer than the pauses between questions take to grow to their longest."""
+"""Longer than the growth of the pauses between questions takes."""
 
 WINDOW_SECONDS = 60.0
 ALONE = 20
@@ -55,7 +55,7 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Asked:
-    """What some clients asked of the controller in a minute, and the seconds of CPU time that they took for it."""
+    """The questions of some clients to the controller in a minute, and their CPU time in seconds."""
 
     runs: int
     clients: int
@@ -66,7 +66,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Sending:
-    """What sending took: milliseconds for each run alone and in a batch, and how many jobs the controller was sent."""
+    """The cost of sending: milliseconds for each run alone and in a batch, and the number of jobs."""
 
     way: str
     alone_ms: float
@@ -76,14 +76,14 @@ class Sending:
 
 @dataclass(frozen=True)
 class Waited:
-    """How late results were seen after they were written, and what all of it took from the first submission on."""
+    """The delays of results, and the total time from the first submission."""
 
     late_s: tuple[float, ...]
     whole_s: float
 
 
 def main() -> int:
-    """Print the tables, and write them to a page where one is named."""
+    """Print the tables, and write them to a given page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--page", type=Path, help="also write the tables, with the machine and the date, to this file")
     parser.add_argument("--window", type=float, default=WINDOW_SECONDS, help="seconds for which questions are counted")
@@ -112,15 +112,15 @@ def main() -> int:
 
 
 def has_submitit() -> bool:
-    """Whether submitit is here to be compared with."""
+    """Return whether submitit is installed."""
     return importlib.util.find_spec("submitit") is not None
 
 
-# What the controller is asked
+# Questions to the controller
 
 
 def asked_section(lab: SlurmLab, folder: Path, counts: Sequence[int], window_s: float) -> str:
-    """The table of questions, and what asking for each run would come to."""
+    """Return the table of questions, with the cost of one question for each run."""
     with nothing_starts(lab):
         found = []
         for count in counts:
@@ -149,7 +149,7 @@ def asked_section(lab: SlurmLab, folder: Path, counts: Sequence[int], window_s: 
 
 
 def in_flight(board: BoardFiles, count: int) -> tuple[Run, ...]:
-    """Runs that wait in the queue: rows of the board, their folders, and a job of each one's name in Slurm."""
+    """Make waiting runs: rows of the board, their folders, and a job of each one's name in Slurm."""
     opened = Board.open(board.settings)
     store, gpu = Store(opened.settings.board / "board.db"), opened.gpus.get(GPU)
     _, runs = store.submissions.add(
@@ -184,7 +184,7 @@ def in_flight(board: BoardFiles, count: int) -> tuple[Run, ...]:
 
 
 def asked(lab: SlurmLab, board: BoardFiles, runs: Sequence[Run], clients: int, window_s: float) -> Asked:
-    """What the controller is asked while as many clients wait for runs of the board."""
+    """Count the questions to the controller while this many clients wait for runs of the board."""
     waiting = [
         subprocess.Popen(board.command("watch", str(runs[number % len(runs)].id)), stderr=subprocess.DEVNULL)
         for number in range(clients)
@@ -209,13 +209,13 @@ def asked(lab: SlurmLab, board: BoardFiles, runs: Sequence[Run], clients: int, w
 
 
 def cpu_seconds(pid: int) -> float:
-    """The CPU time of a process and of its children that have ended."""
+    """Return the CPU time of a process and of its ended children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def rpcs_of(lab: SlurmLab, act: Callable[[], object]) -> int:
-    """How often the controller is asked anything while `act` runs."""
+    """Count the questions to the controller while `act` runs."""
     lab.forget_rpcs()
     act()
     return sum(lab.rpcs().values())
@@ -223,7 +223,7 @@ def rpcs_of(lab: SlurmLab, act: Callable[[], object]) -> int:
 
 @contextmanager
 def nothing_starts(lab: SlurmLab) -> Iterator[None]:
-    """Let all jobs wait."""
+    """Keep all jobs waiting."""
     lab.run("scontrol", "update", f"PartitionName={PARTITION}", "State=DOWN")
     try:
         yield
@@ -232,12 +232,12 @@ def nothing_starts(lab: SlurmLab) -> Iterator[None]:
         lab.run("scontrol", "update", f"PartitionName={PARTITION}", "State=UP")
 
 
-# What sending takes
+# Time of sending
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way to send runs: one, or a batch of them."""
+    """A way to send a run or a batch."""
 
     name: str
     one: Callable[[], object]
@@ -245,7 +245,7 @@ class Way:
 
 
 def sending_section(lab: SlurmLab, folder: Path) -> str:
-    """The table of what sending takes; the ways take turns, so that a slow moment of the machine hits all of them."""
+    """Return the table of sending; the ways take turns, so that a slow moment of the machine hits all of them."""
     ways = [by_sbatch(folder / "bare"), by_board(folder / "sending")]
     if has_submitit():
         ways.append(by_submitit(folder / "submitit"))
@@ -272,7 +272,7 @@ def sending_section(lab: SlurmLab, folder: Path) -> str:
 
 
 def sending(lab: SlurmLab, way: Way, alone_s: Sequence[float]) -> Sending:
-    """The median of sending one alone, and what each takes in a batch."""
+    """Return the median of sending one alone, and the time of each in a batch."""
     lab.forget_rpcs()
     batch_s = seconds_of(way.batch)
     sent = lab.rpcs()["REQUEST_SUBMIT_BATCH_JOB"]
@@ -281,7 +281,7 @@ def sending(lab: SlurmLab, way: Way, alone_s: Sequence[float]) -> Sending:
 
 
 def by_sbatch(folder: Path) -> Way:
-    """A script that does nothing, handed over by sbatch alone."""
+    """Send an empty script by sbatch alone."""
     folder.mkdir()
     script = folder / "job.sh"
     script.write_text("#!/bin/sh\n:\n")
@@ -295,7 +295,7 @@ def by_sbatch(folder: Path) -> Way:
 
 
 def by_board(folder: Path) -> Way:
-    """Runs of checked files: stored, with a job folder each, handed over."""
+    """Send runs of checked files: stored, with a job folder each."""
     files = board_files(folder, slurm=True)
     board = Board.open(files.settings)
     kernels = [files.kernel(f"{RIGHT}# {number}\n", f"kernel{number}.py") for number in range(1 + ALONE + BATCH)]
@@ -309,7 +309,7 @@ def by_board(folder: Path) -> Way:
 
 
 def by_submitit(folder: Path) -> Way:
-    """A function that does nothing, by submitit."""
+    """Send an empty function by submitit."""
     executor = submitit_executor(folder)
 
     def batch() -> None:
@@ -321,17 +321,17 @@ def by_submitit(folder: Path) -> Way:
 
 
 def seconds_of(act: Callable[[], object]) -> float:
-    """How long `act` takes."""
+    """Return the time of `act`."""
     start = time.perf_counter()
     act()
     return time.perf_counter() - start
 
 
-# How late results are
+# Delay of results
 
 
 def waited_section(folder: Path) -> str:
-    """The table of how late results are, of jobs that take turns as above."""
+    """Return the table of the delays of results, from jobs that take turns as above."""
     ways: dict[str, Callable[[Path], Waited]] = {"hpc-board": waited_by_board}
     if has_submitit():
         ways[submitit_name()] = waited_by_submitit
@@ -350,7 +350,7 @@ def waited_section(folder: Path) -> str:
 
 
 def waited_by_board(folder: Path) -> Waited:
-    """Ranked runs of a task that takes milliseconds."""
+    """Measure ranked runs of a task of milliseconds."""
     files = board_files(folder, slurm=True)
     board = Board.open(files.settings)
     draft = board.submissions.draft(files.kernel(), gpus=[GPU])
@@ -368,7 +368,7 @@ def waited_by_board(folder: Path) -> Waited:
 
 
 def waited_by_submitit(folder: Path) -> Waited:
-    """A function that does nothing; each job has a thread that waits for it, so that none waits for another."""
+    """Measure an empty function; each job has a thread that waits for it, so that none waits for another."""
     executor = submitit_executor(folder)
     start = time.time()
     sent = [executor.submit(work) for _ in range(WAITED_FOR)]
@@ -384,22 +384,22 @@ def waited_by_submitit(folder: Path) -> Waited:
 
 
 def written_at(file: Path) -> float:
-    """When a file was written."""
+    """Return the time at which a file was written."""
     return file.stat().st_mtime
 
 
 def work() -> int:
-    """What a job of submitit's does."""
+    """Do the work of a submitit job."""
     return 1
 
 
 def submitit_name() -> str:
-    """What stands in the tables."""
+    """Return submitit's name in the tables."""
     return f"submitit {importlib.metadata.version('submitit')}"
 
 
 def submitit_executor(folder: Path) -> Any:
-    """What submits to the lab's Slurm."""
+    """Return submitit's client for the lab's Slurm."""
     import submitit
 
     # Without accounting it says so on each of its questions, and goes on with the files that its jobs leave.
@@ -409,17 +409,17 @@ def submitit_executor(folder: Path) -> Any:
     return executor
 
 
-# What is printed
+# Output
 
 
 def table(title: str, head: Row, rows: Sequence[Row]) -> str:
-    """A Markdown table under a heading."""
+    """Return a Markdown table under a heading."""
     lines = [f"## {title}", "", f"| {' | '.join(head)} |", f"|{'---:|' * len(head)}"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), ""])
 
 
 def page(text: str, version: str) -> str:
-    """The page that is kept, with the machine that the figures are of."""
+    """Return the page, with the machine of the figures."""
     facts = (
         f"{cpu_name()}, {len(os.sched_getaffinity(0))} CPUs, {platform.system()} {platform.release().split('-')[0]}, "
         f"{version}, Python {platform.python_version()}; {datetime.now(UTC):%Y-%m-%d}; a load average of "
@@ -429,31 +429,30 @@ def page(text: str, version: str) -> str:
 
 
 INTRODUCTION = """\
-# What a board costs its cluster
+# Load of a board on its cluster
 
-`make bench-slurm` measures it, on a real Slurm that it starts on the same machine, three nodes without accounting.
-Counts are the controller's own (`sdiag`); times are noisy on a machine that does other things as well, so read them as
-ratios.
+`make bench-slurm` measures a real Slurm that it starts on the same machine, three nodes without accounting. Counts
+are the controller's own (`sdiag`). Times are noisy on a machine with other work, so read them as ratios.
 """
 ASKED = f"""\
 Clients are processes of `hpc-board watch ID`, each waiting for a run of its own. The runs are rows of the database,
-with an empty job folder and a waiting job of their name each, made by a loop of `sbatch` to a partition that is down.
-Counting begins {WARM_SECONDS:g} s after the clients have started. `poll_seconds` is {POLL_SECONDS}, so that a minute
-has something to count: the pause between two questions has then grown to four times that. With the default of 15 it
-is {15 / POLL_SECONDS:g} times less. A question is one `squeue` for all runs. "Naive" is computed: one `squeue --job`
-for each run each second, of which one was counted to take {{one}} RPCs.
+each with an empty job folder and a waiting job of its name; a loop of `sbatch` sends these jobs to a partition that
+is down. Counting begins {WARM_SECONDS:g} s after the start of the clients. `poll_seconds` is {POLL_SECONDS}, so that
+a minute has enough polls: the pause between two questions has then grown to four times that. With the default of 15
+the numbers are {15 / POLL_SECONDS:g} times smaller. A question is one `squeue` for all runs. "Naive" is computed for
+one `squeue --job` for each run each second; one such call takes {{one}} RPCs.
 """
 SENDING = f"""\
-The median of {ALONE}, and one batch of {BATCH}, from within one process and without the start of Python; nothing starts
-meanwhile. `sbatch` hands over a script of one line, and starts a process for each job. hpc-board stores the submission,
-its version of the task and the run, writes a job folder of 60 KB, and is prepared for a client that dies in between.
-submitit writes a pickled function, and sends a batch as one array. The three take turns, which
-hides that submitit waits until 0.2 s have passed since its last submission.
+The table has the median of {ALONE}, and one batch of {BATCH}, from within one process and without the start of
+Python; no job starts meanwhile. `sbatch` submits a script of one line, and starts a process for each job. hpc-board
+stores the submission, its version of the task and the run, writes a job folder of 60 KB, and survives the death of a
+client in between. submitit writes a pickled function, and sends a batch as one array. The three take turns, which
+hides submitit's pause of 0.2 s between two submissions.
 """
 WAITED = """\
-From the time of the file with the result to the moment at which a client of the Python interface has it. hpc-board's
-jobs are ranked runs with a judge and a worker; submitit's return a number, and are waited for in a thread each. "All of
-it", the median of the rounds, begins with the first submission.
+The delay is the time from the file with the result to the moment at which a client of the Python interface has it.
+hpc-board's jobs are ranked runs with a judge and a worker; submitit's return a number, and a thread waits for each.
+"All of it", the median of the rounds, begins with the first submission.
 """
 
 

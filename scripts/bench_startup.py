@@ -1,7 +1,7 @@
-"""Measure what starting `hpc-board` costs: modules imported and wall time, against a Python that does nothing.
+"""Measure the start of `hpc-board`: imported modules and wall time, beside a bare Python.
 
 The commands take turns, so that a slow moment of the machine hits all of them. The exit code is 1 if a command loads
-a library that it has no use for.
+a library that it does not need.
 """
 
 import os
@@ -31,11 +31,11 @@ UNNEEDED = {
     "submit --dry-run": (*HEAVY, "sqlite_utils"),
 }
 GOALS = {"--version": 4.0, "list": 8.0, "runs": 8.0, "show": 8.0}
-"""The times of a bare Python that a command may take; printed beside what it takes, and nothing fails by it."""
+"""The goals for commands, in times of a bare Python; printed beside the measured value, and never a failure."""
 
 
 def main() -> int:
-    """Print the table, and return 1 if a module is loaded that should not be."""
+    """Print the table, and return 1 after an unneeded import."""
     with tempfile.TemporaryDirectory() as folder:
         kernel = Path(folder) / "kernel.py"
         kernel.write_text(KERNEL, encoding="utf-8")
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def wall_seconds(argv: tuple[str, ...], environ: dict[str, str]) -> float:
-    """How long Python takes for `argv`."""
+    """Return Python's time for `argv`."""
     start = time.perf_counter()
     subprocess.run([sys.executable, *argv], env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True)
     return time.perf_counter() - start

@@ -1,7 +1,7 @@
-"""Measure what the commands ask of a board's database while it grows from a thousand runs to a million.
+"""Measure the commands' questions to a board's database as it grows from a thousand runs to a million.
 
-Steps are those of SQLite's own machine, counted: they do not depend on what else this computer does, as times do. Each
-question is asked by a process of its own, so that its memory is known. Nothing is left behind.
+Steps are instructions of SQLite's own machine: unlike times they do not depend on the computer's other work. A process
+of its own asks each question, which gives its memory. The measurement leaves no file.
 """
 
 import argparse
@@ -41,7 +41,7 @@ _PAGE = 20
 
 @dataclass(frozen=True)
 class Measured:
-    """What one question cost: steps of SQLite's machine, milliseconds, and the peak memory of its process in MiB."""
+    """The cost of a question: steps of SQLite's machine, milliseconds, and the peak memory of its process in MiB."""
 
     steps: int
     median_ms: float
@@ -50,7 +50,7 @@ class Measured:
 
 
 class Asker:
-    """The questions behind the commands, for the board on which most happens and the user who does most."""
+    """The questions behind the commands, for the busiest ranking and the busiest user."""
 
     def __init__(self, path: Path) -> None:
         self._store = Store(path)
@@ -60,67 +60,67 @@ class Asker:
         self._number = 0
 
     def show(self) -> object:
-        """The first page of a board, the user's own row, what stands beside the ranks, and how many users there are."""
+        """Read the first page of a ranking, the user's own row, the rows without a rank, and the number of users."""
         return self._page(Rows.USERS)
 
     def rank(self) -> object:
-        """The rank of the last one on the board, which is the dearest."""
+        """Read the rank of the last row, which is the dearest."""
         return self._store.standings.rank(self._last_run)
 
     def show_personal(self) -> object:
-        """The first page of a user's own runs on a board."""
+        """Read the first page of a user's own runs in a ranking."""
         return self._page(Rows.OWN)
 
     def runs_own(self) -> object:
-        """The newest of a user's runs."""
+        """Read the newest of a user's runs."""
         return self._store.runs.list(RunQuery(user=_USER), limit=50)
 
     def runs_own_of_task(self) -> object:
-        """The newest of a user's runs for a task."""
+        """Read the newest of a user's runs for a task."""
         return self._store.runs.list(RunQuery(user=_USER, task=_BUSY.name), limit=50)
 
     def runs_all(self) -> object:
-        """The newest of everybody's runs."""
+        """Read the newest runs of all users."""
         return self._store.runs.list(limit=50)
 
     def runs_deep(self) -> object:
-        """A page of everybody's runs from among the oldest."""
+        """Read a page of the oldest runs of all users."""
         return self._store.runs.list(RunQuery(before=100), limit=50)
 
     def runs_of_task(self) -> object:
-        """The newest of everybody's runs for a task."""
+        """Read the newest runs of all users for a task."""
         return self._store.runs.list(RunQuery(task=_BUSY.name), limit=50)
 
     def runs_of_no_gpu(self) -> object:
-        """The runs on a GPU that nobody has used."""
+        """Read the runs on an unused GPU."""
         return self._store.runs.list(RunQuery(gpu="unused"), limit=50)
 
     def runs_waiting(self) -> object:
-        """The runs of everybody that are being collected, of which there are none."""
+        """Read the runs of all users in the state `collecting`, which no run has."""
         return self._store.runs.list(RunQuery(outcome=RunState.COLLECTING), limit=50)
 
     def runs_lost(self) -> object:
-        """The newest runs of everybody that were lost."""
+        """Read the newest lost runs of all users."""
         return self._store.runs.list(RunQuery(outcome=RunState.LOST), limit=20)
 
     def runs_of_rare_verdict(self) -> object:
-        """The newest runs of everybody with a verdict that few have."""
+        """Read the newest runs of all users with a rare verdict."""
         return self._store.runs.list(RunQuery(outcome=Verdict.CRASH), limit=20)
 
     def runs_of_no_verdict(self) -> object:
-        """The runs of everybody with a verdict that nobody has."""
+        """Read the runs of all users with a verdict that no run has."""
         return self._store.runs.list(RunQuery(outcome=Verdict.TASK_ERROR), limit=50)
 
     def feed(self) -> object:
-        """The newest lines of the feed."""
+        """Read the newest lines of the feed."""
         return self._store.standings.feed(limit=50)
 
     def feed_of_board(self) -> object:
-        """The newest lines of the feed for one board."""
+        """Read the newest lines of the feed for one ranking."""
         return self._store.standings.feed(task=_BUSY.name, gpu=_GPU, limit=50)
 
     def run(self) -> object:
-        """All about one run."""
+        """Read all facts of one run."""
         number = self._last_run.id
         store = self._store
         return (
@@ -131,11 +131,11 @@ class Asker:
         )
 
     def submit(self) -> object:
-        """The transaction that stores a submission with one run."""
+        """Store a submission with one run, in one transaction."""
         return self._submitted()
 
     def finish(self) -> object:
-        """The transactions of a submission, and of its run's end with a rank and a line of the feed."""
+        """Store a submission, and its run's end with a rank and a line of the feed."""
         self._number += 1
         run = self._submitted()
         timing = Timing(1, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, (1.0,))
@@ -144,23 +144,23 @@ class Asker:
         return self._store.runs.finish(run.id, Status(RunState.FINISHED, END), result, 1e-9 / self._number, END)
 
     def stats_of_a_day(self) -> object:
-        """The statistics of the last day."""
+        """Read the statistics of the last day."""
         return board_statistics(self._store.file, RunSelection(since=END - timedelta(days=1)))
 
     def sent_within_the_hour(self) -> object:
-        """What everybody has sent within the last hour."""
+        """Count the submissions of all users within the last hour."""
         return self._store.moderation.sent_since(END - timedelta(hours=1))
 
     def sent_by_some(self) -> object:
-        """What some users, the busiest among them, have sent within the last hour."""
+        """Count the submissions of some users, the busiest among them, within the last hour."""
         return self._store.moderation.sent_since(END - timedelta(hours=1), [user_name(number) for number in range(10)])
 
     def stats(self) -> object:
-        """The statistics of everything."""
+        """Read the statistics of the whole board."""
         return board_statistics(self._store.file, RunSelection())
 
     def export(self) -> object:
-        """Every run as CSV."""
+        """Export every run as CSV."""
         with Path(os.devnull).open("wb") as sink:
             return Export(self._store, {}, "csv", RunSelection(), False, END).write(sink)
 
@@ -204,7 +204,7 @@ QUESTIONS: dict[str, Callable[[Asker], object]] = {
     "`admin export --format csv`": Asker.export,
 }
 WHOLE = ("`admin stats --days 1`", "`admin stats`", "`admin export --format csv`")
-"""What has to read as much as there is, and is asked once."""
+"""The questions that read all rows, and run once."""
 
 
 def ask(path: Path, name: str) -> Measured:
@@ -219,7 +219,7 @@ def ask(path: Path, name: str) -> Measured:
 
 
 def _peak_memory_mib() -> float:
-    """The most memory that this process has had; getrusage would tell its parent's where that had more."""
+    """Return the peak memory of this process; getrusage would include its parent's."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 
@@ -232,7 +232,7 @@ def _milliseconds(question: Callable[[Asker], object], asker: Asker) -> float:
 
 @contextmanager
 def counted(every: int) -> Iterator[Callable[[], int]]:
-    """A function that says how many steps SQLite has taken, in connections that were opened meanwhile."""
+    """Yield a function that returns the number of SQLite's steps, in connections opened meanwhile."""
     count = 0
     connect = sqlite3.connect
 
@@ -256,7 +256,7 @@ def counted(every: int) -> Iterator[Callable[[], int]]:
 
 
 def asked(path: Path, name: str) -> Measured:
-    """What a question costs a process of its own."""
+    """Return the cost of a question in a process of its own."""
     done = subprocess.run(
         [sys.executable, __file__, "--ask", name, str(path)], capture_output=True, text=True, check=True
     )
@@ -300,7 +300,7 @@ def _times(measured: Measured) -> str:
 
 
 def processor() -> str:
-    """What this machine's processor calls itself."""
+    """Return the name of this machine's processor."""
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
 
@@ -310,9 +310,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", nargs="?", type=Path, help="with --ask, the database")
     parser.add_argument(
-        "--ask", choices=QUESTIONS, action="append", help="a question; print what it costs as JSON; may be repeated"
+        "--ask", choices=QUESTIONS, action="append", help="a question; print its cost as JSON; may be repeated"
     )
-    parser.add_argument("--folder", type=Path, help="where the boards are made; a million runs take 3 GB")
+    parser.add_argument("--folder", type=Path, help="folder for the boards; a million runs take 3 GB")
     parser.add_argument("--runs", type=int, nargs="+", default=SIZES, metavar="N", help="the sizes of the boards")
     given = parser.parse_args()
     if given.ask:

@@ -41,7 +41,7 @@ CHANGES_A_SECOND = 200
 KEYS = 60
 FRAME_SECONDS = 1 / 60
 BEATS = 3600
-"""An hour of looks at the board, one a second."""
+"""The refreshes of an hour, one a second."""
 
 TASK = "identity_py"
 BARE = """
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def first_paint(folder: Path) -> str:
-    """How long it takes from the start of a process to the first word on its terminal."""
+    """Measure the time from the start of a process to the first word on its terminal."""
     environ = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
     environ |= {name: str(folder) for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
     programs = {
@@ -94,7 +94,7 @@ def first_paint(folder: Path) -> str:
 
 
 def seconds_until(command: Sequence[str], words: bytes, environ: dict[str, str]) -> float:
-    """How long the command takes until these words have arrived at its terminal."""
+    """Return the seconds until these words have arrived at the command's terminal."""
     master, slave = pty.openpty()
     start = time.perf_counter()
     with subprocess.Popen(
@@ -117,7 +117,7 @@ def seconds_until(command: Sequence[str], words: bytes, environ: dict[str, str])
 
 
 class QuietRuns(Runs):
-    """Runs that are not carried on."""
+    """Runs that no client advances."""
 
     def advance(self, watched: object = None) -> bool:
         """Nothing to do."""
@@ -126,16 +126,16 @@ class QuietRuns(Runs):
 
 
 class Quiet(Board):
-    """A board whose runs are not carried on: another process changes them."""
+    """A board whose runs only another process changes."""
 
     @cached_property
     def runs(self) -> Runs:
-        """The runs, which other processes carry on."""
+        """The runs, which other processes change."""
         return QuietRuns(self.context)
 
 
 def filled_board(folder: Path) -> Board:
-    """A board with ROWS users on one standings table, and RUNS runs of the user, the newest of them in flight."""
+    """Make a board with ROWS users in one ranking, and RUNS runs of the user, the newest of them in flight."""
     settings = config.load(None, {**os.environ, "XDG_DATA_HOME": str(folder), "XDG_STATE_HOME": str(folder)})
     board = Quiet(settings)
     store = Store(settings.board / "board.db")
@@ -160,7 +160,7 @@ def filled_board(folder: Path) -> Board:
 
 
 def finish(runs: RunGateway, run: Run, at: datetime) -> None:
-    """Let a run have passed."""
+    """Record that a run has passed."""
     case = Case("benchmark", 0, "size: 1", Verdict.PASS)
     result = Result(run.id, run.nonce, str(run.mode), Verdict.PASS, "", (case,), score_s=1e-6 * (1 + run.id % 4999))
     runs.finish(run.id, Status(RunState.FINISHED, at, "1", "node1"), result, result.score_s, at)
@@ -182,7 +182,7 @@ def churn(database: Path) -> None:
 
 @contextmanager
 def churning(board: Board) -> Iterator[None]:
-    """A time in which another process changes the runs."""
+    """Have another process change the runs meanwhile."""
     command = [sys.executable, __file__, "churn", str(board.settings.board / "board.db")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         if process.stdout is not None:
@@ -197,7 +197,7 @@ def churning(board: Board) -> Iterator[None]:
 
 
 async def latencies(board: Board) -> str:
-    """How long a key takes to the screen, on a quiet board and while runs change, and how many frames are lost."""
+    """Measure latency and lost frames of keys, on a quiet board and while runs change."""
     lines = [
         f"| screen ({RUNS:,} runs, {ROWS:,} rows) | runs change | median, ms | 95 %, ms | worst, ms | frames lost |",
         "|---|---|---:|---:|---:|---:|",
@@ -217,7 +217,7 @@ async def latencies(board: Board) -> str:
 
 
 async def measured(pilot: Pilot[None]) -> tuple[list[float], float]:
-    """The seconds from each of KEYS keys to the screen, and the share of frames that were lost meanwhile."""
+    """Return the seconds from each of KEYS keys to the screen, and the share of lost frames."""
     gaps: list[float] = []
     ticker = asyncio.create_task(tick(gaps))
     times = []
@@ -231,7 +231,7 @@ async def measured(pilot: Pilot[None]) -> tuple[list[float], float]:
 
 
 async def tick(gaps: list[float]) -> None:
-    """Note how long each frame takes, from one to the next."""
+    """Append the length of each frame."""
     last = time.perf_counter()
     while True:
         await asyncio.sleep(FRAME_SECONDS)
@@ -241,7 +241,7 @@ async def tick(gaps: list[float]) -> None:
 
 
 async def seconds_to_screen(pilot: Pilot[None], key: str) -> float:
-    """How long it takes from a key to the end of the refresh that it leads to."""
+    """Return the seconds from a key to the end of its refresh."""
     shown = asyncio.Event()
     start = time.perf_counter()
     driver = pilot.app._driver  # noqa: SLF001 - the way of a key that is typed
@@ -256,7 +256,7 @@ async def seconds_to_screen(pilot: Pilot[None], key: str) -> float:
 
 
 def percentile(times: Sequence[float], share: float = 0.95) -> float:
-    """The value that a share of the times does not exceed."""
+    """Return the value that a share of the times does not exceed."""
     return sorted(times)[int(share * (len(times) - 1))]
 
 
@@ -264,13 +264,13 @@ def percentile(times: Sequence[float], share: float = 0.95) -> float:
 
 
 class ReplayedRuns(QuietRuns):
-    """The runs that there were at first, in states that change with every question."""
+    """The initial runs, in states that change with every question."""
 
     known: tuple[Run, ...] = ()
     turn = 0
 
     def list(self, *, everyone: bool = False, task: str | None = None, limit: int = 50, **_: object) -> tuple[Run, ...]:
-        """The newest runs, each other one in another state than before."""
+        """Return the newest runs, every second one in a new state."""
         if not self.known:
             self.known = super().list(everyone=everyone, task=task, limit=200)
         self.turn += 1
@@ -282,7 +282,7 @@ class ReplayedRuns(QuietRuns):
 
 
 class Replayed(Quiet):
-    """A board whose runs are those that there were at first."""
+    """A board with the initial runs."""
 
     @cached_property
     def runs(self) -> Runs:
@@ -291,7 +291,7 @@ class Replayed(Quiet):
 
 
 async def memory(board: Board) -> str:
-    """The memory of the process during an hour's worth of looks at the board."""
+    """Measure the memory of the process during an hour's worth of refreshes."""
     app = BoardApp(Replayed(board.settings), beat_seconds=3600, follow_seconds=3600)
     points: list[tuple[int, float]] = []
     async with app.run_test(size=(120, 40)) as pilot:
@@ -312,7 +312,7 @@ async def memory(board: Board) -> str:
 
 
 def resident_mib() -> float:
-    """The memory that this process has now."""
+    """Return the present memory of this process."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 

@@ -45,14 +45,14 @@ _FAILURES = (
 )
 _STOPPED = (("cancelled", 2), ("timeout", 1), ("lost", 1))
 _NUMBER = "987654321"
-"""What stands in a document for the number of its run."""
+"""The placeholder for the run's number in a document."""
 
 _PASS_SHARE, _STOPPED_SHARE = 0.68, 0.04
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a board is; there are a few submissions fewer than runs, which go to one GPU or two."""
+    """The size of a board; submissions go to one GPU or two, so it has fewer submissions than runs."""
 
     runs: int
     users: int = 5_000
@@ -217,7 +217,7 @@ class _Generator:
         )
 
     def rows(self) -> Iterator[_Rows]:
-        """All the rows, some at a time, and the standings last."""
+        """Yield all rows in batches, the standings last."""
         rows = _Rows()
         for contest in self._contests:
             for task, version, begin in zip(contest.versions, contest.definitions, contest.begins, strict=True):

@@ -43,7 +43,7 @@ class CannotTrace(Exception):
 
 @dataclass
 class Trace:
-    """What a command and its descendants did.
+    """The events of a command and its descendants.
 
     `programs` are the command lines of every exec; `peak_kb` the largest resident size of each process before its end,
     by the command line that it began with or inherited.
@@ -56,7 +56,7 @@ class Trace:
     peak_kb: list[tuple[tuple[str, ...], int]] = field(default_factory=list)
 
     def started(self, *names: str) -> int:
-        """How often a program of one of these names was started, or a Python that names itself python3.11 and so on."""
+        """Count the starts of programs with one of these names, with versions such as python3.11."""
         return sum(_is_named(Path(program[0]).name, names) for program in self.programs if program)
 
 
@@ -186,7 +186,7 @@ def _ptrace(request: int, pid: int, address: int, data: int) -> None:
 def counted_opens(path: Path) -> Iterator[list[int]]:
     """A list of one number: how often any process has opened the file at `path` since; it is right after the block.
 
-    The kernel merges equal events that nobody has read yet, so closings are watched too: they stand between openings.
+    The kernel merges equal unread events, so this also watches closings, which separate openings.
     """
     found = [0]
     inotify = _libc.inotify_init1(os.O_CLOEXEC)

@@ -79,12 +79,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def wanted(entry: dict[str, Any], words: Sequence[str]) -> bool:
-    """Whether a run was asked for; all are where no words are given."""
+    """Return whether a run was selected; without words all are."""
     return not words or any(word in f"{entry['kind']} {entry['name']} {entry['language']}" for word in words)
 
 
 def probe() -> dict[str, Any]:
-    """What this Python finds: asked in a process of its own, so that this one never holds the GPU.
+    """Return this Python's facts, from a process of its own, so that this one never holds the GPU.
 
     It is started as the harness is (`-I`), which sees neither PYTHONPATH nor the packages of a user.
     """
@@ -169,7 +169,7 @@ def row_of(entry: dict[str, Any], folder: Path, found: dict[str, Any]) -> dict[s
 
 
 def judged(job: Path, harness: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """What the harness made of a job folder."""
+    """Return the harness's result in a job folder."""
     start = time.monotonic()
     command = [sys.executable, "-I", "-B", str(harness), "supervise", str(job / "job.json")]
     # A file, since a process that a broken GPU holds would keep a pipe open for ever.

@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def measured(device: Any, product: Callable[[], Any], small: Any) -> dict[str, str]:
-    """What the harness's clock rests on, by name; `small` is a tensor that takes next to no time to fill."""
+    """Return the premises of the harness's clock, by name; filling the tensor `small` takes almost no time."""
     device.prepare()
     rests_ns = sorted(device._synchronization_ns() for _ in range(SAMPLES))
     empty_ns = timed_ns(device, lambda: None, SAMPLES)
@@ -95,7 +95,7 @@ def measured(device: Any, product: Callable[[], Any], small: Any) -> dict[str, s
 
 
 def timed_ns(device: Any, call: Callable[[], Any], count: int) -> list[float]:
-    """What calls with warm caches take, one right after the other."""
+    """Return the time of consecutive calls with warm caches."""
     return [device.timed(lambda: call() is None, [], cold=False)[1] for _ in range(count)]
 
 

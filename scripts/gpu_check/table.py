@@ -36,7 +36,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def plain(cell: str) -> str:
-    """What a cell may hold without ending it."""
+    """Return a text that cannot end its cell."""
     return "".join(each if each.isprintable() else " " for each in cell).replace("|", "/")[:300]
 
 
@@ -76,7 +76,7 @@ def microseconds(nanoseconds: Any) -> str:
 
 
 def as_expected(row: Row) -> bool:
-    """Whether a run ended as it had to; what was left out did not fail."""
+    """Return whether a run ended as expected; omitted runs did not fail."""
     return bool(row.get("left_out")) or row["verdict"] in row["expected"]
 
 
