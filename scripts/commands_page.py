@@ -1,4 +1,4 @@
-"""Print docs/commands.md, the command reference, from the `--help` of all commands."""
+"""Print docs/commands.md, the command reference, from the help of `hpc-board` and its commands."""
 
 import click
 
@@ -8,27 +8,27 @@ from hpc_board.cli.main import cli
 _INTRODUCTION = """\
 # Commands
 
-Data goes to stdout, everything else to stderr. Every listing takes `--json`, whose keys are added, never renamed or
-removed; times in it are ISO 8601 in UTC, scores in seconds. Commands prompt on a terminal only, before they delete or
-replace data or create several boards. Output to a file or pipe, or with `NO_COLOR` set, has no colours.
+Data goes to stdout, everything else to stderr. Every listing takes `--json`; new versions add keys, and never rename
+or remove them. Times in JSON are ISO 8601 UTC, scores seconds. Commands prompt on a terminal only, before they delete
+or replace data, or create several boards. Output has no colours if stdout is no terminal, or if `NO_COLOR` is set.
 
 | exit code | meaning |
 |---|---|
-| 0 | done; with `--wait` and for `watch`: every run passed |
-| 1 | evaluated, and a run did not pass; `task check`: errors were found |
-| 2 | wrong usage, bad file, bad settings; also `submit` if the scheduler refused every job |
-| 3 | the scheduler or a job failed, not the kernel; `admin check` and `doctor`: a problem was found |
-| 4 | time-out of a wait; the runs go on |
-| 5 | refused: deadline, rate limit, ban, missing permission; a reset of standings without `--force` |
-| 130 | interrupted; sent runs go on |
-| 141 | the reader of the output has gone |
+| 0 | success; with `--wait` and for `watch`: every run passed |
+| 1 | evaluated, and a run did not pass; `task check`: errors |
+| 2 | wrong usage, a bad file, bad settings; also `submit` if the scheduler refused every job |
+| 3 | the scheduler or a job failed, without the kernel's fault; `admin check` and `doctor`: a problem |
+| 4 | `--timeout` is over; the runs continue |
+| 5 | refused: deadline, rate limit, banned, or not allowed; standings that would start anew without `--force` |
+| 130 | interrupted; submitted runs continue |
+| 141 | the reader of the output has closed the pipe |
 
-`make docs` makes this page from the commands' `--help`.
+`make docs` generates this page from the commands' `--help`.
 """
 
 
 def commands_page() -> str:
-    """The whole page as Markdown."""
+    """Return the whole page as Markdown."""
     sections = [_INTRODUCTION, _section("hpc-board", cli, None)]
     group = click.Context(cli, info_name="hpc-board")
     for name, command in ((name, loaded(each)) for name, each in cli.commands.items()):

@@ -1,4 +1,4 @@
-"""The inputs, the right answer, and what counts as right: replace them by those of your task."""
+"""The inputs, the right answer, and the check: replace them by those of your task."""
 
 import torch
 from task import input_t, output_t
@@ -6,20 +6,20 @@ from utils import make_match_reference
 
 
 def generate_input(size: int, seed: int) -> input_t:
-    """Normal random numbers; the seed decides their magnitude too."""
+    """Return normal random numbers; the seed decides their magnitude too."""
     generator = torch.Generator(device=torch.get_default_device()).manual_seed(seed)
     magnitude = 10 ** (torch.rand(1, generator=generator) - 0.5)
     return magnitude * torch.randn(size, generator=generator)
 
 
 def ref_kernel(data: input_t) -> output_t:
-    """Softsign, computed in float64 and rounded once."""
+    """Return softsign, computed in float64 and rounded once."""
     exact = data.double()
     return (exact / (1 + exact.abs())).float()
 
 
 def minimal_work(size: int, seed: int) -> tuple[int, int]:
-    """The bytes that a right kernel has to move and its operations: one vector in, one out, two for each element."""
+    """Return the least bytes to move and operations: one vector in, one out, two operations for each element."""
     del seed
     return 2 * 4 * size, 2 * size
 

@@ -1,4 +1,4 @@
-"""What goes in and what comes out; submissions may import it."""
+"""Types of the input and the output; submissions may import them."""
 
 from typing import TypedDict
 

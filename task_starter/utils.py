@@ -1,4 +1,4 @@
-"""How a check compares an answer with the right one."""
+"""Comparisons of an answer with the right one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,21 +9,21 @@ import torch
 def verbose_allclose(
     received: torch.Tensor, expected: torch.Tensor, rtol: float = 1e-5, atol: float = 1e-8, max_print: int = 5
 ) -> tuple[bool, list[str]]:
-    """Whether each element is within `atol + rtol * |expected|` of the expected one, and what is wrong if not.
+    """Return whether each element is within `atol + rtol * |expected|` of the expected one, and the faults if not.
 
-    It compares in float64. An infinity is only right where the same is expected, and so is NaN.
+    It compares in float64. An infinity is right only if the same is expected, and so is NaN.
     """
     if fault := misfit(received, expected):
         return False, [fault]
     got, right = received.detach().to(expected.device, torch.float64), expected.detach().to(torch.float64)
-    # "within" and not "beyond" is asked: no comparison with NaN is true.
+    # The test is for "within" and not for "beyond": no comparison with NaN is true.
     within = (got - right).abs() <= atol + rtol * right.abs()
     within &= right.isfinite()
     return _verdict(within | (got == right) | (got.isnan() & right.isnan()), got, right, max_print)
 
 
 def verbose_allequal(received: torch.Tensor, expected: torch.Tensor, max_print: int = 5) -> tuple[bool, list[str]]:
-    """Whether each element is exactly the expected one, and what is wrong if not. NaN equals nothing."""
+    """Return whether each element equals the expected one, and the faults if not. NaN equals nothing."""
     if fault := misfit(received, expected):
         return False, [fault]
     got = received.detach().to(expected.device)
@@ -33,7 +33,7 @@ def verbose_allequal(received: torch.Tensor, expected: torch.Tensor, max_print: 
 def match_reference(
     data: Any, output: torch.Tensor, reference: Callable[[Any], torch.Tensor], rtol: float = 1e-5, atol: float = 1e-8
 ) -> tuple[bool, str]:
-    """Whether `output` is close to what `reference` answers to `data`, and what is wrong if not."""
+    """Return whether `output` is close to the answer of `reference` to `data`, and the faults if not."""
     right, faults = verbose_allclose(output, reference(data), rtol=rtol, atol=atol)
     return right, "\n".join(faults)
 
@@ -41,7 +41,7 @@ def match_reference(
 def make_match_reference(
     reference: Callable[[Any], torch.Tensor], rtol: float = 1e-5, atol: float = 1e-8
 ) -> Callable[[Any, torch.Tensor], tuple[bool, str]]:
-    """A `check_implementation` that compares with `reference`."""
+    """Return a `check_implementation` that compares with `reference`."""
 
     def check_implementation(data: Any, output: torch.Tensor) -> tuple[bool, str]:
         return match_reference(data, output, reference, rtol=rtol, atol=atol)
@@ -50,7 +50,7 @@ def make_match_reference(
 
 
 def misfit(received: object, expected: torch.Tensor) -> str:
-    """Why the two cannot be compared at all; empty where they can."""
+    """Return the reason why the two are not comparable; empty if they are."""
     if type(received) is not torch.Tensor:
         return f"expected a torch.Tensor, got {type(received).__name__[:80]}"
     if received.shape != expected.shape:
@@ -61,7 +61,7 @@ def misfit(received: object, expected: torch.Tensor) -> str:
 
 
 def _verdict(right: torch.Tensor, got: torch.Tensor, expected: torch.Tensor, max_print: int) -> tuple[bool, list[str]]:
-    """Passed where all is right; else how many elements are wrong, and the first of them."""
+    """Return True if all elements are right; else False with the number of wrong ones and the first of them."""
     wrong = torch.argwhere(~right)
     if not len(wrong):
         return True, []

@@ -1,4 +1,4 @@
-"""The language of the source: a docstring names its subject, and begins with it or with a verb."""
+"""The language of source and manual: a sentence names its subject, and a docstring begins with it or with a verb."""
 
 import ast
 import re
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[2] / "hpc_board"
+REPOSITORY = Path(__file__).resolve().parents[2]
+PACKAGE = REPOSITORY / "hpc_board"
 
 # The parts that follow the rule. A part that is rewritten gets its name here.
 DONE = (
@@ -87,3 +88,44 @@ def test_the_check_finds_a_break_of_the_rule(text: str) -> None:
 
 def test_the_check_takes_a_plain_sentence() -> None:
     assert faults('def is_sound():\n    """Return whether it is sound."""\n    return "nobody"') == []
+
+
+# The manual. CONTRIBUTING.md quotes the words that the rule forbids.
+PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
+
+CODE = re.compile(r"^```.*?^```$|^    .*?$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
+SENTENCE_QUESTION = re.compile(r"(?:^|(?<=[.:;!?] )|(?<=\| )|(?<=- )|(?<=\*\*)|(?<=# ))What\b", re.MULTILINE)
+
+
+def faults_of_page(page: str) -> list[str]:
+    """Return the lines of a page whose prose breaks the rule; quoted code is exempt."""
+    prose = CODE.sub(lambda code: "\n" * code[0].count("\n"), page)
+    return [
+        f"{number}: {line}"
+        for number, line in enumerate(prose.splitlines(), 1)
+        if HIDDEN_ACTOR.search(line) or SENTENCE_QUESTION.search(line)
+    ]
+
+
+def test_no_page_begins_a_sentence_with_what_or_hides_its_actor() -> None:
+    found = {str(page.relative_to(REPOSITORY)): faults_of_page(page.read_text(encoding="utf-8")) for page in PAGES}
+    assert {page: lines for page, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "Everybody may read it.",
+        "| `code` | nobody may |",
+        "## What a run is told",
+        "It ends. What it had come to is kept.",
+        "- What is free",
+    ],
+)
+def test_the_check_finds_a_page_that_breaks_the_rule(page: str) -> None:
+    assert len(faults_of_page(f"Some text.\n\n{page}\n")) == 1
+
+
+def test_the_check_takes_plain_pages_and_quoted_code() -> None:
+    page = "A user may read it.\n\n```text\nWhat to type next\n```\n\n    nobody\n\nIt runs as `nobody`.\n"
+    assert faults_of_page(page) == []
