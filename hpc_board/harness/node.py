@@ -4,12 +4,12 @@ import os
 import platform
 import re
 import socket
-import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hpc_board.harness.processes.output import answer_of
 from hpc_board.model.job_environment import JobEnvironment
 
 _GPU_SECONDS = 5
@@ -58,7 +58,8 @@ def _cpu_name() -> str:
 
 def visible_gpu(environ: Mapping[str, str]) -> str:
     """Return the UUID of the first GPU that a job with this environment may use, by nvidia-smi; else ""."""
-    uuids = [line.strip() for line in _smi_lines(["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"])]
+    query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    uuids = [line.strip() for line in answer_of(query, _GPU_SECONDS).splitlines()]
     chosen = environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0].strip()
     if chosen.isdigit() and len(chosen) < 4:
         return next(iter(uuids[int(chosen) :]), "")
@@ -89,19 +90,10 @@ def _gpu_query(uuid: str, fields: Sequence[str], prefix: str) -> dict[str, str]:
 def _nvidia_smi(uuid: str, fields: Sequence[str]) -> list[str]:
     """Return the values of `fields`; empty if nvidia-smi fails."""
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits", f"--id={uuid}"]
-    values = [value.strip()[:200] for line in _smi_lines(command)[:1] for value in line.split(",")]
+    values = [
+        value.strip()[:200] for line in answer_of(command, _GPU_SECONDS).splitlines()[:1] for value in line.split(",")
+    ]
     return values if len(values) == len(fields) else []
-
-
-def _smi_lines(command: Sequence[str]) -> list[str]:
-    """Return nvidia-smi's output lines; empty if it fails."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, timeout=_GPU_SECONDS, check=True, text=True, errors="replace"
-        )
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return done.stdout.splitlines()
 
 
 def oom_kills(own: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> int:

@@ -7,11 +7,11 @@ import hashlib
 import pkgutil
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpc_board.harness.processes.output import answer_of
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.eval_program import EvalProgram
 from hpc_board.model.result import Verdict
@@ -308,20 +308,7 @@ def _output_of(command_line: Sequence[str], environ: Mapping[str, str]) -> str:
     program = shutil.which(command_line[0], path=environ.get("PATH"))
     if program is None:
         return ""
-    try:
-        done = subprocess.run(
-            [program, *command_line[1:]],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=dict(environ),
-            timeout=_ASK_SECONDS,
-            check=True,
-            text=True,
-            errors="replace",
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout
+    return answer_of([program, *command_line[1:]], _ASK_SECONDS, environ)
 
 
 def _cpu_identity() -> str:

@@ -1,6 +1,8 @@
-"""Output of a process, bounded: its beginning and its end are kept, whatever its size."""
+"""Output of processes: bounded while one runs, and in full from a site's program that is run for its answer."""
 
+import subprocess
 from collections import deque
+from collections.abc import Mapping, Sequence
 
 from hpc_board.model.result import Log
 from hpc_board.model.text import printable
@@ -37,3 +39,21 @@ class Printed:
 
 def _text(data: bytes) -> str:
     return printable(data.decode("utf-8", errors="replace"))
+
+
+def answer_of(command: Sequence[str], seconds: float, environ: Mapping[str, str] | None = None) -> str:
+    """Return the output of a program of the site; "" if it cannot run, fails, or does not end in time."""
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=None if environ is None else dict(environ),
+            timeout=seconds,
+            check=True,
+            text=True,
+            errors="replace",
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout
