@@ -1,6 +1,7 @@
 import gc
 import os
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,6 +15,10 @@ from tests.slurm.lab import SlurmLab, missing_programs
 
 # A shell that starts the tests in the background has them, and all that they start, ignore interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Some thousand commands start in these tests, and each would compile the product again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Moments are shown in the time zone of who reads them.
 os.environ["TZ"] = "UTC"
