@@ -4,12 +4,9 @@ python tests/accounts.py UID UMASK GROUPS COMMAND ...
 """
 
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-import pytest
 
 from tests import namespaces
 
@@ -17,6 +14,13 @@ from tests import namespaces
 def command_as(uid: int, umask: int, groups: Sequence[int], command: Sequence[str]) -> list[str]:
     """The command by which root runs `command` as an account that has a group of its own and these."""
     return [sys.executable, "-m", __name__, str(uid), f"{umask:o}", ",".join(map(str, groups)), *command]
+
+
+def enter(uid: int, groups: Sequence[int]) -> None:
+    """Be this account from now on, with the way to this Python open."""
+    namespaces.enter()
+    _open_way(Path(sys.base_prefix))
+    become(uid, groups)
 
 
 def become(uid: int, groups: Sequence[int]) -> None:
@@ -36,14 +40,14 @@ def _open_way(folder: Path) -> None:
 
 
 def _main(uid: str, umask: str, groups: str, *command: str) -> None:
-    namespaces.enter()
-    _open_way(Path(sys.base_prefix))
+    enter(int(uid), [int(group) for group in groups.split(",") if group])
     os.umask(int(umask, 8))
-    become(int(uid), [int(group) for group in groups.split(",") if group])
     os.execvp(command[0], command)  # noqa: S606 - its own list of arguments
 
 
 def _hindrance() -> str:
+    import subprocess
+
     if os.geteuid() != 0:
         return "only root can become somebody else"
     command = command_as(61001, 0o022, [], [sys.executable, "-c", "import hpc_board"])
@@ -56,5 +60,7 @@ def _hindrance() -> str:
 if __name__ == "__main__":
     _main(*sys.argv[1:])
 else:
+    import pytest  # what becomes an account does without
+
     hindrance = _hindrance()
     needs_accounts = pytest.mark.skipif(bool(hindrance), reason=hindrance)

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from tests.commands import run_hpc_board
 from tests.harness.evaluations import QUICK, REFERENCE
 
 RIGHT = "#!POPCORN leaderboard double\n\ndef custom_kernel(data):\n    return [2 * x for x in data]\n"
@@ -34,18 +35,16 @@ class BoardFiles:
 
     def command(self, *words: str | Path) -> list[str]:
         """The command line of the client with this board's settings."""
-        return [sys.executable, "-m", "hpc_board", "--config", str(self.settings), *map(str, words)]
+        return [sys.executable, "-m", "hpc_board", *self.words(*words)]
+
+    def words(self, *words: str | Path) -> list[str]:
+        """The words of the command line after the program."""
+        return ["--config", str(self.settings), *map(str, words)]
 
     def run(self, *words: str | Path, timeout_seconds: float = 120) -> "subprocess.CompletedProcess[str]":
         """The client's command, run to its end."""
-        return subprocess.run(
-            self.command(*words),
-            capture_output=True,
-            text=True,
-            env={**os.environ, **self.environ},
-            stdin=subprocess.DEVNULL,
-            timeout=timeout_seconds,
-            check=False,
+        return run_hpc_board(
+            self.words(*words), environ={**os.environ, **self.environ}, timeout_seconds=timeout_seconds
         )
 
     def json(self, *words: str | Path) -> Any:

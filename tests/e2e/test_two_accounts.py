@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.accounts import become, command_as, needs_accounts
+from tests.accounts import become, needs_accounts
+from tests.commands import UnixAccount, run_hpc_board
 from tests.conftest import short_folder
 from tests.e2e.boards import HANGING, BoardFiles, board_files
 from tests.unit.recorded import REPOSITORY
@@ -34,14 +35,11 @@ class Account:
 
     def run(self, *words: str | Path) -> "subprocess.CompletedProcess[str]":
         home = self.files.folder / str(self.uid)
-        return subprocess.run(
-            command_as(self.uid, self.umask, self.groups, self.files.command(*words)),
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            env={"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(REPOSITORY)},
-            timeout=120,
-            check=False,
+        return run_hpc_board(
+            self.files.words(*words),
+            environ={"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(REPOSITORY)},
+            umask=self.umask,
+            account=UnixAccount(self.uid, self.groups),
         )
 
     def json(self, *words: str | Path) -> Any:

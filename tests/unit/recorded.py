@@ -23,6 +23,7 @@ from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
+from tests.commands import run_hpc_board
 from tests.values import replace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -122,7 +123,10 @@ class Recorded:
         return store.runs.get(run.id)
 
     def hpc_board(self, *argv: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
-        """`hpc-board` with these arguments, as a process of its own in this folder."""
+        """Run `hpc-board` with these arguments, as a process of its own in this folder."""
+        if not any(name.startswith("PYTHON") for name in environ):
+            return run_hpc_board(argv, environ=self.environ(**environ), folder=self.folder)
+        # The interpreter itself reads these as it starts.
         return subprocess.run(
             [sys.executable, "-m", "hpc_board", *map(str, argv)],
             cwd=self.folder,
