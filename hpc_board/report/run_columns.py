@@ -1,24 +1,186 @@
-"""The columns of lists of runs in reports: title, alignment and text in one entry each."""
+"""The columns of runs, for every front end: the command line, the app, all JSON and the exports.
 
-from collections.abc import Callable
+A new column is one entry in `COLUMNS`, beside the field of `Run`, or of a row of the export, that has its value.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hpc_board.domain.run import Run
-from hpc_board.model.text import one_line
+from hpc_board.domain.moderation import Remarks, Removal, Rerun
+from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.domain.standing import Placing, verdict_line
+from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
+from hpc_board.model.text import one_line, printable
+from hpc_board.report.columns import Width, ordered
 from hpc_board.report.formatting import moment_text, score_text
 from hpc_board.report.moderation import remarks_text
+from hpc_board.report.run_words import MODE_WORDS, age, ran, span, trust, waited, why_now
+from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, moment
+
+if TYPE_CHECKING:
+    from hpc_board.report.views.results import CaseView
+    from hpc_board.report.views.run_parts import JobView, NoteView, RemovalView, RerunView
+
+Row = Mapping[str, Any]
+"""A row of the export's query."""
+
+Value = str | int | float | bool | datetime | tuple[str, ...] | None
+"""The value of an exported cell; None if it is empty."""
+
+_EXPORTED_CHARACTERS_MAX = 2000
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A run in a list.
+
+    Attributes:
+        run: the run.
+        placing: its place on its leaderboard, if it has one.
+        cases: its cases as JSON has them.
+        step: its last step, if it runs.
+        started: the time of its start, if that is known.
+        now: the moment from which ages count.
+        reader: the user who reads it.
+    """
+
+    run: Run
+    placing: Placing | None = None
+    cases: "Sequence[CaseView]" = ()
+    step: Progress | None = None
+    started: datetime | None = None
+    now: datetime | None = None
+    reader: str = ""
+
+    @property
+    def time(self) -> datetime:
+        """Return the moment from which ages count; the present, if none is given."""
+        return self.now or datetime.now(UTC)
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A key of a run in JSON, with its value and its meaning."""
+
+    key: str
+    value: Callable[[Line], Any]
+    meaning: str = ""
+
+
+class Kind(StrEnum):
+    """The type of an exported column. Moments are in UTC, numbers of seconds are floats, texts are lists of them."""
+
+    INTEGER = "integer"
+    NUMBER = "number"
+    TEXT = "text"
+    TEXTS = "texts"
+    BOOLEAN = "boolean"
+    MOMENT = "moment"
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """A column of exported runs: its name, its type, its meaning, and its value in a row of the export's query."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    value: Callable[[Row], Value]
+
+    @property
+    def key(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+class RunList(StrEnum):
+    """A list of runs in the app: one's own, everyone's, the ranked ones for admins, those of a watched file."""
+
+    OWN = "own"
+    EVERYONE = "everyone"
+    RANKED = "ranked"
+    WATCHED = "watched"
+
+
+class Emphasis(StrEnum):
+    """The tone of a column in the app: plain, quiet, that of the run's state, or another for the reader's runs.
+
+    REMOVABLE is plain, and quiet for a removed run; REMOVED is quiet, and a warning for one.
+    """
+
+    PLAIN = "plain"
+    QUIET = "quiet"
+    STATE = "state"
+    READER = "reader"
+    REMOVABLE = "removable"
+    REMOVED = "removed"
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A column in lists of the app; `title` and `text` differ where the app has other words than a report."""
+
+    widths: Mapping[RunList, Width]
+    emphasis: Emphasis = Emphasis.QUIET
+    title: str = ""
+    text: Callable[[Line], str] | None = None
 
 
 class RunColumn(msgspec.Struct, frozen=True):
-    """A column of runs; an `optional` one is left out where all its cells are empty."""
+    """A column of runs.
+
+    Attributes:
+        key: the name of the column.
+        title: the title, which reports have in capitals.
+        text: the text of a cell, safe to print.
+        right: True for numbers, which are aligned.
+        flexible: True where a cell may be cut in a table that is too wide.
+        optional: True where the column is left out if all its cells are empty.
+        in_report: True where the command line shows it.
+        listed: its place in the app, if any.
+        fields: the keys that JSON has for it.
+        exported: the columns that exports have for it.
+    """
 
     key: str
-    title: str
-    text: Callable[[Run], str]
+    title: str = ""
+    text: Callable[[Line], str] = lambda _: ""
     right: bool = False
     flexible: bool = False
     optional: bool = False
+    in_report: bool = True
+    listed: Listed | None = None
+    fields: tuple[Field, ...] = ()
+    exported: tuple[Exported, ...] = ()
+
+
+def report_columns() -> tuple[RunColumn, ...]:
+    """Return the columns of reports, in their order."""
+    return ordered((column for column in COLUMNS if column.in_report), _REPORT_ORDER)
+
+
+def listed_columns(in_list: RunList) -> tuple[tuple[RunColumn, Listed, Width], ...]:
+    """Return the columns of a list of the app, in their order, with their widths."""
+    found = ((column, listed, listed.widths.get(in_list)) for column, listed in all_listed())
+    return tuple((column, listed, width) for column, listed, width in found if width is not None)
+
+
+def all_listed() -> tuple[tuple[RunColumn, Listed], ...]:
+    """Return the columns of all lists of the app, in their order."""
+    found = ordered(COLUMNS, _LISTED_ORDER)
+    return tuple((column, column.listed) for column in found if column.listed is not None)
+
+
+def json_fields() -> tuple[Field, ...]:
+    """Return the keys of a run in JSON, in their order."""
+    fields = (field for column in COLUMNS for field in column.fields)
+    return ordered(fields, _JSON_ORDER)
+
+
+def exported_columns() -> tuple[Exported, ...]:
+    """Return the columns of exported runs, in their order: a new one comes behind the others."""
+    return ordered((each for column in COLUMNS for each in column.exported), _EXPORT_ORDER)
 
 
 def outcome(run: Run) -> str:
@@ -26,17 +188,530 @@ def outcome(run: Run) -> str:
     return str(run.verdict or run.state).replace("_", " ")
 
 
+# JSON
+
+
+def _verdict_line(line: Line) -> str | None:
+    run, placing = line.run, line.placing
+    return None if placing is None or run.score_s is None else verdict_line(run.gpu, run.score_s, placing, run.interval)
+
+
+def _job_view(line: Line) -> "JobView":
+    from hpc_board.report.views.run_parts import JobView
+
+    return JobView.of(line.run)
+
+
+def _note_views(line: Line) -> "list[NoteView]":
+    from hpc_board.report.views.run_parts import NoteView
+
+    return [NoteView.of(note) for note in line.run.remarks.notes]
+
+
+def _rerun_view(line: Line) -> "RerunView | None":
+    from hpc_board.report.views.run_parts import RerunView
+
+    return RerunView.of(line.run.remarks.rerun) if line.run.remarks.rerun else None
+
+
+def _removal_view(line: Line) -> "RemovalView | None":
+    from hpc_board.report.views.run_parts import RemovalView
+
+    return RemovalView.of(line.run.remarks.removal) if line.run.remarks.removal else None
+
+
+# Exports
+
+
+@lru_cache(maxsize=4096)
+def _line(text: str) -> str:
+    return one_line(text, _EXPORTED_CHARACTERS_MAX)
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _ended(row: Row) -> datetime | None:
+    """Return the end of the job by its own clock; else the time at which the board recorded it."""
+    if not RunState(row["state"]).ended:
+        return None
+    return _moment(row["job_ended_at"] or row["state_since"])
+
+
+def _seconds(start: datetime | None, end: datetime | None) -> float | None:
+    return None if start is None or end is None else max(0.0, (end - start).total_seconds())
+
+
+def _waited(row: Row) -> float | None:
+    return _seconds(_moment(row["submitted_at"]), _moment(row["started_at"]))
+
+
+def _ran(row: Row) -> float | None:
+    return _seconds(_moment(row["started_at"]), _ended(row))
+
+
+def _integer(name: str, meaning: str) -> Exported:
+    return Exported(name, Kind.INTEGER, meaning, lambda row: row[name])
+
+
+def _number(name: str, meaning: str) -> Exported:
+    return Exported(name, Kind.NUMBER, meaning, lambda row: row[name])
+
+
+def _text(name: str, meaning: str) -> Exported:
+    return Exported(name, Kind.TEXT, meaning, lambda row: None if row[name] is None else _line(row[name]) or None)
+
+
+def _flag(name: str, meaning: str) -> Exported:
+    return Exported(name, Kind.BOOLEAN, meaning, lambda row: bool(row[name]))
+
+
+def _notes(row: Row) -> tuple[str, ...]:
+    said: Remarks = row["remarks"]
+    return tuple(filter(None, map(_line, (row["note"], *(note.text for note in said.notes)))))
+
+
+def _of_removal(name: str, kind: Kind, meaning: str, value: Callable[[Removal], Value]) -> Exported:
+    def found(row: Row) -> Value:
+        said: Remarks = row["remarks"]
+        return None if said.removal is None else value(said.removal)
+
+    return Exported(name, kind, meaning, found)
+
+
+def _of_rerun(name: str, kind: Kind, meaning: str, value: Callable[[Rerun], Value]) -> Exported:
+    def found(row: Row) -> Value:
+        said: Remarks = row["remarks"]
+        return None if said.rerun is None else value(said.rerun)
+
+    return Exported(name, kind, meaning, found)
+
+
 COLUMNS: tuple[RunColumn, ...] = (
-    RunColumn("run", "Run", lambda run: str(run.id), right=True),
-    RunColumn("user", "User", lambda run: one_line(run.user), flexible=True),
-    RunColumn("task", "Task", lambda run: one_line(run.task), flexible=True),
-    RunColumn("gpu", "GPU", lambda run: one_line(run.gpu) + (" (emulated)" if run.emulated else ""), flexible=True),
-    RunColumn("mode", "Mode", lambda run: str(run.mode)),
-    RunColumn("outcome", "Outcome", outcome),
-    RunColumn("score", "Score", lambda run: score_text(run.score_s), right=True),
-    RunColumn("file", "File", lambda run: one_line(run.file_name), flexible=True),
-    RunColumn("submitted", "Submitted", lambda run: moment_text(run.created_at)),
-    RunColumn("submission", "Submission", lambda run: str(run.submission), right=True),
-    RunColumn("remarks", "Remarks", lambda run: remarks_text(run.note, run.remarks), flexible=True, optional=True),
+    RunColumn(
+        "run",
+        "Run",
+        lambda line: str(line.run.id),
+        right=True,
+        listed=Listed(dict.fromkeys(RunList, Width(5))),
+        fields=(Field("id", lambda line: line.run.id, "the number of the run"),),
+        exported=(_integer("run", "number of the run"),),
+    ),
+    RunColumn(
+        "user",
+        "User",
+        lambda line: one_line(line.run.user),
+        flexible=True,
+        listed=Listed({RunList.EVERYONE: Width(9), RunList.RANKED: Width(9)}, Emphasis.READER),
+        fields=(Field("user", lambda line: one_line(line.run.user), "the user who submitted it, and is ranked"),),
+        exported=(_text("user", "who submitted, and is ranked"),),
+    ),
+    RunColumn(
+        "account",
+        in_report=False,
+        fields=(
+            Field(
+                "account",
+                lambda line: one_line(line.run.account) or None,
+                "the account of the job, where that is not the user",
+            ),
+        ),
+        exported=(_text("account", "whose jobs these are, where that is not the user"),),
+    ),
+    RunColumn(
+        "task",
+        "Task",
+        lambda line: one_line(line.run.task),
+        flexible=True,
+        listed=Listed({RunList.OWN: Width(12), RunList.EVERYONE: Width(12), RunList.RANKED: Width(10)}, Emphasis.PLAIN),
+        fields=(Field("task", lambda line: line.run.task, "the name of the task"),),
+        exported=(
+            _text("task", "name of the task"),
+            _text(
+                "task_version", "sha256 of all in the task that affects a result; each version has its own standings"
+            ),
+        ),
+    ),
+    RunColumn(
+        "gpu",
+        "GPU",
+        lambda line: one_line(line.run.gpu) + (" (emulated)" if line.run.emulated else ""),
+        flexible=True,
+        listed=Listed(
+            {
+                RunList.OWN: Width(7),
+                RunList.EVERYONE: Width(7),
+                RunList.RANKED: Width(7, from_width=66),
+                RunList.WATCHED: Width(8),
+            },
+            Emphasis.PLAIN,
+            text=lambda line: line.run.gpu,
+        ),
+        fields=(
+            Field("gpu", lambda line: line.run.gpu, "the name of the GPU"),
+            Field("emulated", lambda line: line.run.emulated, "true where a CPU stood in for the GPU"),
+        ),
+        exported=(
+            _text("gpu", "name of the GPU in the settings"),
+            _flag("emulated", "whether a CPU stood in for the GPU"),
+        ),
+    ),
+    RunColumn(
+        "mode",
+        "Mode",
+        lambda line: str(line.run.mode),
+        listed=Listed(
+            {RunList.OWN: Width(6, from_width=70), RunList.EVERYONE: Width(6, from_width=88)},
+            text=lambda line: MODE_WORDS[line.run.mode],
+        ),
+        fields=(Field("mode", lambda line: str(line.run.mode), "`test`, `benchmark`, `profile` or `ranked`"),),
+        exported=(_text("mode", "`test`, `benchmark`, `profile` or `ranked`"),),
+    ),
+    RunColumn(
+        "outcome",
+        "Outcome",
+        lambda line: outcome(line.run),
+        listed=Listed(
+            {
+                RunList.OWN: Width(13),
+                RunList.EVERYONE: Width(13),
+                RunList.RANKED: Width(11),
+                RunList.WATCHED: Width(13),
+            },
+            Emphasis.STATE,
+            "State",
+        ),
+        fields=(
+            Field("state", lambda line: str(line.run.state), "the [state](results.md#states-of-a-run)"),
+            Field(
+                "verdict",
+                lambda line: None if line.run.verdict is None else str(line.run.verdict),
+                "the [verdict](results.md#verdicts); `null` for a run that is not `finished`",
+            ),
+        ),
+        exported=(
+            _text("state", "state of the run"),
+            _text("verdict", "verdict of a finished run"),
+        ),
+    ),
+    RunColumn(
+        "why",
+        in_report=False,
+        listed=Listed(
+            {
+                RunList.OWN: Width(10, grows=True),
+                RunList.EVERYONE: Width(10, grows=True),
+                RunList.WATCHED: Width(10, grows=True),
+            },
+            title="Why",
+            text=lambda line: why_now(line.run, line.step),
+        ),
+        fields=(
+            Field(
+                "message",
+                lambda line: printable(
+                    line.run.explanation if line.run.state.ended else line.run.message, MESSAGE_CHARACTERS_MAX
+                ),
+                "the explanation of the verdict, or of an end without one",
+            ),
+            Field(
+                "reason",
+                lambda line: one_line(line.run.status.reason, LINE_CHARACTERS_MAX),
+                "the reason of the scheduler or of hpc-board for the state",
+            ),
+            Field(
+                "expected_start",
+                lambda line: moment(line.run.status.expected_start),
+                "the start that the scheduler expects",
+            ),
+        ),
+        exported=(_text("message", "what the verdict says"),),
+    ),
+    RunColumn(
+        "waited",
+        in_report=False,
+        right=True,
+        listed=Listed(
+            {RunList.OWN: Width(6, from_width=96), RunList.EVERYONE: Width(6, from_width=108)},
+            title="Waited",
+            text=lambda line: span(waited(line.run, line.started, line.time)),
+        ),
+        exported=(Exported("waited_s", Kind.NUMBER, "seconds from `submitted_at` to `started_at`", _waited),),
+    ),
+    RunColumn(
+        "ran",
+        in_report=False,
+        right=True,
+        listed=Listed(
+            {RunList.OWN: Width(6, from_width=96), RunList.EVERYONE: Width(6, from_width=108)},
+            title="Ran",
+            text=lambda line: span(ran(line.run, line.started, line.time)),
+        ),
+        exported=(
+            Exported(
+                "started_at", Kind.MOMENT, "when it was first seen running", lambda row: _moment(row["started_at"])
+            ),
+            Exported("ended_at", Kind.MOMENT, "when its job ended, else when that was noticed", _ended),
+            Exported("ran_s", Kind.NUMBER, "seconds from `started_at` to `ended_at`", _ran),
+        ),
+    ),
+    RunColumn(
+        "score",
+        "Score",
+        lambda line: score_text(line.run.score_s),
+        right=True,
+        listed=Listed(
+            {RunList.OWN: Width(8), RunList.EVERYONE: Width(8), RunList.RANKED: Width(8)}, Emphasis.REMOVABLE
+        ),
+        fields=(
+            Field("score_s", lambda line: line.run.score_s, "the score of a ranked or benchmark run that passed"),
+            Field(
+                "score_low_s",
+                lambda line: line.run.interval.low_s if line.run.interval else None,
+                "the lower bound of its 80 % confidence interval; `null` where a case has none",
+            ),
+            Field(
+                "score_high_s", lambda line: line.run.interval.high_s if line.run.interval else None, "its upper bound"
+            ),
+        ),
+        exported=(
+            _number("score_s", "score in seconds"),
+            _number("score_low_s", "lower bound of the 80 % confidence interval of `score_s`, of times on a CPU"),
+            _number("score_high_s", "upper bound of it"),
+        ),
+    ),
+    RunColumn(
+        "rank",
+        in_report=False,
+        fields=(
+            Field("rank", lambda line: line.placing.rank if line.placing else None, "the rank on the leaderboard"),
+            Field("verdict_line", _verdict_line, "the meaning of a ranked run that passed on its leaderboard"),
+        ),
+        exported=(
+            _integer("rank", "place of the run in the standings of its task's version on its GPU, if it holds one"),
+            Exported(
+                "overlaps_above",
+                Kind.BOOLEAN,
+                "for a run with a `rank`: whether its interval overlaps that of the next better one, so that it cannot "
+                "be told from it",
+                lambda row: row["overlaps_above"],
+            ),
+        ),
+    ),
+    RunColumn(
+        "file",
+        "File",
+        lambda line: one_line(line.run.file_name),
+        flexible=True,
+        fields=(Field("file_name", lambda line: one_line(line.run.file_name), "the name of the file"),),
+        exported=(
+            _text("file_name", "name of the submitted file"),
+            _text("code_sha256", "sha256 of the submitted file"),
+        ),
+    ),
+    RunColumn(
+        "submitted",
+        "Submitted",
+        lambda line: moment_text(line.run.created_at),
+        fields=(Field("submitted_at", lambda line: moment(line.run.created_at), "the time of the submission"),),
+        exported=(
+            Exported("submitted_at", Kind.MOMENT, "when it was submitted", lambda row: _moment(row["submitted_at"])),
+        ),
+    ),
+    RunColumn(
+        "submission",
+        "Submission",
+        lambda line: str(line.run.submission),
+        right=True,
+        fields=(Field("submission", lambda line: line.run.submission, "the number of the submission"),),
+        exported=(_integer("submission", "number of its submission"),),
+    ),
+    RunColumn(
+        "remarks",
+        "Remarks",
+        lambda line: remarks_text(line.run.note, line.run.remarks),
+        flexible=True,
+        optional=True,
+        listed=Listed({RunList.RANKED: Width(8, grows=True)}, Emphasis.REMOVED),
+        fields=(
+            Field("note", lambda line: one_line(line.run.note, NOTE_CHARACTERS_MAX), "the text of `submit --note`"),
+            Field("notes", _note_views, "the notes that were put on the submission later: `text`, `by`, `at`"),
+            Field("rerun", _rerun_view, "the submission that it repeats: `of_submission`, `by`, `at`"),
+            Field("removed", _removal_view, "the removal from the standings: `by`, `at`, `reason`"),
+        ),
+        exported=(
+            _text("note", "what the user remarked when submitting"),
+            Exported(
+                "notes", Kind.TEXTS, "all that the user remarked, oldest first; `note` is the first of them", _notes
+            ),
+            _flag("removed", "whether an admin has taken its submission out of the standings"),
+            _of_removal(
+                "removed_by", Kind.TEXT, "which admin has removed its submission", lambda each: _line(each.by_user)
+            ),
+            _of_removal("removed_at", Kind.MOMENT, "when that was", lambda each: each.at.astimezone(UTC)),
+            _of_removal("removed_reason", Kind.TEXT, "why", lambda each: _line(each.reason) or None),
+            _of_rerun(
+                "rerun_of", Kind.INTEGER, "the submission that this is, sent again", lambda each: each.of_submission
+            ),
+            _of_rerun("rerun_by", Kind.TEXT, "which admin has sent it again", lambda each: _line(each.by_user)),
+        ),
+    ),
+    RunColumn(
+        "trust",
+        in_report=False,
+        listed=Listed({RunList.RANKED: Width(9, from_width=100)}, title="Trust", text=lambda line: trust(line.run)),
+        fields=(Field("trust", lambda line: line.run.trust, "`self-run` or `verified`"),),
+        exported=(_text("trust", "`self-run` or `verified`"),),
+    ),
+    RunColumn(
+        "milestone",
+        in_report=False,
+        fields=(
+            Field(
+                "milestone",
+                lambda line: one_line(line.run.milestone) or None,
+                "the name under which the task's author shows it beside the ranks",
+            ),
+        ),
+        exported=(_text("milestone", "name of the author's milestone that this is; such runs hold no rank"),),
+    ),
+    RunColumn(
+        "job",
+        in_report=False,
+        fields=(Field("job", _job_view, "the job: `cluster`, `id`, `partition`, `node`"),),
+        exported=(
+            _text("cluster", "name of the cluster in the settings"),
+            _text("partition", "partition that it was sent to"),
+            _text("job_id", "the scheduler's number of the job"),
+            _text("node", "where it ran"),
+            _text("harness_sha256", "sha256 of the judge"),
+        ),
+    ),
+    RunColumn(
+        "cases",
+        in_report=False,
+        fields=(Field("cases", lambda line: list(line.cases), "the cases"),),
+        exported=(
+            _number(
+                "busy_processors", "how many processors others used while a case was timed, the most of all its cases"
+            ),
+        ),
+    ),
+    RunColumn(
+        "age",
+        in_report=False,
+        right=True,
+        listed=Listed(
+            {
+                RunList.OWN: Width(6, from_width=78),
+                RunList.EVERYONE: Width(6, from_width=78),
+                RunList.RANKED: Width(6, from_width=76),
+            },
+            title="Age",
+            text=lambda line: age(line.run, line.time),
+        ),
+        fields=(
+            Field(
+                "state_since", lambda line: moment(line.run.status.at), "the time at which the board noticed the state"
+            ),
+            Field(
+                "ended_at",
+                lambda line: moment(line.run.ended_at),
+                "the end of the job by the clock of the node; `null` where no result has a possible one",
+            ),
+        ),
+    ),
 )
-"""Every column of a list of runs, in order."""
+"""Every column of runs."""
+
+_REPORT_ORDER = ("run", "user", "task", "gpu", "mode", "outcome", "score", "file", "submitted", "submission", "remarks")
+_LISTED_ORDER = (
+    "run",
+    "user",
+    "task",
+    "gpu",
+    "mode",
+    "outcome",
+    "why",
+    "waited",
+    "ran",
+    "score",
+    "remarks",
+    "trust",
+    "age",
+)
+_JSON_ORDER = (
+    "id",
+    "gpu",
+    "state",
+    "verdict",
+    "score_s",
+    "rank",
+    "job",
+    "cases",
+    "message",
+    "task",
+    "mode",
+    "submission",
+    "user",
+    "file_name",
+    "submitted_at",
+    "state_since",
+    "ended_at",
+    "reason",
+    "expected_start",
+    "trust",
+    "emulated",
+    "note",
+    "verdict_line",
+    "milestone",
+    "account",
+    "notes",
+    "rerun",
+    "removed",
+    "score_low_s",
+    "score_high_s",
+)
+_EXPORT_ORDER = (
+    "run",
+    "submission",
+    "task",
+    "task_version",
+    "gpu",
+    "user",
+    "account",
+    "file_name",
+    "mode",
+    "state",
+    "verdict",
+    "score_s",
+    "rank",
+    "submitted_at",
+    "started_at",
+    "ended_at",
+    "waited_s",
+    "ran_s",
+    "cluster",
+    "partition",
+    "job_id",
+    "node",
+    "trust",
+    "emulated",
+    "milestone",
+    "code_sha256",
+    "harness_sha256",
+    "note",
+    "message",
+    "removed",
+    "notes",
+    "removed_by",
+    "removed_at",
+    "removed_reason",
+    "rerun_of",
+    "rerun_by",
+    "score_low_s",
+    "score_high_s",
+    "overlaps_above",
+    "busy_processors",
+)

@@ -3,9 +3,11 @@
 from datetime import datetime, timedelta
 
 from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import span_text
 
+MODE_WORDS = {Mode.TEST: "test", Mode.BENCHMARK: "bench", Mode.PROFILE: "prof", Mode.RANKED: "ranked"}
 _SHORT_PHASES = {"benchmark": "bench", "profile": "prof"}
 
 
@@ -73,3 +75,8 @@ def start_text(at: datetime, now: datetime) -> str:
 def age(run: Run, now: datetime) -> str:
     """How long a run has been where it stands; one that has ended, since its job's end."""
     return span_text(now - (run.ended_at or run.status.at))
+
+
+def trust(run: Run) -> str:
+    """Return the trust in a time: "self-run", "verified, emulated"."""
+    return ", ".join(filter(None, (run.trust, "emulated" if run.emulated else "")))

@@ -20,7 +20,7 @@ from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import count_text, moment_text, speedup_text, telling_line
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
-from hpc_board.report.run_columns import COLUMNS, outcome
+from hpc_board.report.run_columns import Line, outcome, report_columns
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
@@ -57,16 +57,17 @@ def runs_table(runs: Sequence[Run], *, users: bool = False, submissions: bool = 
 
     `users` and `submissions` add a column each. `narrowed` says that a filter hides other runs.
     """
+    lines = [Line(run) for run in runs]
     left_out = {key for key, shown in (("user", users), ("submission", submissions)) if not shown}
     columns = [
         column
-        for column in COLUMNS
-        if column.key not in left_out and (not column.optional or any(map(column.text, runs)))
+        for column in report_columns()
+        if column.key not in left_out and (not column.optional or any(map(column.text, lines)))
     ]
     empty = "No matching runs." if narrowed else "No runs yet. Submit one with `hpc-board submit FILE`."
     return Table(
         tuple(Column(column.title.upper(), column.right, column.flexible) for column in columns),
-        tuple(tuple(column.text(run) for column in columns) for run in runs),
+        tuple(tuple(column.text(line) for column in columns) for line in lines),
         empty,
     )
 

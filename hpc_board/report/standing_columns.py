@@ -5,7 +5,7 @@ in `report/` and not beside the boards: reports are drawn from it, the app, the 
 board lie above reports, and imports run downward.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -16,6 +16,7 @@ from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
 from hpc_board.model.score import wide_interval_text
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
+from hpc_board.report.columns import Width, ordered
 from hpc_board.report.formatting import moment_text, score_text, span_text, speedup_text
 
 OVERLAPS = "~"
@@ -101,14 +102,6 @@ class Field(msgspec.Struct, frozen=True):
     documents: frozenset[Document] = frozenset({Document.SHOW, Document.EXPORT, Document.ARCHIVE})
 
 
-class Width(msgspec.Struct, frozen=True):
-    """The cells of a column in the app, left out below `from_width` cells for the whole list."""
-
-    cells: int
-    grows: bool = False
-    from_width: int = 0
-
-
 class Listed(msgspec.Struct, frozen=True):
     """A column of the app's list, by layout; `text` differs where the app has fewer cells than a report."""
 
@@ -168,7 +161,7 @@ class StandingColumn(msgspec.Struct, frozen=True):
 
 def report_columns() -> tuple[StandingColumn, ...]:
     """Return the columns of reports, in their order."""
-    return _ordered((column for column in COLUMNS if column.in_report), _REPORT_ORDER)
+    return ordered((column for column in COLUMNS if column.in_report), _REPORT_ORDER)
 
 
 def listed_columns(layout: Layout) -> tuple[tuple[StandingColumn, Listed, Width], ...]:
@@ -178,13 +171,13 @@ def listed_columns(layout: Layout) -> tuple[tuple[StandingColumn, Listed, Width]
 
 def all_listed() -> tuple[tuple[StandingColumn, Listed], ...]:
     """Return the columns of all layouts of the app, in their order."""
-    found = _ordered(COLUMNS, _LISTED_ORDER)
+    found = ordered(COLUMNS, _LISTED_ORDER)
     return tuple((column, column.listed) for column in found if column.listed is not None)
 
 
 def drawn_columns() -> tuple[tuple[StandingColumn, Drawn], ...]:
     """Return the columns of the page for a browser, in their order."""
-    return tuple((column, column.drawn) for column in _ordered(COLUMNS, _DRAWN_ORDER) if column.drawn is not None)
+    return tuple((column, column.drawn) for column in ordered(COLUMNS, _DRAWN_ORDER) if column.drawn is not None)
 
 
 def values(line: Line, document: Document) -> dict[str, Value]:
@@ -206,11 +199,6 @@ def trust_text(row: Standing, own: str = "task's own harness") -> str:
     """Return the trust in a time; `own` are the words for a task's own harness."""
     words = (one_line(row.trust), "" if row.harness == ISOLATED else own, "emulated" if row.emulated else "")
     return ", ".join(filter(None, words))
-
-
-def _ordered(columns: Iterable[StandingColumn], order: Sequence[str]) -> tuple[StandingColumn, ...]:
-    """Return the columns in this order of their keys, the others behind them as the table has them."""
-    return tuple(sorted(columns, key=lambda column: order.index(column.key) if column.key in order else len(order)))
 
 
 # The texts

@@ -13,11 +13,13 @@ from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Decisi
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.report.formatting import span_text
-from hpc_board.report.moderation import detail_text, limit_text, limits_text, remarks_text, removal_text, subject_text
-from hpc_board.report.run_words import age, why
-from hpc_board.tui.formatting import moment, score, since, state, time_left, trust
+from hpc_board.report.moderation import detail_text, limit_text, limits_text, removal_text, subject_text
+from hpc_board.report.run_columns import Line, RunList
+from hpc_board.report.run_words import trust, why
+from hpc_board.tui.formatting import moment, since, state, time_left
 from hpc_board.tui.paging import Order
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.run_cells import cells, columns
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind
@@ -40,17 +42,6 @@ _PEOPLE_COLUMNS = (
     Column("sent", "Sent 1 h", 8, right=True, from_width=70),
     Column("runs", "Runs 1 h", 8, right=True),
     Column("last", "Last", 6, right=True, from_width=78),
-)
-_RUN_COLUMNS = (
-    Column("id", "Run", 5, right=True),
-    Column("user", "User", 9),
-    Column("task", "Task", 10),
-    Column("gpu", "GPU", 7, from_width=66),
-    Column("state", "State", 11),
-    Column("score", "Score", 8, right=True),
-    Column("remarks", "Remarks", 8, grows=True),
-    Column("trust", "Trust", 9, from_width=100),
-    Column("age", "Age", 6, right=True, from_width=76),
 )
 _LOG_COLUMNS = (
     Column("age", "Age", 6, right=True),
@@ -99,9 +90,9 @@ def people(now: Clock) -> Kind[PersonState]:
 def runs(now: Clock) -> Kind[Run]:
     """Ranked runs, newest first."""
     return Kind(
-        _RUN_COLUMNS,
+        columns(RunList.RANKED),
         key=lambda run: str(run.id),
-        cells=lambda run: _run_cells(run, now()),
+        cells=lambda run: cells(Line(run, now=now())),
         order=NEWEST_RUN,
         details=lambda run: _run_details(run, now()),
         filter_words="words of any column or the file: eve h100 pass",
@@ -222,22 +213,6 @@ def _person_details(person: PersonState, now: datetime) -> RenderableType:
             ]
         ),
     )
-
-
-def _run_cells(run: Run, now: datetime) -> dict[str, Text]:
-    word, tone = state(run)
-    removed = run.remarks.removal is not None
-    return {
-        "id": toned(run.id, Tone.MUTED),
-        "user": toned(run.user),
-        "task": toned(run.task),
-        "gpu": toned(run.gpu),
-        "state": toned(word, tone),
-        "score": toned(score(run.score_s), Tone.MUTED if removed else Tone.PLAIN),
-        "remarks": toned(remarks_text(run.note, run.remarks), Tone.BAD if removed else Tone.MUTED),
-        "trust": toned(trust(run), Tone.MUTED),
-        "age": toned(age(run, now), Tone.MUTED),
-    }
 
 
 def _run_details(run: Run, now: datetime) -> RenderableType:

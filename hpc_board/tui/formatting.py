@@ -12,8 +12,6 @@ from hpc_board.report.run_columns import outcome
 from hpc_board.report.run_words import age
 from hpc_board.tui.palette import Tone
 
-MODE_WORDS = {Mode.TEST: "test", Mode.BENCHMARK: "bench", Mode.PROFILE: "prof", Mode.RANKED: "ranked"}
-
 MODE_HELP = {
     Mode.TEST: "is it correct? Runs the test cases",
     Mode.BENCHMARK: "how fast is it? Does not count on the board",
@@ -87,11 +85,6 @@ def languages(task: Task) -> str:
         return "all"
     both = " ".join(names)
     return both if len(both) <= _LANGUAGES_CELLS else f"{names[0]}+{len(names) - 1}"
-
-
-def trust(run: Run) -> str:
-    """Return the trust in a time: "self-run", "verified, emulated"."""
-    return ", ".join(filter(None, (run.trust, "emulated" if run.emulated else "")))
 
 
 def listing(words: tuple[str, ...]) -> str:

@@ -7,8 +7,8 @@ from datetime import datetime
 from io import TextIOWrapper
 from typing import IO
 
-from hpc_board.admin.export.columns import Column, Value
 from hpc_board.admin.export.json_file import moment
+from hpc_board.report.run_columns import Exported, Value
 from hpc_board.store import Store
 from hpc_board.store.batches import RunSelection
 
@@ -17,7 +17,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa:
 """The first characters of cells that spreadsheets compute, and may send elsewhere."""
 
 
-def write(sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: RunSelection) -> int:
+def write(sink: IO[bytes], store: Store, columns: Sequence[Exported], chosen: RunSelection) -> int:
     """Write every chosen run as one record, and return how many there were."""
     text = TextIOWrapper(sink, encoding="utf-8", newline="")
     try:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import IO, Any
 
-from hpc_board.admin.export.columns import Column, Value
 from hpc_board.model.text import one_line
+from hpc_board.report.run_columns import Exported, Value
 from hpc_board.report.standing_columns import Document, Line, values
 from hpc_board.store import Store
 from hpc_board.store.batches import RunSelection
@@ -16,7 +16,7 @@ FORMAT = "hpc-board export 1"
 
 
 def write(
-    sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: RunSelection, at: datetime
+    sink: IO[bytes], store: Store, columns: Sequence[Exported], chosen: RunSelection, at: datetime
 ) -> tuple[int, int]:
     """Write every chosen run and the standings of the chosen boards; how many of each there were."""
     head = {

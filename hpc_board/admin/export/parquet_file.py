@@ -5,8 +5,8 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import IO, Any
 
-from hpc_board.admin.export.columns import Column, Kind
 from hpc_board.errors import InputError
+from hpc_board.report.run_columns import Exported, Kind
 from hpc_board.store import Store
 from hpc_board.store.batches import RunSelection
 from hpc_board.store.row_reader import Row
@@ -28,7 +28,7 @@ def check() -> None:
         )
 
 
-def write(sink: IO[bytes], store: Store, columns: Sequence[Column], chosen: RunSelection) -> int:
+def write(sink: IO[bytes], store: Store, columns: Sequence[Exported], chosen: RunSelection) -> int:
     """Write every chosen run as one row, and return how many there were."""
     import pyarrow as pa
     from pyarrow import parquet

@@ -6,69 +6,15 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from hpc_board.domain.moderation import REASON_CHARACTERS_MAX, Removal
+from hpc_board.domain.moderation import Removal
 from hpc_board.domain.run import Run, Status
-from hpc_board.domain.standing import Placing, verdict_line
-from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
+from hpc_board.domain.standing import Placing
 from hpc_board.model.result import Case, Result
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment, moment_of
+from hpc_board.report.run_columns import Line, json_fields
+from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment_of
 from hpc_board.report.views.results import CaseView, cases_of, log_text
-
-
-class JobView(View, frozen=True):
-    """The job of a run."""
-
-    cluster: str
-    """the name of the cluster in the settings"""
-    id: str | None
-    """the scheduler's number of the job; in a job array that of the array and the run's index, `123_4`"""
-    partition: str | None
-    """the partition that it was sent to"""
-    node: str | None
-    """the node that it runs on"""
-
-
-class NoteView(View, frozen=True):
-    """A note on a submission."""
-
-    text: str
-    """the note"""
-    by: str
-    """its author"""
-    at: Moment
-    """its time"""
-
-
-class RerunView(View, frozen=True):
-    """The origin of a submission that was sent again."""
-
-    of_submission: int
-    """the submission that it repeats"""
-    by: str
-    """the admin who sent it"""
-    at: Moment
-    """the time of that"""
-
-
-class RemovalView(View, frozen=True):
-    """The removal of a submission from the standings."""
-
-    by: str
-    """the admin who removed it"""
-    at: Moment
-    """the time of that"""
-    reason: str
-    """the reason"""
-
-    @classmethod
-    def of(cls, removal: Removal) -> "RemovalView":
-        """Return the object of a removal."""
-        return cls(
-            by=one_line(removal.by_user),
-            at=moment_of(removal.at),
-            reason=one_line(removal.reason, REASON_CHARACTERS_MAX),
-        )
+from hpc_board.report.views.run_parts import RemovalView
 
 
 class RemovedRunView(View, frozen=True):
@@ -244,7 +190,7 @@ class TrialView(View, frozen=True):
 
 def listed(run: Run, placing: Placing | None, cases: Sequence[Case]) -> RunView:
     """Return a run with its cases: an object of a list of runs, which does not read whole results."""
-    return _run(run, placing, [CaseView.of(case) for case in cases])
+    return _keys(Line(run, placing, [CaseView.of(case) for case in cases]))
 
 
 def whole(
@@ -261,53 +207,8 @@ def whole(
         stderr=log_text(result.stderr) if result else "",
     )
     cases = cases_of(result, samples=samples) if result else []
-    return {**_run(run, placing, cases), **msgspec.structs.asdict(about)}
+    return {**_keys(Line(run, placing, cases)), **msgspec.structs.asdict(about)}
 
 
-def _run(run: Run, placing: Placing | None, cases: list[CaseView]) -> RunView:
-    line = None if placing is None or run.score_s is None else verdict_line(run.gpu, run.score_s, placing, run.interval)
-    said = run.remarks
-    return {
-        "id": run.id,
-        "gpu": run.gpu,
-        "state": str(run.state),
-        "verdict": None if run.verdict is None else str(run.verdict),
-        "score_s": run.score_s,
-        "rank": None if placing is None else placing.rank,
-        "job": JobView(
-            cluster=run.cluster,
-            id=run.status.job_id or None,
-            partition=run.partition or None,
-            node=run.status.node or None,
-        ),
-        "cases": cases,
-        "message": printable(run.explanation if run.state.ended else run.message, MESSAGE_CHARACTERS_MAX),
-        "task": run.task,
-        "mode": str(run.mode),
-        "submission": run.submission,
-        "user": one_line(run.user),
-        "file_name": one_line(run.file_name),
-        "submitted_at": moment(run.created_at),
-        "state_since": moment(run.status.at),
-        "ended_at": moment(run.ended_at),
-        "reason": one_line(run.status.reason, LINE_CHARACTERS_MAX),
-        "expected_start": moment(run.status.expected_start),
-        "trust": run.trust,
-        "emulated": run.emulated,
-        "note": one_line(run.note, NOTE_CHARACTERS_MAX),
-        "verdict_line": line,
-        "milestone": one_line(run.milestone) or None,
-        "account": one_line(run.account) or None,
-        "notes": [
-            NoteView(text=one_line(note.text, NOTE_CHARACTERS_MAX), by=one_line(note.by_user), at=moment_of(note.at))
-            for note in said.notes
-        ],
-        "rerun": None
-        if said.rerun is None
-        else RerunView(
-            of_submission=said.rerun.of_submission, by=one_line(said.rerun.by_user), at=moment_of(said.rerun.at)
-        ),
-        "removed": None if said.removal is None else RemovalView.of(said.removal),
-        "score_low_s": None if run.interval is None else run.interval.low_s,
-        "score_high_s": None if run.interval is None else run.interval.high_s,
-    }
+def _keys(line: Line) -> RunView:
+    return {field.key: field.value(line) for field in json_fields()}

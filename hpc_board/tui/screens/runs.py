@@ -1,10 +1,9 @@
 """The runs: a live table that can be narrowed down, and the selected one in words."""
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import ClassVar
 
-import msgspec
 from msgspec.structs import replace
 from rich.console import Group
 from rich.text import Text
@@ -16,16 +15,17 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.errors import BoardError
 from hpc_board.report.formatting import span_text
-from hpc_board.report.run_words import age, ran, span, times, waited, why, why_now
+from hpc_board.report.run_columns import Line, RunList
+from hpc_board.report.run_words import times, trust, why
 from hpc_board.report.runs import step_text
 from hpc_board.tui import targets
-from hpc_board.tui.formatting import MODE_WORDS, moment, score, since, state, trust
+from hpc_board.tui.formatting import moment, since, state
 from hpc_board.tui.messages import Open, SideChosen
 from hpc_board.tui.paging import Order, Page, forward
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.run_cells import cells, columns
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
-from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _STEPS_MAX = 16
@@ -36,31 +36,7 @@ _STALE = timedelta(seconds=10)
 
 _CHOSEN = "m on another run compares the two, m on this one takes it back"
 
-_COLUMNS = (
-    Column("id", "Run", 5, right=True),
-    Column("user", "User", 9),
-    Column("task", "Task", 12),
-    Column("gpu", "GPU", 7),
-    Column("mode", "Mode", 6, from_width=70),
-    Column("state", "State", 13),
-    Column("why", "Why", 10, grows=True),
-    Column("wait", "Waited", 6, right=True, from_width=96),
-    Column("ran", "Ran", 6, right=True, from_width=96),
-    Column("score", "Score", 8, right=True),
-    Column("age", "Age", 6, right=True, from_width=78),
-)
-_FROM_WIDTH_WITH_USER = {"mode": 88, "wait": 108, "ran": 108}
-
-
-class _Line(msgspec.Struct, frozen=True):
-    """A run with its last step, if it runs, and the time of its start, if it has started."""
-
-    run: Run
-    step: Progress | None
-    started: datetime | None
-
-
-_NEWEST: Order[_Line] = Order(lambda line: line.run.id, descending=True)
+_NEWEST: Order[Line] = Order(lambda line: line.run.id, descending=True)
 
 
 class RunsScreen(BoardScreen):
@@ -86,7 +62,7 @@ class RunsScreen(BoardScreen):
         "clears them. The runs go on when you leave."
     )
 
-    pane: getters.query_one[ListPane[_Line]] = getters.query_one(ListPane)
+    pane: getters.query_one[ListPane[Line]] = getters.query_one(ListPane)
 
     def __init__(
         self,
@@ -110,7 +86,7 @@ class RunsScreen(BoardScreen):
             self._everyone = self.memory.get("runs", "everyone", False)
             words = self.memory.get("runs", "filter", "")
         kind = Kind(
-            self._columns(),
+            columns(self._list),
             key=lambda line: str(line.run.id),
             cells=self._cells,
             order=_NEWEST,
@@ -158,7 +134,7 @@ class RunsScreen(BoardScreen):
         """Switch between one's own runs and everyone's."""
         self._everyone = not self._everyone
         self.memory.set("runs", "everyone", self._everyone)
-        self.pane.grid.set_columns(self._columns())
+        self.pane.grid.set_columns(columns(self._list))
         self.pane.forget()
         self.read(self.pane, patient=False)
         self._show_scope()
@@ -212,20 +188,20 @@ class RunsScreen(BoardScreen):
         line = self.pane.selected if self.is_mounted else None
         return None if line is None else line.run
 
-    def _pages(self, words: str) -> Page[_Line]:
+    def _pages(self, words: str) -> Page[Line]:
         everyone = self._everyone
         # The start of a run that has ended does not change any more.
         known = {line.run.id: line.started for line in self.pane.window.items if line.run.state.ended}
         left = _STEPS_MAX
 
-        def read(before: int | None, limit: int) -> Sequence[_Line]:
+        def read(before: int | None, limit: int) -> Sequence[Line]:
             nonlocal left
             runs = self.board.runs.list(everyone=everyone, gpu=self._gpu, words=words, limit=limit, before=before)
             started = known | self.board.runs.started([run.id for run in runs if run.id not in known])
             running = [run.id for run in runs if run.state is RunState.RUNNING][:left]
             left -= len(running)
             steps = self._steps(running)
-            return [_Line(run, steps.get(run.id), started.get(run.id)) for run in runs]
+            return [Line(run, step=steps.get(run.id), started=started.get(run.id)) for run in runs]
 
         return forward(read, _NEWEST.key)
 
@@ -241,12 +217,9 @@ class RunsScreen(BoardScreen):
                 steps[id_] = told[-1]
         return steps
 
-    def _columns(self) -> list[Column]:
-        if not self._everyone:
-            return [column for column in _COLUMNS if column.key != "user"]
-        return [
-            replace(column, from_width=_FROM_WIDTH_WITH_USER.get(column.key, column.from_width)) for column in _COLUMNS
-        ]
+    @property
+    def _list(self) -> RunList:
+        return RunList.EVERYONE if self._everyone else RunList.OWN
 
     def _show_scope(self) -> None:
         places = ["everyone" if self._everyone else "own", *([self._gpu] if self._gpu else [])]
@@ -280,25 +253,10 @@ class RunsScreen(BoardScreen):
         where = f" on {self._gpu}" if self._gpu else ""
         return f"{whose} no runs{where} yet. Press s to submit a file; w on Tasks writes a starter."
 
-    def _cells(self, line: _Line) -> dict[str, Text]:
-        run, started, now = line.run, line.started, self.now()
-        word, tone = state(run)
-        own = run.user == self.board.user
-        return {
-            "id": toned(run.id, Tone.MUTED),
-            "user": toned(run.user, Tone.OWN if own else Tone.PLAIN),
-            "task": toned(run.task),
-            "gpu": toned(run.gpu),
-            "mode": toned(MODE_WORDS[run.mode], Tone.MUTED),
-            "state": toned(word, tone),
-            "why": toned(why_now(run, line.step), Tone.MUTED),
-            "wait": toned(span(waited(run, started, now)), Tone.MUTED),
-            "ran": toned(span(ran(run, started, now)), Tone.MUTED),
-            "score": toned(score(run.score_s)),
-            "age": toned(age(run, now), Tone.MUTED),
-        }
+    def _cells(self, line: Line) -> dict[str, Text]:
+        return cells(replace(line, now=self.now(), reader=self.board.user))
 
-    def _details(self, line: _Line) -> Group:
+    def _details(self, line: Line) -> Group:
         run, step = line.run, line.step
         word, tone = state(run)
         head = Text.assemble((word, f"bold {tone.value}"), " ", toned(since(run, self.now()), Tone.MUTED))

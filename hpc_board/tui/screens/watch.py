@@ -21,13 +21,14 @@ from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Paragraph
 from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.formatting import span_text
-from hpc_board.report.run_words import why_now
+from hpc_board.report.run_columns import Line, RunList
 from hpc_board.report.runs import run_overview
 from hpc_board.tui import targets
 from hpc_board.tui.file_watcher import Saves
-from hpc_board.tui.formatting import listing, state
+from hpc_board.tui.formatting import listing
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.run_cells import cells, columns
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.grid import Column
@@ -46,13 +47,7 @@ _FIRST_WORDS = (
     "The watch ends when you leave this screen."
 )
 
-_COLUMNS = (
-    Column("id", "Run", 5, right=True),
-    Column("saved", "Saved", 8),
-    Column("gpu", "GPU", 8),
-    Column("state", "State", 13),
-    Column("why", "Why", 10, grows=True),
-)
+_SAVED = Column("saved", "Saved", 8)
 
 
 class Watched(msgspec.Struct, frozen=True):
@@ -120,7 +115,8 @@ class WatchScreen(BoardScreen):
         )
         yield Static(id="standing", markup=False)
         with Container(id="panes"):
-            kind = Kind(_COLUMNS, key=lambda run: str(run.id), cells=self._cells)
+            first, *others = columns(RunList.WATCHED)
+            kind = Kind((first, _SAVED, *others), key=lambda run: str(run.id), cells=self._cells)
             yield ListPane(kind, id="sent-list", grid_id="sent")
             yield Blocks(id="newest")
 
@@ -238,14 +234,8 @@ class WatchScreen(BoardScreen):
         self.pane.show_all(self._runs, select=select)
 
     def _cells(self, run: Run) -> dict[str, Text]:
-        word, tone = state(run)
-        return {
-            "id": toned(run.id, Tone.MUTED),
-            "saved": toned(self._saved_at[run.id].astimezone().strftime("%H:%M:%S"), Tone.MUTED),
-            "gpu": toned(run.gpu),
-            "state": toned(word, tone),
-            "why": toned(why_now(run, self._steps.get(run.id)), Tone.MUTED),
-        }
+        saved = toned(self._saved_at[run.id].astimezone().strftime("%H:%M:%S"), Tone.MUTED)
+        return {_SAVED.key: saved, **cells(Line(run, step=self._steps.get(run.id)))}
 
     def _show_standing(self) -> None:
         if self._paused:

@@ -12,6 +12,7 @@ from hpc_board.cli.main import cli
 from hpc_board.domain.standing import Mark
 from hpc_board.model.result import Verdict
 from hpc_board.report import standing_columns
+from hpc_board.report.columns import Width
 from hpc_board.report.standing_columns import (
     COLUMNS,
     Drawn,
@@ -20,7 +21,6 @@ from hpc_board.report.standing_columns import (
     Line,
     Listed,
     StandingColumn,
-    Width,
     drawn_columns,
     listed_columns,
     report_columns,
