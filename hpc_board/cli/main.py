@@ -83,7 +83,7 @@ def _on_terminal() -> bool:
 def _open_app(ctx: click.Context, file: Path | None) -> None:
     from hpc_board.tui.app import run as run_app
 
-    run_app(ctx.obj(), file)
+    run_app(ctx.obj, file)
 
 
 def _in_session(ctx: click.Context, open_: Open) -> "Board":

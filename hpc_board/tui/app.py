@@ -5,65 +5,52 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakKeyDictionary
 
-import msgspec
+from msgspec.structs import replace
 from textual import events, on, work
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import SimpleCommand, SimpleProvider
 from textual.dom import DOMNode
 from textual.reactive import var
+from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from hpc_board.board import Board
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Run
-from hpc_board.errors import BoardError, InputError, SchedulerError
-from hpc_board.model.result import Verdict
-from hpc_board.model.task import Mode
+from hpc_board.errors import BoardError, InputError
 from hpc_board.tui import keys, preferences, targets, themes
 from hpc_board.tui.actions import Actions
-from hpc_board.tui.choice import Choice
-from hpc_board.tui.formatting import score, state
 from hpc_board.tui.messages import Answer, Chosen, Open, RunsState, SideChosen, Tick
+from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
-from hpc_board.tui.recent_files import file_called
-from hpc_board.tui.screens.admin import AdminScreen
-from hpc_board.tui.screens.base import BoardScreen, Clock
-from hpc_board.tui.screens.cluster import ClusterScreen
-from hpc_board.tui.screens.code import CodeScreen
-from hpc_board.tui.screens.compare import CompareScreen
-from hpc_board.tui.screens.feed import FeedScreen
-from hpc_board.tui.screens.help import HelpScreen
-from hpc_board.tui.screens.report import ReportScreen
-from hpc_board.tui.screens.runs import RunsScreen
-from hpc_board.tui.screens.standings import StandingsScreen
-from hpc_board.tui.screens.submit import SubmitScreen
-from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.screens.opening import OpeningScreen
 from hpc_board.tui.screens.too_small import LEAST, TooSmallScreen
-from hpc_board.tui.screens.trend import TrendScreen
-from hpc_board.tui.screens.watch import Watched, WatchScreen
 from hpc_board.tui.terminal import TerminalDriver, abandon_questions, clipboard_sequence, notification_sequence
-from hpc_board.tui.widgets.grid import Grid
-from hpc_board.tui.widgets.source_view import SourceView
+
+if TYPE_CHECKING:
+    from hpc_board.board import Board
+    from hpc_board.domain.run import Run
+    from hpc_board.tui.choice import Choice
+    from hpc_board.tui.followed import Followed
+    from hpc_board.tui.screens.base import BoardScreen, Clock
+
+Opener = Callable[[], "Board"]
+"""Opens the board; called in a thread."""
 
 BEAT_SECONDS = 1.0
 """How often the screen in front looks at the board again."""
 
 FOLLOW_SECONDS = 2.0
 """How long the app rests before it carries the runs in flight on again."""
-
-TOLD_MAX = 5
-"""Of how many runs that end at once each has words of its own."""
 
 NAMED_MAX = 20
 """How many runs are named to somebody who leaves."""
@@ -73,6 +60,12 @@ WARNING_SECONDS = 20.0
 
 MEMORY_SECONDS = 5.0
 """How often what has changed of the app's memory is written."""
+
+_ABOVE_TASKS = (targets.Submit, targets.Runs, targets.Admin)
+"""The targets that lie next to the tasks, whatever screen leads to them."""
+
+_FIRST_LIST_SECONDS = 5.0
+"""How long the runs wait for the first list, which may hang on a slow file system."""
 
 _HANGUP_SECONDS = 3.0
 """How long the app may take to leave after its terminal has gone."""
@@ -84,16 +77,12 @@ PLACES: tuple[tuple[str, str, targets.Target], ...] = (
 )
 """The places that the command palette leads to from everywhere: name, description, target."""
 
-_PlainTarget = (
-    targets.Runs | targets.Cluster | targets.Report | targets.Standings | targets.Code | targets.Trend | targets.Feed
-)
-"""The targets whose screens need nothing that the app remembers."""
 
-
-def run(board: Board, file: Path | None = None, environ: Mapping[str, str] = os.environ) -> None:
-    """Open the app on `board`, with the form for `file` if one is given, until the user leaves.
+def run(open_board: "Opener", file: Path | None = None, environ: Mapping[str, str] = os.environ) -> None:
+    """Open the app on a board, with the form for `file` if one is given, until the user leaves.
 
     Raises:
+        BoardError: the board cannot be opened.
         InputError: the terminal cannot show it.
         SystemExit: the app ended by a fault of its own, or its terminal went away.
     """
@@ -103,34 +92,35 @@ def run(board: Board, file: Path | None = None, environ: Mapping[str, str] = os.
             hint="`hpc-board list`, `submit`, `runs` and `show` do the same in lines; `hpc-board --help` has them all.",
         )
     memory = Memory(preferences.state_file(environ))
-    app = BoardApp(board, file, memory=memory, wishes=wishes(environ))
+    app = BoardApp(open_board, file, memory=memory, wishes=wishes(environ))
     before = threading.enumerate()
     with closing(asyncio.new_event_loop()) as loop:
         app.run(loop=loop)
     abandon_questions(app.return_code or 0, before)
+    if app.failure is not None:
+        raise app.failure
     if app.return_code:
         raise SystemExit(app.return_code)
 
 
 def wishes(environ: Mapping[str, str]) -> Preferences:
     """The user's own settings of the app."""
-    return preferences.load(
-        preferences.settings_file(environ),
+    file = preferences.settings_file(environ)
+    # Most users have no such file, and YAML takes a while to load.
+    if not os.path.lexists(file):
+        return Preferences()
+    from hpc_board.tui import app_file
+
+    return app_file.load(
+        file,
         themes=(themes.DARK.name, themes.LIGHT.name, *BUILTIN_THEMES),
-        actions=keys.actions(KEYED),
-        clashes=lambda keymap: keys.clashes(keymap, KEYED),
+        actions=lambda: keys.actions(keyed()),
+        clashes=lambda keymap: keys.clashes(keymap, keyed()),
     )
 
 
-class Followed(msgspec.Struct, frozen=True):
-    """The state of the runs in flight after one step; `ended` are the runs that ended in it, with their ranks."""
-
-    pulse: RunsState
-    ended: tuple[tuple[Run, int | None], ...]
-
-
 class BoardApp(App[None]):
-    """The app around one Board; `now` is its clock.
+    """The app around one Board, which is opened once the frame is on the screen; `now` is its clock.
 
     `memory` is what it remembers, `wishes` what the user's settings of the app say.
     """
@@ -141,6 +131,9 @@ class BoardApp(App[None]):
     """The submission that was chosen to be compared."""
     asking_since: var[datetime | None] = var(None)
     """The time of a question to the schedulers that has no answer yet."""
+
+    _board: "Board"
+    _choice: "Choice"
 
     TITLE = "hpc-board"
     CSS_PATH = "app.tcss"
@@ -161,10 +154,10 @@ class BoardApp(App[None]):
 
     def __init__(
         self,
-        board: Board,
+        open_board: "Opener",
         file: Path | None = None,
         *,
-        now: Clock = lambda: datetime.now(UTC),
+        now: "Clock" = lambda: datetime.now(UTC),
         beat_seconds: float = BEAT_SECONDS,
         follow_seconds: float = FOLLOW_SECONDS,
         memory: Memory | None = None,
@@ -174,12 +167,15 @@ class BoardApp(App[None]):
         if os.environ.get("NO_COLOR") == "":
             del os.environ["NO_COLOR"]
         super().__init__(driver_class=TerminalDriver)
-        self._board = board
+        self.failure: BoardError | None = None
+        """Why the board could not be opened."""
+        self._open_board = open_board
         self._now = now
         self._beat_seconds = beat_seconds
         self._follow_seconds = follow_seconds
-        self._choice = Choice()
         self._file = file
+        self._early_keys: list[events.Key] | None = []
+        self._looks_after_runs = False
         self._memory = memory or Memory()
         self._wishes = wishes or Preferences()
         self._forgetful = False
@@ -195,27 +191,75 @@ class BoardApp(App[None]):
         """The colours of the tones, for themes that know nothing of them."""
         return themes.tone_variables(self.current_theme)
 
+    def get_default_screen(self) -> Screen[None]:
+        """The frame, below all other screens."""
+        return OpeningScreen()
+
     def on_mount(self) -> None:
-        """Open the first screen and begin to follow the runs."""
-        self._board.warn = self._tell_warning
+        """Show the frame, then open the board."""
         self.theme_changed_signal.subscribe(self, lambda _: self._redraw())
         self._listen_for_the_end()
         if not self.is_headless and self.console.color_system == "standard" and self.theme == themes.DARK.name:
             self.theme = themes.SIXTEEN
-        tasks = TasksScreen(self._board, self._now)
-        self._open(tasks)
+        self.screen.call_after_refresh(self._find_board)
+
+    @work(thread=True, group="board")
+    def _find_board(self) -> None:
+        try:
+            board = self._open_board()
+        except BoardError as error:
+            self.post_message(Answer("board", failure=error))
+            return
+        # In this thread too, so that the app still listens.
+        from hpc_board.tui.screens import tasks
+
+        del tasks
+        self.post_message(Answer("board", value=board))
+
+    def _begin(self, board: "Board") -> None:
+        """Open the first screen."""
+        from hpc_board.tui.choice import Choice
+
+        self._board, self._choice = board, Choice()
+        board.warn = self._tell_warning
+        if isinstance(self.screen, TooSmallScreen):
+            self.pop_screen()
+        tasks = self._open(targets.Tasks())
+        self.watch(tasks, "is_answered", self._look_after_runs_soon, init=False)
+        self.set_timer(_FIRST_LIST_SECONDS, self._look_after_runs)
         if self._wishes.fault is not None:
-            tasks.report_fault(self._wishes.fault)
+            tasks.call_after_refresh(tasks.fail, "preferences", self._wishes.fault)
         if self._file is not None:
             self._choice = Choice(folder=self._file.parent, file=self._file)
-            self._open(SubmitScreen(self._board, self._now, self._choice))
+            self._open(targets.Submit())
             # The screen that shows it is behind this one.
             if self._wishes.fault is not None:
                 self._tell_warning(f"{self._wishes.fault.message} {self._wishes.fault.hint}")
         self.set_interval(self._beat_seconds, self._beat)
         self.set_interval(MEMORY_SECONDS, self._keep_memory)
-        self._learn_role()
-        self._follow()
+        # Only then does the focus lie where the screen wants it.
+        self.screen.call_after_refresh(self._take_early_keys)
+
+    async def _take_early_keys(self) -> None:
+        """Give the next key that was typed early to the screen; it may open another one for those behind it."""
+        if not self._early_keys:
+            self._early_keys = None
+            return
+        key = self._early_keys.pop(0)
+        self._meant_for[key] = self.focused
+        await super().on_event(key)
+        self.screen.call_after_refresh(self._take_early_keys)
+
+    def _look_after_runs_soon(self, is_answered: bool) -> None:
+        if is_answered:
+            self.screen.call_after_refresh(self._look_after_runs)
+
+    def _look_after_runs(self) -> None:
+        """Begin to follow the runs, after the first list is on the screen: it has the processor until then."""
+        if not self._looks_after_runs:
+            self._looks_after_runs = True
+            self._learn_role()
+            self._follow()
 
     def on_resize(self, event: events.Resize) -> None:
         """Show in words that there is no room, and take them away once there is."""
@@ -228,10 +272,19 @@ class BoardApp(App[None]):
             self._memory.flush()
 
     async def on_event(self, event: events.Event) -> None:
-        """Note which widget a key is meant for."""
+        """Note which widget a key is meant for; keep the keys that are typed before there is one."""
         if isinstance(event, events.Key) and not event.is_forwarded:
+            if self._early_keys is not None and not self._leaves(event):
+                self._early_keys.append(event)
+                return
             self._meant_for[event] = self.focused
         await super().on_event(event)
+
+    def _leaves(self, key: events.Key) -> bool:
+        """Whether a key that is typed before the first screen leaves the app: a letter may belong to a field."""
+        active = self.screen.active_bindings.get(key.key)
+        quits = active is not None and active.binding.action == "quit"
+        return quits and not (key.is_printable and self._early_keys)
 
     def on_key(self, event: events.Key) -> None:
         """Give a key to the field that the one before it has opened.
@@ -252,6 +305,9 @@ class BoardApp(App[None]):
 
     def action_help(self) -> None:
         """Show what the keys do on the screen in front."""
+        from hpc_board.tui.screens.base import BoardScreen
+        from hpc_board.tui.screens.help import HelpScreen
+
         screen = self.screen
         if isinstance(screen, BoardScreen):
             lines = [
@@ -267,6 +323,8 @@ class BoardApp(App[None]):
 
     def action_commands(self) -> None:
         """Offer every action of the screen in front and of the app, to be found by its name."""
+        from hpc_board.tui.screens.base import BoardScreen
+
         screen = self.screen
         if not isinstance(screen, BoardScreen):
             return
@@ -292,8 +350,7 @@ class BoardApp(App[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Have no key for what the user may not do, nor for where they are."""
         if action == "admin":
-            there = bool(self.screen_stack) and isinstance(self.screen, AdminScreen)
-            return self._role.may_act_as(Role.CREATOR) and not there
+            return self._role.may_act_as(Role.CREATOR) and self._place != targets.Admin()
         return super().check_action(action, parameters)
 
     def action_admin(self) -> None:
@@ -359,6 +416,9 @@ class BoardApp(App[None]):
 
     def _redraw(self) -> None:
         """Draw anew what Rich has drawn in the colours of another theme."""
+        from hpc_board.tui.widgets.grid import Grid
+        from hpc_board.tui.widgets.source_view import SourceView
+
         themes.redress(self)
         for screen in self.screen_stack:
             for static in screen.query(Static):
@@ -409,27 +469,31 @@ class BoardApp(App[None]):
             case targets.Watch() as wish:
                 self._open_watch(wish)
             case targets.Sent(runs):
-                self._open(RunsScreen(self._board, self._now, runs[0]), above_tasks=True)
+                self._open(targets.Runs(first=runs[0]))
                 if len(runs) == 1:
-                    self._open(ReportScreen(self._board, self._now, runs[0]))
-            case targets.Admin():
-                if not isinstance(self.screen, AdminScreen):
-                    self._open(AdminScreen(self._board, self._now, self._role), above_tasks=True)
+                    self._open(targets.Report(runs[0]))
+            case targets.Admin() if self._place == targets.Admin():
+                pass
             case target:
-                self._open(_screen_of(target, self._board, self._now), above_tasks=isinstance(target, targets.Runs))
+                self._open(target)
 
     def _open_submit(self, wish: targets.Submit) -> None:
+        from hpc_board.tui.choice import Choice
+
         if wish.task is not None and wish.task != self._choice.task:
             self._choice = Choice(folder=self._choice.folder, task=wish.task)
         if wish.gpus or wish.mode is not None:
             mode = wish.mode or self._choice.mode
-            self._choice = msgspec.structs.replace(self._choice, gpus=wish.gpus or self._choice.gpus, mode=mode)
-        self._open(SubmitScreen(self._board, self._now, self._choice), above_tasks=True)
+            self._choice = replace(self._choice, gpus=wish.gpus or self._choice.gpus, mode=mode)
+        self._open(wish)
 
     def _open_watch(self, wish: targets.Watch) -> None:
+        from hpc_board.model.task import Mode
+        from hpc_board.tui.recent_files import file_called
+
         file = wish.file or file_called(wish.file_name, self._choice, self._memory)
         if file is not None:
-            self._open(WatchScreen(self._board, self._now, Watched(file, wish.task, wish.gpus)))
+            self._open(replace(wish, file=file))
             return
         self.notify("Choose the file that you want to be watched, then press Watch.", markup=False)
         self._open_submit(targets.Submit(wish.task, wish.gpus, Mode.TEST))
@@ -452,20 +516,81 @@ class BoardApp(App[None]):
             )
             self.notify(words, title="Not comparable", severity="warning", markup=False)
         else:
-            self._open(CompareScreen(self._board, self._now, first.submission, event.submission))
+            self._open(targets.Compare(first.submission, event.submission))
         self.marked = None if self._side is None else self._side.submission
 
     @on(Chosen)
     def _remember(self, event: Chosen) -> None:
         self._choice = event.choice
 
-    def _open(self, screen: BoardScreen, *, above_tasks: bool = False) -> None:
-        screen.memory = self._memory
-        while above_tasks and not isinstance(self.screen, TasksScreen):
+    @property
+    def _place(self) -> targets.Target | None:
+        """The target whose screen is in front; None for a dialog."""
+        return getattr(self.screen, "target", None) if self.screen_stack else None
+
+    def _open(self, target: targets.Target) -> "BoardScreen":
+        screen = self._screen_of(target)
+        screen.target, screen.memory = target, self._memory
+        while isinstance(target, _ABOVE_TASKS) and self._place != targets.Tasks():
             self.pop_screen()
         screen.data_bind(BoardApp.pulse, BoardApp.marked, BoardApp.asking_since)
         self.push_screen(screen)
         self._fit(*self.size)
+        return screen
+
+    def _screen_of(self, target: targets.Target) -> "BoardScreen":
+        """Return a new screen for the target; its module is imported when it is first opened."""
+        board, now = self._board, self._now
+        match target:
+            case targets.Tasks():
+                from hpc_board.tui.screens.tasks import TasksScreen
+
+                return TasksScreen(board, now)
+            case targets.Submit():
+                from hpc_board.tui.screens.submit import SubmitScreen
+
+                return SubmitScreen(board, now, self._choice)
+            case targets.Watch(_, task, gpus, file) if file is not None:
+                from hpc_board.tui.screens.watch import Watched, WatchScreen
+
+                return WatchScreen(board, now, Watched(file, task, gpus))
+            case targets.Runs(gpu, everyone, first):
+                from hpc_board.tui.screens.runs import RunsScreen
+
+                return RunsScreen(board, now, first, gpu=gpu, everyone=everyone)
+            case targets.Report(run):
+                from hpc_board.tui.screens.report import ReportScreen
+
+                return ReportScreen(board, now, run)
+            case targets.Cluster():
+                from hpc_board.tui.screens.cluster import ClusterScreen
+
+                return ClusterScreen(board, now)
+            case targets.Standings(task, gpu):
+                from hpc_board.tui.screens.standings import StandingsScreen
+
+                return StandingsScreen(board, now, task, gpu)
+            case targets.Code(submission, of_task):
+                from hpc_board.tui.screens.code import CodeScreen
+
+                return CodeScreen(board, now, submission, of_task)
+            case targets.Compare(first, second):
+                from hpc_board.tui.screens.compare import CompareScreen
+
+                return CompareScreen(board, now, first, second)
+            case targets.Trend(task, gpu, user):
+                from hpc_board.tui.screens.trend import TrendScreen
+
+                return TrendScreen(board, now, task, gpu, user)
+            case targets.Feed(of_task):
+                from hpc_board.tui.screens.feed import FeedScreen
+
+                return FeedScreen(board, now, of_task)
+            case targets.Admin():
+                from hpc_board.tui.screens.admin import AdminScreen
+
+                return AdminScreen(board, now, self._role)
+        raise ValueError(f"no screen is that of {target}")
 
     def _beat(self) -> None:
         # While the app is closing, its screens are gone before its timers are.
@@ -479,11 +604,17 @@ class BoardApp(App[None]):
 
     @on(Answer)
     def _take_answer(self, event: Answer[Any]) -> None:
-        match event.value:
-            case Role() as role:
-                self._take_role(role)
-            case Followed() as followed:
-                self._take_followed(followed)
+        value: Any = event.value
+        match event.subject:
+            case "board" if event.failure is not None:
+                self.failure = event.failure
+                self.exit()
+            case "board":
+                self._begin(value)
+            case "role":
+                self._take_role(value)
+            case "follow":
+                self._take_followed(value)
 
     def _take_role(self, role: Role) -> None:
         self._role = role
@@ -497,18 +628,22 @@ class BoardApp(App[None]):
 
     @work(thread=True, exclusive=True, group="follow")
     def _carry_on(self) -> None:
-        self.post_message(Answer("follow", value=_followed(self._board, self.pulse)))
+        from hpc_board.tui.followed import followed
 
-    def _take_followed(self, event: Followed) -> None:
+        self.post_message(Answer("follow", value=followed(self._board, self.pulse)))
+
+    def _take_followed(self, event: "Followed") -> None:
         # As above: what was on its way when the app closed has nobody to tell.
         if not self.screen_stack:
             return
+        from hpc_board.tui.followed import TOLD_MAX
+
         self.pulse, self.asking_since = event.pulse, None
         if len(event.ended) > TOLD_MAX:
             self._tell_ends([run for run, _ in event.ended])
         else:
             for ended, rank in event.ended:
-                if not (isinstance(self.screen, ReportScreen) and self.screen.run_id == ended.id):
+                if self._place != targets.Report(ended.id):
                     self._tell_end(ended, rank)
         self._beat()
         self.set_timer(self._follow_seconds, self._follow)
@@ -516,22 +651,26 @@ class BoardApp(App[None]):
     def _tell_warning(self, text: str) -> None:
         self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS, markup=False)
 
-    def _tell_end(self, run: Run, rank: int | None) -> None:
-        word, _ = state(run)
+    def _tell_end(self, run: "Run", rank: int | None) -> None:
+        from hpc_board.tui.formatting import score, state
+
+        word, tone = state(run)
         parts = [f"{run.task} on {run.gpu}: {word}", score(run.score_s), f"rank {rank}" if rank else ""]
         self.notify(
             ", ".join(filter(None, parts)),
             title=f"Run {run.id}",
-            severity="information" if run.verdict is Verdict.PASS else "warning",
+            severity="information" if tone is Tone.GOOD else "warning",
             markup=False,
         )
         self._ring(f"Run {run.id}: {', '.join(filter(None, parts))}")
 
-    def _tell_ends(self, runs: list[Run]) -> None:
+    def _tell_ends(self, runs: "list[Run]") -> None:
         """Tell of many runs at once what came of them."""
+        from hpc_board.tui.formatting import state
+
         words = Counter(state(run)[0] for run in runs)
         told = ", ".join(f"{count} {word}" for word, count in words.most_common())
-        passed = all(run.verdict is Verdict.PASS for run in runs)
+        passed = all(state(run)[1] is Tone.GOOD for run in runs)
         self.notify(
             told, title=f"{len(runs)} runs have ended", severity="information" if passed else "warning", markup=False
         )
@@ -545,61 +684,29 @@ class BoardApp(App[None]):
             self._write_through(notification_sequence(text, os.environ))
 
 
-KEYED: tuple[type[DOMNode], ...] = (
-    BoardApp,
-    AdminScreen,
-    TasksScreen,
-    SubmitScreen,
-    RunsScreen,
-    ReportScreen,
-    StandingsScreen,
-    CompareScreen,
-    FeedScreen,
-    CodeScreen,
-    Grid,
-)
-"""What has keys that a user may change."""
+def keyed() -> tuple[type[DOMNode], ...]:
+    """Return the app, screens and widgets whose keys a user may change."""
+    from hpc_board.tui.screens.admin import AdminScreen
+    from hpc_board.tui.screens.code import CodeScreen
+    from hpc_board.tui.screens.compare import CompareScreen
+    from hpc_board.tui.screens.feed import FeedScreen
+    from hpc_board.tui.screens.report import ReportScreen
+    from hpc_board.tui.screens.runs import RunsScreen
+    from hpc_board.tui.screens.standings import StandingsScreen
+    from hpc_board.tui.screens.submit import SubmitScreen
+    from hpc_board.tui.screens.tasks import TasksScreen
+    from hpc_board.tui.widgets.grid import Grid
 
-
-def _screen_of(target: _PlainTarget, board: Board, now: Clock) -> BoardScreen:
-    match target:
-        case targets.Runs(gpu, everyone):
-            return RunsScreen(board, now, gpu=gpu, everyone=everyone)
-        case targets.Cluster():
-            return ClusterScreen(board, now)
-        case targets.Report(run):
-            return ReportScreen(board, now, run)
-        case targets.Standings(task, gpu):
-            return StandingsScreen(board, now, task, gpu)
-        case targets.Code(submission, of_task):
-            return CodeScreen(board, now, submission, of_task)
-        case targets.Trend(task, gpu, user):
-            return TrendScreen(board, now, task, gpu, user)
-        case targets.Feed(of_task):
-            return FeedScreen(board, now, of_task)
-
-
-def _followed(board: Board, before: RunsState) -> Followed:
-    """The runs carried on as far as they go; what could not be found out stays as it was."""
-    failure = None
-    try:
-        board.runs.advance(before.in_flight)
-    except BoardError as error:
-        failure = error
-    try:
-        runs = board.runs.followed(before.in_flight)
-        in_flight = [run for run in runs if not run.state.ended]
-        over = [run for run in runs if run.state.ended]
-        # A toast has a rank; where so many have ended that there is one for all of them, nobody sees it.
-        ended = [(run, board.standings.rank(run) if len(over) <= TOLD_MAX else None) for run in over]
-        clusters = {run.cluster for run in in_flight}
-        asked = [at for cluster in clusters if (at := board.runs.asked_at(cluster))]
-        silent = [at for cluster in clusters if (at := board.runs.silent_since(cluster))]
-    except BoardError as error:
-        return Followed(msgspec.structs.replace(before, failure=error), ())
-    # One that is silent is left alone for a while, in which there is nothing new to say of it.
-    if failure is None and silent and isinstance(before.failure, SchedulerError):
-        failure = before.failure
-    ids = tuple(run.id for run in in_flight)
-    pulse = RunsState(ids, min(asked, default=None), failure, min(silent, default=None))
-    return Followed(pulse, tuple(ended))
+    return (
+        BoardApp,
+        AdminScreen,
+        TasksScreen,
+        SubmitScreen,
+        RunsScreen,
+        ReportScreen,
+        StandingsScreen,
+        CompareScreen,
+        FeedScreen,
+        CodeScreen,
+        Grid,
+    )

@@ -6,14 +6,16 @@ app's own state flows down by `data_bind`.
 """
 
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 from textual.message import Message
 
 from hpc_board.errors import BoardError
-from hpc_board.tui.choice import Choice
 from hpc_board.tui.targets import Target
+
+if TYPE_CHECKING:
+    from hpc_board.tui.choice import Choice
 
 T = TypeVar("T")
 
@@ -70,6 +72,6 @@ class SideChosen(Message):
 class Chosen(Message):
     """The user has chosen this to submit; it is what the next submission begins with."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: "Choice") -> None:
         super().__init__()
         self.choice = choice

@@ -7,7 +7,7 @@ Both belong to one user and to every board: `hpc-board/app.yaml` in the folder f
 import json
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,8 +16,6 @@ import msgspec
 
 from hpc_board.errors import BoardError, InputError, StorageError
 from hpc_board.files import read_text, write_whole
-from hpc_board.model.names import suggestion
-from hpc_board.yaml_document import Document, Line, Section
 
 SETTINGS_NAME = "app.yaml"
 STATE_NAME = "app.json"
@@ -26,14 +24,10 @@ _STATE_BYTES_MAX = 256 * 1024
 _VALUES_MAX = 400
 """What was remembered longest ago is forgotten where there is more than this."""
 
-_THEMES_HINT = 'Ctrl+P, then "Change the theme (colours)", shows all of them'
-"""Their names alone would fill the box of the faults, and push the next ones out of it."""
-
 _TEXT_MAX = 4096
 _LIST_MAX = 50
 _NAME = re.compile(r"[a-z][a-z0-9_.-]{0,79}\Z")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_KEY = re.compile(r"(?:(?:ctrl|shift|alt|super|meta|hyper)\+)*(?:[!-~]|[a-z][a-z0-9_]{0,31})\Z")
 
 Value = str | int | bool | tuple[str, ...]
 T = TypeVar("T", str, int, bool, tuple[str, ...])
@@ -45,17 +39,6 @@ class Notify(StrEnum):
     NONE = "none"
     BELL = "bell"
     OSC9 = "osc9"
-
-
-class AppFile(Section, frozen=True):
-    """The whole of `app.yaml`."""
-
-    theme: Line | None = None
-    """The colours to begin with: `hpc-board`, `hpc-board-light` or one of Textual's themes."""
-    notify: Notify = Notify.NONE
-    """At the end of a run: `bell` rings the terminal's bell, `osc9` asks the terminal for a desktop notification."""
-    keys: dict[Line, Line] = msgspec.field(default_factory=dict)
-    """Keys by the names of actions, as the help (F1) lists them: `runs.cancel: x`; several are joined by commas."""
 
 
 class Preferences(msgspec.Struct, frozen=True):
@@ -75,69 +58,6 @@ def settings_file(environ: Mapping[str, str]) -> Path:
 def state_file(environ: Mapping[str, str]) -> Path:
     """Where the app keeps what it remembers."""
     return _folder(environ, "XDG_STATE_HOME", ".local/state") / STATE_NAME
-
-
-def load(
-    file: Path,
-    *,
-    themes: Collection[str],
-    actions: Mapping[str, bool],
-    clashes: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _: {},
-) -> Preferences:
-    """The preferences in `file`; the defaults, with the fault, where it cannot be used.
-
-    `themes` are the names that there are. `actions` are the names of what a key can be given to, each with whether
-    its key works while one types, and so cannot be a letter. `clashes` says which actions cannot have the keys that
-    they would have, and why.
-    """
-    try:
-        return _read(file, themes, actions, clashes)
-    except BoardError as error:
-        return Preferences(fault=error)
-
-
-def _read(
-    file: Path,
-    themes: Collection[str],
-    actions: Mapping[str, bool],
-    clashes: Callable[[Mapping[str, str]], Mapping[str, str]],
-) -> Preferences:
-    try:
-        file.lstat()
-    except OSError:
-        return Preferences()
-    document = Document.read(file, hint="The app goes on with its defaults until these lines are corrected.")
-    section = document.value(AppFile)
-    if section.theme is not None and section.theme not in themes:
-        near = suggestion(section.theme, themes)
-        document.fault(("theme",), f'there is no theme "{section.theme}".{near} {_THEMES_HINT}')
-    for action, keys in section.keys.items():
-        if action not in actions:
-            near = suggestion(action, actions)
-            document.fault(("keys", action), f"is not an action of the app.{near} The help (F1) lists them")
-        else:
-            for message in _key_faults(keys, typing=actions[action]):
-                document.fault(("keys", action), message)
-    document.check()
-    chosen = {action: ",".join(_split(keys)) for action, keys in section.keys.items()}
-    for action, message in clashes(chosen).items():
-        document.fault(("keys", action), message)
-    document.check()
-    return Preferences(section.theme or "", section.notify, chosen)
-
-
-def _key_faults(keys: str, *, typing: bool) -> list[str]:
-    faults = []
-    for key in _split(keys):
-        if not _KEY.match(key):
-            faults.append(f'expected keys such as "x", "f5" or "ctrl+r", joined by commas, found "{key}"')
-        elif typing and len(key) == 1:
-            faults.append(f'"{key}" cannot be typed any more if it does this: take a key with ctrl, or an F key')
-    return faults
-
-
-def _split(keys: str) -> list[str]:
-    return [key.strip() for key in keys.split(",")]
 
 
 class Memory:

@@ -1,10 +1,16 @@
 """The places in the app that a screen can lead to; screens name a place and do not know the screen behind it."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpc_board.model.task import Mode
+if TYPE_CHECKING:
+    from hpc_board.model.task import Mode
+
+
+class Tasks(msgspec.Struct, frozen=True):
+    """The tasks, which every other screen lies above."""
 
 
 class Submit(msgspec.Struct, frozen=True):
@@ -12,7 +18,7 @@ class Submit(msgspec.Struct, frozen=True):
 
     task: str | None = None
     gpus: tuple[str, ...] = ()
-    mode: Mode | None = None
+    mode: "Mode | None" = None
 
 
 class Watch(msgspec.Struct, frozen=True):
@@ -33,6 +39,8 @@ class Runs(msgspec.Struct, frozen=True):
 
     gpu: str | None = None
     everyone: bool = False
+    first: int | None = None
+    """The run that is selected at first."""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -61,6 +69,13 @@ class Code(msgspec.Struct, frozen=True):
     task: str | None = None
 
 
+class Compare(msgspec.Struct, frozen=True):
+    """Two submissions beside each other."""
+
+    first: int
+    second: int
+
+
 class Trend(msgspec.Struct, frozen=True):
     """The ranked runs of a user on one board, one after the other."""
 
@@ -79,4 +94,4 @@ class Admin(msgspec.Struct, frozen=True):
     """The boards, users and decisions that admins look after."""
 
 
-Target = Submit | Watch | Cluster | Runs | Sent | Report | Standings | Code | Trend | Feed | Admin
+Target = Tasks | Submit | Watch | Cluster | Runs | Sent | Report | Standings | Code | Compare | Trend | Feed | Admin

@@ -27,7 +27,7 @@ _CALM_LOOKS = 3
 
 def app_on(board: Board, file: Path | None = None, *, beat_seconds: float = 3600) -> BoardApp:
     """The app with a clock that stands still, and no beat of its own unless a test wants one."""
-    return BoardApp(board, file, now=lambda: NOW, beat_seconds=beat_seconds, follow_seconds=beat_seconds)
+    return BoardApp(lambda: board, file, now=lambda: NOW, beat_seconds=beat_seconds, follow_seconds=beat_seconds)
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None:
@@ -37,6 +37,11 @@ async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float
         assert time.monotonic() < deadline, f"not in time; the screen says:\n{text_of(pilot.app)}"
         await asyncio.sleep(0.01)
         await pilot.pause()
+
+
+async def opened(pilot: Pilot[Any]) -> None:
+    """Come back when the board is open."""
+    await until(pilot, lambda: isinstance(pilot.app.screen, BoardScreen))
 
 
 async def settled(pilot: Pilot[Any]) -> None:

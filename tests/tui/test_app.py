@@ -19,7 +19,8 @@ from hpc_board.errors import BoardError, InputError, SchedulerError, StorageErro
 from hpc_board.model.gpu import GpuStatus
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
-from hpc_board.tui.app import BoardApp, Followed
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.followed import Followed
 from hpc_board.tui.messages import Answer, RunsState
 from hpc_board.tui.screens import submit
 from hpc_board.tui.screens.base import BoardScreen
@@ -1011,7 +1012,7 @@ class Hands:
 @pytest.mark.parametrize(("held", "whom"), [("runs", "the board"), ("advance", "the scheduler")])
 async def test_an_answer_that_takes_long_is_waited_for_in_words_and_leaves_what_is_known(held: str, whom: str) -> None:
     board, hands = FakeBoard(), Hands()
-    app = BoardApp(board, now=hands, beat_seconds=3600, follow_seconds=3600)
+    app = BoardApp(lambda: board, now=hands, beat_seconds=3600, follow_seconds=3600)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "wrong value" in text_of(app))

@@ -24,7 +24,7 @@ from hpc_board.errors import InputError, SchedulerError
 from hpc_board.store import Store
 from hpc_board.tui import app as app_module
 from hpc_board.tui import keys, themes
-from hpc_board.tui.app import KEYED, BoardApp, wishes
+from hpc_board.tui.app import BoardApp, keyed, wishes
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.screens.runs import RunsScreen
@@ -35,7 +35,7 @@ from hpc_board.tui.terminal import clipboard_sequence, notification_sequence
 from hpc_board.tui.widgets.error_box import ErrorBox
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
 from tests.tmux import Tmux, shown_in, tmux_server
-from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.driving import app_on, opened, press, settled, text_of, until
 from tests.tui.fake_board import NOW, RUNS, FakeBoard
 from tests.tui.test_terminal import on_a_terminal
 from tests.values import replace
@@ -45,7 +45,7 @@ ROOT = Path(__file__).parents[2]
 
 def app_with(board: Board, **options: object) -> BoardApp:
     """The app with the wishes and the memory of a user, whose clock stands still."""
-    return BoardApp(board, now=lambda: NOW, beat_seconds=3600, follow_seconds=3600, **options)  # type: ignore[arg-type]
+    return BoardApp(lambda: board, now=lambda: NOW, beat_seconds=3600, follow_seconds=3600, **options)  # type: ignore[arg-type]
 
 
 # Finding things
@@ -199,7 +199,8 @@ def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:
 
 
 def test_every_key_of_ours_has_a_name_and_no_two_on_a_screen_are_the_same() -> None:
-    assert keys.clashes(dict.fromkeys(keys.actions(KEYED), ""), KEYED) == {}
+    places = keyed()
+    assert keys.clashes(dict.fromkeys(keys.actions(places), ""), places) == {}
     for name in (
         "tasks.submit",
         "runs.cancel",
@@ -208,7 +209,7 @@ def test_every_key_of_ours_has_a_name_and_no_two_on_a_screen_are_the_same() -> N
         "app.commands",
         "list.open",
     ):
-        assert name in keys.actions(KEYED) or name == "report.back"
+        assert name in keys.actions(places) or name == "report.back"
 
 
 async def test_the_help_of_a_wide_terminal_has_the_names_of_actions() -> None:
@@ -240,7 +241,7 @@ async def test_a_terminal_that_is_too_small_gets_words_until_it_grows() -> None:
 @pytest.mark.parametrize("term", ["dumb", "", "unknown"])
 def test_a_terminal_that_only_prints_lines_is_told_what_to_use_instead(term: str) -> None:
     with pytest.raises(InputError, match="lines only") as caught:
-        app_module.run(FakeBoard(), environ={"TERM": term})
+        app_module.run(FakeBoard, environ={"TERM": term})
     assert "hpc-board runs" in caught.value.hint or "`runs`" in caught.value.hint
 
 
@@ -290,7 +291,9 @@ async def test_the_end_of_a_run_rings_or_tells_the_terminal_where_that_is_wished
     monkeypatch.delenv("TMUX", raising=False)
     monkeypatch.delenv("STY", raising=False)
     board = FakeBoard()
-    app = BoardApp(board, now=lambda: NOW, beat_seconds=0.05, follow_seconds=0.05, wishes=Preferences(notify=wish))
+    app = BoardApp(
+        lambda: board, now=lambda: NOW, beat_seconds=0.05, follow_seconds=0.05, wishes=Preferences(notify=wish)
+    )
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "2 in flight" in text_of(app))
         told: list[str] = []
@@ -308,7 +311,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.S
         "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL);"
         "from pathlib import Path; from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import BoardApp;"
         "from hpc_board.tui.preferences import Memory;"
-        f"app = BoardApp(FakeBoard(), memory=Memory(Path({str(tmp_path / 'app.json')!r})));"
+        f"app = BoardApp(FakeBoard, memory=Memory(Path({str(tmp_path / 'app.json')!r})));"
         "app.run(); raise SystemExit(app.return_code)"
     )
     with on_a_terminal(program) as terminal:
@@ -330,7 +333,7 @@ def test_who_leaves_while_a_question_hangs_has_the_shell_back_and_is_told_what_g
     kernel.write_text("import torch\n")
     program = (
         "from pathlib import Path; from tests.tui.fake_board import FakeBoard; from hpc_board.tui import app;"
-        f"app.run(FakeBoard(held=['gpus']), Path({str(kernel)!r}), {environ!r}); print('to its end')"
+        f"app.run(lambda: FakeBoard(held=['gpus']), Path({str(kernel)!r}), {environ!r}); print('to its end')"
     )
     with on_a_terminal(program) as terminal:
         terminal.until(b"Mode")
@@ -348,7 +351,7 @@ def test_an_app_whose_terminal_has_gone_ends_although_it_ignores_the_signal() ->
     program = (
         "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN);"
         "from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import BoardApp;"
-        "app = BoardApp(FakeBoard()); app.run(); raise SystemExit(app.return_code)"
+        "app = BoardApp(FakeBoard); app.run(); raise SystemExit(app.return_code)"
     )
     with on_a_terminal(program) as terminal:
         terminal.until(b"vectoradd")
@@ -459,7 +462,7 @@ def real_board(folder: Path) -> Board:
 
 async def test_a_locked_database_leaves_the_last_known_state_with_its_age(tmp_path: Path) -> None:
     board = real_board(tmp_path)
-    app = BoardApp(board, beat_seconds=0.1, follow_seconds=0.1)
+    app = BoardApp(lambda: board, beat_seconds=0.1, follow_seconds=0.1)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "kernel.py" in text_of(app) or "double" in text_of(app))
@@ -475,7 +478,7 @@ async def test_a_locked_database_leaves_the_last_known_state_with_its_age(tmp_pa
 async def test_a_vanished_database_is_one_box_and_comes_back(tmp_path: Path) -> None:
     board = real_board(tmp_path)
     list(board.runs.wait([1], timeout_seconds=60))
-    app = BoardApp(board, beat_seconds=0.1, follow_seconds=0.1)
+    app = BoardApp(lambda: board, beat_seconds=0.1, follow_seconds=0.1)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "double" in text_of(app))
@@ -494,7 +497,7 @@ async def test_what_a_silent_scheduler_failed_with_stays_until_it_answers_somebo
     board = FakeBoard(failures={"advance": silence})
     cluster = next(run.cluster for run in RUNS if run.id == 40)
     board.silent[cluster] = NOW - timedelta(minutes=7)
-    app = BoardApp(board, now=lambda: NOW, beat_seconds=0.05, follow_seconds=0.05)
+    app = BoardApp(lambda: board, now=lambda: NOW, beat_seconds=0.05, follow_seconds=0.05)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "last known state, 7 min old" in text_of(app))
         # It is left alone for a while, in which carrying the runs on fails at nothing.
@@ -511,8 +514,9 @@ async def test_a_damaged_database_is_said_to_be_one(tmp_path: Path) -> None:
     list(board.runs.wait([1], timeout_seconds=60))
     for path in board.settings.board.glob("board.db*"):
         path.write_bytes(b"x" * 8192)
-    app = BoardApp(board, beat_seconds=0.1, follow_seconds=0.1)
+    app = BoardApp(lambda: board, beat_seconds=0.1, follow_seconds=0.1)
     async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
         await pilot.press("r")
         await until(pilot, lambda: app.screen.query_one(ErrorBox).display)
         assert "move the file aside" in " ".join(text_of(app).split())

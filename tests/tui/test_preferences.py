@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from hpc_board.errors import StorageError
-from hpc_board.tui.preferences import Memory, Notify, Preferences, load, settings_file, state_file
+from hpc_board.tui.app import wishes
+from hpc_board.tui.app_file import load
+from hpc_board.tui.preferences import Memory, Notify, Preferences, settings_file, state_file
 
 THEMES = ("hpc-board", "hpc-board-light", "nord")
 ACTIONS: Mapping[str, bool] = {"runs.cancel": False, "app.quit": False, "submit.send": True}
@@ -17,11 +19,11 @@ ACTIONS: Mapping[str, bool] = {"runs.cancel": False, "app.quit": False, "submit.
 
 def loaded(file: Path, text: str) -> Preferences:
     file.write_text(text)
-    return load(file, themes=THEMES, actions=ACTIONS)
+    return load(file, themes=THEMES, actions=lambda: ACTIONS)
 
 
 def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
-    assert load(tmp_path / "app.yaml", themes=THEMES, actions=ACTIONS) == Preferences()
+    assert wishes({"XDG_CONFIG_HOME": str(tmp_path)}) == Preferences()
 
 
 def test_a_file_says_theme_notification_and_keys(tmp_path: Path) -> None:
@@ -52,7 +54,7 @@ def test_the_names_of_all_themes_leave_room_for_the_other_faults(tmp_path: Path)
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"theme: [", b"- a\n- b\n", b"x" * 2_000_000, b"a: &a [*a]"])
 def test_a_file_that_is_no_settings_file_is_a_fault_and_no_crash(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "app.yaml").write_bytes(data)
-    assert load(tmp_path / "app.yaml", themes=THEMES, actions=ACTIONS).fault is not None
+    assert load(tmp_path / "app.yaml", themes=THEMES, actions=lambda: ACTIONS).fault is not None
 
 
 def test_the_files_are_in_the_users_folders() -> None:

@@ -71,7 +71,7 @@ async def test_escape_clears_the_words_that_were_kept_and_then_goes_back() -> No
 
 async def test_filter_scope_and_selection_are_there_after_a_restart(tmp_path: Path) -> None:
     for keys in (("r", "a", "slash", *"h100", "enter", "down", "down"), ("r",)):
-        app = BoardApp(FakeBoard(), now=lambda: NOW, beat_seconds=3600, memory=Memory(tmp_path / "app.json"))
+        app = BoardApp(FakeBoard, now=lambda: NOW, beat_seconds=3600, memory=Memory(tmp_path / "app.json"))
         async with app.run_test(size=(80, 24)) as pilot:
             await settled(pilot)
             await press(pilot, *keys)
@@ -173,7 +173,7 @@ async def test_the_number_of_a_run_is_copied() -> None:
 
 async def test_runs_that_cannot_be_read_again_stay_with_their_age() -> None:
     board, moments = FakeBoard(), [NOW]
-    app = BoardApp(board, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
+    app = BoardApp(lambda: board, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "41" in listed(app))

@@ -12,7 +12,7 @@ from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.tui import themes
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Preferences
-from tests.tui.driving import SnapCompare, app_on, driven, press, settled, stop_blinking, until
+from tests.tui.driving import SnapCompare, app_on, driven, opened, press, settled, stop_blinking, until
 from tests.tui.fake_board import NOW, FakeBoard
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
@@ -77,13 +77,13 @@ def test_a_slow_board_is_waited_for_in_words(snap_compare: SnapCompare, keys: tu
             board.free()
 
     async def drive(pilot: Pilot[Any]) -> None:
-        await pilot.pause()
+        await opened(pilot)
         for key in keys:
             await pilot.press(key)
         stop_blinking(pilot)
         await pilot.pause()
 
-    assert snap_compare(Impatient(board, now=lambda: NOW), terminal_size=(80, 24), run_before=drive)
+    assert snap_compare(Impatient(lambda: board, now=lambda: NOW), terminal_size=(80, 24), run_before=drive)
 
 
 def test_a_scheduler_that_does_not_answer_leaves_the_runs_visible(snap_compare: SnapCompare) -> None:
@@ -111,7 +111,7 @@ def test_a_screen_fills_a_large_terminal(snap_compare: SnapCompare, name: str) -
 @pytest.mark.parametrize("name", ["tasks", "standings", "report_of_a_pass", "report_of_a_failure"])
 def test_a_light_theme_is_as_legible(snap_compare: SnapCompare, name: str) -> None:
     wishes = Preferences(theme=themes.LIGHT.name)
-    app = BoardApp(FakeBoard(), now=lambda: NOW, beat_seconds=3600, follow_seconds=3600, wishes=wishes)
+    app = BoardApp(FakeBoard, now=lambda: NOW, beat_seconds=3600, follow_seconds=3600, wishes=wishes)
     assert snap_compare(app, terminal_size=(80, 24), run_before=driven(*SCREENS[name]))
 
 

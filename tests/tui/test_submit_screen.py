@@ -59,11 +59,11 @@ async def test_the_tree_goes_round_the_folders_of_the_files_that_were_sent(tmp_p
     other.mkdir()
     (other / "fast.py").write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n")
     memory = Memory(tmp_path / "app.json")
-    app = BoardApp(FakeBoard(), other / "fast.py", now=lambda: NOW, beat_seconds=3600, memory=memory)
+    app = BoardApp(FakeBoard, other / "fast.py", now=lambda: NOW, beat_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "ctrl+s")
-    app = BoardApp(FakeBoard(), kernel, now=lambda: NOW, beat_seconds=3600, memory=Memory(tmp_path / "app.json"))
+    app = BoardApp(FakeBoard, kernel, now=lambda: NOW, beat_seconds=3600, memory=Memory(tmp_path / "app.json"))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "ctrl+o")
@@ -157,7 +157,7 @@ async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(
 ) -> None:
     brisk(monkeypatch)
     board, moments = FakeBoard(runs=[], failures={"draft": InputError("the header is wrong")}), [NOW]
-    app = BoardApp(board, kernel, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
+    app = BoardApp(lambda: board, kernel, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
     header = kernel.read_text()
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "the header is wrong" in text_of(app))
@@ -220,7 +220,7 @@ async def test_the_file_of_a_run_is_watched_where_it_is_known(tmp_path: Path, mo
     file.write_text("import torch\n")
     memory = Memory()
     memory.set("submit", "files", (str(tmp_path / "gone" / "submission.py"), str(file)))
-    app = BoardApp(FakeBoard(), now=lambda: NOW, beat_seconds=3600, memory=memory)
+    app = BoardApp(FakeBoard, now=lambda: NOW, beat_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await pilot.press("r")

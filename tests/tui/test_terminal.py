@@ -16,7 +16,7 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[2]
 _DEADLINE_SECONDS = 60.0
 
-_APP = "from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import BoardApp; app = BoardApp(FakeBoard())"
+_APP = "from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import BoardApp; app = BoardApp(FakeBoard)"
 _APP += "; app.run(); raise SystemExit(app.return_code)"
 _FAULTY = """
 from tests.tui.fake_board import FakeBoard
@@ -26,7 +26,7 @@ class Faulty(FakeBoard):
     def catalog(self):
         raise ZeroDivisionError
 
-app = BoardApp(Faulty())
+app = BoardApp(Faulty)
 app.run()
 raise SystemExit(app.return_code)
 """

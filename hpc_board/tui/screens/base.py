@@ -11,6 +11,7 @@ import msgspec
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.reactive import var
 from textual.screen import Screen
 from textual.worker import get_current_worker
@@ -23,6 +24,7 @@ from hpc_board.tui.keys import named
 from hpc_board.tui.messages import Answer, RunsState, Tick
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.targets import Target
 from hpc_board.tui.widgets.error_box import ErrorBox
 from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.list_pane import ListPane
@@ -77,6 +79,8 @@ class BoardScreen(Screen[None]):
     """The submission that was chosen to be compared."""
     asking_since: var[datetime | None] = var(None)
     """The time of a question to the schedulers that has no answer yet."""
+    is_answered: var[bool] = var(False)
+    """Whether a question of this screen has had an answer or has failed."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Name the keys of a screen after it, so that a user can choose others for them."""
@@ -91,6 +95,8 @@ class BoardScreen(Screen[None]):
         super().__init__()
         self.board = board
         self.now = now
+        self.target: Target | None = None
+        """The place that this screen is; the app sets it, as it does the memory."""
         self.memory = Memory()
         """What the app remembers; the app's own takes this one's place before the screen is mounted."""
         self._open_questions: dict[str, _Question] = {}
@@ -100,6 +106,8 @@ class BoardScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """The frame, and the body within it."""
+        # Before there are widgets: each class that comes later has all of them styled again.
+        self._fit(self.app.size)
         yield TitleBar()
         yield from self.compose_body()
         yield ErrorBox()
@@ -116,9 +124,12 @@ class BoardScreen(Screen[None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Put two panes beside each other where both fit, and save lines where there are few."""
-        self.set_class(event.size.width >= _WIDE_FROM, "-wide")
-        self.set_class(event.size.width < _WIDE_FROM, "-narrow")
-        self.set_class(event.size.height < _SHORT_BELOW, "-short")
+        self._fit(event.size)
+
+    def _fit(self, size: Size) -> None:
+        self.set_class(size.width >= _WIDE_FROM, "-wide")
+        self.set_class(size.width < _WIDE_FROM, "-narrow")
+        self.set_class(size.height < _SHORT_BELOW, "-short")
 
     def on_screen_resume(self) -> None:
         """Look again at what went on behind another screen."""
@@ -277,6 +288,7 @@ class BoardScreen(Screen[None]):
             asked.failed(event.failure)
         elif isawaitable(taken := asked.then(event.value)):
             await taken
+        self.is_answered = True
 
     def _tell_cancelled(self, run: Run) -> None:
         self.notify(f"Asked the scheduler to cancel run {run.id}.", markup=False)

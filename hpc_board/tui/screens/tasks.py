@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.table import Table
 from rich.text import Text
@@ -12,14 +12,14 @@ from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
-from textual.widgets import ContentSwitcher, Input, Markdown, Static, Tab, Tabs
+from textual.widgets import ContentSwitcher, Input, Static, Tab, Tabs
 
 from hpc_board.board import Board
 from hpc_board.catalog.folders import Catalog
 from hpc_board.catalog.template import starter
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.standing import Page, Place
-from hpc_board.errors import BoardError, InputError
+from hpc_board.errors import InputError
 from hpc_board.files import write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
@@ -33,6 +33,9 @@ from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from hpc_board.tui.widgets.source_view import SourceView
+
+if TYPE_CHECKING:
+    from textual.widgets import Markdown
 
 _COLUMNS = (
     Column("task", "Task", 16, grows=True),
@@ -82,7 +85,6 @@ class TasksScreen(BoardScreen):
     pane: getters.query_one[ListPane[Task]] = getters.query_one(ListPane)
     about = getters.query_one("#about", VerticalScroll)
     places = getters.query_one("#places", Static)
-    description = getters.query_one("#description", Markdown)
     filter_input = getters.query_one("#filter", Input)
     parts = getters.query_one("#part", ContentSwitcher)
     tabs = getters.query_one("#parts", Tabs)
@@ -93,8 +95,8 @@ class TasksScreen(BoardScreen):
         self._versions: Mapping[str, str] = {}
         self._own: Mapping[tuple[str, str], Place] = {}
         self._wanted: str | None = None
-        self._fault: BoardError | None = None
         self._looked_at = now()
+        self._has_parts = False
 
     def compose_body(self) -> ComposeResult:
         """The list, and beside or below it the selected task."""
@@ -108,11 +110,6 @@ class TasksScreen(BoardScreen):
             with VerticalScroll(id="about"):
                 yield Static(toned("Reading the task folders …", Tone.MUTED), id="facts", markup=False)
                 yield Static(id="places", markup=False)
-                yield Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
-                with ContentSwitcher(initial="description", id="part"):
-                    yield Markdown(id="description", open_links=False)
-                    yield SourceView(id="reference", can_focus=False)
-                    yield SourceView(id="starter", can_focus=False)
 
     def on_mount(self) -> None:
         """Read the tasks."""
@@ -124,7 +121,6 @@ class TasksScreen(BoardScreen):
         with self.prevent(Input.Changed):
             self.filter_input.value = words
         self.filter_input.display = bool(words)
-        self.tabs.can_focus = False
         self.grid.focus()
         self.action_reload()
 
@@ -137,11 +133,6 @@ class TasksScreen(BoardScreen):
         """Look from time to time which tasks there are by now, and where one stands."""
         if self.now() - self._looked_at >= _PAUSE:
             self._look(patient=True)
-
-    def report_fault(self, fault: BoardError) -> None:
-        """Show what is wrong with the user's settings of the app, until Esc is pressed."""
-        self._fault = fault
-        self.call_after_refresh(self.fail, "preferences", fault)
 
     def action_reload(self) -> None:
         """Read the task folders again."""
@@ -177,6 +168,8 @@ class TasksScreen(BoardScreen):
 
     def action_part(self, step: int) -> None:
         """Turn to the next part of the task, or to the one before."""
+        if not self._has_parts:
+            return
         here = _PARTS.index(self.parts.current or "description")
         self.tabs.active = _PARTS[(here + step) % len(_PARTS)]
 
@@ -207,7 +200,7 @@ class TasksScreen(BoardScreen):
     def action_copy(self) -> None:
         """Copy the text that is shown."""
         task = self._selected
-        if task is None:
+        if task is None or not self._has_parts:
             return
         part = self.parts.current or "description"
         text = task.description if part == "description" else (_code(task, part)[0] or "")
@@ -232,6 +225,13 @@ class TasksScreen(BoardScreen):
         return super().check_action(action, parameters)
 
     @property
+    def description(self) -> "Markdown":
+        """The description of the selected task."""
+        from textual.widgets import Markdown
+
+        return self.query_one("#description", Markdown)
+
+    @property
     def _selected(self) -> Task | None:
         return self.pane.selected if self._catalog else None
 
@@ -252,7 +252,9 @@ class TasksScreen(BoardScreen):
         return [task for task in tasks if all(word in _searched(task) for word in words)]
 
     def _ask_own(self) -> None:
-        self.ask("own", self.board.standings.places, self._show_own, patient=True)
+        """Ask for the user's places, which need the tasks to be shown."""
+        if self._catalog is not None:
+            self.ask("own", self.board.standings.places, self._show_own, patient=True)
 
     @on(Input.Changed, "#filter")
     def _narrow(self, event: Input.Changed) -> None:
@@ -276,7 +278,10 @@ class TasksScreen(BoardScreen):
         wanted, self._wanted = self._wanted, None
         self._show_rows(wanted if wanted in self._versions else None)
         # What one reads stays where it is as long as it is the same.
-        if before is None or self._selected != selected:
+        if before is None:
+            self.call_after_refresh(self._add_parts)
+            self.call_after_refresh(self._ask_own)
+        elif self._selected != selected:
             self._show_selected()
 
     def _show_own(self, places: Sequence[Place]) -> None:
@@ -333,7 +338,26 @@ class TasksScreen(BoardScreen):
             "left": toned(left, tone),
         }
 
+    async def _add_parts(self) -> None:
+        """Add the description and the code; the first list does not wait for them to load."""
+        from textual.widgets import Markdown
+
+        tabs = Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
+        tabs.can_focus = False
+        parts = ContentSwitcher(
+            Markdown(id="description", open_links=False),
+            SourceView(id="reference", can_focus=False),
+            SourceView(id="starter", can_focus=False),
+            initial="description",
+            id="part",
+        )
+        await self.about.mount(tabs, parts)
+        self._has_parts = True
+        self._show_selected()
+
     def _show_selected(self) -> None:
+        if not self._has_parts:
+            return
         task = self._selected
         self.refresh_bindings()
         self.tabs.display = task is not None

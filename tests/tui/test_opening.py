@@ -1,0 +1,181 @@
+"""The start of the app: the frame first, then the board, and each screen's module when it is opened."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from hpc_board.board import Board
+from hpc_board.errors import InputError
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.preferences import Preferences
+from hpc_board.tui.screens.opening import OpeningScreen
+from hpc_board.tui.screens.submit import SubmitScreen
+from hpc_board.tui.screens.tasks import TasksScreen
+from hpc_board.tui.screens.too_small import TooSmallScreen
+from tests.tui.driving import app_on, settled, text_of, until
+from tests.tui.fake_board import NOW, FakeBoard
+from tests.tui.test_terminal import on_a_terminal
+from tests.unit.recorded import recorded
+
+SCREEN = "hpc_board.tui.screens."
+LOADED = """
+import asyncio, os, sys
+from hpc_board.tui.app import BoardApp
+
+def told(name):
+    print(name, *sys.modules)
+
+def opened():
+    told("frame")
+    from hpc_board.board import Board
+    return Board.open()
+
+async def listed(app, pilot):
+    while not getattr(app.screen, "is_answered", False):
+        await pilot.pause(0.01)
+
+async def main():
+    app = BoardApp(opened, beat_seconds=3600, follow_seconds=3600)
+    async with app.run_test() as pilot:
+        await listed(app, pilot)
+        told("list")
+        await pilot.press("r")
+        await listed(app, pilot)
+        told("runs")
+
+asyncio.run(main())
+"""
+
+
+def held_back(board: Board, wishes: Preferences | None = None) -> tuple[BoardApp, threading.Event]:
+    """The app on a board that opens when the event is set."""
+    event = threading.Event()
+
+    def opened() -> Board:
+        assert event.wait(60)
+        return board
+
+    return BoardApp(opened, now=lambda: NOW, beat_seconds=3600, follow_seconds=3600, wishes=wishes), event
+
+
+def test_a_module_is_loaded_when_its_screen_is_opened(tmp_path: Path) -> None:
+    board = recorded(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED],
+        cwd=board.folder,
+        env=board.environ(PYTHONPATH=str(Path(__file__).parents[2])),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    loaded = {line.split()[0]: set(line.split()[1:]) for line in done.stdout.splitlines()}
+    screens = {
+        name: {each.removeprefix(SCREEN) for each in modules if each.startswith(SCREEN)}
+        for name, modules in loaded.items()
+    }
+    frame = {"opening", "too_small"}
+    tasks = frame | {"base", "confirm", "tasks", "path_dialog"}
+    assert screens == {"frame": frame, "list": tasks, "runs": tasks | {"runs"}}
+    assert not {"yaml", "sqlite3", "pygments", "markdown_it", "hpc_board.board", "hpc_board.settings"} & loaded["frame"]
+    assert not {"jinja2", "paramiko", "rich.syntax"} & loaded["list"]
+
+
+async def test_the_frame_is_there_before_the_board_and_says_so_where_that_takes_long() -> None:
+    app, event = held_back(FakeBoard())
+    async with app.run_test(size=(80, 24)) as pilot:
+        assert isinstance(app.screen, OpeningScreen)
+        assert text_of(app).split() == ["hpc-board"]
+        await until(pilot, lambda: "Opening the board … ^q leaves." in text_of(app))
+        event.set()
+        await until(pilot, lambda: "vectoradd" in text_of(app))
+        assert isinstance(app.screen, TasksScreen)
+
+
+async def test_keys_that_are_typed_before_the_first_screen_have_their_effect_on_it() -> None:
+    app, event = held_back(FakeBoard())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("slash", *"qr")
+        assert isinstance(app.screen, OpeningScreen)
+        event.set()
+        await until(pilot, lambda: isinstance(app.screen, TasksScreen) and app.screen.filter_input.value == "qr")
+
+
+async def test_a_key_that_is_typed_early_may_open_the_screen_for_the_next() -> None:
+    app, event = held_back(FakeBoard())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("r", "a")
+        event.set()
+        await until(pilot, lambda: "carol" in text_of(app))
+
+
+async def test_the_app_can_be_left_while_the_board_is_opened() -> None:
+    for key in ("q", "ctrl+q"):
+        app, event = held_back(FakeBoard())
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.press(key)
+            await until(pilot, lambda: app._exit)  # noqa: B023 - called before the next round
+            event.set()
+        assert (app.failure, app.return_code) == (None, 0)
+
+
+async def test_the_users_own_key_leaves_while_the_board_is_opened() -> None:
+    app, event = held_back(FakeBoard(), Preferences(keys={"app.quit": "f10"}))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "Opening the board … f10 leaves." in text_of(app))
+        await pilot.press("f10")
+        await until(pilot, lambda: app._exit)
+        event.set()
+
+
+async def test_a_terminal_that_is_too_small_is_told_so_before_the_board_is_open() -> None:
+    app, event = held_back(FakeBoard())
+    async with app.run_test(size=(50, 12)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, TooSmallScreen))
+        event.set()
+        await until(pilot, lambda: any(isinstance(screen, TasksScreen) for screen in app.screen_stack))
+        assert isinstance(app.screen, TooSmallScreen)
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: isinstance(app.screen, TasksScreen))
+        assert len(app.screen_stack) == 2
+
+
+async def test_a_file_is_in_the_form_once_the_board_is_open(kernel: Path) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, SubmitScreen)
+        assert "kernel.py" in text_of(pilot.app)
+
+
+async def test_the_runs_are_carried_on_after_the_first_list() -> None:
+    board = FakeBoard(held=["tasks"])
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "tasks" in board.calls)
+        await pilot.pause()
+        assert board.calls == ["tasks"]
+        board.free()
+        await until(pilot, lambda: {"places", "advance"} <= set(board.calls))
+
+
+async def test_a_board_that_does_not_open_ends_the_app_with_its_error() -> None:
+    error = InputError("hpc-board.yaml: line 3: is not a known key.", hint="Correct it.")
+
+    def opened() -> Board:
+        raise error
+
+    app = BoardApp(opened)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app._exit)
+    assert app.failure is error
+
+
+def test_faulty_settings_are_told_on_the_terminal_that_the_app_has_left(tmp_path: Path) -> None:
+    settings = tmp_path / "hpc-board.yaml"
+    settings.write_text("boardd: x\n")
+    words = ["hpc-board", "--config", str(settings)]
+    with on_a_terminal(f"import sys; sys.argv = {words!r}; from hpc_board.__main__ import main; main()") as terminal:
+        assert terminal.end() == InputError.exit_code
+        left = terminal.shown.rpartition(b"\x1b[?1049l")[2]
+        assert b"Error:" in left
+        assert b'Did you mean "board"' in b" ".join(left.split())
