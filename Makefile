@@ -1,4 +1,4 @@
-# Every target sets up what it needs. `make demo` and `make test` are the two to begin with.
+# Every target installs its requirements. Begin with `make demo` and `make test`.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -7,18 +7,18 @@ SOURCES := hpc_board tests scripts tasks task_starter examples
 .DEFAULT_GOAL := help
 
 .PHONY: help
-help: ## what there is
+help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 .PHONY: demo
 demo: .venv/.demo ## three ranked submissions on this machine, in the folder demo: no root, no GPU, no Slurm needed
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash scripts/demo.sh
 
-# The judge measures times, so the tests that depend on them have the machine for themselves. What waits for daemons
-# and terminals can be too late on a busy machine: a test that fails is run once more, alone, and has to pass then.
-# One worker more than processors: one of them mostly waits for Slurm. tests/conftest.py has the order of the files.
+# The judge measures times, so tests that depend on them run alone on the machine. Tests that wait for daemons and
+# terminals may time out on a busy machine: a failed test runs once more, alone, and has to pass then. The workers are
+# one more than the processors, since one of them mostly waits for Slurm. tests/conftest.py has the order of the files.
 .PHONY: test
-test: .venv/.dev slurm browser ## every test that this machine can run, and a count of those it cannot
+test: .venv/.dev slurm browser ## every test that this machine can run, and a count of the others
 	@status=0; \
 	$(BIN)/pytest --cache-clear -m "not quiet" --numprocesses 3 --dist loadfile --no-loadscope-reorder tests || status=$$?; \
 	[ $$status -le 1 ] || exit $$status; \
@@ -32,7 +32,7 @@ test-fast: .venv/.dev ## the tests of one and a half minutes: no daemons, no ter
 	$(BIN)/pytest -q -m "not slow and not torch" --numprocesses 2 --dist worksteal tests/unit
 
 .PHONY: check
-check: lint test ## all that CI runs
+check: lint test ## everything that CI runs
 
 .PHONY: lint
 lint: .venv/.dev ## format, lint, types, import contracts
@@ -42,12 +42,12 @@ lint: .venv/.dev ## format, lint, types, import contracts
 	$(BIN)/lint-imports
 
 .PHONY: fix
-fix: .venv/.dev ## format, and mend what ruff can mend
+fix: .venv/.dev ## format, and apply ruff's fixes
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix $(SOURCES)
 
 .PHONY: docs
-docs: .venv/.dev ## the pages that are made from the code
+docs: .venv/.dev ## the pages made from the code
 	$(BIN)/python scripts/commands_page.py > docs/commands.md
 	$(BIN)/python scripts/settings_page.py
 
@@ -68,7 +68,7 @@ bench-slurm: .venv/.submitit slurm ## on a real Slurm: questions to its controll
 	$(BIN)/python scripts/bench_slurm.py
 
 .PHONY: bench-store
-bench-store: .venv/.dev ## what commands ask of the database of a board with up to a million runs (10 minutes, 6 GB)
+bench-store: .venv/.dev ## the commands' questions to the database of a board with up to a million runs (10 minutes, 6 GB)
 	$(BIN)/python scripts/bench_store.py
 
 .PHONY: bench-tui
@@ -76,10 +76,10 @@ bench-tui: .venv/.dev ## the app: first paint beside a bare Textual app, from a 
 	$(BIN)/python scripts/bench_tui.py
 
 .PHONY: gpu-check-bundle
-gpu-check-bundle: .venv/.dev ## build/gpu-check.pyz: what a GPU node needs for `make gpu-check`, in one file
+gpu-check-bundle: .venv/.dev ## build/gpu-check.pyz: the requirements of `make gpu-check` on a GPU node, in one file
 	$(BIN)/python scripts/gpu_check/bundle.py build/gpu-check.pyz
 
-# Needs no .venv and no network: a GPU node seldom has either.
+# The target needs no .venv and no network: a GPU node seldom has either.
 .PHONY: gpu-check
 gpu-check: ## on a node with a GPU and PyTorch: tasks, cheats and other clocks -> docs/measurements/
 	@test -e build/gpu-check.pyz || { \
@@ -87,11 +87,11 @@ gpu-check: ## on a node with a GPU and PyTorch: tasks, cheats and other clocks -
 	$(PYTHON) build/gpu-check.pyz
 
 .PHONY: suite-table
-suite-table: .venv/.dev ## what the harness does about each known cheat, and what it would do without each defence
+suite-table: .venv/.dev ## the verdict of each known cheat, with and without each defence
 	$(BIN)/python scripts/suite_table.py
 
-# A real Slurm and an SSH server for the tests: installed from the distribution where this may be done, otherwise their
-# tests are left out.
+# A real Slurm and an SSH server for the tests, installed from the distribution if root may do so; without them their
+# tests skip.
 .PHONY: slurm
 slurm:
 	@if command -v slurmctld >/dev/null && command -v munged >/dev/null && command -v tmux >/dev/null && command -v sshd >/dev/null; then :; \
@@ -101,7 +101,7 @@ slurm:
 			slurm-wlm slurm-wlm-basic-plugins munge tmux openssh-server openssh-client >/dev/null; \
 	else echo "no Slurm or no SSH server here, and only root on Debian or Ubuntu can install them: their tests are left out and counted"; fi
 
-# Not with `make slurm`: where services are started on installation, it leaves a database server running.
+# Separate from `make slurm`: if the distribution starts services on installation, a database server keeps running.
 .PHONY: slurm-accounting
 slurm-accounting: slurm ## for tests: the daemons of Slurm's accounting, slurmdbd and MariaDB (root, 20 seconds)
 	@if command -v slurmdbd >/dev/null && command -v mariadbd >/dev/null; then :; \
@@ -111,7 +111,7 @@ slurm-accounting: slurm ## for tests: the daemons of Slurm's accounting, slurmdb
 			echo "they could not be installed: their tests are left out and counted"; \
 	else echo "only root on Debian or Ubuntu can install slurmdbd and MariaDB: their tests are left out and counted"; fi
 
-# A browser for the tests of the page of the boards, which are left out without one.
+# A browser for the tests of the exported web page, which skip without one.
 .PHONY: browser
 browser:
 	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then :; \
@@ -121,7 +121,7 @@ browser:
 			echo "Chromium could not be installed: its tests are left out and counted"; \
 	else echo "no Chromium here, and only root on Debian can install it: its tests are left out and counted"; fi
 
-# Another release of Slurm with pyslurm, in a folder outside of the checkout; tests that need it are left out without it.
+# Another release of Slurm with pyslurm, in a folder outside of the checkout; its tests skip without it.
 .PHONY: slurm-chroot
 slurm-chroot: .venv/.dev ## for tests: the Slurm of a newer Debian, and pyslurm, in ~/.cache (root, 2 minutes, 1 GB)
 	@if ! command -v mmdebstrap >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -141,7 +141,7 @@ slurm-chroot: .venv/.dev ## for tests: the Slurm of a newer Debian, and pyslurm,
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]'
 	@touch $@
 
-# What it is measured beside, in the release that the committed page names.
+# submitit, for comparison, in the release of the committed page.
 .venv/.submitit: .venv/.dev
 	$(BIN)/pip install --quiet --disable-pip-version-check submitit==1.5.4
 	@touch $@

@@ -1,8 +1,8 @@
 """Start the harness: the file beside the job folders that `job.json` names by its sha256.
 
-Its bytes are compared with that name, and a copy of them in the job's own folder runs: the shared file may change
-meanwhile, and no process of this job reads it again. Any Python can read this much, and an older one is told what is
-missing.
+The script compares the file's bytes with that name, and runs a copy in the job's own folder: the shared file may
+change later, and no process of this job reads it again. Any Python can run this script, and an old one gets a message
+with the required version.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ if len(sys.argv) < 3:
 folder = os.path.dirname(os.path.abspath(sys.argv[2]))
 with open(sys.argv[2], "rb") as file:
     sha256 = json.load(file)["sha256"]["harness"]
-# The job folder may be reached over links, so that `..` is the system's to follow.
+# The path of the job folder may contain links, so the system has to resolve `..`.
 shared = os.path.realpath(os.path.join(folder, "..", "..", "harness", sha256 + ".pyz"))
 try:
     with open(shared, "rb") as file:

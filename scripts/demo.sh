@@ -7,8 +7,8 @@ cd -- "$(dirname -- "$0")/.."
 checkout=$PWD
 data_home=${XDG_DATA_HOME:-${HOME:-~}/.local/share}
 
-# A board of its own: what the demo sends must not appear among the user's own runs. The settings in the current
-# folder say so, hence the hints that hpc-board prints hold for whoever stands in it, without --config.
+# The demo has a board of its own, apart from the user's own runs. The settings in the current folder name it, so the
+# hints of hpc-board are valid in that folder without --config.
 elsewhere=${HPC_BOARD_CONFIG:-}
 unset HPC_BOARD_CONFIG
 mkdir -p demo
@@ -39,7 +39,7 @@ show show-personal vectoradd_py
 
 cat <<NEXT
 
-What to type next, in $checkout:
+Next steps, in $checkout:
 ${elsewhere:+  unset HPC_BOARD_CONFIG                       it names other settings, which would win
 }  source .venv/bin/activate                    put hpc-board on your PATH
 

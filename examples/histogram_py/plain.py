@@ -1,5 +1,5 @@
 #!POPCORN leaderboard histogram_py
-"""Sorts the vector, and finds where each value ends: right, and slow because nobody asked for the order."""
+"""Sorts the vector, and finds where each value ends: right, and slow because the order is not needed."""
 
 import torch
 from task import input_t, output_t

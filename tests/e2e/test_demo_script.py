@@ -50,8 +50,8 @@ def runs(folder: Path, environ: Mapping[str, str]) -> list[tuple[int, str, str]]
 
 
 def typed_next(printed: str) -> str:
-    """The commands under "What to type next", each without what it is said to do."""
-    _, _, closing = printed.partition("What to type next")
+    """The commands under "Next steps", each without its explanation."""
+    _, _, closing = printed.partition("Next steps")
     return "\n".join(re.findall(r"^  (\S+(?: \S+)*)", closing, re.MULTILINE))
 
 
