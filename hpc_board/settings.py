@@ -40,7 +40,7 @@ from hpc_board.yaml_document import Document, Line, Name, Part, Place, Section
 
 FILE_NAME = "hpc-board.yaml"
 BUNDLED = "bundled"
-"""The word in `tasks` that stands for the tasks that ship with hpc-board."""
+"""The word in `tasks` for the bundled tasks."""
 
 _SYSTEM_FILE = Path("/etc/hpc-board/config.yaml")
 _TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
@@ -72,11 +72,11 @@ class SettingsFile(Section, frozen=True):
     board: Line | None = None
     """The board's folder: `hpc-board` in the user's data folder by default."""
     tasks: list[Line] | None = None
-    """Task folders, and folders of task folders; the word `bundled` stands for those that ship, the default."""
+    """Task folders, and folders of task folders; the word `bundled`, the default, means the bundled tasks."""
     clusters: dict[Name, Part] = msgspec.field(default_factory=dict)
     """Schedulers by the names that `gpus` uses."""
     gpus: dict[Name, Part] = msgspec.field(default_factory=dict)
-    """GPUs by the names that boards use; where there are neither clusters nor GPUs: those of this machine."""
+    """GPUs by the names that boards use; without clusters and GPUs, those of this machine."""
     defaults: DefaultsSection = DefaultsSection()
     """The defaults for every GPU."""
     roles: RolesSection = RolesSection()

@@ -15,7 +15,7 @@ def detected_cluster(host: Host, cluster: str | None = None) -> Detected:
     """Return the settings of the cluster whose commands `host` has, with the name `cluster` or its own.
 
     Raises:
-        SchedulerRefused: there is none.
+        SchedulerRefused: this machine has none.
         SchedulerError: its scheduler failed, or answered something else.
     """
     refusals = []

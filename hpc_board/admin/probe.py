@@ -394,7 +394,7 @@ def _remove(files: Files, folder: Path) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-# What the report means
+# Diagnostics from the report
 
 
 def _need_torch(tasks: Sequence[Task], gpu: Gpu) -> list[str]:

@@ -27,6 +27,6 @@ class Gpus:
     def statuses(self) -> list[GpuStatus]:
         """Return the availability of every GPU of the settings, with the reason if its cluster does not answer.
 
-        A cluster is asked at most every `poll_seconds` for all clients of the board together.
+        All clients of the board together ask a cluster at most every `poll_seconds`.
         """
         return self._context.clusters.gpu_statuses()

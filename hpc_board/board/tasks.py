@@ -17,7 +17,7 @@ class Tasks:
 
         Raises:
             Refused: the user is no participant.
-            StorageError: there is a database, and it cannot be read.
+            StorageError: the database exists, and cannot be read.
         """
         self._context.require(Role.PARTICIPANT, "see the tasks of this board")
         self._context.warn_without_access()

@@ -94,7 +94,7 @@ class Boards:
     def catalog(self, of_settings: Catalog) -> Catalog:
         """Return the tasks of the settings and of the visible leaderboards; on equal names the leaderboard's wins.
 
-        An invisible or deleted leaderboard also hides the settings' task of its name: no name stands for two tasks.
+        An invisible or deleted leaderboard also hides the settings' task of its name: no name means two tasks.
         """
         newest = self._newest()
         if not newest:
@@ -493,7 +493,7 @@ def _opened_folder(folder: Path, mode: int) -> Iterator[int]:
         ) from error
     try:
         if made and os.fstat(opened).st_uid == os.geteuid():
-            # Whatever the umask: it would keep the others of a group out.
+            # The umask could exclude the other members of the group.
             os.fchmod(opened, mode)
         yield opened
     finally:
@@ -592,7 +592,7 @@ def _raise_together(faults: Sequence[InputError]) -> None:
     """Raise one error for all of `faults`, if any.
 
     Raises:
-        InputError: there are faults.
+        InputError: the list is not empty.
     """
     if len(faults) == 1:
         raise faults[0]

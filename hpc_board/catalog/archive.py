@@ -71,7 +71,7 @@ def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> No
         path.mkdir(parents=True, exist_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    # No more than the size that the entry was judged by comes out of it, whatever its bytes say.
+    # The entry yields at most the size that was checked, even if its bytes hold more.
     with archive.open(entry) as unpacked, path.open("xb") as file:
         shutil.copyfileobj(unpacked, file)
 

@@ -146,7 +146,7 @@ class TaskDocument(msgspec.Struct, frozen=True):
     libraries: list[str] = []
     """KernelBot's libraries."""
     gpus: list[Name] = []
-    """The GPUs that the task may run on; all of the board's where there are none."""
+    """The GPUs that the task may run on; all of the board's if empty."""
     hpc_board: OwnSection = OwnSection()
     """The keys that KernelBot does not have."""
 
@@ -166,7 +166,7 @@ class Catalog(msgspec.Struct, frozen=True):
 
         Raises:
             DocumentError: the folder of that name has faults.
-            InputError: there is no such task; the nearest name is offered.
+            InputError: no such task exists; the message offers the nearest name.
         """
         for task in self.tasks:
             if task.name == name:
@@ -342,7 +342,7 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
     `note` is called with the path of each file before it is read.
 
     Raises:
-        InputError: there is no readable `task.yml`.
+        InputError: `task.yml` is missing or not readable.
         DocumentError: it has faults; all of them are listed.
     """
     note(folder / TASK_FILE)

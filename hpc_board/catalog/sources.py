@@ -1,6 +1,6 @@
 """Sources of tasks: a folder, a zip, a single reference file, a competition with a folder of problems.
 
-Whatever it is, it ends as tasks in memory, read from folders as `catalog` reads them, and nothing of it stays on disk.
+Each source becomes tasks in memory, read as task folders; no temporary file remains.
 """
 
 import os
@@ -29,12 +29,12 @@ _NOT_MEANT = "__MACOSX"
 def read(source: Path, problem_set: str | None = None) -> Catalog:
     """Read the tasks that `source` holds, and the faults of those that cannot be read.
 
-    It is the folder of a task, its `task.yml`, a folder of such folders or with a competition in it, a zip of any of
-    these, a competition, or a single reference file. `problem_set` is the name of the competition to read, if a folder
-    or zip holds several.
+    `source` is the folder of a task, its `task.yml`, a folder of such folders or with a competition in it, a zip of any
+    of these, a competition, or a single reference file. `problem_set` is the name of the competition to read, if a
+    folder or zip holds several.
 
     Raises:
-        InputError: it cannot be read, holds no task or no such competition, or is something else.
+        InputError: the source is not readable, holds no task or no such competition, or is none of these.
     """
     if is_folder(source):
         return _of_folder(source, None, str(source), problem_set=problem_set)
@@ -141,7 +141,7 @@ def _called(name: str, competitions: list[Path], shown: str) -> list[Path]:
     """Return the competition among `competitions` whose file has this name, with or without its extension.
 
     Raises:
-        InputError: there is none; the nearest name is offered.
+        InputError: no such competition exists; the message offers the nearest name.
     """
     found = [each for each in competitions if name in (each.stem, each.name)]
     if not found:

@@ -43,7 +43,7 @@ def _header(task: Task, mark: str, gpus: Sequence[str]) -> Iterator[str]:
     yield mark
     lines = printable(task.description).strip().splitlines()
     for line in lines[:_DESCRIPTION_LINES_MAX]:
-        # A line of C that ends in a backslash would take the next one into the comment, whatever that is.
+        # A backslash at the end of a line of C would extend the comment over the next line.
         yield f"{mark} > {one_line(line, _LINE_CHARACTERS_MAX)}".rstrip("\\ ")
     if len(lines) > _DESCRIPTION_LINES_MAX:
         yield f"{mark} > ... (all of it: hpc-board task {task.name})"

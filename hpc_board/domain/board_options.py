@@ -48,7 +48,7 @@ YEAR_MIN, YEAR_MAX = 1970, 9998
 class BoardOptions(msgspec.Struct, frozen=True):
     """The creator of a leaderboard, its deadline, its GPUs, and its access rules.
 
-    Empty `gpus` stand for every GPU of the settings. `members` are users, and groups with a `@`, who see a closed
+    Empty `gpus` mean every GPU of the settings. `members` are users, and groups with a `@`, who see a closed
     leaderboard; its creator and the admins always see it.
     """
 

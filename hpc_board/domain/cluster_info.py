@@ -24,7 +24,7 @@ class ClusterNode(msgspec.Struct, frozen=True):
 class Partition(msgspec.Struct, frozen=True):
     """A partition; `max_time_seconds` is None if it is unlimited or unknown.
 
-    `accounts`, `groups` and `qos` restrict its users; "" stands for all.
+    `accounts`, `groups` and `qos` restrict its users; "" means all.
     """
 
     name: str

@@ -1,10 +1,10 @@
 """Comparison of two measurements of the same cases: the speedup, and its confidence interval.
 
-A process is the unit that repeats: its calls share their memory, their clocks and their luck. So where both runs have
-several workers, the medians of these are compared, as logarithms, by Welch's t interval (B. L. Welch, Biometrika 34,
-1947). Of a single worker only the scatter of its own calls is known. The statistic is the median, as everywhere else:
-its standard error over n values is sqrt(pi / 2) s / sqrt(n) where they are normal and many, and less where they are
-few, so that the intervals of few processes are rather too wide.
+A process is the independent unit: its calls share their memory and their clocks. So if both runs have several workers,
+Welch's t interval compares the logarithms of their medians (B. L. Welch, Biometrika 34, 1947). A single worker gives
+only the scatter of its own calls. The statistic is the median, as everywhere else: its standard error over n values is
+sqrt(pi / 2) s / sqrt(n) for many normal values, and less for few, so that the intervals of few processes are rather
+too wide.
 """
 
 import math
@@ -17,7 +17,7 @@ from hpc_board.model.result import Case, Timing
 from hpc_board.model.score import score_of
 from hpc_board.model.task import Ranking
 
-# Student's t for 95 % in two tails, by degrees of freedom; between two rows, the one with fewer counts.
+# Student's t for 95 % in two tails, by degrees of freedom; between two rows, the row with fewer applies.
 _T_QUANTILES = (
     (1, 12.706),
     (2, 4.303),
@@ -50,7 +50,7 @@ class Difference(msgspec.Struct, frozen=True):
     """The difference between the times `one_ns` and `other_ns`.
 
     `speedup` is one / other, with the bounds of its 95 % confidence interval, which are None with too few samples.
-    `repeated` says that they hold over processes, and not only within one of each run.
+    `repeated` is True if the bounds hold over processes, and not only within one process of each run.
     """
 
     one_ns: float
@@ -84,7 +84,7 @@ class Difference(msgspec.Struct, frozen=True):
         factor, least, most = (
             (self.speedup, self.low, self.high) if faster else (1 / self.speedup, 1 / self.high, 1 / self.low)
         )
-        # Above that the interval is too lopsided for one number on both sides.
+        # Above 100 % the interval is too asymmetric for one number on both sides.
         if half * factor < 100:
             how = f"by {figures(100 * (factor - 1), 3)} % ± {figures(half * factor, 2)} %"
         else:
@@ -101,7 +101,7 @@ class CaseDifference(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """The benchmark cases that two runs have in common, and their scores where both have one."""
+    """The common benchmark cases of two runs, and their scores if both have one."""
 
     cases: tuple[CaseDifference, ...]
     score: Difference | None
@@ -138,7 +138,7 @@ def _timed(cases: Sequence[Case]) -> "dict[int, tuple[Case, Timing]]":
 
 
 class _Side(msgspec.Struct, frozen=True):
-    """The variance of the logarithm of a run's time, and how many degrees of freedom it has."""
+    """The variance of the logarithm of a run's time, and its degrees of freedom."""
 
     variance: float
     freedom: int

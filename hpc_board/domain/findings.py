@@ -1,6 +1,6 @@
 """Diagnostics of a task, from the facts of its lint.
 
-An error lets submissions cheat, or none of them pass; a warning may be what the author wants. The subject is a code for
+An error lets submissions cheat, or fails all of them; the author may intend a warning. The subject is a code for
 scripts.
 """
 
@@ -30,7 +30,7 @@ _HINTS = {
     "check alone decides.",
 }
 
-# What is right there is for the task to say: other numbers are refused in any case.
+# The task decides these forms; the judge refuses other numbers in any case.
 _FORMS = {"dtype": "the type", "shape": "the shape"}
 
 

@@ -1,7 +1,7 @@
 """GPU models: their names on boards, in drivers, in Slurm's AutoDetect and at sites.
 
 A text such as `nvidia_h100_80gb_hbm3`, `gpu_v100`, `GPU_SKU:H100_SXM5` or "NVIDIA A100-SXM4-80GB" is searched for the
-names of the table `MODELS`; the longest one that stands there as a word counts. The architectures are the compute
+names of the table `MODELS`; the longest name that occurs as a word counts. The architectures are the compute
 capabilities of https://developer.nvidia.com/cuda-gpus and https://developer.nvidia.com/cuda-legacy-gpus, with the `a`
 that nvcc wants for all of an architecture's instructions from 9.0 on, and the LLVM targets of
 https://rocm.docs.amd.com/en/latest/reference/gpu-arch-specs.html.

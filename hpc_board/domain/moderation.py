@@ -196,7 +196,7 @@ def limit_refusal(
             f"Rate limit exceeded: {new} {category.words} to {task} at once, and its limit is {limit} an hour for "
             f"each user. Send fewer at a time."
         )
-    # There is room when all but `limit - new` of them are older than an hour.
+    # The limit has space when all but `limit - new` of them are older than an hour.
     wait = newest[limit - new] + LIMITED_PERIOD - now
     these = "" if new == 1 else f", and these are {new}"
     return (

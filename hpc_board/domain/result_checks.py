@@ -104,7 +104,7 @@ def _reported(timing: Timing | None) -> bool:
 
 
 def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: Device | None) -> list[str]:
-    """Yield what the times of benchmark cases lack; an unknown device gets the weaker rules of a CPU."""
+    """Return the faults in the times of benchmark cases; an unknown device gets the weaker rules of a CPU."""
     try:
         limits = Limits.of_task(task.limits, str(device or Device.CPU))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Standings: ranks, pages and marks of a leaderboard, and how a placing is told."""
+"""Standings: ranks, pages and marks of a leaderboard, and the sentence of a placing."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from hpc_board.model.score import Interval, duration_text, full_score_text
 from hpc_board.model.task import ISOLATED
 
 _FACTOR_FROM = 2.0
-"""From which ratio on a difference is told as a factor and not in percent."""
+"""The ratio from which a difference is a factor in text and not a percentage."""
 
 
 class Standing(msgspec.Struct, frozen=True):

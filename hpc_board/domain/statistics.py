@@ -9,9 +9,9 @@ _DIGITS = 3
 
 
 class GpuStatistics(msgspec.Struct, frozen=True):
-    """The runs on one GPU: how many there are, how many passed, and how many of these have a score.
+    """The numbers of runs on one GPU: all, the passed ones, and those of them with a score.
 
-    Seconds from the submission to the start are known of `started` runs, whose median has three digits.
+    `started` runs have a known wait from the submission to the start; its median has three digits.
     """
 
     gpu: str

@@ -1,4 +1,4 @@
-"""Reports: what a user reads about runs, boards, tasks and GPUs, as blocks that each front end draws in its own way.
+"""Reports on runs, boards, tasks and GPUs, as blocks that each front end renders in its own way.
 
-Every text of a block is safe to print: what came from files, jobs and schedulers is made printable here.
+Every text of a block is safe to print: this package makes text from files, jobs and schedulers printable.
 """

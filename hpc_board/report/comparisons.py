@@ -44,7 +44,7 @@ def _row(name: str, difference: Difference) -> tuple[str, ...]:
 
 
 def _confidence(comparison: Comparison) -> Iterator[Paragraph]:
-    """Explain the confidence intervals in the table, if there are any."""
+    """Explain the confidence intervals of the table, if any."""
     texts = [each.text for each in (*(case.difference for case in comparison.cases), comparison.score) if each]
     if any("±" in text for text in texts):
         interval = "± is half of the 95 % confidence interval"

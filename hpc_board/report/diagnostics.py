@@ -20,7 +20,7 @@ def diagnostics_report(
 ) -> tuple[Block, ...]:
     """Return diagnostics with their hints under a title, and a summary.
 
-    `sound` is the summary where there are no errors; `error` is the word for one, and `meaning` its consequence.
+    `sound` is the summary without errors; `error` is the word for an error, and `meaning` its consequence.
     """
     rows = [row for diagnostic in diagnostics for row in _rows(diagnostic, error)]
     errors = sum(each.severity is Severity.ERROR for each in diagnostics)

@@ -41,7 +41,7 @@ def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
 
 
 def profile_log(result: Result) -> Iterator[Log]:
-    """Yield the whole profile, if there is one."""
+    """Yield the whole profile, if any."""
     text = _text(result.profile)
     if text.strip():
         yield Log("profile", text)

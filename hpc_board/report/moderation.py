@@ -49,7 +49,7 @@ def limits_text(limits: Limits) -> str:
 
 
 def limits_facts(limits: Limits) -> tuple[Block, ...]:
-    """Return the limits of a board as blocks; nothing if there are none."""
+    """Return the limits of a board as blocks, if any."""
     if limits == NO_LIMITS:
         return ()
     return Heading("Limits"), Facts((("submissions per user", limits_text(limits)),))

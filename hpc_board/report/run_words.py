@@ -12,7 +12,7 @@ _SHORT_PHASES = {"benchmark": "bench", "profile": "prof"}
 
 
 def why(run: Run) -> str:
-    """Why a run stands where it does: the judge's message, or what the scheduler says."""
+    """Return the reason of a run's state: the judge's message, or the scheduler's words."""
     if run.message or run.status.reason:
         return run.message or run.status.reason
     if run.state.ended or run.state is RunState.SUBMITTING:
@@ -21,25 +21,25 @@ def why(run: Run) -> str:
 
 
 def step(progress: Progress) -> str:
-    """Where a running harness is: "bench 2/3", "build"."""
+    """Return the step of a running harness: "bench 2/3", "build"."""
     phase = one_line(_SHORT_PHASES.get(progress.phase, progress.phase), 20)
     return phase if progress.case is None or progress.of is None else f"{phase} {progress.case}/{progress.of}"
 
 
 def why_now(run: Run, progress: Progress | None) -> str:
-    """Why a run stands where it does, and before that how far it has come."""
+    """Return the progress of a run, and the reason of its state."""
     return why(run) if progress is None else " · ".join(filter(None, (step(progress), why(run))))
 
 
 def waited(run: Run, started: datetime | None, now: datetime) -> timedelta | None:
-    """How long a run has been waiting for its node, or was; None where nobody saw it start."""
+    """Return a run's wait for its node; None if no client saw its start."""
     if run.state.unsent or run.state is RunState.QUEUED:
         return now - run.created_at
     return None if started is None else max(timedelta(0), started - run.created_at)
 
 
 def ran(run: Run, started: datetime | None, now: datetime) -> timedelta | None:
-    """How long a run has been on its node, or was; None where nobody saw it start."""
+    """Return a run's time on its node; None if no client saw its start."""
     if run.state is RunState.RUNNING:
         return now - (started or run.status.at)
     if started is None or run.state.unsent or run.state is RunState.QUEUED:
@@ -73,7 +73,7 @@ def start_text(at: datetime, now: datetime) -> str:
 
 
 def age(run: Run, now: datetime) -> str:
-    """How long a run has been where it stands; one that has ended, since its job's end."""
+    """Return the age of a run's state; for an ended run, the time since its job's end."""
     return span_text(now - (run.ended_at or run.status.at))
 
 

@@ -83,7 +83,7 @@ def run_report(
 ) -> tuple[Block, ...]:
     """Return the full report of a run: outcome, explanation, cases, evidence, machine and logs.
 
-    `placing` is the place of a run that counts on its board; `log` is the job's output, shown if there is no result.
+    `placing` is the place of a run that counts in the standings; `log` is the job's output, shown without a result.
     """
     blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}"), *_removal_blocks(run)]
     if result is not None and not result.interrupted:

@@ -23,7 +23,7 @@ OVERLAPS = "~"
 """The mark of a statistical tie with the row above."""
 
 Value = str | int | float | bool | datetime | None
-"""A value of JSON; each document writes moments and texts in its own way."""
+"""A JSON value; each document formats moments and texts in its own way."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -31,10 +31,10 @@ class Line(msgspec.Struct, frozen=True):
 
     Attributes:
         row: the standing, the mark or the run.
-        page: the page that it is on, if any.
-        reader: the user who reads it.
-        own_runs: True where the standings are the reader's runs and not users.
-        now: the moment from which ages count.
+        page: the page of the line, if any.
+        reader: the user of the front end.
+        own_runs: True if the rows are the reader's runs and not users.
+        now: the end of ages.
         above: the number of standings above a mark.
     """
 
@@ -47,12 +47,12 @@ class Line(msgspec.Struct, frozen=True):
 
     @property
     def speedup(self) -> float | None:
-        """Return the speedup over the reference; None where there is no reference, and of a removed run."""
+        """Return the speedup over the reference; None without a reference, and for a removed run."""
         return None if self.page is None or isinstance(self.row, Run) else self.page.speedup(self.row.score_s)
 
     @property
     def is_own(self) -> bool:
-        """Return True for the reader's standing, and among the reader's runs for the one that counts."""
+        """Return True for the reader's standing, and among the reader's own runs for the one that counts."""
         if not isinstance(self.row, Standing):
             return False
         own = self.page.own if self.page else None
@@ -83,9 +83,9 @@ class Layout(StrEnum):
 
 
 class Emphasis(StrEnum):
-    """The weight of a column in the app: as its line, quiet, or quiet but for what was emulated or removed.
+    """The weight of a column in the app: like its line, quiet, or quiet except for emulated and removed runs.
 
-    A mark has quiet words under CAUTION; under WARNING it has none but warnings.
+    A mark has quiet words under CAUTION, and only warnings under WARNING.
     """
 
     LINE = "line"
@@ -114,12 +114,12 @@ class Drawn(msgspec.Struct, frozen=True):
     """A column of the page for a browser.
 
     Attributes:
-        order: the value by which its rows are sorted.
-        title: HTML, where it is not the column's title.
-        css: the classes of its head and its cells; those of `cell_css` have the cells alone.
-        text: the text of a cell, where it is not the column's.
-        is_number: True where a browser sorts by number although no class says so.
-        look: the macro of `board.html` that draws the content, where it is more than the text.
+        order: the sort key of a row.
+        title: HTML in place of the column's title.
+        css: the classes of the head and the cells; `cell_css` are classes of the cells only.
+        text: the text of a cell in place of the column's.
+        is_number: True if a browser has to sort by number without the class for numbers.
+        look: the macro of `board.html` that renders the content, if it is more than text.
     """
 
     order: Callable[[Line], str | float]
@@ -136,13 +136,13 @@ class StandingColumn(msgspec.Struct, frozen=True):
 
     Attributes:
         key: the name of the column.
-        title: the title, which reports have in capitals.
+        title: the title; reports print it in capitals.
         text: the text of a cell, safe to print.
-        right: True for numbers, which are aligned.
-        flexible: True where a cell may be cut in a table that is too wide.
-        optional: True where the column is left out if all its cells are empty.
-        fields: the keys that JSON has for it.
-        in_report: True where the command line shows it.
+        right: True for numbers, which are aligned right.
+        flexible: True if a table that is too wide may cut its cells.
+        optional: True if the column is omitted when all its cells are empty.
+        fields: its keys in JSON.
+        in_report: True if the command line shows it.
         listed: its place in the app, if any.
         drawn: its place on the page for a browser, if any.
     """
@@ -191,7 +191,7 @@ def in_use(column: StandingColumn, lines: Sequence[Line]) -> bool:
 
 
 def rank_text(row: Standing) -> str:
-    """Return a rank, with a mark where it cannot be told from the one above."""
+    """Return a rank, marked if it is a statistical tie with the rank above."""
     return f"{OVERLAPS}{row.rank}" if row.overlaps_above else str(row.rank)
 
 
@@ -275,7 +275,7 @@ def _score(line: Line) -> float:
 
 
 def _times_best(line: Line) -> float:
-    """Return the ratio to the best of the page, whose first row that is."""
+    """Return the ratio to the best of the page, its first row."""
     return _score(line) / line.page.rows[0].score_s if line.page and line.page.rows else 1.0
 
 

@@ -39,13 +39,13 @@ class AvailabilityCache:
         self._lock_seconds = lock_seconds
 
     def answer(self, gpus: Sequence[Gpu], ask: Callable[[Sequence[Gpu]], Sequence[Availability]]) -> Answer:
-        """Return the newest answer about `gpus`; `ask` is called where it is too old, by one client at a time.
+        """Return the newest answer about `gpus`; one client at a time calls `ask` if it is too old.
 
-        While another client asks for long, its answer is not waited for and the last one serves, however old.
+        If another client is asking for long, the last answer serves without a wait, however old.
 
         Raises:
-            SchedulerRefused: there is no scheduler to ask here, which other clients are not told.
-            SchedulerError: another client has been asking for long, and there is no earlier answer.
+            SchedulerRefused: this machine has no scheduler to ask; other clients do not get this answer.
+            SchedulerError: another client has been asking for long, and no earlier answer exists.
             OSError: the file or its lock cannot be written.
         """
         known = _answer_about(gpus, self._shared.read() or {})

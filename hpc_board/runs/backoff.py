@@ -123,7 +123,7 @@ class Backoff:
         return last is not None and _within(now, last.at, last.rest_seconds)
 
     def begin(self, now: datetime) -> None:
-        """Note a question before it is asked: a scheduler that hangs is not asked again at once.
+        """Record a question before it is asked, so that no client asks a hanging scheduler again at once.
 
         Raises:
             OSError: the file cannot be written.
@@ -176,8 +176,8 @@ class Backoff:
 class NextScan:
     """The time of the next scan of all runs in flight, shared by all clients of a board.
 
-    The longer a scan takes, the longer the next one waits: scans take a tenth of the time, however many runs and
-    clients there are.
+    The longer a scan takes, the longer the next one waits: scans take a tenth of the time, for any number of runs and
+    clients.
     """
 
     def __init__(self, file: Path) -> None:

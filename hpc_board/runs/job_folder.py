@@ -241,7 +241,7 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
 def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
     """Return the contents of `job.json`, which must hold nothing secret from the participant."""
     return {
-        # Another number where the harness of an earlier version, with which a waiting run is sent, would misread it.
+        # A new number if the harness of an earlier version, which a waiting run still uses, would misread the file.
         "format": 1,
         "run": run.id,
         "nonce": run.nonce,
@@ -252,14 +252,14 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
         "minimum_isolation": gpu.minimum_isolation,
         "allow_root": kind_of(gpu.cluster).judges_as_root(gpu.cluster),
         "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
-        # What the settings let a container see of the node, a task may read: data from which it makes inputs.
+        # A task may read the node's folders that the settings mount in the container: data for its inputs.
         "data": [] if gpu.container is None else list(gpu.container.mounts),
         "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),
         "shown_as": run.file_name,
         "environment": sorted(gpu.env),
         "job_environment": asdict(kind_of(gpu.cluster).job_environment),
         "emulated": gpu.emulated,
-        # What an image compiles need not run in another one, and nothing in an image tells it from others.
+        # A library from one image may not run in another, and nothing in an image identifies it.
         "build_cache": BUILD_CACHE if gpu.container is None else "",
         "task": {
             "name": task.name,

@@ -402,7 +402,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             try:
                 self._submit(self._array(prepared_jobs, script), prepared_jobs)
             except SchedulerRefused:
-                # Arrays or so many jobs at once may be refused, and not what is in them: the first of them will show.
+                # The refusal may concern arrays, or this many jobs, and not their request: the first job will show.
                 pass
             except BoardError as error:
                 return self._record_failure([prepared.run for prepared in prepared_jobs], error)
@@ -511,7 +511,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             self._record(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
             return
         except OSError:
-            # Whatever else is recorded of the run says so: two sources that take turns would add a row in each turn.
+            # The run's other records mention it: alternating rows of two sources would add a row in each pass.
             return
         if not data:
             # A name without its contents is a network file system that lags behind.

@@ -84,7 +84,7 @@ class Scheduler(Protocol):
         """Submit the job and return its id, of an array that of the whole.
 
         Raises:
-            SchedulerRefused: the scheduler refused it for good; there is no job.
+            SchedulerRefused: the scheduler refused the job for good; no job exists.
             SchedulerError: the job may or may not exist; look it up with `find` before trying again.
         """
 
@@ -180,13 +180,13 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         gpu_section: the keys of a GPU on such a cluster.
         poll_seconds: the default of the setting.
         poll_seconds_min: the least value of the setting.
-        allow_root: whether a job may judge as root where the settings don't say.
+        allow_root: whether a job may judge as root by default.
         on_this_machine: whether jobs run on the machine of the client, whose files they see at once.
-        shared: whether questions are a load on others: clients of a board share answers, and pauses between questions
-            grow while nothing changes.
-        job_environment: the names of the variables in which a job is told what it is.
-        exports: variables that a batch script sets for what runs in the job.
-        result_grace: the time that a result may take to appear after the end of a job.
+        shared: whether questions burden other users; then clients of a board share answers, and pauses between
+            questions grow while nothing changes.
+        job_environment: the names of the variables that describe a job to itself.
+        exports: the variables that a batch script sets for the job's programs.
+        result_grace: the maximum delay of a result after the end of its job.
         container_runtimes: the programs that can start the container of a job.
     """
 
@@ -254,7 +254,7 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         )
 
     def cancel_command(self, name: str) -> str:
-        """Return the command by which a user ends the job called `name`; empty where there is none."""
+        """Return the command by which a user ends the job called `name`; empty without such a command."""
         del name
         return ""
 
@@ -268,7 +268,7 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     ) -> "Detected | None":
         """Return settings from the scheduler's answers on `host`, for `admin detect` and `admin init`.
 
-        None stands for a scheduler without enough information. `cluster` is the name for the cluster, `board` the
+        None means that the scheduler has not enough information. `cluster` is the name for the cluster, `board` the
         board's folder, and `gpus` are the names of this machine's own devices, each with its kind.
 
         Raises:

@@ -89,7 +89,7 @@ class ContainerSection(Section, frozen=True):
     runtime: ContainerRuntime
     """The program that starts the image: Apptainer, Slurm's plugin pyxis, or Enroot without the plugin."""
     image: Line
-    """A file, for Apptainer also a folder; for pyxis and Enroot whatever they take, such as the name of a container."""
+    """A file, for Apptainer also a folder; for pyxis and Enroot any value they accept, such as a container's name."""
     mounts: list[Mount] = msgspec.field(default_factory=list)
     """Folders of the node that are seen in the container too, read-only, under the same paths."""
 

@@ -32,7 +32,7 @@ def comment(text: str, indent: str, *, wrap: bool = True) -> Iterator[str]:
 
 
 def quoted(text: str) -> str:
-    """Return any text as one value of YAML, of which JSON's strings are a part."""
+    """Return any text as one YAML value; a JSON string is one."""
     return text if re.fullmatch(r"/[A-Za-z0-9_./+-]*", text) else json.dumps(text)
 
 

@@ -39,12 +39,12 @@ if not TYPE_CHECKING:  # a type checker takes a name that is not imported above 
 
 
 class Store:
-    """Everything that a board remembers, in one database file, behind one gateway for each kind of fact.
+    """All data of a board, in one database file, behind one gateway for each kind of fact.
 
     Facts are appended and never changed: a run's state is its newest event, a rank is a query. Every call is one
     transaction. It opens the database and closes it, or takes the connection of its thread's `file.session()`; so a
-    store may be used from any thread and costs nothing until it is asked. A gateway is imported when it is first
-    used. Every method of a gateway may raise StorageError.
+    store works in any thread and costs nothing until its first call. A gateway is imported at its first use. Every
+    method of a gateway may raise StorageError.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ def contents(path: Path) -> Contents:
     """Return the contents of the backup at `path`.
 
     Raises:
-        InputError: there is no such file, it is damaged, or it is no database of this program's.
+        InputError: the file does not exist, is damaged, or is no database of this program.
         StorageError: something that is no file lies where SQLite keeps one beside it.
     """
     from hpc_board.store.library import Database
@@ -95,7 +95,7 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
     Other processes see one atomic change. The present database's numbers are not given again: their job folders exist.
 
     Returns:
-        What the database held before, and what it holds now.
+        The counts of the database before and after.
 
     Raises:
         InputError: `source` is no backup, or `kept` is there already.

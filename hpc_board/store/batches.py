@@ -1,6 +1,6 @@
-"""One pass over all submissions in many short reads, so that neither memory nor other writers feel how many there are.
+"""One pass over all submissions in many short reads, which bounds memory and the wait of other writers.
 
-A read that takes long keeps writers out where the database has no write-ahead log (see `journal`).
+A long read blocks writers if the database has no write-ahead log (see `journal`).
 """
 
 import json

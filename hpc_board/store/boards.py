@@ -65,9 +65,9 @@ class BoardGateway:
         self._file = file
 
     def newest(self, known: Mapping[int, Newest] | None = None) -> dict[int, Newest]:
-        """Return each board, or the change that deleted it, by the number of its newest change, in the order of names.
+        """Return the newest change of each board, also a deletion, by its number, in the order of names.
 
-        What is `known` from before is not read again: a change never changes.
+        Changes in `known` are not read again, since a change is immutable.
         """
         known = known or {}
         with self._file.existing() as connection:

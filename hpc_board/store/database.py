@@ -132,7 +132,7 @@ class DatabaseFile:
 
     @contextmanager
     def reading(self) -> Iterator[Readable]:
-        """Open the database for one call that sees one state of it, whatever others write meanwhile.
+        """Open the database for one call that sees one state of it, in spite of concurrent writes.
 
         Raises:
             StorageError: the database cannot be used.

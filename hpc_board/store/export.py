@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     pass
 
 _PAGE_WITH_CODE = 50
-"""Submissions that are read at once with their files, of which each may have a megabyte."""
+"""The number of submissions that are read at once with their files of up to a megabyte each."""
 
 _RUNS = """
 SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, runs.user, runs.account, runs.file_name,

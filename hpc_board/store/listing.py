@@ -25,7 +25,7 @@ SELECT runs.id
  ORDER BY submissions.id DESC, runs.id DESC
  LIMIT :limit
 """
-# What few runs have is looked for behind the run before: by the index of what they have, and not run by run.
+# A rare value is found by its own index, after the previous run, and not run by run.
 _NEWEST_FROM = """
 SELECT {run}
   FROM {table}
@@ -66,14 +66,14 @@ _WORDS_MAX = 8
 
 
 class RunQuery(msgspec.Struct, frozen=True):
-    """The filters of a list of runs; every filter that is given has to fit.
+    """The filters of a list of runs; a run has to match every given filter.
 
     Attributes:
-        before: the number of a run; older ones fit.
+        before: the number of a run; only older ones match.
         note: a part of any note of the run's submission.
-        words: words, each of which is in one of the run's columns.
+        words: words, each contained in one of the run's columns.
         outcome: a state or a verdict.
-        hidden: tasks of which only the runs of the user `unless_by` fit.
+        hidden: tasks whose runs match only if they belong to the user `unless_by`.
     """
 
     user: str | None = None
@@ -151,7 +151,7 @@ def _plain(query: RunQuery) -> Iterator[_Condition]:
     if query.submission is not None:
         yield "{submission} = :submission", {"submission": row_id(query.submission)}
     if query.before is not None:
-        # The first part lets an index of submissions begin there; a submission's runs may stand on both sides of it.
+        # The first part uses an index of submissions; a submission may have runs on both sides of `before`.
         nearest = "(SELECT submission FROM runs WHERE id < :before ORDER BY id DESC LIMIT 1)"
         yield f"{{submission}} <= {nearest} AND {{id}} < :before", {"before": row_id(query.before)}
     if query.hidden:

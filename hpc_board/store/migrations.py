@@ -158,7 +158,7 @@ def m002_partials(db: "Database") -> None:
 
 
 _BOARD_FACTS = {
-    # The newest row of a name is what the board is. `task_version` is null in the row that deletes it.
+    # The newest row of a name is the board. `task_version` is null in the row that deletes it.
     "boards": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         name TEXT NOT NULL,
@@ -170,7 +170,7 @@ _BOARD_FACTS = {
         reason TEXT NOT NULL,
         FOREIGN KEY (name, task_version) REFERENCES tasks (name, version)
     """,
-    # What admins and creators decided about a user, a board, a submission, or everything ("" twice).
+    # Decisions of admins and creators about a user, a board, a submission, or everything ("" twice).
     "decisions": """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         action TEXT NOT NULL,
@@ -217,7 +217,7 @@ def m003_boards(db: "Database") -> None:
         db.execute(statement)
 
 
-# Plain joins, so that SQLite begins with whatever is asked for: one run, one submission, or all of them.
+# Plain joins, so that SQLite starts from the requested rows: one run, one submission, or all of them.
 _PASSING_RUNS_ENTERING = """
 CREATE VIEW passing_runs AS
 SELECT runs.id AS run, submissions.id AS submission, submissions.task, submissions.task_version, runs.gpu,
@@ -258,8 +258,8 @@ _RANKING_TABLES = (
         PRIMARY KEY (task, task_version, gpu, user)
     ) WITHOUT ROWID
     """,
-    # `beaten_user` is who is directly behind now and was not before; `fallen` are those who left the first three places
-    # for it, as JSON; `former_rank` and `former_s` are what the user had before.
+    # `beaten_user` is newly directly behind the run's user; `fallen` are the users who left the first three places for
+    # it, as JSON; `former_rank` and `former_s` are the user's previous values.
     """
     CREATE TABLE feed (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -336,7 +336,7 @@ _COUNTED_RUNS = _PASSING_RUNS_ENTERING + (  # noqa: S608 - both parts are consta
     "   AND NOT EXISTS (SELECT 1 FROM removed WHERE removed.submission = submissions.id)"
 )
 
-# What is remarked on a submission is asked for its rows alone that are shown, each by index.
+# Remarks are read by index, for the listed rows only.
 _REMARKED_RUNS = _RUN_DETAILS_WITH_MILESTONE.replace(
     "results.ended_at\n",
     """results.ended_at,

@@ -64,8 +64,8 @@ _TERMS = {
 # A new board's task still has the deadline and the GPUs of its source, a changed board's those of its terms.
 _TERM = "json_extract(json_remove({0}, '$.task.deadline', '$.task.gpus'), '$.{1}')"
 
-# Changes of boards are decisions too, and have a table of their own. Moments are text that sorts as they do; what is
-# none comes last.
+# Changes of boards are decisions too, and have a table of their own. Moments are text in the order of time; invalid
+# ones come last.
 _LOG = """
 SELECT * FROM (
     SELECT action, kind, subject, detail, by_user, at, reason, id, 'decisions' AS of_table,
@@ -106,7 +106,7 @@ _NAME_CHARACTERS_MAX = 64
 _SAID = """instr(lower(action || char(10) || kind || ' ' || subject || char(10) || by_user || char(10) || reason),
     lower(:{word})) > 0"""
 
-# Each name is looked up behind the one before it: a user's submissions are not read, however many there are.
+# Each name is found in an index after the previous name, without reading a user's submissions.
 _NEXT = """(
     SELECT MIN(name) FROM (
         SELECT MIN(user) AS name FROM submissions WHERE user > {last}
@@ -120,7 +120,7 @@ WITH RECURSIVE people (name) AS (
 SELECT name FROM people WHERE typeof(name) = 'text' AND instr(lower(name), lower(:part)) > 0 LIMIT :limit
 """  # noqa: S608 - all parts are constants
 
-# The `+` keep SQLite from the indexes by user, which spare it the sorting but have it read whatever was ever sent.
+# The `+` keep SQLite from the indexes by user, which save the sorting but read every submission.
 _SENT = """
 SELECT submissions.user, submissions.task, submissions.mode = 'ranked' AS is_ranked, COUNT(*) AS submissions,
        SUM(submissions.milestone = '' AND NOT EXISTS (
@@ -218,7 +218,7 @@ class ModerationGateway:
         """Take submissions out of the standings, all of them or none.
 
         Raises:
-            InputError: there is no such submission, or one is removed already.
+            InputError: a submission does not exist, or is removed already.
         """
         with self._file.writing() as db:
             for number in numbers:
@@ -238,7 +238,7 @@ class ModerationGateway:
         """Put removed submissions back into the standings, all of them or none.
 
         Raises:
-            InputError: there is no such submission, or one is not removed.
+            InputError: a submission does not exist, or is not removed.
         """
         with self._file.writing() as db:
             for number in numbers:

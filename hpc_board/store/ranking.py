@@ -96,7 +96,7 @@ def rank_of(db: Readable, board: BoardKey, score_s: float) -> int:
     return 1 + int(faster)
 
 
-# What the feed asks before and after a run enters
+# Questions of the feed before and after a run enters
 
 
 def former(db: Readable, board: BoardKey, user: str) -> tuple[int, float] | None:

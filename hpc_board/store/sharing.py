@@ -30,7 +30,7 @@ def create_board_folder(board: Path, group: str | None = None) -> bool:
     """Create the folder of a board, for this account or a Unix group; return False if a suitable one exists.
 
     Raises:
-        InputError: there is no such group, this account is not in it, or what is there does not fit.
+        InputError: the group does not exist, this account is not in it, or the existing path does not fit.
         StorageError: the folder cannot be made, or not be given to the group.
     """
     gid = None if group is None else _group_id(group)
@@ -46,7 +46,7 @@ def create_board_folder(board: Path, group: str | None = None) -> bool:
     if gid is not None:
         try:
             os.chown(board, -1, gid)
-            # Whatever the umask: it would keep the others of the group out.
+            # The umask could exclude the other members of the group.
             board.chmod(_BOARD_MODE)
         except OSError as error:
             with suppress(OSError):
@@ -146,5 +146,5 @@ def _make_accounts(folder: Path) -> None:
         folder.mkdir(mode=0o700)
     except FileExistsError:
         return
-    # Whatever the umask: it would keep the others of the group out.
+    # The umask could exclude the other members of the group.
     folder.chmod(_ACCOUNTS_MODE)

@@ -21,8 +21,8 @@ from hpc_board.store.runs import stored_cases
 if TYPE_CHECKING:
     pass
 
-# CROSS JOIN keeps SQLite to this order: only what is on the page is looked up in the other tables. The row above one is
-# found in the index by which `table` is ranked, whether it is on the page or not.
+# CROSS JOIN keeps SQLite to this order, so that it reads the other tables for the rows of the page only. The index that
+# ranks `table` has the row above, on the page or not.
 _ROWS = """
 SELECT listed.user, listed.score_s, scores.submission, listed.run, listed.submitted_at, submissions.file_name,
        runs.trust, runs.emulated, results.score_low_s, results.score_high_s, above.score_high_s AS above_high_s
@@ -91,7 +91,7 @@ class Listed(NamedTuple):
 
     Attributes:
         rows: the standings on the page.
-        total: how many there are on all pages.
+        total: the number of rows on all pages.
         own: the row of the reader; None among all runs, where a rank counts runs and not users.
         milestones: the board's milestones, the fastest first.
         leading: the best run of the board, or its fastest milestone where it has none.
@@ -217,7 +217,7 @@ class StandingsGateway:
             return ranking.rank_of(db, board, best["score_s"]) if best is not None and best["run"] == run.id else None
 
     def places(self, user: str) -> tuple[Place, ...]:
-        """Return the places of a user on every board, of whatever version of its task."""
+        """Return the places of a user on every board, for all versions of its task."""
         with self._file.reading() as db:
             rows = db.table("bests").rows_where("user = ?", [user])
             bests = [(ranking.board_of(row), ranking.score_of(row)) for row in rows]
@@ -233,10 +233,9 @@ class StandingsGateway:
         limit: int = 50,
         among: Collection[str] | None = None,
     ) -> tuple[FeedEntry, ...]:
-        """Return the changes that runs made on boards and that still count, newest first.
+        """Return the changes of standings by runs that still count, newest first.
 
-        `before` is the number of an entry, of which only older ones are returned; `among` are the only tasks to
-        tell of.
+        Only entries older than the entry number `before`, and of the tasks in `among`, are returned.
         """
         with self._file.reading() as db:
             return feed.feed(db, task=task, gpu=gpu, user=user, before=before, limit=limit, among=among)

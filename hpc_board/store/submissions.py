@@ -34,8 +34,8 @@ from hpc_board.store.runs import stored_run
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
-# A remark says of which submission another one is a rerun. The plus keeps SQLite from the index of versions, by which
-# it would read the submissions of all users.
+# A remark names the submission that a rerun repeats. The plus keeps SQLite from the index of versions, which would read
+# the submissions of all users.
 _SENT = """
 SELECT runs.submission, runs.gpu, results.verdict,
        EXISTS (SELECT 1 FROM in_flight WHERE in_flight.run = runs.id) AS going,
@@ -123,7 +123,7 @@ class SubmissionGateway:
         """Return the submission with this number.
 
         Raises:
-            InputError: there is no such submission.
+            InputError: no such submission exists.
         """
         with self._file.reading() as db:
             return stored_submission(db, number)

@@ -52,7 +52,7 @@ def check(task: Task, bounds: Bounds) -> Checked:
     """Check `task`; its judge runs only if its files are usable.
 
     Raises:
-        BoardError: the judge could not be started, or left nothing, or this machine lacks what it needs.
+        BoardError: the judge did not start, left no result, or lacks a requirement on this machine.
     """
     functions, found = _defined(task)
     if not found:
@@ -76,7 +76,7 @@ def _defined(task: Task) -> tuple[tuple[str, ...], list[Diagnostic]]:
         message = printable(f"reference.py, line {getattr(error, 'lineno', None) or '?'}: {error}", 500)
         return (), [Diagnostic(Severity.ERROR, "syntax", message, "Correct this line.")]
     named = defined(tree)
-    # A star may bring any of them: the judge will tell.
+    # A star import may define any of them; the judge will find out.
     return tuple(name for name in (*_NEEDED, *_OPTIONAL) if name in named or "*" in named), []
 
 
@@ -131,7 +131,7 @@ def _own_eval(task: Task, missing: Sequence[str]) -> Diagnostic:
 
 
 def _asked(task: Task, bounds: Bounds) -> Lint:
-    """Run the harness's lint in a process that starts as a job does."""
+    """Run the harness's lint in a process that starts like a job."""
     with local_job(task, local_gpu(bounds.device, bounds.python)) as job:
         limits = (str(bounds.cases_max), str(bounds.seconds))
         seconds = _seconds_at_most(task, bounds)

@@ -78,13 +78,13 @@ class Files(Protocol):
         """
 
     def ensure(self, path: Path, data: bytes) -> bool:
-        """Put a file with this data at `path`, whole or not at all, unless a regular file of its size is there.
+        """Write a complete file with this data to `path`, unless a regular file of its size exists.
 
-        Folders above it are made where they are missing, for this account alone. The time of a file that is there is
-        renewed at RENEW_SECONDS, so that its age says for how long it has not been used.
+        Missing parent folders are created for this account only. The time of an existing file is renewed at
+        RENEW_SECONDS, so that its age is the time since its last use.
 
         Returns:
-            Whether the file was written, or its time renewed.
+            True if the file was written, or its time renewed.
 
         Raises:
             OSError: it cannot be written.

@@ -49,7 +49,7 @@ class Conversation:
 
     @property
     def complaints(self) -> str:
-        """Return the end of what the program has printed to stderr so far."""
+        """Return the end of the program's output to stderr so far."""
         return self._complaints.decode(errors="replace")
 
     def ask(self, line: str, *, timeout_seconds: float) -> str:
@@ -118,7 +118,7 @@ class Conversation:
             for key, _ in selector.select(0.1):
                 if not self._read(key.fd, of_answers=False):
                     selector.unregister(key.fileobj)
-        # It is not reaped before its group is killed, so that the group's number cannot be anybody else's.
+        # It is not reaped before its group is killed, so that no other group can have its number.
         while time.monotonic() < deadline and not os.waitid(os.P_PID, self._process.pid, _ENDED):
             time.sleep(_LOOK_SECONDS)
         self.close()

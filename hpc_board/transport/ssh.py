@@ -233,7 +233,7 @@ class SshHost:
             login = ""
         found = scrubbed_environment({**_variables(plain), **_variables(login)})
         if login:
-            # A host that was slow once is asked again.
+            # After one slow answer the next call asks again.
             self._environment = (link, found, True)
         return found, bool(login)
 
@@ -307,8 +307,8 @@ def _script(
 ) -> str:
     """Return the sh script for the host: marks around the command, and a watch that kills it if the client is gone.
 
-    It is one function that is called in the last line, so that a script of which a part arrived does nothing. The marks
-    are written in halves: a shell that traces what it does prints them in another form than the command's frame. The
+    It is one function, called in the last line, so that an incomplete script does nothing. The script has the marks in
+    halves: a tracing shell prints them in another form than the command's frame. The
     client closes the session to end the command, and the watch's `cat` then sees the end of the session's input.
 
     The environment, whose values have no line breaks, comes before the command's own input: all users of the host can

@@ -39,7 +39,7 @@ T = TypeVar("T")
 class SshFiles:
     """Files that a login node sees; safe to use from several threads, one question at a time.
 
-    A host that says nothing to a question about files is asked no other one for a while: the same error comes at once.
+    After a question without an answer, further questions fail at once with the same error for a while.
 
     SFTP cannot flush a file to the disk: a host that loses its power in the wrong moment may keep an incomplete folder.
     """

@@ -24,7 +24,7 @@ _LEFTOVER_SECONDS = 1.0
 
 _KEPT = frozenset(
     {
-        # who the user is and where programs are found
+        # the user, and the folders of programs
         "PATH",
         "HOME",
         "USER",
@@ -35,7 +35,7 @@ _KEPT = frozenset(
         "LD_LIBRARY_PATH",
         # the ticket without which home folders on AFS or on NFS with Kerberos cannot be read
         "KRB5CCNAME",
-        # where the cluster is and how to be let in: the three variables of Slurm that are no options of its commands
+        # the address of the cluster, and access to it: Slurm's three variables that are no options of its commands
         "SLURM_CONF",
         "SLURM_CONF_SERVER",
         "SLURM_JWT",
@@ -46,11 +46,11 @@ _KEPT = frozenset(
 def scrubbed_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `environ` that a command may see: an allow-list, and a fixed locale.
 
-    A job inherits what sbatch sees, so this decides twice. Variables such as SBATCH_PARTITION or SQUEUE_FORMAT
-    silently change what Slurm's commands do and print; SLURM_CPU_BIND, inherited from a job in which the client runs,
-    would pin every kernel to a few cores; TMPDIR, XDG_RUNTIME_DIR and SSH_AUTH_SOCK name places of the login node;
-    PYTHON* would change the interpreter that runs the harness. Everything that is not known to be needed stays away,
-    and what a job needs beyond it is a setting.
+    A job inherits the environment of sbatch, so the list applies to both. Variables such as SBATCH_PARTITION or
+    SQUEUE_FORMAT silently change what Slurm's commands do and print; SLURM_CPU_BIND, inherited from a job in which the
+    client runs, would pin every kernel to a few cores; TMPDIR, XDG_RUNTIME_DIR and SSH_AUTH_SOCK name paths on the
+    login node; PYTHON* would change the interpreter of the harness. The list has the required variables only; the
+    settings can add others to a job.
     """
     return {name: value for name, value in environ.items() if name in _KEPT} | {"LC_ALL": "C.UTF-8"}
 
@@ -75,12 +75,12 @@ class ThisHost:
     ) -> Completed:
         """Run `argv` without a shell, with the scrubbed environment plus `env`, and wait for its end.
 
-        The command is the leader of a process group of its own, which ends with it: by SIGKILL when the time is over,
-        and also when the command has ended and left something behind.
+        The command leads a process group of its own. SIGKILL ends the group at the time-out, and after the command's
+        end with its remaining processes.
 
         Raises:
             CommandTimeout: it did not end within `timeout_seconds` and was killed.
-            CommandMissing: the program is not there, or cannot be started.
+            CommandMissing: the program does not exist, or cannot be started.
         """
         deadline = time.monotonic() + timeout_seconds
         with _source(stdin) as source:
@@ -106,7 +106,7 @@ class ThisHost:
             try:
                 ended = outputs.read_until_end(deadline)
             finally:
-                # The leader is not reaped yet, so the group's number cannot be anybody else's.
+                # The leader is not reaped yet, so no other group can have its number.
                 os.killpg(process.pid, signal.SIGKILL)
                 outputs.close()
         if not ended:
@@ -124,7 +124,7 @@ class ThisHost:
 
 @contextmanager
 def _source(text: str) -> Iterator[int]:
-    """Return a descriptor to read `text` from; it needs no disk, which may be full or read-only."""
+    """Yield a descriptor with `text`; it needs no disk, which may be full or read-only."""
     if not text:
         yield subprocess.DEVNULL
         return
@@ -156,7 +156,7 @@ class _Outputs:
     def read_until_end(self, deadline: float) -> bool:
         """Read until the process has ended; False if that does not happen before `deadline`.
 
-        What the command started may keep the streams open after the command's end: that is read for a moment only.
+        Processes of the command may keep the streams open after its end: they are read for a moment only.
         """
         ended_at: float | None = None
         while True:

@@ -1,4 +1,4 @@
-"""Standings and runs as one JSON object, of which each run and each board has a line of its own."""
+"""Standings and runs as one JSON object, with a line for each run and each board."""
 
 import json
 from collections.abc import Iterable, Sequence

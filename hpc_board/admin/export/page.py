@@ -1,4 +1,4 @@
-"""The standings as one page for a browser: one file that asks for nothing, with everything from outside escaped."""
+"""The standings as one page for a browser: one file without external resources, with all data escaped."""
 
 import hashlib
 import re
@@ -35,12 +35,12 @@ _SAID_MAX = 500
 """The maximum length of a note on the page."""
 
 _PIECES = 500
-"""The number of pieces of the page that are joined before they are written."""
+"""The number of pieces of the page in one write."""
 
 _HERE = Path(__file__).parent
 
 _CODE = re.compile("`([^`]+)`")
-"""The pattern of code in descriptions, which are Markdown."""
+"""The pattern of code in descriptions in Markdown."""
 
 _RANKED_BY = {
     Ranking.LAST: "Ranked by the last benchmark.",
@@ -50,7 +50,7 @@ _RANKED_BY = {
 
 
 class _Cell(msgspec.Struct, frozen=True):
-    """A cell of a column: `order` is the value that it is sorted by."""
+    """A cell of a column; `order` is its sort key."""
 
     drawn: Drawn
     order: str | float
@@ -58,7 +58,7 @@ class _Cell(msgspec.Struct, frozen=True):
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """A row of a table: its cells, and for those that show more, lines `below` the name and the interval of the time.
+    """A row of a table: its cells, and optionally lines `below` the name and the interval of the time.
 
     `kind` is the class of the row, "first" or "beside" the ranks.
     """
@@ -84,7 +84,7 @@ class _Board(msgspec.Struct, frozen=True):
 class _Section(msgspec.Struct, frozen=True):
     """A task on the page with its boards; `task` is None of one that has left the settings.
 
-    Each second part of `description` is code.
+    Every second part of `description` is code.
     """
 
     name: str
@@ -95,7 +95,7 @@ class _Section(msgspec.Struct, frozen=True):
 
 
 def write(sink: IO[bytes], store: Store, tasks: Mapping[str, Task], ranked: Sequence[RankedBoard], at: datetime) -> int:
-    """Write the page of the `ranked` boards, and return how many are on it: those of the tasks' present versions.
+    """Write the page of the `ranked` boards with present versions, and return their number.
 
     Raises:
         StorageError: the database cannot be read.
@@ -114,7 +114,7 @@ def write(sink: IO[bytes], store: Store, tasks: Mapping[str, Task], ranked: Sequ
         at=at,
         names=[one_line(name) for name in chosen],
         columns=drawn_columns(),
-        # A section is read while it is written, so that memory holds one board at a time.
+        # Each section is read while it is written, so that memory holds one board at a time.
         sections=(_section(name, tasks.get(name), boards, store, at) for name, boards in chosen.items()),
         version=__version__,
     )
@@ -220,7 +220,7 @@ def _row(line: Line, row: Standing, run: Run | None) -> _Row:
 
 
 def _mark(line: Line, mark: Mark) -> _Row:
-    """Return a row without a rank, which follows as many others in the order of the ranks as stand above it."""
+    """Return a row without a rank, sorted behind the rows above it."""
     notes = ("" if mark.kind is MarkKind.REFERENCE else str(mark.kind), "emulated" if mark.emulated else "")
     return _Row(
         kind="beside",

@@ -111,7 +111,7 @@ class SubmissionView(View, frozen=True):
 
     @classmethod
     def of(cls, run: Run, runs: Sequence[WholeRunView]) -> "SubmissionView":
-        """Return the object of a submission, of which `run` is one of the `runs`."""
+        """Return the object of a submission; `run` is one of its `runs`."""
         return cls(submission=run.submission, task=run.task, mode=str(run.mode), runs=list(runs))
 
 

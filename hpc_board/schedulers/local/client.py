@@ -60,8 +60,8 @@ class LocalScheduler:
         """Append the job to the queue, make sure that a spooler serves it, and return its id.
 
         Raises:
-            SchedulerRefused: the machine has no bash or no such device; there is no job.
-            StorageError: the queue cannot be written; there is no job.
+            SchedulerRefused: the machine has no bash or no such device; no job exists.
+            StorageError: the queue is not writable; no job exists.
             SchedulerError: the queue is locked, or the job is in it and no spooler could be started to run it.
         """
         environment = {name: os.environ[name] for name in JOB_VARIABLES if name in os.environ}

@@ -1,4 +1,4 @@
-"""The embedded scheduler as the rest of hpc-board knows it."""
+"""The kind of the local scheduler."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -47,7 +47,7 @@ class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
         board: str | None = None,
         gpus: Sequence[tuple[str, Device]] = (),
     ) -> "Detected":
-        """Return settings of this machine by itself, with an entry for each of its GPUs."""
+        """Return settings for this machine alone, with an entry for each of its GPUs."""
         del host, cluster
         from hpc_board.schedulers.settings_text import Detected, comment, quoted, scalar
 
@@ -69,7 +69,7 @@ class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
         return Detected("\n".join(lines) + "\n", tuple(name for name, _ in gpus))
 
     def log_name(self, job_id: str) -> str:
-        """Return the name that the output of Slurm's jobs has too, so that users look for one name."""
+        """Return the name of a job's output, which equals Slurm's, so that users look for one name."""
         from hpc_board.schedulers.local.records import log_name
 
         return log_name(job_id)

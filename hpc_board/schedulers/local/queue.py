@@ -22,10 +22,9 @@ CLOCK_SLACK = timedelta(days=1)
 class Queue:
     """The jobs of one board that run on the machines with this folder, as one of these machines, `host`, sees them.
 
-    In `devices`, by default a folder of its own, queues tell each other which devices their jobs have. Where that
-    folder cannot be written, this queue's jobs keep out of each other's way alone.
-    Whatever reads or writes jobs expects that its caller holds `locked`. Everything raises StorageError where the
-    folder cannot be used.
+    In `devices`, by default a folder of its own, queues tell each other which devices their jobs have. If that
+    folder is not writable, only this queue's jobs exclude each other. The caller of a method that reads or writes
+    jobs holds `locked`. All methods raise StorageError if the folder is not usable.
     """
 
     def __init__(self, folder: Path, host: str, devices: Path | None = None) -> None:

@@ -12,7 +12,7 @@ VISIBLE = {Device.CUDA: "CUDA_VISIBLE_DEVICES", Device.HIP: "HIP_VISIBLE_DEVICES
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """One device of a pool: an index, or whatever else the variables in `VISIBLE` take."""
+    """One device of a pool: an index, or another value of the variables in `VISIBLE`."""
 
     pool: str
     device: str

@@ -100,7 +100,7 @@ def main(arguments: Sequence[str]) -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    # Whatever outlives its parent within a job becomes a child of this process, and is found and ended with the job.
+    # An orphan of a job becomes a child of this process, which finds and ends it with the job.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     serve(Queue(Path(folder), host, Path(devices)), Slot(pool, device), int(serving))
 

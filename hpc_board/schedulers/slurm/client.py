@@ -109,7 +109,7 @@ class SlurmScheduler:
 
         Raises:
             InputError: an option or the folder's path cannot be handed to Slurm.
-            SchedulerRefused: Slurm refused it for good; there is no job.
+            SchedulerRefused: Slurm refused the job for good; no job exists.
             SchedulerError: the job may or may not exist.
         """
         command = self.command(job)

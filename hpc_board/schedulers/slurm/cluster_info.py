@@ -30,7 +30,7 @@ def site(host: Host, timeout_seconds: float = 60.0) -> ClusterInfo:
     Values that only `scontrol` has may be missing; `ClusterInfo.unknown` names the failed queries.
 
     Raises:
-        SchedulerRefused: there is no sinfo, or it has no configuration.
+        SchedulerRefused: sinfo is missing, or has no configuration.
         SchedulerError: sinfo failed, or printed something else.
     """
     answers: dict[tuple[str, ...], str] = {}

@@ -93,7 +93,7 @@ def detected_settings(site: ClusterInfo, cluster: str | None = None, board: str 
     return Detected("\n".join(lines).rstrip("\n") + "\n", gpus)
 
 
-# What there is
+# Kinds of GPUs
 
 
 def _offers(site: ClusterInfo) -> Iterator[_Offer]:

@@ -95,7 +95,7 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
     container_runtimes = SchedulerKind.container_runtimes | {ContainerRuntime.PYXIS}
 
     def read_cluster(self, document: Document, place: Place, section: SlurmClusterSection, cluster: Cluster) -> Cluster:
-        """Return `cluster` with the way in which Slurm is asked."""
+        """Return `cluster` with its way to query Slurm."""
         if section.client == "pyslurm" and section.ssh is not None:
             document.fault((*place, "client"), "pyslurm asks from this host alone; use cli where commands run over ssh")
         if section.pyslurm_python is not None and section.client != "pyslurm":

@@ -32,7 +32,7 @@ ARRAY_TASKS_MAX: Final = 1000
 class QueueRow(msgspec.Struct, frozen=True):
     """A job as squeue lists it. `start` is when it started or, of a waiting job, is expected to; None if unknown.
 
-    `restarts` counts how often Slurm put it back into the queue, where that is told.
+    `restarts` counts Slurm's requeues of the job, if known.
     """
 
     job_id: str
@@ -167,7 +167,7 @@ def table(program: str, stdout: str, columns: int) -> list[list[str]]:
     Output without a row is no answer: an empty list would end runs whose jobs go on.
 
     Raises:
-        SchedulerError: there is such output.
+        SchedulerError: the output contains such a line.
     """
     lines = [[field.strip() for field in line.split("|", columns - 1)] for line in stdout.splitlines()]
     rows = [fields for fields in lines if len(fields) == columns]

@@ -65,7 +65,7 @@ class _ControllerError(Exception):
 class PyslurmScheduler(SlurmScheduler):
     """A Slurm cluster, asked about its queue through pyslurm and by its commands on `host`.
 
-    A question that pyslurm fails to answer is asked by the commands; `warn` is told of the first one, from any thread.
+    If pyslurm fails to answer, the commands ask the question; `warn` gets the first failure, from any thread.
     `helper` is the command of the program that has pyslurm, by default `pyslurm_helper.py` under the cluster's Python.
     """
 

@@ -11,7 +11,7 @@ from hpc_board.schedulers.slurm import RequestStyle, gpu_options, with_options
 
 MANAGED: frozenset[str] = frozenset(
     {
-        # what the settings have keys of their own for
+        # options with keys of their own in the settings
         "partition",
         "gres",
         "gpus",
@@ -75,7 +75,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=&()-]*")
 
 
 def log_name(job_id: str) -> str:
-    """Return the name of the file that takes a job's output: the one that sbatch gives it where nothing is asked."""
+    """Return the name of the file with a job's output: sbatch's default."""
     return f"slurm-{job_id}.out"
 
 
@@ -158,7 +158,7 @@ def ranges(indexes: Iterable[int]) -> str:
 
 
 def with_gpus(gpu: Gpu, count: int) -> Gpu:
-    """Return the options with a request for `count` GPUs of a node, whatever number the settings have.
+    """Return the options with a request for `count` GPUs of a node, in place of the settings' number.
 
     The request is unchanged for 1, and for ranks on a CPU without a request.
 
