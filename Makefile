@@ -4,6 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := hpc_board tests scripts tasks task_starter examples
 
+# Tests start some thousand processes and are collected five times, each of which would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
