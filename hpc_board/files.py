@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from hpc_board.errors import InputError
+from hpc_board.errors import BoardError, InputError
 from hpc_board.model.text import one_line
 
 LOCK_SECONDS = 10.0
@@ -155,6 +155,26 @@ def write_new_folder(folder: Path, contents: Mapping[str, str]) -> None:
 
         shutil.rmtree(folder, ignore_errors=True)
         raise InputError(f"{folder} cannot be written: {error.strerror}", hint="Give another place.") from error
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """Create a folder for this account alone, and remove it with all contents afterwards.
+
+    Raises:
+        BoardError: temporary files cannot be written.
+    """
+    import tempfile
+
+    try:
+        # What was started in it may still be writing while it is killed.
+        with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
+            yield Path(name).resolve()
+    except OSError as error:
+        raise BoardError(
+            f"temporary files cannot be written: {error.strerror or error}",
+            hint="Is there space for them? TMPDIR may name another folder.",
+        ) from error
 
 
 def _mode(path: Path) -> int | None:

@@ -11,11 +11,10 @@ from pathlib import Path
 from hpc_board.catalog import archive, competition, single_file
 from hpc_board.catalog.folders import TASK_FILE, Catalog, task_or_fault
 from hpc_board.errors import DocumentError, Fault, InputError
-from hpc_board.files import is_file, is_folder
+from hpc_board.files import is_file, is_folder, temporary_folder
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
-from hpc_board.transport.local_files import temporary_folder
 
 ENDINGS = (".zip", *competition.ENDINGS, *single_file.ENDINGS)
 """The extensions of files that hold tasks."""

@@ -12,13 +12,13 @@ import msgspec
 
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.errors import BoardError
+from hpc_board.files import temporary_folder
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import EMBEDDED
 from hpc_board.transport import CommandMissing, CommandTimeout
-from hpc_board.transport.local_files import temporary_folder
 from hpc_board.transport.this_host import ThisHost
 
 _DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME", "ROCM_PATH")

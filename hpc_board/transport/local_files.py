@@ -3,33 +3,13 @@
 import os
 import shutil
 import stat
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from hpc_board.errors import BoardError
 from hpc_board.files import read_bounded, write_whole
 from hpc_board.transport import RENEW_SECONDS, draft_of
-
-
-@contextmanager
-def temporary_folder(prefix: str) -> Iterator[Path]:
-    """Create a folder for this account alone, and remove it with all contents afterwards.
-
-    Raises:
-        BoardError: temporary files cannot be written.
-    """
-    try:
-        # A process started in the folder may still write while it is killed.
-        with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
-            yield Path(name).resolve()
-    except OSError as error:
-        raise BoardError(
-            f"temporary files cannot be written: {error.strerror or error}",
-            hint="Is there space for them? TMPDIR may name another folder.",
-        ) from error
 
 
 class LocalFiles:
