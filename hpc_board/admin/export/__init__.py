@@ -1,19 +1,31 @@
 """Exports of a board: its runs as CSV, JSON or Parquet, and its standings as a web page."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import IO
 
 import msgspec
 
-from hpc_board.admin.export.columns import columns
 from hpc_board.errors import InputError
 from hpc_board.model.task import Task
+from hpc_board.report.run_columns import Exported, Kind, exported_columns
 from hpc_board.store import Store
 from hpc_board.store.batches import RunSelection
 
 CSV, JSON, PARQUET, HTML = "csv", "json", "parquet", "html"
 FORMATS = (CSV, JSON, PARQUET, HTML)
+
+_CODE = Exported(
+    "code",
+    Kind.TEXT,
+    "the submitted file, with `--with-code` only",
+    lambda row: row["code"].decode("utf-8", "replace"),
+)
+
+
+def columns(*, with_code: bool) -> Sequence[Exported]:
+    """Return the columns of exported runs; they are added at the end of the table, never renamed or removed."""
+    return (*exported_columns(), _CODE) if with_code else exported_columns()
 
 
 class Written(msgspec.Struct, frozen=True):

@@ -17,8 +17,8 @@ import jinja2
 import pytest
 from click.testing import CliRunner, Result
 
+from hpc_board.admin.export import columns
 from hpc_board.admin.export.chart import chart, records
-from hpc_board.admin.export.columns import columns
 from hpc_board.admin.export.rendering import template
 from hpc_board.board import Board
 from hpc_board.boards.editor import RequestedOptions
