@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -36,7 +36,11 @@ from hpc_board.schedulers.sections import (
     SandboxSection,
     any_of,
 )
-from hpc_board.yaml_document import Document, Line, Name, Part, Place, Section
+from hpc_board.transport.home import home
+from hpc_board.yaml_sections import Line, Name, Part, Place, Section
+
+if TYPE_CHECKING:
+    from hpc_board.yaml_document import Document
 
 FILE_NAME = "hpc-board.yaml"
 BUNDLED = "bundled"
@@ -147,6 +151,8 @@ def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
     if file is None:
         here = _this_machine()
         return Settings(board, devices, (bundled.folder("tasks"),), _machine_gpus(here), (here,))
+    from hpc_board.yaml_document import Document
+
     document = Document.read(file, hint="Correct these lines of the settings file.")
     section = document.value(SettingsFile)
     base = file.absolute().parent
@@ -225,7 +231,7 @@ def _xdg(environ: Mapping[str, str], variable: str, default: str) -> Path:
     return home(environ) / default
 
 
-def _inside(document: Document, place: Place, base: Path, path: str) -> Path:
+def _inside(document: "Document", place: Place, base: Path, path: str) -> Path:
     try:
         return _straight(base / Path(path).expanduser())
     except RuntimeError:
@@ -239,7 +245,7 @@ def _straight(path: Path) -> Path:
     return straight if os.path.realpath(straight) == os.path.realpath(path) else path
 
 
-def _check_path(document: Document, place: Place, path: Path, test: Callable[[Path], bool], kind: str) -> None:
+def _check_path(document: "Document", place: Place, path: Path, test: Callable[[Path], bool], kind: str) -> None:
     try:
         if not test(path):
             document.fault(place, f"{path} is not a {kind}")
@@ -247,7 +253,7 @@ def _check_path(document: Document, place: Place, path: Path, test: Callable[[Pa
         document.fault(place, f"{path} cannot be reached: {error.strerror}")
 
 
-def _task_folders(document: Document, section: SettingsFile, base: Path) -> tuple[Path, ...]:
+def _task_folders(document: "Document", section: SettingsFile, base: Path) -> tuple[Path, ...]:
     folders = []
     for index, entry in enumerate(section.tasks if section.tasks is not None else [BUNDLED]):
         folder = bundled.folder("tasks") if entry == BUNDLED else _inside(document, ("tasks", index), base, entry)
@@ -256,7 +262,7 @@ def _task_folders(document: Document, section: SettingsFile, base: Path) -> tupl
     return tuple(folders)
 
 
-def _cluster(document: Document, name: str, part: Part, base: Path) -> Cluster | None:
+def _cluster(document: "Document", name: str, part: Part, base: Path) -> Cluster | None:
     """Return a cluster of the settings; None where its scheduler is not known, after a look for further faults."""
     place = ("clusters", name)
     scheduler = document.peek(part, "scheduler")
@@ -293,7 +299,7 @@ def _misplaced(which: Literal["cluster_section", "gpu_section"], cluster: str, s
     return words
 
 
-def _login(document: Document, place: Place, section: RemoteClusterSection, base: Path) -> Login | None:
+def _login(document: "Document", place: Place, section: RemoteClusterSection, base: Path) -> Login | None:
     ssh = section.ssh
     if ssh is None:
         return None
@@ -312,7 +318,7 @@ def _login(document: Document, place: Place, section: RemoteClusterSection, base
     )
 
 
-def _board_folder(document: Document, place: Place, section: RemoteClusterSection) -> str:
+def _board_folder(document: "Document", place: Place, section: RemoteClusterSection) -> str:
     folder = section.board_folder or ""
     if not document.has((*place, "ssh")):
         if document.has((*place, "board_folder")):
@@ -325,7 +331,7 @@ def _board_folder(document: Document, place: Place, section: RemoteClusterSectio
 
 
 def _gpu(
-    document: Document,
+    document: "Document",
     name: str,
     part: Part,
     clusters: Mapping[str, Cluster],
@@ -374,7 +380,7 @@ def _gpu(
 
 
 def _gpu_section(
-    document: Document, part: Part, cluster: Cluster | None, scheduler: AnyKind | None
+    document: "Document", part: Part, cluster: Cluster | None, scheduler: AnyKind | None
 ) -> GpuSection | None:
     """Return the section of a GPU; one with the keys of every scheduler where that of the GPU is not known."""
     if cluster is None or scheduler is None:
@@ -388,7 +394,7 @@ def _gpu_section(
 
 
 def _check_container_runtime(
-    document: Document, place: Place, section: ContainerSection, cluster: Cluster, scheduler: AnyKind
+    document: "Document", place: Place, section: ContainerSection, cluster: Cluster, scheduler: AnyKind
 ) -> None:
     possible = scheduler.container_runtimes
     if section.runtime not in possible:
@@ -396,7 +402,7 @@ def _check_container_runtime(
         document.fault(place, f"{section.runtime} is none of cluster {cluster.name}, which has {known}")
 
 
-def _check_gpu_names(document: Document, names: Sequence[str]) -> None:
+def _check_gpu_names(document: "Document", names: Sequence[str]) -> None:
     folded: dict[str, str] = {}
     for name in names:
         if name.casefold() == "all":
@@ -406,7 +412,7 @@ def _check_gpu_names(document: Document, names: Sequence[str]) -> None:
             document.fault(("gpus", name), f"differs from {first} in upper and lower case only")
 
 
-def _sandbox(document: Document, place: Place, section: SandboxSection | None, base: Path) -> Sandbox | None:
+def _sandbox(document: "Document", place: Place, section: SandboxSection | None, base: Path) -> Sandbox | None:
     if section is None:
         return None
     if section.runtime == "apptainer" and section.image is None:
@@ -420,7 +426,7 @@ def _sandbox(document: Document, place: Place, section: SandboxSection | None, b
 
 
 def _container(
-    document: Document, place: Place, section: ContainerSection | None, cluster: Cluster, base: Path
+    document: "Document", place: Place, section: ContainerSection | None, cluster: Cluster, base: Path
 ) -> JobContainer | None:
     if section is None:
         return None
@@ -434,7 +440,7 @@ def _container(
     return JobContainer(section.runtime, image, tuple(section.mounts), ".".join(map(str, place)))
 
 
-def _time_limit(document: Document, place: Place, text: str | None) -> int | None:
+def _time_limit(document: "Document", place: Place, text: str | None) -> int | None:
     if text is None:
         return None
     try:

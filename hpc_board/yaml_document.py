@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import yaml
-from msgspec import Meta
 
 from hpc_board.errors import DocumentError, Fault
 from hpc_board.files import read_text
-from hpc_board.model.names import NAME, NAME_WORDS, nearest, suggestion
+from hpc_board.model.names import nearest, suggestion
 from hpc_board.model.text import one_line
+from hpc_board.yaml_sections import Part, Place
 
 DOCUMENT_BYTES_MAX = 1_000_000
 """A YAML document larger than this is refused."""
@@ -31,20 +31,6 @@ _NUMBERS = {f"{_TAG}int": int, f"{_TAG}float": float, f"{_TAG}bool": bool, f"{_T
 _TEXTS = {f"{_TAG}{name}" for name in ("str", "timestamp", "merge", "value")}
 
 T = TypeVar("T", bound=msgspec.Struct)
-Place = tuple[str | int, ...]
-Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z", description=NAME_WORDS)]
-Line = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]+\Z", max_length=4096, description="one line of text")]
-
-
-class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A mapping of a document, in which every key is known."""
-
-
-class Part(msgspec.Struct, frozen=True):
-    """A mapping of a document whose type depends on something else: `Document.part` reads it."""
-
-    place: Place
-    node: yaml.MappingNode
 
 
 class Document:

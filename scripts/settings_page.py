@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from hpc_board import schedulers, settings, yaml_document
+from hpc_board import schedulers, settings, yaml_sections
 from hpc_board.schedulers import sections
 from hpc_board.schedulers.slurm import kind as slurm
 
@@ -21,8 +21,8 @@ _BEGIN = "<!-- The part from here to the end mark is made by `make docs`. -->\n"
 _END = "<!-- end -->\n"
 
 _KINDS = {
-    "name": yaml_document.Name,
-    "text": yaml_document.Line,
+    "name": yaml_sections.Name,
+    "text": yaml_sections.Line,
     "sbatch value": sections.OptionValue,
     "module": sections.Module,
     "memory": slurm.Memory,
@@ -101,7 +101,7 @@ def _table(struct: type[Struct], fields: Sequence[msgspec.structs.FieldInfo] | N
 
 def _sections_of(struct: type[Struct]) -> list[type]:
     """A section and those that it extends, these first."""
-    return [each for each in reversed(struct.__mro__) if issubclass(each, yaml_document.Section)]
+    return [each for each in reversed(struct.__mro__) if issubclass(each, yaml_sections.Section)]
 
 
 def _meanings(struct: type) -> dict[str, str]:
@@ -120,7 +120,7 @@ def _words(type_: Any) -> str:
     name = next((name for name, kind in _KINDS.items() if kind == type_), "")
     if name:
         return name
-    if type_ is yaml_document.Part:
+    if type_ is yaml_sections.Part:
         return "mapping (see below)"
     if get_origin(type_) is Annotated:
         return _description(type_)

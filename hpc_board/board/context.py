@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpc_board.accounts import Groups, user_name
-from hpc_board.boards.editor import Boards, Person
-from hpc_board.catalog import folders
 from hpc_board.domain.roles import Role
 from hpc_board.errors import Refused
 from hpc_board.runs.clusters import Clusters
@@ -17,7 +15,9 @@ from hpc_board.store import Store
 from hpc_board.store.sharing import access_problem, is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
+    from hpc_board.boards.editor import Boards, Person
     from hpc_board.boards.moderation import Rules
+    from hpc_board.catalog.folders import TaskCache
     from hpc_board.runs.reconciler import Reconciler
 
 
@@ -34,7 +34,6 @@ class Context:
         # Not a cached property, which two threads could make twice: it holds the connections to clusters.
         self.clusters = Clusters(settings, warn)
         self.groups = Groups()
-        self.known_tasks = folders.TaskCache()
         self._access_problem_shown = False
 
     # The user
@@ -78,8 +77,10 @@ class Context:
             return user == self.user  # its maker will own the folder
         return user == user_name(owner)
 
-    def person(self) -> Person:
+    def person(self) -> "Person":
         """Return the user with their groups and role."""
+        from hpc_board.boards.editor import Person
+
         return Person(self.user, self.groups.of(self.user), self.role)
 
     # The database
@@ -113,9 +114,18 @@ class Context:
     # Clusters, runs and leaderboards
 
     @cached_property
-    def editor(self) -> Boards:
-        """The leaderboards that users created; reading them creates no folder."""
-        return Boards(self.reading, self.person, self.settings.gpus)
+    def known_tasks(self) -> "TaskCache":
+        """The tasks of the settings that were read before."""
+        from hpc_board.catalog.folders import TaskCache
+
+        return TaskCache()
+
+    @cached_property
+    def editor(self) -> "Boards":
+        """The leaderboards that users made; looking at them makes no folder."""
+        from hpc_board.boards.editor import Boards
+
+        return Boards(self.looking, self.person, self.settings.gpus)
 
     @cached_property
     def rules(self) -> "Rules":
@@ -123,6 +133,15 @@ class Context:
         from hpc_board.boards.moderation import Rules
 
         return Rules(self.store, self.user, self.role.may_act_as(Role.ADMIN), self.require, self.editor.hidden)
+
+    @property
+    def account(self) -> str | None:
+        """The account whose runs this process carries on; None for those of all accounts."""
+        return self.user if is_shared(self.settings.board) else None
+
+    def has_runs_in_flight(self) -> bool:
+        """Return whether any run is this account's to carry on."""
+        return self.store.runs.has_in_flight(account=self.account)
 
     @cached_property
     def reconciler(self) -> "Reconciler":
@@ -137,7 +156,7 @@ class Context:
             gpus={gpu.name: gpu for gpu in self.settings.gpus},
             harness=harness,
             folders=self.clusters.folders,
-            user=self.user if is_shared(self.settings.board) else None,
+            user=self.account,
         )
 
 

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 from hpc_board.board.context import Context
 from hpc_board.domain.roles import Role
@@ -13,12 +13,11 @@ from hpc_board.errors import InputError, SchedulerError, StorageError
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
-from hpc_board.runs import job_folder
-from hpc_board.runs.backoff import ProgressCache
-from hpc_board.runs.drafts import check_owner
-from hpc_board.runs.reconciler import Pass
-from hpc_board.runs.wait import changes
 from hpc_board.store import RunQuery, WholeRun
+
+if TYPE_CHECKING:
+    from hpc_board.runs.backoff import ProgressCache
+    from hpc_board.runs.reconciler import Pass
 
 LOG_BYTES_MAX = 256 * 1024
 
@@ -31,7 +30,12 @@ class Runs:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._far_progress = ProgressCache()
+
+    @cached_property
+    def _far_progress(self) -> "ProgressCache":
+        from hpc_board.runs.backoff import ProgressCache
+
+        return ProgressCache()
 
     def advance(self, watched: Collection[int] | None = None) -> bool:
         """Advance the runs in flight; return False if another client is doing so.
@@ -42,7 +46,8 @@ class Runs:
         Raises:
             SchedulerError: a scheduler did not answer.
         """
-        return self._context.reconciler(watched)
+        # The machinery is imported for runs that need it.
+        return not self._context.has_runs_in_flight() or self._context.reconciler(watched)
 
     def wait(
         self,
@@ -60,6 +65,7 @@ class Runs:
         Raises:
             WaitExpired: `timeout_seconds` have passed; the runs continue.
         """
+        from hpc_board.runs.wait import changes
 
         def look() -> tuple[list[Run], list[int]]:
             runs = [self.get(id_) for id_ in ids]
@@ -69,7 +75,9 @@ class Runs:
         turn = partial(self._turn, ids)
         return changes(turn, look, timeout_seconds=timeout_seconds, poll_seconds=poll_seconds, say=say)
 
-    def _turn(self, watched: Collection[int]) -> Pass | None:
+    def _turn(self, watched: Collection[int]) -> "Pass | None":
+        from hpc_board.runs.reconciler import Pass
+
         try:
             return self._context.reconciler.turn(watched)
         except (SchedulerError, StorageError) as error:
@@ -83,6 +91,8 @@ class Runs:
             Refused: it belongs to another user.
             SchedulerError: the scheduler did not answer.
         """
+        from hpc_board.runs.drafts import check_owner
+
         found = self.get(run)
         if found.account != self._context.user:
             check_owner(found, self._context.user)
@@ -231,10 +241,12 @@ class Runs:
         return self._progress(self.get(run))
 
     def _progress(self, run: Run) -> Sequence[Progress]:
+        from hpc_board.runs.job_folder import PROGRESS
+
         if self._context.clusters.folders_on(run.cluster).elsewhere:
-            data = self._far_progress.at(run.id, lambda: self._job_file(run, job_folder.PROGRESS))
+            data = self._far_progress.at(run.id, lambda: self._job_file(run, PROGRESS))
         else:
-            data = self._job_file(run, job_folder.PROGRESS)
+            data = self._job_file(run, PROGRESS)
         return [line for line in map(_progress, data.splitlines()) if line is not None]
 
     def log(self, run: int) -> str:

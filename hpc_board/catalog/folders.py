@@ -34,7 +34,8 @@ from hpc_board.model.task import (
     language_of,
 )
 from hpc_board.model.text import one_line
-from hpc_board.yaml_document import Document, Place
+from hpc_board.yaml_document import Document
+from hpc_board.yaml_sections import Place
 
 TASK_FILE = "task.yml"
 FILE_BYTES_MAX = 1_000_000

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
-from hpc_board.runs import job_folder
 from hpc_board.schedulers import Scheduler, Surroundings, kind_of, kinds
 from hpc_board.settings import Settings
 from hpc_board.store.sharing import is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
+    from hpc_board.runs.job_folder import Folders
     from hpc_board.transport import Host
     from hpc_board.transport.ssh import Connection
 
@@ -45,13 +45,15 @@ class Clusters:
         return {name: SshHost(connection) for name, connection in self._connections.items()}
 
     @cached_property
-    def folders(self) -> dict[str, job_folder.Folders]:
-        """The job folders of each cluster, by the cluster's name."""
+    def folders(self) -> "dict[str, Folders]":
+        """Where the jobs of each cluster have their folders."""
         return {cluster.name: self._folders_of(cluster) for cluster in self._settings.clusters}
 
-    def folders_on(self, cluster: str) -> job_folder.Folders:
-        """Return the job folders of a cluster, also of one that has left the settings."""
-        return self.folders.get(cluster) or job_folder.Folders(own_folder(self._settings.board))
+    def folders_on(self, cluster: str) -> "Folders":
+        """Where the jobs of a cluster have their folders, also of one that has left the settings."""
+        from hpc_board.runs.job_folder import Folders
+
+        return self.folders.get(cluster) or Folders(own_folder(self._settings.board))
 
     def log_names(self, cluster: str, job_id: str) -> list[str]:
         """Return the possible names of a job's output; several if the cluster has left the settings."""
@@ -112,13 +114,15 @@ class Clusters:
         own = make_own_folder(board) if is_shared(board) else board
         return own / cluster.scheduler / cluster.name
 
-    def _folders_of(self, cluster: Cluster) -> job_folder.Folders:
+    def _folders_of(self, cluster: Cluster) -> "Folders":
+        from hpc_board.runs.job_folder import Folders
+
         connection = self._connections.get(cluster.name)
         if connection is None:
-            return job_folder.Folders(own_folder(self._settings.board))
+            return Folders(own_folder(self._settings.board))
         from hpc_board.transport.ssh_files import SshFiles
 
-        return job_folder.Folders(Path(cluster.board_folder), SshFiles(connection), elsewhere=True)
+        return Folders(Path(cluster.board_folder), SshFiles(connection), elsewhere=True)
 
 
 def _connections(settings: Settings) -> "dict[str, Connection]":

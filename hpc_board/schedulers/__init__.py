@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from hpc_board.schedulers.sections import ClusterSection, GpuSection
     from hpc_board.schedulers.settings_text import Detected
     from hpc_board.transport import Host
-    from hpc_board.yaml_document import Document, Place
+    from hpc_board.yaml_document import Document
+    from hpc_board.yaml_sections import Place
 
 ClusterT = TypeVar("ClusterT", bound="ClusterSection")
 GpuT = TypeVar("GpuT", bound="GpuSection")

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from hpc_board.model.gpu import ContainerRuntime, Device
-from hpc_board.yaml_document import Line, Name, Section
+from hpc_board.yaml_sections import Line, Name, Section
 
 EnvName = Annotated[
     str,

@@ -34,6 +34,11 @@ from hpc_board.store.rows import (
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
+_IN_FLIGHT = (
+    "id in (select run from in_flight where :among is null or run in (select value from json_each(:among))) "
+    "and (:account is null or :account = case account when '' then user else account end)"
+)
+
 
 class WholeRun(msgspec.Struct, frozen=True):
     """A run as of one moment: its placing on its board, its result, and its history, oldest status first."""
@@ -209,14 +214,17 @@ class RunGateway:
 
     def in_flight(self, among: Collection[int] | None = None, *, account: str | None = None) -> tuple[Run, ...]:
         """Return the runs that have not ended, all or those `among` these, of one account if given, oldest first."""
-        where = (
-            "id in (select run from in_flight where :among is null or run in (select value from json_each(:among))) "
-            "and (:account is null or :account = case account when '' then user else account end)"
-        )
         given = {"account": account, "among": None if among is None else json.dumps([*among])}
         with self._file.reading() as db:
-            rows = db.view("run_details").rows_where(where, given, order_by="id")
+            rows = db.view("run_details").rows_where(_IN_FLIGHT, given, order_by="id")
             return tuple(map(run_value, rows))
+
+    def has_in_flight(self, *, account: str | None = None) -> bool:
+        """Return whether any run has not ended, of one account if given."""
+        given = {"account": account, "among": None}
+        with self._file.reading() as db:
+            rows = db.view("run_details").rows_where(_IN_FLIGHT, given, select="1", limit=1)
+            return any(True for _ in rows)
 
     def followed(self, user: str, known: Collection[int], limit: int) -> tuple[Run, ...]:
         """Return a user's newest `limit` runs in flight and all of `known`, ended or not, newest first."""

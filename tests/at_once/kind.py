@@ -8,7 +8,8 @@ from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.schedulers import Scheduler, SchedulerKind, Surroundings
 from hpc_board.schedulers.sections import ClusterSection, GpuSection
-from hpc_board.yaml_document import Document, Line, Name, Place
+from hpc_board.yaml_document import Document
+from hpc_board.yaml_sections import Line, Name, Place
 from tests.at_once import Lane
 from tests.values import replace
 

@@ -28,6 +28,7 @@ DONE = (
     "task_check",
     "transport",
     "yaml_document.py",
+    "yaml_sections.py",
 )
 
 QUESTION = re.compile(r"(?:What|Whether|Who|Whose|How)\b")

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hpc_board import yaml_document
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.files import read_text
-from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document, Part
+from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document
+from hpc_board.yaml_sections import Part
 
 
 class Colour(enum.Enum):

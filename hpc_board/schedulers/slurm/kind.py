@@ -13,7 +13,8 @@ from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.schedulers import Remark, Scheduler, SchedulerKind, Surroundings
 from hpc_board.schedulers.sections import GpuSection, OptionValue, RemoteClusterSection
 from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, RequestStyle, cluster_options, gpu_options
-from hpc_board.yaml_document import Document, Line, Place, Section
+from hpc_board.yaml_document import Document
+from hpc_board.yaml_sections import Line, Place, Section
 
 if TYPE_CHECKING:
     from hpc_board.domain.diagnostic import Diagnostic

@@ -38,7 +38,7 @@ from hpc_board.runs import job_folder
 from hpc_board.schedulers import sections
 from hpc_board.schedulers.slurm import RequestStyle
 from hpc_board.schedulers.slurm import kind as slurm
-from hpc_board.yaml_document import Section
+from hpc_board.yaml_sections import Section
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import REPOSITORY
