@@ -36,7 +36,6 @@ from hpc_board.schedulers.sections import (
     SandboxSection,
     any_of,
 )
-from hpc_board.transport.home import home
 from hpc_board.yaml_sections import Line, Name, Part, Place, Section
 
 if TYPE_CHECKING:

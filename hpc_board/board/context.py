@@ -122,10 +122,10 @@ class Context:
 
     @cached_property
     def editor(self) -> "Boards":
-        """The leaderboards that users made; looking at them makes no folder."""
+        """The leaderboards that users created; reading them creates no folder."""
         from hpc_board.boards.editor import Boards
 
-        return Boards(self.looking, self.person, self.settings.gpus)
+        return Boards(self.reading, self.person, self.settings.gpus)
 
     @cached_property
     def rules(self) -> "Rules":

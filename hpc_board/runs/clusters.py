@@ -46,11 +46,11 @@ class Clusters:
 
     @cached_property
     def folders(self) -> "dict[str, Folders]":
-        """Where the jobs of each cluster have their folders."""
+        """The job folders of each cluster, by the cluster's name."""
         return {cluster.name: self._folders_of(cluster) for cluster in self._settings.clusters}
 
     def folders_on(self, cluster: str) -> "Folders":
-        """Where the jobs of a cluster have their folders, also of one that has left the settings."""
+        """Return the job folders of a cluster, also of one that has left the settings."""
         from hpc_board.runs.job_folder import Folders
 
         return self.folders.get(cluster) or Folders(own_folder(self._settings.board))

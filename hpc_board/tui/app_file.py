@@ -9,7 +9,8 @@ import msgspec
 from hpc_board.errors import BoardError
 from hpc_board.model.names import suggestion
 from hpc_board.tui.preferences import Notify, Preferences
-from hpc_board.yaml_document import Document, Line, Section
+from hpc_board.yaml_document import Document
+from hpc_board.yaml_sections import Line, Section
 
 _THEMES_HINT = 'Ctrl+P, then "Change the theme (colours)", shows all of them'
 """Their names alone would fill the box of the faults, and push the next ones out of it."""

@@ -16,9 +16,6 @@ import msgspec
 
 from hpc_board.errors import BoardError, InputError, StorageError
 from hpc_board.files import read_text, write_whole
-from hpc_board.model.names import suggestion
-from hpc_board.yaml_document import Document
-from hpc_board.yaml_sections import Line, Section
 
 SETTINGS_NAME = "app.yaml"
 STATE_NAME = "app.json"
