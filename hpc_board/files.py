@@ -167,7 +167,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
     import tempfile
 
     try:
-        # What was started in it may still be writing while it is killed.
+        # A process started in the folder may still write while it is killed.
         with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
             yield Path(name).resolve()
     except OSError as error:

@@ -27,7 +27,7 @@ class Action(StrEnum):
 
 
 class BoardChange(msgspec.Struct, frozen=True):
-    """One change of a board; `task_version` is None for the one that deletes it."""
+    """One change of a board; `task_version` is None for a deletion."""
 
     id: int
     name: str
@@ -64,7 +64,7 @@ class Entries(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One difference that a change makes; `restarts` says that earlier times are no longer comparable."""
+    """One difference of a change; `restarts` is True if earlier times are no longer comparable."""
 
     what: str
     before: str
@@ -75,8 +75,8 @@ class Difference(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """A planned change of a leaderboard; `before` is its present state.
 
-    `left` and `joined` are the standings of the old and the new task version. `shadows` says that a task of the
-    settings' folders has the same name and takes its place.
+    `left` and `joined` are the standings of the old and the new task version. `shadows` is True if the
+    leaderboard replaces a task of the settings' folders with its name.
     """
 
     name: str

@@ -38,7 +38,7 @@ def count_text(count: int, noun: str) -> str:
 
 
 def telling_line(message: str, limit: int = 500) -> str:
-    """Return the main line of a message: of a traceback that of the exception, else the first."""
+    """Return the main line of a message: the exception's line of a traceback, else the first."""
     lines = [line for line in printable(message, len(message)).splitlines() if line.strip()]
     if not lines:
         return ""

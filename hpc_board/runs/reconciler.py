@@ -1,8 +1,8 @@
-"""The reconciler: carries runs from `created` to their end, one process at a time.
+"""The reconciler: advances runs from `created` to their end, in one process at a time.
 
 A run's row is written first, then its job folder, the event `submitting`, the scheduler's job, the event `queued`. A
-process that dies between two of these steps leaves a run that the next one takes up: a job is looked up by its unique
-name before it is sent again, and only after `SETTLE`, since an earlier command may still arrive.
+process that dies between two of these steps leaves a run that the next one resumes: it looks a job up by its unique
+name before it sends the job again, and only after `SETTLE`, since an earlier command may still arrive.
 """
 
 import hashlib
@@ -139,7 +139,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return Pass(frozenset(asked), tuple(errors))
 
     def _watched(self, ids: Collection[int]) -> Sequence[Run] | None:
-        """Return the unfinished runs of `ids`; None if one of their schedulers may be asked, which takes all runs."""
+        """Return the unfinished runs of `ids`; None if a scheduler of theirs may be asked, with all runs."""
         runs = self.store.runs.in_flight(ids, account=self.user)
         clusters = {run.cluster for run in runs}.intersection(self.schedulers)
         return None if any(self._backoff(cluster).due(_now()) for cluster in clusters) else runs
@@ -152,7 +152,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         with self._lock(wait_seconds=self.lock_seconds) as mine:
             if not mine:
                 return []
-            # Another process may have taken them up between their rows and this lock.
+            # Another process may have sent them between their rows and this lock.
             errors, silent = self._launch_all(run for run in map(self._reload, runs) if run.state.unsent)
             self._note_silences({name: seconds for name, seconds in silent.items() if seconds >= SILENCE_SECONDS})
             return errors

@@ -1,4 +1,4 @@
-"""OpenSSH's known_hosts files: which keys a host may show. Nothing here ever adds one."""
+"""OpenSSH's known_hosts files, read-only: the accepted keys of each host."""
 
 import base64
 import binascii
@@ -26,7 +26,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 class KnownHosts(msgspec.Struct, frozen=True):
-    """The lines of some known_hosts files that name keys; lines for certificates' authorities are none."""
+    """The lines of some known_hosts files that name keys, without those of certificate authorities."""
 
     files: tuple[Path, ...]
     lines: tuple[_Line, ...]
@@ -45,11 +45,11 @@ class KnownHosts(msgspec.Struct, frozen=True):
         return cls(tuple(files), tuple(lines))
 
     def key_types(self, host: str) -> list[str]:
-        """Return the types of the known keys of `host`; a server is asked for one in this order."""
+        """Return the types of the known keys of `host`, in the order in which a login asks for them."""
         return list(dict.fromkeys(line.key_type for line in self._of(host) if not line.revoked))
 
     def knows(self, host: str, key: bytes) -> bool:
-        """Return whether `host` is known to have this very key, and it is not revoked."""
+        """Return whether the files have exactly this key for `host`, and it is not revoked."""
         same = [line for line in self._of(host) if hmac.compare_digest(line.key, key)]
         return bool(same) and not any(line.revoked for line in same)
 
@@ -101,7 +101,7 @@ def _matches(hosts: str, host: str) -> bool:
 
 
 def _is_hash_of(hashed: str, host: str) -> bool:
-    """Return whether "|1|salt|hash" stands for `host`."""
+    """Return whether "|1|salt|hash" is the hash of `host`."""
     try:
         salt, digest = (base64.b64decode(part) for part in hashed[3:].split("|"))
     except (binascii.Error, ValueError):
