@@ -31,8 +31,6 @@ from tests.harness.evaluations import REFERENCE as DOUBLE
 from tests.harness.test_build import TIME_BOMB
 from tests.harness.test_verdicts import RIGHT, kernel
 
-pytestmark = pytest.mark.quiet
-
 BUBBLEWRAP = Sandbox(SandboxRuntime.BUBBLEWRAP, setting="gpus.CPU.sandbox")
 
 

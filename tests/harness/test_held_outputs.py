@@ -24,8 +24,6 @@ from hpc_board.model.task import Mode
 from tests.harness.evaluations import QUICK, a_task, evaluate
 from tests.harness.harness_file import Edit, edited
 
-pytestmark = pytest.mark.quiet
-
 np = pytest.importorskip("numpy")
 
 ARRAYS = """
@@ -107,6 +105,7 @@ def test_where_memory_cannot_be_read_outputs_are_written(tmp_path: Path) -> None
     assert result.verdict is Verdict.PASS, result.message
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize("source", [BY_A_THREAD, BY_A_PROCESS], ids=["thread", "process"])
 def test_nobody_fills_an_output_after_the_call(tmp_path: Path, source: str) -> None:
     result = evaluate(tmp_path, source, a_task(ARRAYS, **LARGE)).result

@@ -19,7 +19,7 @@ from hpc_board.runs import job_folder
 from tests.accounts import command_as, needs_accounts
 from tests.harness.evaluations import QUICK, a_task, make_job_folder
 
-pytestmark = [needs_accounts, pytest.mark.quiet]
+pytestmark = needs_accounts
 
 ROOT = Path(__file__).resolve().parents[2]
 USER = 61001

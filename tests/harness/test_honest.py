@@ -10,9 +10,8 @@ from hpc_board.model.task import Mode
 from tests.harness.evaluations import QUICK, evaluate
 from tests.harness.honest.suite import HONEST, Honest
 
-pytestmark = pytest.mark.quiet
-
-_LIMITS = {**QUICK, "call_seconds": 10, "first_call_seconds": 10}
+# A call of seconds may take ten times as long beside other tests.
+_LIMITS = {**QUICK, "call_seconds": 60, "first_call_seconds": 60}
 _BENCHMARKS = 2
 
 

@@ -21,8 +21,6 @@ from hpc_board.runs import job_folder
 from hpc_board.schedulers.slurm.kind import SLURM
 from tests.harness.evaluations import a_task, make_job_folder, progress
 
-pytestmark = pytest.mark.quiet
-
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 ON_SLURM = Gpu("CPU", Cluster("main", "slurm", allow_root=True), Device.CPU, python=sys.executable)
 HANGS_AT_10 = """

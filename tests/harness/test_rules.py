@@ -21,8 +21,6 @@ from tests.accounts import command_as, needs_accounts
 from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, make_job_folder
 from tests.harness.harness_file import Edit, edited
 
-pytestmark = pytest.mark.quiet
-
 TENSORS = """
 import torch
 
@@ -106,6 +104,7 @@ def test_a_false_claim_gains_nothing(tmp_path: Path) -> None:
     assert found.median_ns > 0.95 * 0.02e9
 
 
+@pytest.mark.quiet
 @pytest.mark.usefixtures("others")
 def test_a_false_claim_gains_nothing_on_a_busy_machine_which_the_result_tells_of(tmp_path: Path) -> None:
     found = evaluate(tmp_path, CLAIMS_LITTLE, mode=Mode.BENCHMARK).result.cases[-1].timing
@@ -128,6 +127,7 @@ def custom_kernel(data):
 """The first process of a ranked run makes the tests; each leaves a note in the folder that they have in common."""
 
 
+@pytest.mark.quiet
 @pytest.mark.parametrize(
     ("steps", "measure_seconds", "workers", "wide"),
     [([1], 60, 3, False), ([1, 1, 3, 3], 0, 3, True), ([1, 1, 3, 3], 60, 4, False)],
