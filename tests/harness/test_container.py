@@ -23,6 +23,8 @@ from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from tests.harness import test_profile
+from tests.harness.adversarial.suite import KERNELS
+from tests.harness.adversarial.tasks import TASKS
 from tests.harness.compiling import ALL, needs_gcc
 from tests.harness.compiling import REFERENCE as SCALE
 from tests.harness.compiling import kernel as cpp
@@ -164,15 +166,12 @@ def test_the_reference_is_timed_in_a_container_too(tmp_path: Path) -> None:
 
 
 @needs_bwrap
-def test_threads_that_work_on_after_a_call_are_counted_in_the_container(tmp_path: Path) -> None:
-    source = (
-        "import threading, time\n"
-        "def custom_kernel(data):\n"
-        "    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
-        "    return [2 * x for x in data]\n"
-    )
-    result = contained(tmp_path, source, Mode.BENCHMARK)
-    assert result.verdict is Verdict.TIMING_INCONSISTENT, result.message
+@pytest.mark.quiet
+def test_a_helper_that_works_on_after_a_call_is_stopped_in_the_container(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    source = (KERNELS / "x35_helper_finishes_the_end.py").read_text()
+    result = evaluate(tmp_path, source, TASKS["digest, large output"], sandbox=BUBBLEWRAP).result
+    assert result.verdict is Verdict.LATE_WRITE, result.message
 
 
 @needs_bwrap
