@@ -1,12 +1,7 @@
-"""The store under several processes at once, and under processes that are killed while they write.
-
-Run as a program, this file is such a process: `DATABASE MOUNTS write` writes until it is killed, `DATABASE MOUNTS
-NUMBER` adds that many submissions. It prints 0 when it begins, and a submission's id once all of it is stored.
-"""
+"""The store under several processes at once, and under processes that are killed while they write."""
 
 import os
 import random
-import secrets
 import sqlite3
 import stat
 import subprocess
@@ -14,66 +9,24 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 
 import pytest
 
-from hpc_board.domain.run import Run, RunState, Status
-from hpc_board.model.result import Case, Result, Timing, Verdict
-from hpc_board.model.task import Language, Mode, Task, TaskFile
-from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store import Store
 from tests.accounts import command_as, needs_accounts
 from tests.conftest import short_folder
 from tests.unit.recorded import REPOSITORY
+from tests.unit.store.store_writer import add
 
 KILLS = 20
 GROUP = 61000
-TIMING = Timing(50, 2.0, 2.0, 1.0, 0.5, 1.0, 3.0, (2.0,) * 50)
-TASK = Task("vector_add", Language.PY, "Add two vectors.", (TaskFile("submission.py", None),))
-
-
-def now() -> datetime:
-    return datetime.now(UTC)
-
-
-def add(store: Store) -> tuple[Run, ...]:
-    return store.submissions.add(
-        NewSubmission(
-            task=TASK,
-            user=secrets.choice(["ada", "bob"]),
-            file_name="kernel.py",
-            code=secrets.token_bytes(2000),
-            mode=Mode.RANKED,
-            note="",
-            at=now(),
-            runs=[NewRun(gpu, "main", "gpu", secrets.token_hex(8), "nonce", "self-run", False, "") for gpu in "ABC"],
-        )
-    )[1]
-
-
-def say(number: int) -> None:
-    sys.stdout.write(f"{number}\n")
-    sys.stdout.flush()
-
-
-def write_for_ever(store: Store) -> None:
-    for score_s in count(1):
-        finished, lost, _ = runs = add(store)
-        for run in runs:
-            store.runs.record(run.id, Status(RunState.QUEUED, now(), job_id="104"))
-        cases = tuple(Case("benchmark", index, "size: 1", Verdict.PASS, "", TIMING) for index in range(20))
-        result = Result(finished.id, "nonce", "ranked", Verdict.PASS, "", cases)
-        store.runs.finish(finished.id, Status(RunState.FINISHED, now()), result, score_s)
-        store.runs.record(lost.id, Status(RunState.LOST, now()))
-        say(finished.submission)
 
 
 @contextmanager
 def writer(path: Path, mounts: Path, work: str, account: int | None = None) -> Iterator["subprocess.Popen[str]"]:
     """A process that writes: as oneself, or as an `account` in the group with a umask that keeps all others out."""
-    command = [sys.executable, "-m", "tests.unit.store.test_store_killed", str(path), str(mounts), work]
+    command = [sys.executable, "-m", "tests.unit.store.store_writer", str(path), str(mounts), work]
     if account is not None:
         command = command_as(account, 0o077, [GROUP], command)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
@@ -199,12 +152,3 @@ def test_submissions_of_several_processes_are_all_there(tmp_path: Path, journal:
     assert len(Store(path).runs.list()) == 3 * 48
     assert len(Store(path).runs.in_flight()) == 3 * 48
     assert violations(path) == {}
-
-
-if __name__ == "__main__":
-    target = Store(Path(sys.argv[1]), mounts=Path(sys.argv[2]))
-    say(0)
-    if sys.argv[3] == "write":
-        write_for_ever(target)
-    for _ in range(int(sys.argv[3])):
-        say(add(target)[0].submission)
