@@ -1,4 +1,4 @@
-"""How far a run has come and how long it took, in words short enough for a column."""
+"""Progress and times of runs, in words short enough for a column."""
 
 from datetime import datetime, timedelta
 
@@ -48,12 +48,12 @@ def ran(run: Run, started: datetime | None, now: datetime) -> timedelta | None:
 
 
 def span(length: timedelta | None) -> str:
-    """A length of time in its largest unit; empty where it is not known."""
+    """Return a length of time in its largest unit; empty if it is unknown."""
     return "" if length is None else span_text(length)
 
 
 def times(run: Run, started: datetime | None, now: datetime) -> str:
-    """How long a run has waited and run, in one line: "waits 3 min", "waited 4 s · ran 12 s"."""
+    """Return the wait and the run time of a run in one line: "waits 3 min", "waited 4 s · ran 12 s"."""
     wait, time = waited(run, started, now), ran(run, started, now)
     waits = run.state.unsent or run.state is RunState.QUEUED
     parts = [
@@ -64,7 +64,7 @@ def times(run: Run, started: datetime | None, now: datetime) -> str:
 
 
 def start_text(at: datetime, now: datetime) -> str:
-    """When something is expected to start: "in 12 min", the day "05-18 09:00" where that is far, else "soon"."""
+    """Return an expected start in words: "in 12 min", "05-18 09:00" for a distant day, or "soon"."""
     if at <= now:
         return "soon"
     if at - now < timedelta(hours=12):

@@ -334,7 +334,7 @@ def harness_file(job: Path, sha256: str) -> Path:
 
 
 def folder(board: Path, run: int | str) -> Path:
-    """The folder of a run's job, or of an array."""
+    """Return the folder of a run's job, or of an array."""
     return board / "runs" / str(run)
 
 

@@ -12,6 +12,7 @@ PACKAGE = REPOSITORY / "hpc_board"
 
 # The parts that follow the rule. A part that is rewritten gets its name here.
 DONE = (
+    "__main__.py",
     "accounts.py",
     "admin",
     "board",
@@ -21,6 +22,9 @@ DONE = (
     "domain",
     "errors.py",
     "files.py",
+    "harness",
+    "model",
+    "report",
     "runs",
     "schedulers",
     "settings.py",
