@@ -381,7 +381,7 @@ def _gpu(
 def _gpu_section(
     document: "Document", part: Part, cluster: Cluster | None, scheduler: AnyKind | None
 ) -> GpuSection | None:
-    """Return the section of a GPU; one with the keys of every scheduler where that of the GPU is not known."""
+    """Return the section of a GPU; with the keys of every scheduler if the GPU's is unknown."""
     if cluster is None or scheduler is None:
         return document.part(part, any_of(GpuSection, (each.gpu_section for each in kinds())))
     section: GpuSection | None = document.part(

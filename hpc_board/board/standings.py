@@ -98,7 +98,7 @@ class Standings:
         return self._context.store.standings.feed(task=name, gpu=on, user=user, before=before, limit=limit, among=among)
 
     def places(self) -> tuple[Place, ...]:
-        """Return the user's rank on every leaderboard where they have one, also for old versions of tasks."""
+        """Return the user's ranks on all leaderboards, also for old versions of tasks."""
         return self._context.store.standings.places(self._context.user)
 
     def rank(self, run: Run) -> int | None:

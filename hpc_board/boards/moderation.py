@@ -294,7 +294,7 @@ def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> l
 def named(
     store: Store, task: Task, numbers: Sequence[int], gpus: Sequence[Gpu], *, allowed: Sequence[Gpu]
 ) -> list[RerunCandidate]:
-    """Return these submissions, on `gpus` or on those of the GPUs `allowed` where they ran.
+    """Return these submissions, on `gpus`, or on their own GPUs among `allowed`.
 
     Raises:
         InputError: no submission has one of the numbers, or it is to another task, or it measures a milestone.

@@ -96,7 +96,7 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     The judge is the default if the task has a reference.py, but for tasks for several GPUs that bring an eval.
     """
     deadline: str | None = None
-    """The last moment to submit, an ISO date or time; UTC where it names no zone, a date means its midnight."""
+    """The last moment to submit, an ISO date or time; UTC without a zone, a date means its midnight."""
     limits: dict[str, float] = {}
     """Limits and timing numbers of the judge that differ from its defaults."""
     const_inputs: bool = False
@@ -123,7 +123,7 @@ class TaskDocument(msgspec.Struct, frozen=True):
     description: str
     """The description of the kernel to implement, for participants."""
     name: Name | None = None
-    """The task's name where it differs from its folder's."""
+    """The task's name if it differs from its folder's."""
     config: dict[str, str | int | float | bool | list[str] | dict[str, str] | None] | None = None
     """The start or compilation of the task's own eval."""
     templates: dict[Literal["CUDA", "Python", "Triton", "HIP", "CuteDSL", "C++"], str] | None = None

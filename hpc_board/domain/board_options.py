@@ -167,7 +167,7 @@ def deadline_refusal(task: str, deadline: datetime, now: datetime) -> str:
 
 
 def stored_moment(value: Any) -> datetime | None:
-    """Return a stored time; None where none was stored.
+    """Return a stored time; None if none was stored.
 
     Raises:
         TermsError: it is no text of a moment with a time zone, or one that not every calendar has.

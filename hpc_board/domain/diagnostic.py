@@ -14,7 +14,7 @@ class Severity(StrEnum):
 
 
 class Diagnostic(msgspec.Struct, frozen=True):
-    """One thing that was looked at; `hint` is the remedy where it is not as it should be."""
+    """The result of one check; `hint` is the remedy of a failure."""
 
     severity: Severity
     subject: str
@@ -23,5 +23,5 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
 
 def diagnostic(bad: Severity, subject: str, message: str, hint: str, *, good: str | None) -> Diagnostic:
-    """Return a diagnostic that is OK where there is a `good` message, else the other one."""
+    """Return a diagnostic: OK with the `good` message if it is given, else the other one."""
     return Diagnostic(bad, subject, message, hint) if good is None else Diagnostic(Severity.OK, subject, good)

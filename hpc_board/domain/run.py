@@ -76,7 +76,7 @@ class JobState(StrEnum):
 class JobStatus(msgspec.Struct, frozen=True):
     """The status of a job, as a scheduler reported it; `source` is its own words ("squeue: PENDING (Priority)").
 
-    `restarts` counts how often it put the job back into the queue after it had begun, None where it does not say.
+    `restarts` counts how often it put the job back into the queue after it had begun, None if unknown.
     """
 
     state: JobState
@@ -122,7 +122,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One submission on one GPU in one mode; its number is 0 where it is in no store.
+    """One submission on one GPU in one mode; its number is 0 if it is in no store.
 
     `token` is the job's unique name, stored before the scheduler hears of it: "hb-0123456789abcdef", or with an index
     after a dot if the run is made for a job array, which has the name before the dot. `nonce` comes back in the result.

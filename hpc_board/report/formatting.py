@@ -12,7 +12,7 @@ def score_text(score_s: float | None) -> str:
 
 
 def speedup_text(speedup: float | None) -> str:
-    """Return a speedup over the reference; empty where it is not known."""
+    """Return a speedup over the reference; empty if unknown."""
     if speedup is None:
         return ""
     return f"{speedup:.2f}x" if speedup < 10 else f"{speedup:.3g}x"

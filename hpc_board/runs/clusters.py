@@ -108,7 +108,7 @@ class Clusters:
         return self.logins.get(cluster.name) or ThisHost()
 
     def _folder_for(self, cluster: Cluster) -> Path:
-        """Return a folder for the files of the cluster's scheduler, which makes it where it is missing."""
+        """Return a folder for the files of the cluster's scheduler, which creates it if it is missing."""
         board = self._settings.board
         # A scheduler knows nothing of a group.
         own = make_own_folder(board) if is_shared(board) else board

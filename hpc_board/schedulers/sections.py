@@ -100,7 +100,7 @@ class SandboxSection(Section, frozen=True):
     runtime: Literal["bubblewrap", "apptainer", "none"]
     """The container runtime; `none` for a GPU without one although `defaults` has one."""
     image: Line | None = None
-    """The image for Apptainer, with Python 3.10 or newer, what tasks import, and compilers in it."""
+    """The image for Apptainer, with Python 3.10 or newer, the imports of the tasks, and compilers."""
 
 
 class GpuSection(Section, frozen=True):

@@ -102,7 +102,7 @@ class ExportGateway:
     def runs(self, chosen: RunSelection, *, with_code: bool = False) -> Iterator[Row]:
         """Return every chosen run, oldest first, read in many short transactions.
 
-        `rank` is its place in the standings where it has one; `remarks` are those of its submission, as a value of
+        `rank` is its place in the standings, if any; `remarks` are those of its submission, as a value of
         the domain.
 
         Raises:

@@ -78,7 +78,7 @@ def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
     """Translate the failures of SQLite that a user can act on into StorageError; any other one is a bug and passes.
 
     Raises:
-        StorageError: the database at `path` cannot be used; an UnreadableError where one was only `reading` it.
+        StorageError: the database at `path` cannot be used; an UnreadableError if the call was only `reading` it.
     """
     try:
         yield

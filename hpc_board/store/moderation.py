@@ -300,7 +300,7 @@ class ModerationGateway:
             return bool(db.table("submissions").count_where("user = ?", [plain_text(user)]))
 
     def nearest_user(self, user: str) -> str:
-        """Return a sentence that offers the participant whose name is most like `user`; empty where none is."""
+        """Return a sentence that offers the participant with the nearest name to `user`; empty if none is near."""
         with self._file.reading() as db:
             names = [row["user"] for row in db.query(_PARTICIPANTS, {"length": _NAME_CHARACTERS_MAX})]
         return suggestion(user, names)

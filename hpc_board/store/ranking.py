@@ -100,7 +100,7 @@ def rank_of(db: Readable, board: BoardKey, score_s: float) -> int:
 
 
 def former(db: Readable, board: BoardKey, user: str) -> tuple[int, float] | None:
-    """Return the rank and the score of a user on the board; None where they are not on it."""
+    """Return the rank and the score of a user on the board; None if absent."""
     best = best_of(db, board, user)
     return None if best is None else (rank_of(db, board, best["score_s"]), best["score_s"])
 
@@ -128,7 +128,7 @@ def passed_by(db: Readable, board: BoardKey, score_s: float, former_s: float | N
 
 
 def score(db: Readable, run: int) -> Score | None:
-    """Return the score with which a finished run counts on its board; None where it does not."""
+    """Return the score with which a finished run counts on its board; None if it does not count."""
     for row in db.view("passing_runs").rows_where("run = ?", [run]):
         found = RowReader(row, "runs", "run", {"user": ("submissions", "submission"), "score_s": ("results", "run")})
         return Score(run, board_of(row), found.text("user"), found.score())

@@ -94,7 +94,7 @@ class Listed(NamedTuple):
         total: the number of rows on all pages.
         own: the row of the reader; None among all runs, where a rank counts runs and not users.
         milestones: the board's milestones, the fastest first.
-        leading: the best run of the board, or its fastest milestone where it has none.
+        leading: the best run of the board, or its fastest milestone without one.
         cases: the cases of the leading run.
     """
 
@@ -205,7 +205,7 @@ class StandingsGateway:
     # A run, and a user
 
     def placing(self, run: Run) -> Placing | None:
-        """Return the placing of a run on its board; None where it does not count there."""
+        """Return the placing of a run on its board; None if it does not count there."""
         with self._file.reading() as db:
             return ranking.placing(db, run)
 

@@ -63,7 +63,7 @@ class Files(Protocol):
     def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
         """Make `folder` with these files in it, by their paths below it, whole or not at all; one that is there stays.
 
-        The folder is for this account alone; folders above it are made where they are missing.
+        The folder is for this account only; missing parent folders are created.
 
         Raises:
             OSError: it cannot be written.

@@ -275,7 +275,7 @@ class SshHost:
             except (paramiko.SSHException, EOFError, OSError) as error:
                 raise self._lost(f"{argv[0]} ran") from error
             finally:
-                # This ends the command where it still runs.
+                # This ends a command that still runs.
                 close_quietly(channel)
         if out.complete:
             return _completed(argv, self._connection.name, out, err)

@@ -124,7 +124,7 @@ def write(sink: IO[bytes], store: Store, tasks: Mapping[str, Task], ranked: Sequ
 
 
 def _chosen(ranked: Sequence[RankedBoard], tasks: Mapping[str, Task]) -> dict[str, list[RankedBoard]]:
-    """Return the boards by task: of its present version, or of the newest one where it has left the settings."""
+    """Return the boards by task: of its present version, or of the newest one if the task has left the settings."""
     chosen = {}
     for name, of_task in groupby(ranked, key=lambda key: key.task):
         boards = list(of_task)
@@ -187,7 +187,7 @@ def _facts(task: Task, found: Page) -> str:
 
 
 def _rows(found: Page, said: Mapping[int, Run] = MappingProxyType({})) -> Iterator[_Row]:
-    """Yield the rows of a board, with the marks where they belong by their time.
+    """Yield the rows of a board, with the marks in the order of their times.
 
     `said` are the runs in the rows, which have the remarks on them.
     """

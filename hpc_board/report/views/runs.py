@@ -131,7 +131,7 @@ class PreviewView(View, frozen=True):
 
     @classmethod
     def of(cls, file_name: str, gpu: str, script: str, command: Sequence[str], array: str) -> "PreviewView":
-        """Return the object of a job; `array` is empty where it is a job of its own."""
+        """Return the object of a job; `array` is empty for a single job."""
         return cls(file_name=one_line(file_name), gpu=gpu, script=script, command=list(command), array=array or None)
 
 

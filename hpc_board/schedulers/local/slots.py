@@ -1,4 +1,4 @@
-"""Slots: the places on this machine where one job at a time may run."""
+"""Slots: the devices of this machine, each for one job at a time."""
 
 import re
 from collections.abc import Mapping
