@@ -305,7 +305,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         flexible=True,
         listed=Listed({RunList.EVERYONE: Width(9), RunList.RANKED: Width(9)}, Emphasis.READER),
         fields=(Field("user", lambda line: one_line(line.run.user), "the user who submitted it, and is ranked"),),
-        exported=(_text("user", "who submitted, and is ranked"),),
+        exported=(_text("user", "author of the submission, who is ranked"),),
     ),
     RunColumn(
         "account",
@@ -317,7 +317,7 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "the account of the job, where that is not the user",
             ),
         ),
-        exported=(_text("account", "whose jobs these are, where that is not the user"),),
+        exported=(_text("account", "owner of the job, if that is not the user"),),
     ),
     RunColumn(
         "task",
@@ -329,7 +329,8 @@ COLUMNS: tuple[RunColumn, ...] = (
         exported=(
             _text("task", "name of the task"),
             _text(
-                "task_version", "sha256 of all in the task that affects a result; each version has its own standings"
+                "task_version",
+                "sha256 of the parts of the task that affect a result; each version has its own standings",
             ),
         ),
     ),
@@ -354,7 +355,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         ),
         exported=(
             _text("gpu", "name of the GPU in the settings"),
-            _flag("emulated", "whether a CPU stood in for the GPU"),
+            _flag("emulated", "whether a CPU emulated the GPU"),
         ),
     ),
     RunColumn(
@@ -426,7 +427,7 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "the start that the scheduler expects",
             ),
         ),
-        exported=(_text("message", "what the verdict says"),),
+        exported=(_text("message", "message of the verdict"),),
     ),
     RunColumn(
         "waited",
@@ -450,9 +451,12 @@ COLUMNS: tuple[RunColumn, ...] = (
         ),
         exported=(
             Exported(
-                "started_at", Kind.MOMENT, "when it was first seen running", lambda row: _moment(row["started_at"])
+                "started_at",
+                Kind.MOMENT,
+                "time at which the run was first seen running",
+                lambda row: _moment(row["started_at"]),
             ),
-            Exported("ended_at", Kind.MOMENT, "when its job ended, else when that was noticed", _ended),
+            Exported("ended_at", Kind.MOMENT, "end of its job, else the time at which that was noticed", _ended),
             Exported("ran_s", Kind.NUMBER, "seconds from `started_at` to `ended_at`", _ran),
         ),
     ),
@@ -478,7 +482,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         exported=(
             _number("score_s", "score in seconds"),
             _number("score_low_s", "lower bound of the 80 % confidence interval of `score_s`, of times on a CPU"),
-            _number("score_high_s", "upper bound of it"),
+            _number("score_high_s", "upper bound of the same interval"),
         ),
     ),
     RunColumn(
@@ -493,8 +497,8 @@ COLUMNS: tuple[RunColumn, ...] = (
             Exported(
                 "overlaps_above",
                 Kind.BOOLEAN,
-                "for a run with a `rank`: whether its interval overlaps that of the next better one, so that it cannot "
-                "be told from it",
+                "for a run with a `rank`: whether its interval overlaps that of the next better one "
+                "(a statistical tie)",
                 lambda row: row["overlaps_above"],
             ),
         ),
@@ -516,7 +520,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         lambda line: moment_text(line.run.created_at),
         fields=(Field("submitted_at", lambda line: moment(line.run.created_at), "the time of the submission"),),
         exported=(
-            Exported("submitted_at", Kind.MOMENT, "when it was submitted", lambda row: _moment(row["submitted_at"])),
+            Exported("submitted_at", Kind.MOMENT, "time of the submission", lambda row: _moment(row["submitted_at"])),
         ),
     ),
     RunColumn(
@@ -541,20 +545,14 @@ COLUMNS: tuple[RunColumn, ...] = (
             Field("removed", _removal_view, "the removal from the standings: `by`, `at`, `reason`"),
         ),
         exported=(
-            _text("note", "what the user remarked when submitting"),
-            Exported(
-                "notes", Kind.TEXTS, "all that the user remarked, oldest first; `note` is the first of them", _notes
-            ),
-            _flag("removed", "whether an admin has taken its submission out of the standings"),
-            _of_removal(
-                "removed_by", Kind.TEXT, "which admin has removed its submission", lambda each: _line(each.by_user)
-            ),
-            _of_removal("removed_at", Kind.MOMENT, "when that was", lambda each: each.at.astimezone(UTC)),
-            _of_removal("removed_reason", Kind.TEXT, "why", lambda each: _line(each.reason) or None),
-            _of_rerun(
-                "rerun_of", Kind.INTEGER, "the submission that this is, sent again", lambda each: each.of_submission
-            ),
-            _of_rerun("rerun_by", Kind.TEXT, "which admin has sent it again", lambda each: _line(each.by_user)),
+            _text("note", "first note, given with the submission"),
+            Exported("notes", Kind.TEXTS, "all notes of the user, oldest first; `note` is the first of them", _notes),
+            _flag("removed", "whether an admin has removed its submission from the standings"),
+            _of_removal("removed_by", Kind.TEXT, "admin who removed its submission", lambda each: _line(each.by_user)),
+            _of_removal("removed_at", Kind.MOMENT, "time of the removal", lambda each: each.at.astimezone(UTC)),
+            _of_removal("removed_reason", Kind.TEXT, "reason of the removal", lambda each: _line(each.reason) or None),
+            _of_rerun("rerun_of", Kind.INTEGER, "submission that this one repeats", lambda each: each.of_submission),
+            _of_rerun("rerun_by", Kind.TEXT, "admin who sent it again", lambda each: _line(each.by_user)),
         ),
     ),
     RunColumn(
@@ -574,7 +572,7 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "the name under which the task's author shows it beside the ranks",
             ),
         ),
-        exported=(_text("milestone", "name of the author's milestone that this is; such runs hold no rank"),),
+        exported=(_text("milestone", "name of the author's milestone; such runs hold no rank"),),
     ),
     RunColumn(
         "job",
@@ -582,9 +580,9 @@ COLUMNS: tuple[RunColumn, ...] = (
         fields=(Field("job", _job_view, "the job: `cluster`, `id`, `partition`, `node`"),),
         exported=(
             _text("cluster", "name of the cluster in the settings"),
-            _text("partition", "partition that it was sent to"),
+            _text("partition", "partition of the job"),
             _text("job_id", "the scheduler's number of the job"),
-            _text("node", "where it ran"),
+            _text("node", "node of the job"),
             _text("harness_sha256", "sha256 of the judge"),
         ),
     ),
@@ -594,7 +592,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         fields=(Field("cases", lambda line: list(line.cases), "the cases"),),
         exported=(
             _number(
-                "busy_processors", "how many processors others used while a case was timed, the most of all its cases"
+                "busy_processors", "processors that other work used while a case was timed, the maximum of its cases"
             ),
         ),
     ),
