@@ -53,6 +53,7 @@ fix: .venv/.dev ## format, and apply ruff's fixes
 docs: .venv/.dev ## the pages made from the code
 	$(BIN)/python scripts/commands_page.py > docs/commands.md
 	$(BIN)/python scripts/settings_page.py
+	$(BIN)/python scripts/json_page.py > docs/json.md
 
 .PHONY: bench-startup
 bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare Python

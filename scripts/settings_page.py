@@ -90,11 +90,11 @@ def _own(struct: type[Struct], base: type[Struct]) -> list[msgspec.structs.Field
 
 
 def _table(struct: type[Struct], fields: Sequence[msgspec.structs.FieldInfo] | None = None) -> str:
-    meanings = {name: words for each in _sections_of(struct) for name, words in _meanings(each).items()}
+    words_of = {name: words for each in _sections_of(struct) for name, words in meanings(each).items()}
     rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for field in msgspec.structs.fields(struct) if fields is None else fields:
         value = _choice(list(schedulers.KINDS)) if field.name == "scheduler" else _words(field.type)
-        cells = (f"`{field.encode_name}`", value, _default(field), meanings[field.name])
+        cells = (f"`{field.encode_name}`", value, _default(field), words_of[field.name])
         rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(rows) + "\n"
 
@@ -104,16 +104,16 @@ def _sections_of(struct: type[Struct]) -> list[type]:
     return [each for each in reversed(struct.__mro__) if issubclass(each, yaml_sections.Section)]
 
 
-def _meanings(struct: type) -> dict[str, str]:
+def meanings(struct: type) -> dict[str, str]:
     """The text below each field in the source of `struct`."""
     statements = next(node.body for node in ast.parse(inspect.getsource(struct)).body if isinstance(node, ast.ClassDef))
-    meanings = {}
+    found = {}
     for statement, following in pairwise(statements):
         if not (isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)):
             continue
         if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-            meanings[statement.target.id] = inspect.cleandoc(str(following.value.value)).replace("\n", " ")
-    return meanings
+            found[statement.target.id] = inspect.cleandoc(str(following.value.value)).replace("\n", " ")
+    return found
 
 
 def _words(type_: Any) -> str:

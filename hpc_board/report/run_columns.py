@@ -63,11 +63,12 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A key of a run in JSON, with its value and its meaning."""
+    """A key of a run in JSON, with its value, its meaning and the words for its type."""
 
     key: str
     value: Callable[[Line], Any]
     meaning: str = ""
+    type: str = "text"
 
 
 class Kind(StrEnum):
@@ -295,7 +296,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         lambda line: str(line.run.id),
         right=True,
         listed=Listed(dict.fromkeys(RunList, Width(5))),
-        fields=(Field("id", lambda line: line.run.id, "the number of the run"),),
+        fields=(Field("id", lambda line: line.run.id, "the number of the run", "integer"),),
         exported=(_integer("run", "number of the run"),),
     ),
     RunColumn(
@@ -315,6 +316,7 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "account",
                 lambda line: one_line(line.run.account) or None,
                 "the account of the job, where that is not the user",
+                "text or `null`",
             ),
         ),
         exported=(_text("account", "owner of the job, if that is not the user"),),
@@ -351,7 +353,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         ),
         fields=(
             Field("gpu", lambda line: line.run.gpu, "the name of the GPU"),
-            Field("emulated", lambda line: line.run.emulated, "true where a CPU stood in for the GPU"),
+            Field("emulated", lambda line: line.run.emulated, "true where a CPU stood in for the GPU", "boolean"),
         ),
         exported=(
             _text("gpu", "name of the GPU in the settings"),
@@ -389,6 +391,7 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "verdict",
                 lambda line: None if line.run.verdict is None else str(line.run.verdict),
                 "the [verdict](results.md#verdicts); `null` for a run that is not `finished`",
+                "text or `null`",
             ),
         ),
         exported=(
@@ -425,6 +428,7 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "expected_start",
                 lambda line: moment(line.run.status.expected_start),
                 "the start that the scheduler expects",
+                "moment or `null`",
             ),
         ),
         exported=(_text("message", "message of the verdict"),),
@@ -469,14 +473,23 @@ COLUMNS: tuple[RunColumn, ...] = (
             {RunList.OWN: Width(8), RunList.EVERYONE: Width(8), RunList.RANKED: Width(8)}, Emphasis.REMOVABLE
         ),
         fields=(
-            Field("score_s", lambda line: line.run.score_s, "the score of a ranked or benchmark run that passed"),
+            Field(
+                "score_s",
+                lambda line: line.run.score_s,
+                "the score of a ranked or benchmark run that passed",
+                "seconds or `null`",
+            ),
             Field(
                 "score_low_s",
                 lambda line: line.run.interval.low_s if line.run.interval else None,
-                "the lower bound of its 80 % confidence interval; `null` where a case has none",
+                "the lower bound of the score's 80 % confidence interval; `null` where a case has none",
+                "seconds or `null`",
             ),
             Field(
-                "score_high_s", lambda line: line.run.interval.high_s if line.run.interval else None, "its upper bound"
+                "score_high_s",
+                lambda line: line.run.interval.high_s if line.run.interval else None,
+                "its upper bound",
+                "seconds or `null`",
             ),
         ),
         exported=(
@@ -489,8 +502,18 @@ COLUMNS: tuple[RunColumn, ...] = (
         "rank",
         in_report=False,
         fields=(
-            Field("rank", lambda line: line.placing.rank if line.placing else None, "the rank on the leaderboard"),
-            Field("verdict_line", _verdict_line, "the meaning of a ranked run that passed on its leaderboard"),
+            Field(
+                "rank",
+                lambda line: line.placing.rank if line.placing else None,
+                "the rank on the leaderboard",
+                "integer or `null`",
+            ),
+            Field(
+                "verdict_line",
+                _verdict_line,
+                "the meaning of a ranked run that passed on its leaderboard",
+                "text or `null`",
+            ),
         ),
         exported=(
             _integer("rank", "place of the run in the standings of its task's version on its GPU, if it holds one"),
@@ -518,7 +541,9 @@ COLUMNS: tuple[RunColumn, ...] = (
         "submitted",
         "Submitted",
         lambda line: moment_text(line.run.created_at),
-        fields=(Field("submitted_at", lambda line: moment(line.run.created_at), "the time of the submission"),),
+        fields=(
+            Field("submitted_at", lambda line: moment(line.run.created_at), "the time of the submission", "moment"),
+        ),
         exported=(
             Exported("submitted_at", Kind.MOMENT, "time of the submission", lambda row: _moment(row["submitted_at"])),
         ),
@@ -528,7 +553,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         "Submission",
         lambda line: str(line.run.submission),
         right=True,
-        fields=(Field("submission", lambda line: line.run.submission, "the number of the submission"),),
+        fields=(Field("submission", lambda line: line.run.submission, "the number of the submission", "integer"),),
         exported=(_integer("submission", "number of its submission"),),
     ),
     RunColumn(
@@ -540,9 +565,24 @@ COLUMNS: tuple[RunColumn, ...] = (
         listed=Listed({RunList.RANKED: Width(8, grows=True)}, Emphasis.REMOVED),
         fields=(
             Field("note", lambda line: one_line(line.run.note, NOTE_CHARACTERS_MAX), "the text of `submit --note`"),
-            Field("notes", _note_views, "the notes that were put on the submission later: `text`, `by`, `at`"),
-            Field("rerun", _rerun_view, "the submission that it repeats: `of_submission`, `by`, `at`"),
-            Field("removed", _removal_view, "the removal from the standings: `by`, `at`, `reason`"),
+            Field(
+                "notes",
+                _note_views,
+                "the notes that were put on the submission later",
+                "list of [note](#note)",
+            ),
+            Field(
+                "rerun",
+                _rerun_view,
+                "the submission that it repeats",
+                "[rerun](#rerun) or `null`",
+            ),
+            Field(
+                "removed",
+                _removal_view,
+                "the removal from the standings",
+                "[removal](#removal) or `null`",
+            ),
         ),
         exported=(
             _text("note", "first note, given with the submission"),
@@ -570,6 +610,7 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "milestone",
                 lambda line: one_line(line.run.milestone) or None,
                 "the name under which the task's author shows it beside the ranks",
+                "text or `null`",
             ),
         ),
         exported=(_text("milestone", "name of the author's milestone; such runs hold no rank"),),
@@ -577,7 +618,7 @@ COLUMNS: tuple[RunColumn, ...] = (
     RunColumn(
         "job",
         in_report=False,
-        fields=(Field("job", _job_view, "the job: `cluster`, `id`, `partition`, `node`"),),
+        fields=(Field("job", _job_view, "the job", "[job](#job)"),),
         exported=(
             _text("cluster", "name of the cluster in the settings"),
             _text("partition", "partition of the job"),
@@ -589,7 +630,7 @@ COLUMNS: tuple[RunColumn, ...] = (
     RunColumn(
         "cases",
         in_report=False,
-        fields=(Field("cases", lambda line: list(line.cases), "the cases"),),
+        fields=(Field("cases", lambda line: list(line.cases), "the cases", "list of [case](#case)"),),
         exported=(
             _number(
                 "busy_processors", "processors that other work used while a case was timed, the maximum of its cases"
@@ -611,12 +652,16 @@ COLUMNS: tuple[RunColumn, ...] = (
         ),
         fields=(
             Field(
-                "state_since", lambda line: moment(line.run.status.at), "the time at which the board noticed the state"
+                "state_since",
+                lambda line: moment(line.run.status.at),
+                "the time at which the board noticed the state",
+                "moment",
             ),
             Field(
                 "ended_at",
                 lambda line: moment(line.run.ended_at),
                 "the end of the job by the clock of the node; `null` where no result has a possible one",
+                "moment or `null`",
             ),
         ),
     ),

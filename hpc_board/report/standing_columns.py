@@ -73,6 +73,9 @@ class Document(StrEnum):
     ARCHIVE = "archive"
 
 
+_WITH_STANDINGS = frozenset({Document.SHOW, Document.EXPORT, Document.ARCHIVE})
+
+
 class Layout(StrEnum):
     """A layout of the app's list: wide or narrow, with or without intervals."""
 
@@ -95,11 +98,13 @@ class Emphasis(StrEnum):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A key of JSON with its value, in these documents."""
+    """A key of JSON with its value, in these documents, its meaning and the words for its type."""
 
     key: str
     value: Callable[[Line], Value]
-    documents: frozenset[Document] = frozenset({Document.SHOW, Document.EXPORT, Document.ARCHIVE})
+    documents: frozenset[Document] = _WITH_STANDINGS
+    meaning: str = ""
+    type: str = "text"
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -291,14 +296,14 @@ def _bound(name: str) -> Callable[[Line], Value]:
     return found
 
 
-def _field(key: str, *documents: Document) -> Field:
+def _field(key: str, meaning: str, *documents: Document, type_: str = "text") -> Field:
     """Return the field for the attribute `key` of a row; in all documents with standings, if none are given."""
 
     def value(line: Line) -> Value:
         found: Value = getattr(line.row, key)
         return found
 
-    return Field(key, value, frozenset(documents)) if documents else Field(key, value)
+    return Field(key, value, frozenset(documents) if documents else _WITH_STANDINGS, meaning, type_)
 
 
 _ALL = (Document.SHOW, Document.MARKS, Document.EXPORT, Document.ARCHIVE)
@@ -321,7 +326,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
         "Rank",
         _rank,
         right=True,
-        fields=(_field("rank"),),
+        fields=(_field("rank", "the rank; equal scores share one", type_="integer"),),
         listed=Listed(dict.fromkeys(Layout, Width(5)), Emphasis.LINE),
         drawn=Drawn(_order_of_rank, text=lambda line: rank_text(line.row) if isinstance(line.row, Standing) else ""),
     ),
@@ -330,7 +335,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
         "User",
         _user,
         flexible=True,
-        fields=(_field("user"),),
+        fields=(_field("user", "the user"),),
         listed=Listed(
             _widths(Width(12, grows=True), Width(14, grows=True), Width(12, grows=True), Width(10, grows=True)),
             Emphasis.LINE,
@@ -343,7 +348,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
         "Score",
         lambda line: score_text(line.row.score_s),
         right=True,
-        fields=(_field("score_s", *_ALL),),
+        fields=(_field("score_s", "the score", *_ALL, type_="seconds"),),
         listed=Listed(dict.fromkeys(Layout, Width(8)), Emphasis.LINE),
         drawn=Drawn(_score, title="Time", cell_css="time", look="time"),
     ),
@@ -354,13 +359,19 @@ COLUMNS: tuple[StandingColumn, ...] = (
         in_report=False,
         drawn=Drawn(_times_best, title="&times; best", css="number ratio"),
     ),
-    StandingColumn("submission", "Submission", lambda _: "", in_report=False, fields=(_field("submission", *_ALL),)),
+    StandingColumn(
+        "submission",
+        "Submission",
+        lambda _: "",
+        in_report=False,
+        fields=(_field("submission", "the number of the submission", *_ALL, type_="integer"),),
+    ),
     StandingColumn(
         "run",
         "Run",
         lambda line: str(_run(line)),
         right=True,
-        fields=(_field("run", *_ALL),),
+        fields=(_field("run", "the number of the run", *_ALL, type_="integer"),),
         listed=Listed(_widths(Width(6, from_width=86), wide_with_intervals=Width(6, from_width=104))),
         drawn=Drawn(_run, css="number run"),
     ),
@@ -368,7 +379,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
         "submitted",
         "Submitted",
         _submitted,
-        fields=(_field("submitted_at", *_ALL),),
+        fields=(_field("submitted_at", "the time of the submission", *_ALL, type_="moment"),),
         listed=Listed(_widths(Width(16, from_width=108), wide_with_intervals=Width(16, from_width=120))),
         drawn=Drawn(lambda line: line.at.timestamp(), css="when", is_number=True, look="moment"),
     ),
@@ -385,7 +396,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
         "File",
         lambda line: one_line(line.row.file_name),
         flexible=True,
-        fields=(_field("file_name", *_ALL),),
+        fields=(_field("file_name", "the name of the file", *_ALL),),
         listed=Listed(_widths(Width(12, grows=True), wide_with_intervals=Width(12, grows=True, from_width=96))),
     ),
     StandingColumn(
@@ -393,9 +404,9 @@ COLUMNS: tuple[StandingColumn, ...] = (
         "Trust",
         _trust,
         fields=(
-            _field("trust", *_UNARCHIVED),
-            _field("emulated", *_UNARCHIVED, Document.MARKS),
-            _field("harness", Document.SHOW),
+            _field("trust", "`self-run` or `verified`", *_UNARCHIVED),
+            _field("emulated", "true where a CPU stood in for the GPU", *_UNARCHIVED, Document.MARKS, type_="boolean"),
+            _field("harness", "`isolated`, or `task` for a task that judges by itself", Document.SHOW),
         ),
         listed=Listed(_widths(Width(18)), Emphasis.CAUTION, lambda line: _trust(line, "own eval")),
     ),
@@ -415,7 +426,15 @@ COLUMNS: tuple[StandingColumn, ...] = (
         lambda line: speedup_text(line.speedup),
         right=True,
         optional=True,
-        fields=(Field("speedup", lambda line: line.speedup, frozenset({Document.SHOW, Document.MARKS})),),
+        fields=(
+            Field(
+                "speedup",
+                lambda line: line.speedup,
+                frozenset({Document.SHOW, Document.MARKS}),
+                "the speedup over the reference; `null` where that was not timed",
+                "number or `null`",
+            ),
+        ),
         listed=Listed(_widths(Width(7), Width(7), Width(7)), Emphasis.LINE),
     ),
     StandingColumn(
@@ -424,13 +443,30 @@ COLUMNS: tuple[StandingColumn, ...] = (
         _interval,
         optional=True,
         fields=(
-            Field("score_low_s", _bound("low_s"), frozenset(_UNARCHIVED)),
-            Field("score_high_s", _bound("high_s"), frozenset(_UNARCHIVED)),
+            Field(
+                "score_low_s",
+                _bound("low_s"),
+                frozenset(_UNARCHIVED),
+                "the lower bound of the score's 80 % confidence interval",
+                "seconds or `null`",
+            ),
+            Field("score_high_s", _bound("high_s"), frozenset(_UNARCHIVED), "its upper bound", "seconds or `null`"),
         ),
         listed=Listed(_widths(None, None, Width(18), Width(18))),
     ),
     StandingColumn(
-        "overlap", "Overlap", lambda _: "", in_report=False, fields=(_field("overlaps_above", *_UNARCHIVED),)
+        "overlap",
+        "Overlap",
+        lambda _: "",
+        in_report=False,
+        fields=(
+            _field(
+                "overlaps_above",
+                "true for a [statistical tie](standings.md#statistical-ties) with the row above",
+                *_UNARCHIVED,
+                type_="boolean",
+            ),
+        ),
     ),
 )
 """Every column of standings, in the order of the keys of JSON; keys are added, never renamed."""

@@ -22,7 +22,7 @@ class OptionsView(View, frozen=True):
     members: list[str]
     """the users, and groups with a `@`, who see a closed one"""
     code_shown: str
-    """the time from which participants see each other's files"""
+    """`never`, or `after_deadline`: the time from which participants see each other's files"""
 
     @classmethod
     def of(cls, terms: BoardOptions) -> "OptionsView":
@@ -37,7 +37,7 @@ class OptionsView(View, frozen=True):
         )
 
 
-class DifferenceView(View, frozen=True):
+class ChangeView(View, frozen=True):
     """A difference that a change makes."""
 
     what: str
@@ -50,7 +50,7 @@ class DifferenceView(View, frozen=True):
     """true where the standings start anew"""
 
     @classmethod
-    def of(cls, difference: Difference, plan: Plan) -> "DifferenceView":
+    def of(cls, difference: Difference, plan: Plan) -> "ChangeView":
         """Return the object of a difference, with a deadline as a moment, which is the same for every reader."""
         before: str | None = difference.before
         after: str | None = difference.after
@@ -81,7 +81,7 @@ class PlanView(View, frozen=True):
     """the version of the task after the change"""
     terms: OptionsView
     """the options after the change"""
-    changes: list[DifferenceView]
+    changes: list[ChangeView]
     """the differences"""
     left: list[EntriesView]
     """the users on the standings that the change leaves"""
@@ -155,7 +155,7 @@ class SyncedView(View, frozen=True):
     """`created`, `updated`, `unchanged`, `skipped` or `error`"""
     reason: str
     """the reason"""
-    changes: list[DifferenceView]
+    changes: list[ChangeView]
     """the differences"""
 
     @classmethod
@@ -169,8 +169,8 @@ class SyncedView(View, frozen=True):
         )
 
 
-def _differences(plan: Plan) -> list[DifferenceView]:
-    return [DifferenceView.of(each, plan) for each in plan.differences]
+def _differences(plan: Plan) -> list[ChangeView]:
+    return [ChangeView.of(each, plan) for each in plan.differences]
 
 
 def _entries(entries: Sequence[Entries]) -> list[EntriesView]:

@@ -75,6 +75,23 @@ def keys(struct: type[Struct]) -> list[str]:
     return [field.encode_name for field in msgspec.structs.fields(struct)]
 
 
+# JSON
+
+
+def test_the_page_on_json_is_what_the_code_says() -> None:
+    page = runpy.run_path(str(REPOSITORY / "scripts" / "json_page.py"))
+    assert text("json.md") == page["json_page"](), "make docs writes it anew"
+
+
+def test_the_page_on_json_has_each_object_once_and_every_key_with_a_meaning() -> None:
+    page = text("json.md")
+    titles = re.findall(r"^### (.+)$", page, re.MULTILINE)
+    assert sorted(titles) == sorted(set(titles))
+    named = {link for row in rows(page) for cell in row for link in re.findall(r"\]\(#([a-z-]+)\)", cell)}
+    assert {title.lower().replace(" ", "-") for title in titles} == named | {"run"}
+    assert [row for row in rows(page) if not all(row)] == []
+
+
 # Settings
 
 
