@@ -1,4 +1,4 @@
-"""Diagnostics of an installation: the settings, the board's folder, the tasks, Slurm, the entries' Pythons."""
+"""Diagnostics of an installation: the settings, the board's folder, the tasks, the schedulers, the entries' Pythons."""
 
 import fcntl
 import os
@@ -14,7 +14,7 @@ import msgspec
 
 from hpc_board.accounts import unknown_accounts
 from hpc_board.catalog.folders import Catalog
-from hpc_board.domain.diagnostic import Diagnostic, Severity, diagnostic
+from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, diagnostic
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor
@@ -64,14 +64,7 @@ class Installation(msgspec.Struct, frozen=True):
 
 def diagnose(installation: Installation) -> Iterator[Diagnostic]:
     """Yield one diagnostic for each check, in the order in which they depend on each other."""
-    yield from _settings(installation)
-    yield from _roles(installation)
-    yield from _folder(installation)
-    yield from _tasks(installation)
-    for cluster in installation.settings.clusters:
-        yield from kind_of(cluster).diagnose(cluster, installation.on(cluster))
-    for gpu in installation.settings.gpus:
-        yield from _entry(gpu, installation.on(gpu.cluster))
+    yield from applied(_RULES, installation)
 
 
 # The settings
@@ -349,7 +342,17 @@ def _tasks(installation: Installation) -> Iterator[Diagnostic]:
     yield diagnostic(Severity.WARNING, "tasks", "there are none", hint, good=good)
 
 
-# The entries
+# The schedulers and the entries
+
+
+def _schedulers(installation: Installation) -> Iterator[Diagnostic]:
+    for cluster in installation.settings.clusters:
+        yield from kind_of(cluster).diagnose(cluster, installation.on(cluster))
+
+
+def _entries(installation: Installation) -> Iterator[Diagnostic]:
+    for gpu in installation.settings.gpus:
+        yield from _entry(gpu, installation.on(gpu.cluster))
 
 
 def _entry(gpu: Gpu, host: Host) -> Iterator[Diagnostic]:
@@ -392,3 +395,7 @@ def _python(subject: str, gpu: Gpu, host: Host) -> Diagnostic:
         return Diagnostic(Severity.ERROR, subject, f"{one_line(python)} does not run here: {tried.failure}", hint)
     good = f"{one_line(python)} is Python {version} here" if (int(match[1]), int(match[2])) >= _PYTHON else None
     return diagnostic(Severity.ERROR, subject, f"{one_line(python)} is Python {version}, too old", hint, good=good)
+
+
+_RULES: tuple[Rule[Installation], ...] = (_settings, _roles, _folder, _tasks, _schedulers, _entries)
+"""The checks of an installation, in the order in which they depend on each other."""

@@ -46,8 +46,8 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
     if cluster is not None and not re.fullmatch(NAME, cluster):
         raise InputError(f"--cluster: {cluster!r} is not a valid name.", hint=f"Give {NAME_WORDS}.")
     detected = detected_cluster(ThisHost(), cluster)
-    if not detected.gpus:
-        remark("No entry is certain, so all lines are comments: read them and uncomment the right ones.")
+    for each in detected.diagnostics:
+        remark(each.message)
     if output is None:
         click.echo(detected.text.encode(), nl=False)
         return

@@ -46,6 +46,8 @@ def init(folder: Path | None, group: str | None, output: Path, *, force: bool) -
     if not str(board).isprintable():
         raise InputError("The path of the board's folder has unprintable characters.")
     detected = _settings(board)
+    for each in detected.diagnostics:
+        remark(each.message)
     with new_file(output, force=force) as file:
         made = create_board_folder(board, group)
         file.write(detected.text.encode())
@@ -66,10 +68,9 @@ def _expanded(folder: Path) -> Path:
 
 def _settings(board: Path) -> "Detected":
     from hpc_board.admin.detect import detected_settings
-    from hpc_board.cli.output import remark
     from hpc_board.model.gpu import Device
     from hpc_board.settings import machine_gpu_names
     from hpc_board.transport.this_host import ThisHost
 
     gpus = [*((name, Device.CUDA) for name in machine_gpu_names()), ("CPU", Device.CPU)]
-    return detected_settings(ThisHost(), str(board), gpus, remark)
+    return detected_settings(ThisHost(), str(board), gpus)

@@ -7,16 +7,19 @@ from collections.abc import Iterator
 
 import msgspec
 
+from hpc_board.domain.diagnostic import Diagnostic
+
 _WIDTH = 116
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _YAML_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
 class Detected(msgspec.Struct, frozen=True):
-    """The text of a settings file, and the names of the GPUs that it has; none where all is commented."""
+    """The text of a settings file, the names of the GPUs that it has, none where all is commented, and diagnostics."""
 
     text: str
     gpus: tuple[str, ...]
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 def commented(line: str, why: str = "", indent: str = "") -> Iterator[str]:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from hpc_board import settings
+from hpc_board.admin.detect import detected_cluster
 from hpc_board.domain.cluster_info import ClusterInfo
+from hpc_board.domain.diagnostic import Severity
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.schedulers.slurm import Request, RequestStyle, gpu_options
@@ -156,8 +158,9 @@ def _local_pythons() -> set[str]:
 def test_a_cluster_without_a_certain_entry_gives_comments_alone(tmp_path: Path) -> None:
     recording = Recording("")
     recording.answers[" ".join(NODES)] = Completed(0, "n1|gpu|up|idle|8|infinite|gpu:kepler:2|(null)|\n", "")
-    detected = detected_settings(site(recording), "mine")
+    detected = detected_cluster(recording, "mine")
     assert detected.gpus == ()
+    assert [(each.severity, each.subject) for each in detected.diagnostics] == [(Severity.WARNING, "gpus")]
     assert all(line.lstrip().startswith("#") for line in detected.text.splitlines() if line)
     assert "#   mine: {scheduler: slurm}" in detected.text
     path = tmp_path / "hpc-board.yaml"
