@@ -20,7 +20,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from hpc_board.domain.diagnostic import Diagnostic, Severity
+from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied
 from hpc_board.domain.gpu_names import name_mismatch
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import BoardError, SchedulerError, StorageError
@@ -31,7 +31,7 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.runs import job_folder
 from hpc_board.runs.drafts import allowed_gpus
-from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsing, Scheduler, kind_of
+from hpc_board.schedulers import GpuFault, Job, JobKey, Rehearsal, Rehearsing, Scheduler, kind_of
 from hpc_board.transport import Files
 
 FOLDER = "checks"
@@ -264,7 +264,7 @@ def _look(probe: _Probe) -> None:
         found = _read(probe, job_folder.RESULT, NodeProbe)
         if found is not None and found.nonce == probe.nonce:
             probe.inspection, probe.done = found, True
-            probe.diagnostics += _judged(probe, found)
+            probe.diagnostics += applied(_RULES, _Report(probe, found))
 
 
 def _read(probe: _Probe, name: str, type_: type[T]) -> T | None:
@@ -406,36 +406,55 @@ def _need_torch(tasks: Sequence[Task], gpu: Gpu) -> list[str]:
     ]
 
 
-def _judged(probe: _Probe, found: NodeProbe) -> Iterator[Diagnostic]:
-    gpu = probe.gpu
-    where = f"gpus.{gpu.name}"
+class _Report(msgspec.Struct, frozen=True):
+    """The report of a probe job."""
+
+    probe: _Probe
+    found: NodeProbe
+
+    @property
+    def gpu(self) -> Gpu:
+        return self.probe.gpu
+
+    @property
+    def where(self) -> str:
+        return f"gpus.{self.gpu.name}"
+
+
+def _job(report: _Report) -> Iterator[Diagnostic]:
+    gpu, found = report.gpu, report.found
     job = f" (job {one_line(found.job_id, 20)})" if found.job_id else ""
     yield Diagnostic(Severity.OK, "job", f"ran on {one_line(found.node, 64)}{job}")
     if gpu.container is not None:
         yield Diagnostic(Severity.OK, "container", f"{gpu.container.runtime} started {one_line(gpu.container.image)}")
     yield Diagnostic(Severity.OK, "python", f"{one_line(found.python, 40)} ({one_line(found.executable)})")
-    yield from _gpu_diagnostics(gpu, found)
-    yield from _torch_diagnostics(gpu, found, probe.need_torch)
-    yield _compiler_diagnostic(gpu, found)
-    yield _isolation_diagnostic(gpu, found)
+
+
+def _sandbox(report: _Report) -> Iterator[Diagnostic]:
+    gpu, found = report.gpu, report.found
     if found.sandbox_error:
-        setting = gpu.sandbox.setting if gpu.sandbox else where
+        setting = gpu.sandbox.setting if gpu.sandbox else report.where
         yield Diagnostic(
             Severity.ERROR, "sandbox", one_line(found.sandbox_error, 500), f"Change {setting} or the node."
         )
     elif found.sandbox:
         yield Diagnostic(Severity.OK, "sandbox", one_line(found.sandbox))
+
+
+def _scratch(report: _Report) -> Iterator[Diagnostic]:
+    found = report.found
     if found.scratch_free_bytes < _SCRATCH_BYTES:
         message = f"{one_line(found.scratch)} has {found.scratch_free_bytes // 2**20} MiB left for scratch folders"
-        yield Diagnostic(Severity.WARNING, "scratch", message, f"Name a roomier folder as TMPDIR in {where}.env.")
+        yield Diagnostic(
+            Severity.WARNING, "scratch", message, f"Name a roomier folder as TMPDIR in {report.where}.env."
+        )
     else:
         message = f"{one_line(found.scratch)} has {found.scratch_free_bytes // 2**30} GiB left"
         yield Diagnostic(Severity.OK, "scratch", message)
-    yield from _time_diagnostics(probe, found)
 
 
-def _gpu_diagnostics(gpu: Gpu, found: NodeProbe) -> Iterator[Diagnostic]:
-    where = f"gpus.{gpu.name}"
+def _gpus(report: _Report) -> Iterator[Diagnostic]:
+    gpu, found, kind = report.gpu, report.found, kind_of(report.gpu.cluster)
     if gpu.device is Device.CPU:
         emulated = "not looked for: jobs of this entry run on the CPU (`device: cpu`)"
         yield Diagnostic(Severity.OK, "gpu", emulated if gpu.emulated else "none is asked for")
@@ -446,15 +465,14 @@ def _gpu_diagnostics(gpu: Gpu, found: NodeProbe) -> Iterator[Diagnostic]:
             Severity.ERROR,
             "gpu",
             "the job sees no GPU: neither nvidia-smi nor PyTorch has one",
-            f"Does {where}.request ask for one, and does the node have its driver?",
+            kind.gpu_hint(gpu, GpuFault.MISSING),
         )
         return
     one = found.gpus[0] if len(found.gpus) == 1 else None
     mig = "MIG-" in found.visible or bool(one and one.mig == "Enabled")
     why = name_mismatch(gpu.name, names[0], mig=mig)
     if why:
-        hint = f"Correct {where}.request, {where}.constraint or the entry's name: runs would be ranked under it."
-        yield Diagnostic(Severity.ERROR, "gpu", one_line(why), hint)
+        yield Diagnostic(Severity.ERROR, "gpu", one_line(why), kind.gpu_hint(gpu, GpuFault.OTHER))
     else:
         yield Diagnostic(Severity.OK, "gpu", "; ".join(filter(None, (one_line(names[0]), _clocks(found)))))
     seen = max(len(found.gpus), len(found.torch.devices))
@@ -463,8 +481,7 @@ def _gpu_diagnostics(gpu: Gpu, found: NodeProbe) -> Iterator[Diagnostic]:
             Severity.WARNING,
             "gpu",
             f"the job sees {seen} GPUs, and one was asked for",
-            "Others' jobs may be on them: is ConstrainDevices=yes in the cluster's cgroup.conf? A job on a whole node "
-            "(`exclusive: true`) has all of them.",
+            kind.gpu_hint(gpu, GpuFault.SEVERAL),
         )
 
 
@@ -487,9 +504,9 @@ def _clocks(found: NodeProbe) -> str:
     return one_line(f"driver {gpu.driver}; {clocks}; {gpu.memory} MiB; MIG {gpu.mig}")
 
 
-def _torch_diagnostics(gpu: Gpu, found: NodeProbe, need_torch: Sequence[str]) -> Iterator[Diagnostic]:
-    torch, where = found.torch, f"gpus.{gpu.name}"
-    hint = f"Name a Python that has PyTorch with {where}.python."
+def _torch(report: _Report) -> Iterator[Diagnostic]:
+    gpu, torch, need_torch = report.gpu, report.found.torch, report.probe.need_torch
+    hint = f"Name a Python that has PyTorch with {report.where}.python."
     if torch.error and need_torch:
         more = len(need_torch) - _TASKS_NAMED_MAX
         names = ", ".join(need_torch[:_TASKS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
@@ -507,35 +524,39 @@ def _torch_diagnostics(gpu: Gpu, found: NodeProbe, need_torch: Sequence[str]) ->
         )
 
 
-def _compiler_diagnostic(gpu: Gpu, found: NodeProbe) -> Diagnostic:
+def _compilers(report: _Report) -> Iterator[Diagnostic]:
+    gpu, found = report.gpu, report.found
     wanted = {Device.CUDA: ("g++", "nvcc"), Device.HIP: ("hipcc",), Device.CPU: ("g++",)}[gpu.device]
     there = "; ".join(f"{name} {one_line(found.compilers[name], 80)}" for name in wanted if name in found.compilers)
     missing = [name for name in wanted if name not in found.compilers]
     if not missing:
-        return Diagnostic(Severity.OK, "compilers", there)
-    return Diagnostic(
+        yield Diagnostic(Severity.OK, "compilers", there)
+        return
+    yield Diagnostic(
         Severity.WARNING,
         "compilers",
         f"no {' and no '.join(missing)}: compiled submissions end as infra_error" + (f"; {there}" if there else ""),
-        f"Bring them by gpus.{gpu.name}.modules or gpus.{gpu.name}.env, if tasks take compiled submissions.",
+        f"Bring them by {report.where}.modules or {report.where}.env, if tasks take compiled submissions.",
     )
 
 
-def _isolation_diagnostic(gpu: Gpu, found: NodeProbe) -> Diagnostic:
-    level, wanted = found.isolation, gpu.minimum_isolation
+def _isolation(report: _Report) -> Iterator[Diagnostic]:
+    level, wanted = report.found.isolation, report.gpu.minimum_isolation
     if not reaches(level, wanted):
-        hint = f"Lower gpus.{gpu.name}.minimum_isolation, or use other nodes."
+        hint = f"Lower {report.where}.minimum_isolation, or use other nodes."
         message = f"{one_line(level, 8) or 'unknown'}, and ranked runs want {wanted}: {lacking(level, wanted)}"
-        return Diagnostic(Severity.ERROR, "isolation", message, hint)
-    if not level:
-        return Diagnostic(
+        yield Diagnostic(Severity.ERROR, "isolation", message, hint)
+    elif not level:
+        yield Diagnostic(
             Severity.WARNING, "isolation", "could not be tried", "Look at `isolation` in the result of a run."
         )
-    return Diagnostic(Severity.OK, "isolation", one_line(level, 8))
+    else:
+        yield Diagnostic(Severity.OK, "isolation", one_line(level, 8))
 
 
-def _time_diagnostics(probe: _Probe, found: NodeProbe) -> Iterator[Diagnostic]:
+def _times(report: _Report) -> Iterator[Diagnostic]:
     """Yield the delay of files and the clock skew, from the greeting and its answer between both clocks."""
+    probe, found = report.probe, report.found
     if probe.greeting is None or not found.answered_at:
         hint = "Results may be late, too: do node and client see the same folder, and who caches it for how long?"
         message = f"the node did not see the answer to its greeting within {ANSWER_SECONDS:g} s"
@@ -554,3 +575,7 @@ def _time_diagnostics(probe: _Probe, found: NodeProbe) -> Iterator[Diagnostic]:
     yield Diagnostic(
         Severity.WARNING if off else Severity.OK, "clock", message, "Set the node's clock (NTP)." if off else ""
     )
+
+
+_RULES: tuple[Rule[_Report], ...] = (_job, _gpus, _torch, _compilers, _isolation, _sandbox, _scratch, _times)
+"""The checks of a probe job's report."""

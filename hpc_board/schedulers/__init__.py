@@ -6,6 +6,7 @@ A package is loaded when a cluster of the settings has its scheduler.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -168,6 +169,14 @@ class Surroundings(msgspec.Struct, frozen=True):
     warn: Callable[[str], object]
 
 
+class GpuFault(StrEnum):
+    """A fault in the GPUs that a job sees: none, another model than the entry names, or several."""
+
+    MISSING = "missing"
+    OTHER = "other"
+    SEVERAL = "several"
+
+
 class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     """A kind of scheduler: all that is the same on each of its clusters.
 
@@ -283,6 +292,17 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         """Yield the diagnostics of a cluster, whose commands run on `host`, for `admin doctor`."""
         del cluster, host
         yield from ()
+
+    def gpu_hint(self, gpu: Gpu, fault: GpuFault) -> str:
+        """Return the remedy for a fault in the GPUs that a job on `gpu` sees, for `admin check`."""
+        del gpu
+        match fault:
+            case GpuFault.MISSING:
+                return "Does the node have the GPU's driver?"
+            case GpuFault.OTHER:
+                return "Correct the entry's name: runs would be ranked under it."
+            case GpuFault.SEVERAL:
+                return "Others' jobs may be on them."
 
     def asks_for(self, gpu: Gpu) -> list[str]:
         """Return the resources that a job on `gpu` requests, in a few words each."""

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu
 from hpc_board.model.job_environment import JobEnvironment
-from hpc_board.schedulers import Remark, Scheduler, SchedulerKind, Surroundings
+from hpc_board.schedulers import GpuFault, Remark, Scheduler, SchedulerKind, Surroundings
 from hpc_board.schedulers.sections import GpuSection, OptionValue, RemoteClusterSection
 from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, RequestStyle, cluster_options, gpu_options
 from hpc_board.yaml_document import Document
@@ -190,6 +190,22 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         from hpc_board.schedulers.slurm.diagnosis import diagnose
 
         yield from diagnose(cluster, host)
+
+    def gpu_hint(self, gpu: Gpu, fault: GpuFault) -> str:
+        """Return the remedy in the words of the settings and of Slurm's configuration."""
+        where = f"gpus.{gpu.name}"
+        match fault:
+            case GpuFault.MISSING:
+                return f"Does {where}.request ask for one, and does the node have its driver?"
+            case GpuFault.OTHER:
+                return (
+                    f"Correct {where}.request, {where}.constraint or the entry's name: runs would be ranked under it."
+                )
+            case GpuFault.SEVERAL:
+                return (
+                    "Others' jobs may be on them: is ConstrainDevices=yes in the cluster's cgroup.conf? A job on a "
+                    "whole node (`exclusive: true`) has all of them."
+                )
 
     def asks_for(self, gpu: Gpu) -> list[str]:
         """Return the request, the options that are set, and the options of the site."""

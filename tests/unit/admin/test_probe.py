@@ -267,6 +267,15 @@ def test_what_is_not_as_it_should_be_on_the_node_is_named(
     assert found.proven == (severity is Severity.WARNING)
 
 
+def test_the_remedy_for_a_missing_gpu_is_in_the_words_of_the_cluster_s_scheduler(tmp_path: Path) -> None:
+    cast = Cast(inspection=replace(GOOD, gpus=(), torch=Torch(error="no torch")))
+    (of_slurm,) = lines_of(checked(tmp_path, cast), "gpu")
+    assert "gpus.H100.request" in of_slurm.hint
+    here = replace(H100, cluster=replace(H100.cluster, scheduler="local"))
+    (of_this_machine,) = lines_of(checked(tmp_path, cast, here), "gpu")
+    assert of_this_machine.hint == "Does the node have the GPU's driver?"
+
+
 def test_the_gpu_that_the_job_was_given_is_the_one_that_counts(tmp_path: Path) -> None:
     other = SeenGpu("NVIDIA A100-SXM4-80GB", "GPU-9")
     seen = replace(GOOD, gpus=(other, GOOD.gpus[0]), visible="1", torch=Torch(error="none"))
