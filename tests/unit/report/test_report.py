@@ -19,6 +19,7 @@ from hpc_board.model.peaks import Work
 from hpc_board.model.result import LIBRARY_MISSING, Case, Log, Result, Verdict, secretly_failed
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Language, Mode, Task, TaskFile
+from hpc_board.report import explanations
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
@@ -473,6 +474,10 @@ def test_the_author_of_a_task_is_not_sent_to_the_author() -> None:
     text = text_of(trial_report(replace(finished(result), id=0), result))
     assert "Tell the task's author" not in text
     assert "hpc-board task check" in text
+
+
+def test_the_table_of_explanations_has_one_row_for_each_verdict_in_their_order() -> None:
+    assert list(explanations._VERDICTS) == list(Verdict)
 
 
 @pytest.mark.parametrize("verdict", Verdict)
