@@ -12,7 +12,7 @@ BoardError                  exit code 3: the scheduler or our machinery failed
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class BoardError(Exception):
@@ -34,8 +34,7 @@ class InputError(BoardError):
     title = "This input cannot be used"
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(NamedTuple):
     """One thing that is wrong in a document.
 
     `path` is the key's path ("gpus.H100.partition", "" for the whole document), `line` counts from 1 (0: unknown).

@@ -5,6 +5,7 @@ import re
 import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -165,7 +166,7 @@ class Document:
         place: Place,
         misplaced: Callable[[str], str] = lambda _: "",
     ) -> Any:
-        fields = {field.encode_name: field for field in msgspec.structs.fields(type_)}
+        fields = _fields(type_)
         found = {}
         entries = self._entries(node, place)
         for key, (_, value_node) in entries.items():
@@ -189,7 +190,7 @@ class Document:
         return type_(**{fields[key].name: value for key, value in usable.items()})
 
     def _unknown_key(self, key: str, type_: type[msgspec.Struct], place: Place) -> None:
-        allowed = [field.encode_name for field in msgspec.structs.fields(type_)]
+        allowed = list(_fields(type_))
         if type_.__struct_config__.forbid_unknown_fields:
             self.fault(place, f"is not a known key.{suggestion(key, allowed)} Allowed: {', '.join(allowed)}")
         else:
@@ -258,6 +259,12 @@ class Document:
             near = ""
         self.fault(place, f"expected {_words(type_)}, found {shown}.{near}")
         return msgspec.UNSET
+
+
+@cache
+def _fields(type_: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
+    """Return the fields of a Struct by their names in documents."""
+    return {field.encode_name: field for field in msgspec.structs.fields(type_)}
 
 
 def _composed(text: str) -> yaml.Node | None:

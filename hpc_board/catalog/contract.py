@@ -67,8 +67,10 @@ def signature(text: str, name: str) -> Signature | None:
         tree = parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == name]
-    rebound = any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree) if _stores(node))
+    # Where the name is in the text once, one look at the top is enough; Python folds other letters into ASCII's.
+    nodes = list(tree.body if text.isascii() and text.count(name) == 1 else ast.walk(tree))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == name]
+    rebound = any(isinstance(node, ast.Name) and node.id == name for node in nodes if _stores(node))
     if len(functions) != 1 or functions[0] not in tree.body or functions[0].decorator_list or rebound:
         return None
     given = functions[0].args

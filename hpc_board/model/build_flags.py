@@ -5,17 +5,16 @@ The harness owns the command that compiles a submission; a task only chooses fro
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from re import Pattern
 
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import Language
+from hpc_board.model.value import Value
 
 _CU, _HIP, _CPP = Language.CU, Language.HIP, Language.CPP
 
 
-@dataclass(frozen=True)
-class _Allowed:
+class _Allowed(Value):
     """A form of flag: its spelling, its pattern, the languages whose compilers take it."""
 
     written: str

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import Language, Task
+from hpc_board.model.value import Value, made
 
 Faults = list[tuple[str, str]]
 """Faults in a task's program: keys of `task.yml`, with a message for each."""
@@ -26,8 +26,7 @@ _VALUE = re.compile(r".{0,300}")
 _COMPILED = ("sources", "include_dirs", "compile_flags", "defines")
 
 
-@dataclass(frozen=True)
-class EvalProgram:
+class EvalProgram(Value):
     """A task's own eval: `main` is run by Python, or else the `sources` are compiled to one program.
 
     Compilers are given the `include_dirs` (relative ones lie in the folder of the task's files), the `defines`, the
@@ -38,7 +37,7 @@ class EvalProgram:
     main: str = ""
     sources: tuple[str, ...] = ()
     include_dirs: tuple[str, ...] = ()
-    defines: Mapping[str, str] = field(default_factory=dict)
+    defines: Mapping[str, str] = made(default_factory=dict)
     compile_flags: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     prints_score: bool = False

@@ -1,9 +1,10 @@
 """GPUs by their names on boards, and the clusters that have them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+
+from hpc_board.model.value import Value, made
 
 
 class Device(str, Enum):
@@ -25,8 +26,7 @@ class SandboxRuntime(str, Enum):
     __str__ = str.__str__
 
 
-@dataclass(frozen=True)
-class Sandbox:
+class Sandbox(Value):
     """A container that the settings ask for: `image` is Apptainer's, `setting` the key that asks for it."""
 
     runtime: SandboxRuntime
@@ -44,8 +44,7 @@ class ContainerRuntime(str, Enum):
     __str__ = str.__str__
 
 
-@dataclass(frozen=True)
-class JobContainer:
+class JobContainer(Value):
     """The container in which the judge of a job and all its processes run.
 
     `mounts` are folders of the node that it may read under the same paths, `setting` the key that asks for it.
@@ -57,8 +56,7 @@ class JobContainer:
     setting: str = ""
 
 
-@dataclass(frozen=True)
-class Login:
+class Login(Value):
     """An account on a login node, by SSH; the user's SSH configuration decides about values that are "" or None.
 
     `key` is the path of a private key. `proxy_jump` ("[user@]host[:port]", several joined by commas) and
@@ -73,8 +71,7 @@ class Login:
     proxy_command: str = ""
 
 
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(Value):
     """A scheduler that runs jobs: `scheduler` is its name in the registry of schedulers.
 
     `poll_seconds` is the minimum time between two queries of the scheduler, for all clients of the board. `ssh` is the
@@ -92,8 +89,7 @@ class Cluster:
     scheduler_options: object = None
 
 
-@dataclass(frozen=True)
-class Gpu:
+class Gpu(Value):
     """A GPU's name on boards, and the settings of its jobs.
 
     `time_limit_seconds` is None if the task's own limits decide. `minimum_isolation` is the lowest level (S0 to S4) at
@@ -112,7 +108,7 @@ class Gpu:
     modules: tuple[str, ...] = ()
     container: JobContainer | None = None
     python: str = "python3"
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = made(default_factory=dict)
     template: str | None = None
     minimum_isolation: str = ""
     sandbox: Sandbox | None = None
@@ -124,8 +120,7 @@ class Gpu:
         return self.device is Device.CPU and self.name.upper() != "CPU"
 
 
-@dataclass(frozen=True)
-class Availability:
+class Availability(Value):
     """A GPU's current availability on a cluster; None for values that the scheduler does not report.
 
     `queued` counts all users' waiting jobs of the partition.
@@ -138,8 +133,7 @@ class Availability:
     state: str = ""
 
 
-@dataclass(frozen=True)
-class GpuStatus:
+class GpuStatus(Value):
     """A GPU of the settings, and its availability; `problem` is the reason if that is unknown.
 
     `warning` is the reason why its jobs may fail although some are available. `asked_at` is the time of the query for

@@ -1,12 +1,12 @@
 """The environment of a job: the variables by which its scheduler describes it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from hpc_board.model.value import Value
 
-@dataclass(frozen=True)
-class JobEnvironment:
+
+class JobEnvironment(Value):
     """The names of a scheduler's variables, each "" if its jobs have no such variable.
 
     Attributes:

@@ -46,9 +46,6 @@ def scatters(medians_ns: Sequence[float], limits: Limits, workers: int) -> bool:
 QUARTILE = 0.25
 """Share of rows below the time that counts: other load of a machine makes a row longer, and never shorter."""
 
-BUSY_PROCESSORS = 0.1
-"""Number of processors used by others from which a machine counts as busy."""
-
 _TAIL = 0.1
 _ALONE_SHARE = 0.9
 _ALONE_NS = 100_000.0

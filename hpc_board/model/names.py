@@ -1,6 +1,5 @@
 """The names of tasks, GPUs and clusters: their pattern, and the nearest valid name to an unknown one."""
 
-import difflib
 from collections.abc import Iterable
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}"
@@ -19,6 +18,9 @@ def suggestion(word: str, words: Iterable[str]) -> str:
 def nearest(word: str, words: Iterable[str]) -> str:
     """Return the one of `words` that is near to `word`, case aside; "" if none is."""
     by_folded = {candidate.casefold(): candidate for candidate in words}
+
+    import difflib
+
     near = difflib.get_close_matches(word[:100].casefold(), by_folded, n=1)
     return by_folded[near[0]] if near else ""
 

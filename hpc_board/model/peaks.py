@@ -1,21 +1,19 @@
 """Peak bandwidth and throughput of devices by their vendors' data sheets, and a call's share of them."""
 
-from dataclasses import dataclass
+from hpc_board.model.value import Value
 
 WORK_MAX = 1e30
 """An upper bound of any call's bytes or operations."""
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Value):
     """The minimum work of a right call: bytes moved between memory and processor, arithmetic operations."""
 
     memory_bytes: float
     operations: float
 
 
-@dataclass(frozen=True)
-class Peak:
+class Peak(Value):
     """A device's maximum rates per second."""
 
     memory_bytes: float
@@ -89,8 +87,7 @@ def _words(device_name: str) -> tuple[str, ...]:
     return tuple(device_name.upper().replace("-", " ").replace("_", " ").split())
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Value):
     """A call's share of its device's peak: `share` of the `rate` per second of `resource`.
 
     The resource is the one that takes longer at its peak, "memory" or "arithmetic".

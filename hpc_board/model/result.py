@@ -1,14 +1,12 @@
 """Results: the harness's findings about one run, as they travel from the node in `result.json`."""
 
 import json
-import statistics
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any
 
-from hpc_board.model.measurement import BUSY_PROCESSORS
 from hpc_board.model.peaks import WORK_MAX, Peak, Share, Work, own_peak_of, share_of_peak
+from hpc_board.model.value import Value, made
 
 RESULT_BYTES_MAX = 32 * 1024 * 1024
 """Size limit of a `result.json` that is read."""
@@ -24,6 +22,9 @@ INTERRUPTED = "interrupted"
 """The fact in a result's provenance that names the signal which told its job to end."""
 LIBRARY_MISSING = "which the task needs: install it there"
 """Part of every message about a library missing in a job's Python, by which reports recognize this fault."""
+
+BUSY_PROCESSORS = 0.1
+"""Number of processors used by others from which a machine counts as busy."""
 
 _BRACKETS_MAX = 4 * TEXT_MAX + 4 * CASES_MAX
 """More opening brackets than in any honest result: three for each case, and some in printed output."""
@@ -75,8 +76,7 @@ class ResultError(ValueError):
     """A malformed result: wrong shape, type, size or number. The message names the place."""
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(Value):
     """Statistics of the timed calls of one case, all in nanoseconds.
 
     `err_ns` is the standard error of the mean, `std_ns` the sample standard deviation (n - 1). The samples are those of
@@ -141,11 +141,12 @@ class Timing:
     @property
     def worker_medians_ns(self) -> tuple[float, ...]:
         """Return the median of each worker's samples."""
+        import statistics
+
         return tuple(map(statistics.median, self.worker_samples_ns))
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Value):
     """One case of one phase ("test" or "benchmark"): its verdict, and its times if it was timed.
 
     `work` is the minimum work of a right call, if the task declares it and the case was timed.
@@ -160,8 +161,7 @@ class Case:
     work: Work | None = None
 
 
-@dataclass(frozen=True)
-class Log:
+class Log(Value):
     """A process's output: the beginning and the end, and the number of bytes left out between them."""
 
     head: str = ""
@@ -176,8 +176,7 @@ class Log:
         return f"{self.head}\n[... {self.omitted_bytes} bytes left out ...]\n{self.tail}"
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(Value):
     """The result of one run on one node.
 
     `build` is the compiler's output, empty if none ran. `provenance` holds flat facts (text, numbers, booleans) on the
@@ -199,7 +198,7 @@ class Result:
     stdout: Log = Log()
     stderr: Log = Log()
     build: Log = Log()
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = made(default_factory=dict)
     profile: Log = Log()
 
     @property
@@ -209,6 +208,8 @@ class Result:
 
     def to_json(self) -> str:
         """Return this result as the text of `result.json`."""
+        from dataclasses import asdict
+
         return json.dumps(asdict(self), allow_nan=False, indent=1)
 
     @staticmethod

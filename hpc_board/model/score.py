@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hpc_board.model.result import WIDE_INTERVAL, Case
 from hpc_board.model.task import Ranking
+from hpc_board.model.value import Value
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(Value):
     """Lower and upper bound of a score, in seconds."""
 
     low_s: float

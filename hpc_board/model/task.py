@@ -1,13 +1,13 @@
 """Tasks: the function to implement, its cases, and the score from its times."""
 
-import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from pathlib import PurePosixPath
 from typing import Any
+
+from hpc_board.model.value import Value, made
 
 CaseValue = int | float | bool | str | tuple[Any, ...]
 """A value of a test or benchmark case under one key."""
@@ -85,16 +85,14 @@ def language_of(file_name: str) -> Language | None:
     return next((language for language in Language if ending in language.extensions), None)
 
 
-@dataclass(frozen=True)
-class TaskFile:
+class TaskFile(Value):
     """One file of a task; `text` is None for the participant's file."""
 
     name: str
     text: str | None
 
 
-@dataclass(frozen=True)
-class Timeouts:
+class Timeouts(Value):
     """Time limits of each mode on the node, in seconds."""
 
     test_seconds: int = 180
@@ -102,8 +100,7 @@ class Timeouts:
     ranked_seconds: int = 180
 
 
-@dataclass(frozen=True)
-class Milestone:
+class Milestone(Value):
     """A submission of the task's author, shown on each board beside the ranks, except on those of `exclude_gpus`.
 
     `file_name` and `text` are its file, `description` is its text for readers.
@@ -120,8 +117,7 @@ class Milestone:
         return gpu.casefold() not in {name.casefold() for name in self.exclude_gpus}
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Value):
     """A task to implement: the files, the cases and the rules.
 
     `gpus` is empty if every GPU of the settings is allowed. `files` has their names relative to the task's folder and
@@ -139,8 +135,8 @@ class Task:
     files: tuple[TaskFile, ...]
     tests: tuple[Mapping[str, CaseValue], ...] = ()
     benchmarks: tuple[Mapping[str, CaseValue], ...] = ()
-    templates: Mapping[str, str] = field(default_factory=dict)
-    config: Mapping[str, Any] = field(default_factory=dict)
+    templates: Mapping[str, str] = made(default_factory=dict)
+    config: Mapping[str, Any] = made(default_factory=dict)
     timeouts: Timeouts = Timeouts()
     ranking_by: Ranking = Ranking.LAST
     seed: int | None = None
@@ -149,7 +145,7 @@ class Task:
     gpus: tuple[str, ...] = ()
     deadline: datetime | None = None
     harness: str = ISOLATED
-    limits: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, float] = made(default_factory=dict)
     const_inputs: bool = False
     fresh_output: bool = False
     accepts: tuple[str, ...] = ()
@@ -189,6 +185,8 @@ class Task:
     @property
     def version(self) -> str:
         """Return the sha256 of all that affects a result; standings of different versions are kept apart."""
+        import hashlib
+
         facts: dict[str, Any] = {
             "benchmarks": [dict(case) for case in self.benchmarks],
             "config": dict(self.config),

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.model.measurement import BUSY_PROCESSORS
-from hpc_board.model.result import Case, Result, Timing
+from hpc_board.model.result import BUSY_PROCESSORS, Case, Result, Timing
 from hpc_board.model.score import error_text, interval_text
 
 _ERROR_MAX = 0.1
