@@ -12,8 +12,6 @@ import msgspec
 from msgspec import Meta
 
 from hpc_board import bundled
-from hpc_board.accounts import home
-from hpc_board.domain.gpu_names import gpu_model_name
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import (
@@ -198,6 +196,8 @@ def time_limit_seconds(text: str) -> int:
 
 def machine_gpu_names(driver: Path = Path("/proc/driver/nvidia/gpus")) -> tuple[str, ...]:
     """Return the names of the NVIDIA GPUs that the driver of this machine reports, each once, in the driver's order."""
+    from hpc_board.domain.gpu_names import gpu_model_name
+
     names: dict[str, None] = {}
     for information in sorted(driver.glob("*/information")):
         match = re.search(r"^Model:\s*(.+)$", information.read_text(errors="replace"), re.MULTILINE)

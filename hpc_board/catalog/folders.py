@@ -19,7 +19,6 @@ from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.files import read_text
 from hpc_board.model.build_flags import flag_fault
 from hpc_board.model.eval_program import eval_program
-from hpc_board.model.limits import limit_faults
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import (
     OWN,
@@ -363,8 +362,7 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
     harness = own.harness or _default_harness(section, [file.name for file in files])
     if harness == "isolated" and reference is None and document.sound("files"):
         document.fault(("hpc_board", "harness"), "isolated needs a file named reference.py")
-    for key, message in limit_faults(own.limits).items():
-        document.fault(("hpc_board", "limits", key), message)
+    _check_limits(document, own)
     _check_compiled(document, own)
     _check_config(document, section)
     generator = signature(reference or "", GENERATOR) if harness == "isolated" else None
@@ -406,6 +404,16 @@ def _default_harness(section: TaskDocument, names: Sequence[str]) -> Literal["is
     """Return the evaluator for a task that names none: its own eval if our judge could not."""
     brings_eval = (section.config or {}).get("main", "eval.py") in names
     return "task" if "reference.py" not in names or (section.multi_gpu and brings_eval) else "isolated"
+
+
+def _check_limits(document: Document, own: OwnSection) -> None:
+    """Note the faults of a task's own limits, which few tasks have."""
+    if not own.limits:
+        return
+    from hpc_board.model.limits import limit_faults
+
+    for key, message in limit_faults(own.limits).items():
+        document.fault(("hpc_board", "limits", key), message)
 
 
 def _check_compiled(document: Document, own: OwnSection) -> None:

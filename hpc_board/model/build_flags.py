@@ -5,7 +5,6 @@ The harness owns the command that compiles a submission; a task only chooses fro
 
 import re
 from collections.abc import Iterable
-from re import Pattern
 
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import Language
@@ -18,12 +17,12 @@ class _Allowed(Value):
     """A form of flag: its spelling, its pattern, the languages whose compilers take it."""
 
     written: str
-    pattern: Pattern[str]
+    pattern: str
     languages: tuple[Language, ...]
 
 
 def _exactly(flag: str, *languages: Language) -> _Allowed:
-    return _Allowed(flag, re.compile(re.escape(flag)), languages)
+    return _Allowed(flag, re.escape(flag), languages)
 
 
 _ALLOWED = (
@@ -33,11 +32,9 @@ _ALLOWED = (
     _exactly("-lcublasLt", _CU),
     _exactly("-lcurand", _CU),
     _exactly("-lcusparse", _CU),
-    _Allowed("-maxrregcount=N", re.compile(r"-maxrregcount=[1-9][0-9]{1,2}"), (_CU,)),
-    _Allowed(
-        "-DNAME[=VALUE]", re.compile(r"-D ?[A-Za-z_][A-Za-z0-9_]{0,99}(=[A-Za-z0-9_.+-]{0,100})?"), (_CU, _HIP, _CPP)
-    ),
-    _Allowed("-std=c++NN", re.compile(r"-std=c\+\+(14|17|20|23)"), (_CU, _HIP, _CPP)),
+    _Allowed("-maxrregcount=N", r"-maxrregcount=[1-9][0-9]{1,2}", (_CU,)),
+    _Allowed("-DNAME[=VALUE]", r"-D ?[A-Za-z_][A-Za-z0-9_]{0,99}(=[A-Za-z0-9_.+-]{0,100})?", (_CU, _HIP, _CPP)),
+    _Allowed("-std=c++NN", r"-std=c\+\+(14|17|20|23)", (_CU, _HIP, _CPP)),
 )
 
 
@@ -66,4 +63,4 @@ def flags_for(language: Language, flags: Iterable[str]) -> tuple[str, ...]:
 
 
 def _allowed(flag: str) -> "_Allowed | None":
-    return next((form for form in _ALLOWED if form.pattern.fullmatch(flag)), None)
+    return next((form for form in _ALLOWED if re.fullmatch(form.pattern, flag)), None)

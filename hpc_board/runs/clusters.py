@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -65,6 +64,8 @@ class Clusters:
 
         All clients of the board together ask a cluster at most every `poll_seconds`.
         """
+        from dataclasses import replace
+
         statuses: list[GpuStatus] = []
         for cluster in self._settings.clusters:
             gpus = [gpu for gpu in self._settings.gpus if gpu.cluster == cluster]

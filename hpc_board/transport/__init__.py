@@ -1,6 +1,5 @@
 """Transports: commands and files on this host, or on a login node over SSH behind the same protocols."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -130,6 +129,8 @@ def draft_of(folder: Path, contents: Mapping[str, bytes]) -> Path:
     The path depends on the contents, with a run's secret among them: another user cannot guess it and put a file there
     beforehand. A retry after an interruption finds the first attempt's files.
     """
+    import hashlib
+
     digest = hashlib.sha256()
     for name, data in contents.items():
         digest.update(hashlib.sha256(name.encode()).digest() + hashlib.sha256(data).digest())

@@ -107,10 +107,35 @@ def test_the_settings_load_no_client_of_a_scheduler(board: Recorded) -> None:
     assert not {"hpc_board.transport.this_host", "hpc_board.transport.ssh", "paramiko", "pyslurm"} & loaded
 
 
-def test_the_runs_are_listed_without_what_only_submitting_needs(board: Recorded) -> None:
-    loaded = modules(board, "runs")
-    assert "sqlite_utils" in loaded
-    assert loaded & (HEAVY | {"jinja2"}) == set()
+MACHINERY = HEAVY | {
+    "dateutil",
+    "hpc_board.harness",
+    "hpc_board.model.limits",
+    "hpc_board.model.measurement",
+    "hpc_board.runs.backoff",
+    "hpc_board.runs.job_folder",
+    "hpc_board.runs.reconciler",
+    "hpc_board.schedulers.local.client",
+    "hpc_board.transport.local_files",
+    "jinja2",
+    "sqlite_utils",
+    "statistics",
+}
+
+
+@pytest.mark.parametrize("argv", [("list",), ("runs",), ("show", "vectoradd_py")])
+def test_a_command_that_reads_a_board_loads_nothing_that_carries_runs_on_or_writes(
+    board: Recorded, argv: tuple[str, ...]
+) -> None:
+    assert "sqlite_utils" in modules(board, "runs")  # which makes the database
+    assert modules(board, *argv) & MACHINERY == set()
+
+
+def test_the_runs_are_listed_without_leaderboards_tasks_and_a_reader_of_yaml(board: Recorded) -> None:
+    (board.folder / "hpc-board.yaml").unlink()
+    modules(board, "runs", HPC_BOARD_CONFIG="")
+    loaded = modules(board, "runs", HPC_BOARD_CONFIG="")
+    assert loaded & {"yaml", "hpc_board.yaml_document", "hpc_board.catalog", "hpc_board.boards"} == set()
 
 
 @pytest.mark.parametrize("far", [False, True])
