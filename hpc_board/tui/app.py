@@ -1,6 +1,7 @@
 """The terminal app: it opens screens, follows the runs in flight, and tells the screen in front that time passes."""
 
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -225,7 +226,12 @@ class BoardApp(App[None]):
         if isinstance(self.screen, TooSmallScreen):
             self.pop_screen()
         tasks = self._open(targets.Tasks())
-        self.watch(tasks, "is_answered", self._look_after_runs_soon, init=False)
+
+        def look_after_runs(is_answered: bool) -> None:
+            if is_answered:
+                tasks.call_after_paint(self._look_after_runs)
+
+        self.watch(tasks, "is_answered", look_after_runs, init=False)
         self.set_timer(_FIRST_LIST_SECONDS, self._look_after_runs)
         if self._wishes.fault is not None:
             tasks.call_after_refresh(tasks.fail, "preferences", self._wishes.fault)
@@ -250,14 +256,11 @@ class BoardApp(App[None]):
         await super().on_event(key)
         self.screen.call_after_refresh(self._take_early_keys)
 
-    def _look_after_runs_soon(self, is_answered: bool) -> None:
-        if is_answered:
-            self.screen.call_after_refresh(self._look_after_runs)
-
     def _look_after_runs(self) -> None:
         """Begin to follow the runs, after the first list is on the screen: it has the processor until then."""
         if not self._looks_after_runs:
             self._looks_after_runs = True
+            gc.enable()
             self._learn_role()
             self._follow()
 

@@ -1,5 +1,6 @@
 """The start of the app: the frame first, then the board, and each screen's module when it is opened."""
 
+import gc
 import subprocess
 import sys
 import threading
@@ -156,6 +157,15 @@ async def test_the_runs_are_carried_on_after_the_first_list() -> None:
         assert board.calls == ["tasks"]
         board.free()
         await until(pilot, lambda: {"places", "advance"} <= set(board.calls))
+
+
+async def test_garbage_is_collected_once_the_first_list_is_there() -> None:
+    gc.disable()
+    try:
+        async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+            await until(pilot, gc.isenabled)
+    finally:
+        gc.enable()
 
 
 async def test_a_board_that_does_not_open_ends_the_app_with_its_error() -> None:

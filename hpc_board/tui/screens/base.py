@@ -164,6 +164,11 @@ class BoardScreen(Screen[None]):
         question, then = pane.reading()
         self.ask(pane.subject, question, then, failed=pane.fail, patient=patient)
 
+    def call_after_paint(self, act: Callable[[], object]) -> None:
+        """Call `act` when the rows that a table was just given are on the screen."""
+        # A table that has no size yet takes them with the first refresh, and paints them with the second.
+        self.call_after_refresh(self.call_after_refresh, act)
+
     @property
     def busy(self) -> bool:
         """Whether this screen waits for an answer, or for a field to rest."""

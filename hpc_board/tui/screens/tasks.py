@@ -279,8 +279,8 @@ class TasksScreen(BoardScreen):
         self._show_rows(wanted if wanted in self._versions else None)
         # What one reads stays where it is as long as it is the same.
         if before is None:
-            self.call_after_refresh(self._add_parts)
-            self.call_after_refresh(self._ask_own)
+            self.call_after_paint(self._add_parts)
+            self.call_after_paint(self._ask_own)
         elif self._selected != selected:
             self._show_selected()
 

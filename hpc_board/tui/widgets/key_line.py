@@ -21,12 +21,15 @@ class KeyLine(Horizontal, can_focus=False):
     """The keys in the order of their bindings, to press or to click; those that do not fit are left out whole."""
 
     _named: tuple[tuple[str, bool], ...] = ()
+    _width = 0
 
     def compose(self) -> ComposeResult:
         """The keys for which there is room."""
         self._named = self._names()
         keys = [_Key(binding, self.app.get_key_display(binding.binding)) for binding in self._shown_bindings()]
-        room = self.size.width - sum(key.cells for key in keys if key.stays)
+        # Before the line has its own width, that of the terminal is the same.
+        self._width = self.size.width or self.app.size.width
+        room = self._width - sum(key.cells for key in keys if key.stays)
         for key in keys:
             if key.stays:
                 yield key
@@ -39,8 +42,9 @@ class KeyLine(Horizontal, can_focus=False):
         self.screen.bindings_updated_signal.subscribe(self, self._choose_again)
 
     def on_resize(self) -> None:
-        """Choose again."""
-        self.call_after_refresh(self.recompose)
+        """Choose again for another width."""
+        if self.size.width != self._width:
+            self.call_after_refresh(self.recompose)
 
     def _choose_again(self, screen: Screen[object]) -> None:
         # Keys that are named only while the terminal is elsewhere would flicker.
