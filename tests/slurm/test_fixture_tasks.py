@@ -67,14 +67,14 @@ def judged(slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def ended(board: Board, runs: list[Run]) -> list[Judged]:
     """The runs once the last of them has ended."""
     deadline = time.monotonic() + SECONDS
-    while True:
+    waiting = runs
+    while waiting:
+        assert time.monotonic() < deadline, [(run.id, run.task, run.status) for run in waiting]
+        time.sleep(1)
         board.runs.advance()
-        seen = [board.runs.get(run.id) for run in runs]
-        if all(run.state.ended for run in seen):
-            return [Judged(run, board.runs.result(run.id), board.standings.rank(run)) for run in seen]
-        waiting = [(run.id, run.task, run.status) for run in seen if not run.state.ended]
-        assert time.monotonic() < deadline, waiting
-        time.sleep(0.5)
+        waiting = [run for run in (board.runs.get(run.id) for run in waiting) if not run.state.ended]
+    seen = [board.runs.get(run.id) for run in runs]
+    return [Judged(run, board.runs.result(run.id), board.standings.rank(run)) for run in seen]
 
 
 @pytest.mark.parametrize(
