@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from hpc_board import bundled
+from hpc_board.accounts import home
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import (
