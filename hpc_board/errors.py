@@ -31,7 +31,7 @@ class InputError(BoardError):
     """A command, file or setting that cannot be used as it is."""
 
     exit_code = 2
-    title = "This input cannot be used"
+    title = "Invalid input"
 
 
 class Fault(NamedTuple):

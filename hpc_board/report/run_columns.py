@@ -408,7 +408,7 @@ COLUMNS: tuple[RunColumn, ...] = (
                 RunList.EVERYONE: Width(10, grows=True),
                 RunList.WATCHED: Width(10, grows=True),
             },
-            title="Why",
+            title="Reason",
             text=lambda line: why_now(line.run, line.step),
         ),
         fields=(

@@ -1,4 +1,4 @@
-"""Progress and times of runs, in words short enough for a column."""
+"""Short texts for a run's progress and times."""
 
 from datetime import datetime, timedelta
 
@@ -12,7 +12,7 @@ _SHORT_PHASES = {"benchmark": "bench", "profile": "prof"}
 
 
 def why(run: Run) -> str:
-    """Return the reason of a run's state: the judge's message, or the scheduler's words."""
+    """Return the reason for a run's state: the judge's message, or the scheduler's."""
     if run.message or run.status.reason:
         return run.message or run.status.reason
     if run.state.ended or run.state is RunState.SUBMITTING:
@@ -21,25 +21,25 @@ def why(run: Run) -> str:
 
 
 def step(progress: Progress) -> str:
-    """Return the step of a running harness: "bench 2/3", "build"."""
+    """Return the current step of a running harness: "bench 2/3", "build"."""
     phase = one_line(_SHORT_PHASES.get(progress.phase, progress.phase), 20)
     return phase if progress.case is None or progress.of is None else f"{phase} {progress.case}/{progress.of}"
 
 
 def why_now(run: Run, progress: Progress | None) -> str:
-    """Return the progress of a run, and the reason of its state."""
+    """Return a run's current step, if any, and the reason for its state."""
     return why(run) if progress is None else " · ".join(filter(None, (step(progress), why(run))))
 
 
 def waited(run: Run, started: datetime | None, now: datetime) -> timedelta | None:
-    """Return a run's wait for its node; None if no client saw its start."""
+    """Return a run's waiting time before its start; None if its start is unknown."""
     if run.state.unsent or run.state is RunState.QUEUED:
         return now - run.created_at
     return None if started is None else max(timedelta(0), started - run.created_at)
 
 
 def ran(run: Run, started: datetime | None, now: datetime) -> timedelta | None:
-    """Return a run's time on its node; None if no client saw its start."""
+    """Return a run's time on its node; None if its start is unknown."""
     if run.state is RunState.RUNNING:
         return now - (started or run.status.at)
     if started is None or run.state.unsent or run.state is RunState.QUEUED:
@@ -48,12 +48,12 @@ def ran(run: Run, started: datetime | None, now: datetime) -> timedelta | None:
 
 
 def span(length: timedelta | None) -> str:
-    """Return a length of time in its largest unit; empty if it is unknown."""
+    """Return a duration in its largest unit, empty for None."""
     return "" if length is None else span_text(length)
 
 
 def times(run: Run, started: datetime | None, now: datetime) -> str:
-    """Return the wait and the run time of a run in one line: "waits 3 min", "waited 4 s · ran 12 s"."""
+    """Return a run's waiting and running time in one line: "waits 3 min", "waited 4 s · ran 12 s"."""
     wait, time = waited(run, started, now), ran(run, started, now)
     waits = run.state.unsent or run.state is RunState.QUEUED
     parts = [
@@ -64,7 +64,7 @@ def times(run: Run, started: datetime | None, now: datetime) -> str:
 
 
 def start_text(at: datetime, now: datetime) -> str:
-    """Return an expected start in words: "in 12 min", "05-18 09:00" for a distant day, or "soon"."""
+    """Return an expected start: "in 12 min", "05-18 09:00" for a distant one, "soon" for a past one."""
     if at <= now:
         return "soon"
     if at - now < timedelta(hours=12):
@@ -73,7 +73,7 @@ def start_text(at: datetime, now: datetime) -> str:
 
 
 def age(run: Run, now: datetime) -> str:
-    """Return the age of a run's state; for an ended run, the time since its job's end."""
+    """Return the time since a run's last change of state, or since the end of its job."""
     return span_text(now - (run.ended_at or run.status.at))
 
 

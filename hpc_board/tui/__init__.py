@@ -1,1 +1,1 @@
-"""The terminal app: a front end of Board that holds no rules of its own."""
+"""The terminal app: a front end of Board without rules of its own."""

@@ -1,4 +1,4 @@
-"""What the lists of the Admin screen are of, and what a line and an item of each looks like."""
+"""The lists of the Admin screen: columns, cells and details of their items."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -27,8 +27,8 @@ from hpc_board.tui.widgets.list_pane import Kind
 _BOARD_COLUMNS = (
     Column("name", "Board", 12, grows=True),
     Column("left", "Left", 6, right=True),
-    Column("seen", "Seen by", 7),
-    Column("by", "Made by", 10, from_width=90),
+    Column("seen", "Access", 7),
+    Column("by", "Creator", 10, from_width=90),
     Column("gpus", "GPUs", 14, from_width=70),
     Column("limits", "Limits", 11),
     Column("sent", "Sent 1 h", 8, right=True),
@@ -48,7 +48,7 @@ _LOG_COLUMNS = (
     Column("by", "By", 9),
     Column("action", "Action", 8),
     Column("about", "About", 18),
-    Column("words", "Why", 10, grows=True),
+    Column("words", "Reason", 10, grows=True),
 )
 
 BY_NAME: Order[Any] = Order(lambda each: each.name)
@@ -58,37 +58,37 @@ NEWEST_DECISION: Order[Decision] = Order(lambda each: (each.at.timestamp(), each
 Clock = Callable[[], datetime]
 
 _FAR = timedelta(days=300)
-"""From when on a moment needs its year."""
+"""The least distance of a moment that is shown with its year."""
 
 
 def boards(now: Clock) -> Kind[BoardState]:
-    """The boards, by name."""
+    """Return the list of boards, by name."""
     return Kind(
         _BOARD_COLUMNS,
         key=lambda board: board.name,
         cells=lambda board: _board_cells(board, now()),
         order=BY_NAME,
         details=lambda board: _board_details(board, now()),
-        filter_words="a part of a board's name",
-        nothing=lambda: "There is no board here. `hpc-board create` makes one.",
+        filter_words="part of a board's name",
+        nothing=lambda: "No boards. `hpc-board create` creates one.",
     )
 
 
 def people(now: Clock) -> Kind[PersonState]:
-    """Who has submitted, was decided about or is named by the settings, by name."""
+    """Return the list of users with submissions, decisions about them or a role in the settings, by name."""
     return Kind(
         _PEOPLE_COLUMNS,
         key=lambda person: person.name,
         cells=lambda person: _person_cells(person, now()),
         order=BY_NAME,
         details=lambda person: _person_details(person, now()),
-        filter_words="a part of a user's name",
-        nothing=lambda: "Nobody has submitted yet.",
+        filter_words="part of a user's name",
+        nothing=lambda: "No users yet.",
     )
 
 
 def runs(now: Clock) -> Kind[Run]:
-    """Ranked runs, newest first."""
+    """Return the list of ranked runs, newest first."""
     return Kind(
         columns(RunList.RANKED),
         key=lambda run: str(run.id),
@@ -96,12 +96,12 @@ def runs(now: Clock) -> Kind[Run]:
         order=NEWEST_RUN,
         details=lambda run: _run_details(run, now()),
         filter_words="words of any column or the file: eve h100 pass",
-        nothing=lambda: "There are no ranked runs yet.",
+        nothing=lambda: "No ranked runs yet.",
     )
 
 
 def log(now: Clock) -> Kind[Decision]:
-    """What was decided, newest first."""
+    """Return the audit log, newest first."""
     return Kind(
         _LOG_COLUMNS,
         key=lambda decision: str(decision.number),
@@ -109,16 +109,16 @@ def log(now: Clock) -> Kind[Decision]:
         order=NEWEST_DECISION,
         details=_decision_details,
         filter_words="words of any column: eve matmul",
-        nothing=lambda: "Nothing was decided yet.",
+        nothing=lambda: "The audit log is empty.",
     )
 
 
 def stop_text(stop: Decision | None, now: datetime) -> Text:
-    """Whether submissions are taken."""
+    """Return whether submissions are accepted, as a line."""
     if stop is None:
-        return toned("Submissions are taken.", Tone.GOOD)
+        return toned("Submissions are accepted.", Tone.GOOD)
     because = f": {stop.reason}" if stop.reason else "."
-    words = f"Submissions are stopped, by {stop.by_user} {_age(stop, now)} ago{because}"
+    words = f"Submissions were stopped by {stop.by_user} {_age(stop, now)} ago{because}"
     return toned(words, Tone.BAD, REASON_CHARACTERS_MAX)
 
 
@@ -137,7 +137,7 @@ def _board_cells(board: BoardState, now: datetime) -> dict[str, Text]:
 
 
 def _left(board: BoardState, now: datetime) -> tuple[str, Tone]:
-    """How long the board takes submissions; "closed" is said of boards that not everybody sees."""
+    """Return the time to the deadline, or "ended": "closed" is the word for boards with members."""
     ended = board.deadline is not None and board.deadline <= now
     return ("ended", Tone.MUTED) if ended else time_left(board.deadline, now)
 
@@ -152,19 +152,19 @@ def _board_details(board: BoardState, now: datetime) -> RenderableType:
     left, _ = _left(board, now)
     deadline = "none" if board.deadline is None else f"{moment_words(board.deadline)} ({left})"
     closed = board.visibility is Visibility.CLOSED
-    seen = "its members, its creator and admins" if closed else "everybody"
-    made = f"made by {board.creator}" if board.creator else "a task of the settings' folders: its terms are theirs"
-    limits = f"{limits_text(board.limits)}, for each user" if board.limits != NO_LIMITS else "none"
+    access = "members, creator and admins" if closed else "all users"
+    made = f"created by {board.creator}" if board.creator else "a task of the settings, with the task's own options"
+    limits = f"{limits_text(board.limits)}, per user" if board.limits != NO_LIMITS else "none"
     sent = f"{_count(board.submissions, 'submission')} by {_count(board.users, 'user')}"
     return Group(
         _head(board.name, made),
         facts(
             [
                 ("Deadline", deadline),
-                ("Seen by", seen),
-                ("Within 1 h", sent if board.submissions else "none"),
+                ("Access", access),
+                ("Last hour", sent if board.submissions else "none"),
                 ("Limits", limits),
-                ("GPUs", ", ".join(board.gpus) or "every GPU of the settings"),
+                ("GPUs", ", ".join(board.gpus) or "all GPUs of the settings"),
             ]
         ),
     )
@@ -208,8 +208,8 @@ def _person_details(person: PersonState, now: datetime) -> RenderableType:
         facts(
             [
                 ("Banned", banned),
-                ("Within 1 h", f"{sent}; submitted last: {last}"),
-                ("Limits", uses or ("do not hold for admins" if person.role is Role.ADMIN else "none in use")),
+                ("Last hour", f"{sent}; last submission: {last}"),
+                ("Limits", uses or ("none for admins" if person.role is Role.ADMIN else "none in use")),
             ]
         ),
     )
@@ -222,7 +222,7 @@ def _run_details(run: Run, now: datetime) -> RenderableType:
     lines: Sequence[tuple[str, str]] = [
         ("Removed", removal_text(remarks.removal) if remarks.removal else ""),
         ("File", f"{run.file_name} · submission {run.submission} of {run.user} · {trust(run)}"),
-        ("Why", why(run)),
+        ("Reason", why(run)),
         ("Notes", " · ".join(filter(None, notes))),
         ("Rerun", f"of submission {remarks.rerun.of_submission}, by {remarks.rerun.by_user}" if remarks.rerun else ""),
     ]

@@ -1,4 +1,4 @@
-"""The terminal app: it opens screens, follows the runs in flight, and tells the screen in front that time passes."""
+"""The terminal app: screens, updates of the runs in flight, and a tick per second for the screen in front."""
 
 import asyncio
 import gc
@@ -45,52 +45,52 @@ if TYPE_CHECKING:
     from hpc_board.tui.screens.base import BoardScreen, Clock
 
 Opener = Callable[[], "Board"]
-"""Opens the board; called in a thread."""
+"""A function that opens the board, called in a thread."""
 
 BEAT_SECONDS = 1.0
-"""How often the screen in front looks at the board again."""
+"""The interval at which the screen in front reads the board again."""
 
 FOLLOW_SECONDS = 2.0
-"""How long the app rests before it carries the runs in flight on again."""
+"""The pause between two updates of the runs in flight."""
 
 NAMED_MAX = 20
-"""How many runs are named to somebody who leaves."""
+"""The most runs that the message at exit names."""
 
 WARNING_SECONDS = 20.0
-"""How long a warning stays, as it is given once."""
+"""The time for which a warning is shown."""
 
 MEMORY_SECONDS = 5.0
-"""How often what has changed of the app's memory is written."""
+"""The interval at which changes of the app's memory are written."""
 
 _ABOVE_TASKS = (targets.Submit, targets.Runs, targets.Admin)
-"""The targets that lie next to the tasks, whatever screen leads to them."""
+"""The targets that open directly above the tasks, from any screen."""
 
 _FIRST_LIST_SECONDS = 5.0
-"""How long the runs wait for the first list, which may hang on a slow file system."""
+"""The longest delay of the first update of runs by the first list, which may hang on a slow file system."""
 
 _HANGUP_SECONDS = 3.0
-"""How long the app may take to leave after its terminal has gone."""
+"""The time-out for the app's exit after the loss of its terminal."""
 
 PLACES: tuple[tuple[str, str, targets.Target], ...] = (
     ("Submit a file", "The form for a submission", targets.Submit()),
     ("Show the runs", "Your runs, or everyone's", targets.Runs()),
-    ("Show the feed", "What has changed on the boards", targets.Feed()),
+    ("Show the feed", "Recent changes of the standings", targets.Feed()),
 )
-"""The places that the command palette leads to from everywhere: name, description, target."""
+"""The targets that the command palette offers on all screens: name, description, target."""
 
 
 def run(open_board: "Opener", file: Path | None = None, environ: Mapping[str, str] = os.environ) -> None:
-    """Open the app on a board, with the form for `file` if one is given, until the user leaves.
+    """Run the app on a board until the user quits; open the submit form if a file is given.
 
     Raises:
         BoardError: the board cannot be opened.
-        InputError: the terminal cannot show it.
-        SystemExit: the app ended by a fault of its own, or its terminal went away.
+        InputError: the terminal cannot show the app.
+        SystemExit: the app crashed, or lost its terminal.
     """
     if environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
         raise InputError(
-            "this terminal (TERM is dumb, or not set) can show lines only, not the app.",
-            hint="`hpc-board list`, `submit`, `runs` and `show` do the same in lines; `hpc-board --help` has them all.",
+            "this terminal cannot show the app: TERM is dumb or not set.",
+            hint="Use `hpc-board list`, `submit`, `runs` and `show`; `hpc-board --help` lists all commands.",
         )
     memory = Memory(preferences.state_file(environ))
     app = BoardApp(open_board, file, memory=memory, wishes=wishes(environ))
@@ -105,7 +105,7 @@ def run(open_board: "Opener", file: Path | None = None, environ: Mapping[str, st
 
 
 def wishes(environ: Mapping[str, str]) -> Preferences:
-    """The user's own settings of the app."""
+    """Return the user's preferences for the app."""
     file = preferences.settings_file(environ)
     # Most users have no such file, and YAML takes a while to load.
     if not os.path.lexists(file):
@@ -121,17 +121,17 @@ def wishes(environ: Mapping[str, str]) -> Preferences:
 
 
 class BoardApp(App[None]):
-    """The app around one Board, which is opened once the frame is on the screen; `now` is its clock.
+    """The app for one board, which it opens after the first paint.
 
-    `memory` is what it remembers, `wishes` what the user's settings of the app say.
+    `now` is its clock, `memory` its stored state, `wishes` are the user's preferences.
     """
 
     pulse: var[RunsState] = var(RunsState())
     """The user's runs in flight, and the time at which their schedulers answered."""
     marked: var[int | None] = var(None)
-    """The submission that was chosen to be compared."""
+    """The submission that is marked for a comparison."""
     asking_since: var[datetime | None] = var(None)
-    """The time of a question to the schedulers that has no answer yet."""
+    """The start of a query to the schedulers that has no answer yet."""
 
     _board: "Board"
     _choice: "Choice"
@@ -142,13 +142,13 @@ class BoardApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
             Binding(
-                "ctrl+q", "quit", "Quit", key_display="^q", tooltip="Leave (q too, where one cannot type); runs go on"
+                "ctrl+q", "quit", "Quit", key_display="^q", tooltip="Quit (also q outside text fields); runs go on"
             ),
             Binding("q", "quit", show=False),
-            Binding("ctrl+p", "commands", "Actions", key_display="^p", tooltip="Find any action by its name"),
-            Binding("f1", "help", "Help", key_display="?/F1", tooltip="Show what the keys do here"),
+            Binding("ctrl+p", "commands", "Actions", key_display="^p", tooltip="Find an action by its name"),
+            Binding("f1", "help", "Help", key_display="?/F1", tooltip="Show the keys of this screen"),
             Binding("question_mark", "help", show=False),
-            Binding("A", "admin", "Admin", tooltip="Look after boards, people and runs"),
+            Binding("A", "admin", "Admin", tooltip="Manage boards, users and runs"),
         ],
         "app",
     )
@@ -164,12 +164,12 @@ class BoardApp(App[None]):
         memory: Memory | None = None,
         wishes: Preferences | None = None,
     ) -> None:
-        # Textual takes an empty NO_COLOR for a wish, which it is not (https://no-color.org).
+        # Textual obeys an empty NO_COLOR, which means nothing (https://no-color.org).
         if os.environ.get("NO_COLOR") == "":
             del os.environ["NO_COLOR"]
         super().__init__(driver_class=TerminalDriver)
         self.failure: BoardError | None = None
-        """Why the board could not be opened."""
+        """The error that kept the board from opening."""
         self._open_board = open_board
         self._now = now
         self._beat_seconds = beat_seconds
@@ -189,11 +189,11 @@ class BoardApp(App[None]):
         self.set_keymap(dict(self._wishes.keys))
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """The colours of the tones, for themes that know nothing of them."""
+        """Return the colours of the tones, for themes without them."""
         return themes.tone_variables(self.current_theme)
 
     def get_default_screen(self) -> Screen[None]:
-        """The frame, below all other screens."""
+        """Return the frame, which lies below all other screens."""
         return OpeningScreen()
 
     def on_mount(self) -> None:
@@ -211,7 +211,7 @@ class BoardApp(App[None]):
         except BoardError as error:
             self.post_message(Answer("board", failure=error))
             return
-        # In this thread too, so that the app still listens.
+        # Imported in this thread, so that the app stays responsive.
         from hpc_board.tui.screens import tasks
 
         del tasks
@@ -238,16 +238,16 @@ class BoardApp(App[None]):
         if self._file is not None:
             self._choice = Choice(folder=self._file.parent, file=self._file)
             self._open(targets.Submit())
-            # The screen that shows it is behind this one.
+            # The form hides the screen that shows the fault.
             if self._wishes.fault is not None:
                 self._tell_warning(f"{self._wishes.fault.message} {self._wishes.fault.hint}")
         self.set_interval(self._beat_seconds, self._beat)
         self.set_interval(MEMORY_SECONDS, self._keep_memory)
-        # Only then does the focus lie where the screen wants it.
+        # After the refresh, the screen has set its focus.
         self.screen.call_after_refresh(self._take_early_keys)
 
     async def _take_early_keys(self) -> None:
-        """Give the next key that was typed early to the screen; it may open another one for those behind it."""
+        """Pass the next early key to the screen, one at a time, since each may open another screen."""
         if not self._early_keys:
             self._early_keys = None
             return
@@ -257,7 +257,7 @@ class BoardApp(App[None]):
         self.screen.call_after_refresh(self._take_early_keys)
 
     def _look_after_runs(self) -> None:
-        """Begin to follow the runs, after the first list is on the screen: it has the processor until then."""
+        """Start the updates of runs, once the first list is shown: until then it needs the processor."""
         if not self._looks_after_runs:
             self._looks_after_runs = True
             gc.enable()
@@ -265,17 +265,17 @@ class BoardApp(App[None]):
             self._follow()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show in words that there is no room, and take them away once there is."""
+        """Show or hide the message that the terminal is too small."""
         self._fit(event.size.width, event.size.height)
 
     def on_unmount(self) -> None:
-        """Keep what the screens want to be remembered."""
-        # A state file that cannot be written must not keep anybody from leaving.
+        """Write the app's memory."""
+        # An unwritable state file must not block the exit.
         with suppress(BoardError):
             self._memory.flush()
 
     async def on_event(self, event: events.Event) -> None:
-        """Note which widget a key is meant for; keep the keys that are typed before there is one."""
+        """Record the widget that had the focus when a key was pressed; queue keys before the first screen."""
         if isinstance(event, events.Key) and not event.is_forwarded:
             if self._early_keys is not None and not self._leaves(event):
                 self._early_keys.append(event)
@@ -284,30 +284,30 @@ class BoardApp(App[None]):
         await super().on_event(event)
 
     def _leaves(self, key: events.Key) -> bool:
-        """Whether a key that is typed before the first screen leaves the app: a letter may belong to a field."""
+        """Return whether a key before the first screen quits the app; a letter behind others may be for a field."""
         active = self.screen.active_bindings.get(key.key)
         quits = active is not None and active.binding.action == "quit"
         return quits and not (key.is_printable and self._early_keys)
 
     def on_key(self, event: events.Key) -> None:
-        """Give a key to the field that the one before it has opened.
+        """Forward a key to the field that an earlier key has opened.
 
-        Keys that are typed at once are all on their way to the list before the first of them opens a field.
+        Keys pasted or typed fast are all sent to the list before the first of them opens the field.
         """
         focused = self.focused
         if isinstance(focused, Input) and self._meant_for.get(event, focused) is not focused:
             event.prevent_default()
             again = events.Key(event.key, event.character)
             self._meant_for[again] = focused
-            focused._forward_event(again)  # noqa: SLF001 - what is merely posted would look like a new key
+            focused._forward_event(again)  # noqa: SLF001 - a posted event would look like a new key
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy a text to the clipboard of the terminal, over SSH and through tmux and screen too."""
+        """Copy a text to the clipboard of the terminal, also over SSH and through tmux and screen."""
         super().copy_to_clipboard(text)
         self._write_through(clipboard_sequence(text, os.environ))
 
     def action_help(self) -> None:
-        """Show what the keys do on the screen in front."""
+        """Show the keys of the screen in front."""
         from hpc_board.tui.screens.base import BoardScreen
         from hpc_board.tui.screens.help import HelpScreen
 
@@ -325,7 +325,7 @@ class BoardApp(App[None]):
             self.push_screen(HelpScreen(screen.HELP, lines))
 
     def action_commands(self) -> None:
-        """Offer every action of the screen in front and of the app, to be found by its name."""
+        """Open the palette with all actions of the screen in front and of the app."""
         from hpc_board.tui.screens.base import BoardScreen
 
         screen = self.screen
@@ -334,7 +334,7 @@ class BoardApp(App[None]):
         found: dict[str, SimpleCommand] = {}
         for active in screen.active_bindings.values():
             binding = active.binding
-            # What has no name of ours moves a cursor; what the app does comes after what the screen does.
+            # Bindings without an id move cursors; the app's own actions follow those of the screen.
             if not (binding.id and binding.tooltip and active.enabled) or active.node is self:
                 continue
             key = self.get_key_display(binding)
@@ -351,30 +351,30 @@ class BoardApp(App[None]):
         self._offer(chosen, "Choose the colours …")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Have no key for what the user may not do, nor for where they are."""
+        """Hide the admin key from users without the role, and on the Admin screen itself."""
         if action == "admin":
             return self._role.may_act_as(Role.CREATOR) and self._place != targets.Admin()
         return super().check_action(action, parameters)
 
     def action_admin(self) -> None:
-        """Look after boards, people and runs."""
+        """Open the Admin screen."""
         self.post_message(Open(targets.Admin()))
 
     async def action_quit(self) -> None:
-        """Leave, and say what goes on."""
+        """Quit, and name the runs that go on."""
         runs = self.pulse.in_flight
         if runs:
             names = ", ".join(map(str, runs))
             what = f"Run {names} goes on." if len(runs) == 1 else f"Runs {names} go on."
             if len(runs) > NAMED_MAX:
                 what = f"{len(runs)} runs go on."
-            self.exit(message=f"{what} `hpc-board runs` shows how they stand.")
+            self.exit(message=f"{what} `hpc-board runs` lists your runs.")
         else:
             self.exit()
 
     def hang_up(self, code: int) -> None:
-        """Leave because the terminal has gone or somebody asks for it from outside."""
-        # A terminal that takes nothing any more could hold the app for ever.
+        """Quit after the loss of the terminal or a signal."""
+        # A write to a lost terminal could block the app for ever.
         asyncio.get_running_loop().call_later(_HANGUP_SECONDS, os._exit, code)
         with suppress(BoardError):
             self._memory.flush()
@@ -382,7 +382,7 @@ class BoardApp(App[None]):
 
     def _offer(self, commands: list[SimpleCommand], placeholder: str) -> None:
         provider = SimpleProvider(self.screen, [*commands])
-        # A provider can be called for itself, which Textual's types do not say; its own `search_commands` does this.
+        # Textual's types miss that a provider instance is callable, as its own `search_commands` relies on.
         self.push_screen(Actions([provider], placeholder=placeholder))  # type: ignore[list-item]
 
     def _app_commands(self) -> list[SimpleCommand]:
@@ -390,13 +390,13 @@ class BoardApp(App[None]):
             SimpleCommand(name, partial(self.post_message, Open(target)), words) for name, words, target in PLACES
         ]
         if self._role.may_act_as(Role.CREATOR):
-            words = "Boards, people, ranked runs and what was decided   (A)"
-            places.append(SimpleCommand("Look after the board (admin)", self.action_admin, words))
+            words = "Boards, users, ranked runs and the audit log   (A)"
+            places.append(SimpleCommand("Administer the board (admin)", self.action_admin, words))
         return [
             *places,
             SimpleCommand("Change the theme (colours)", self.action_themes, f"now: {self.theme}"),
-            SimpleCommand("Help", self.action_help, "What the keys do here   (?)"),
-            SimpleCommand("Quit", self.action_quit, "Leave; runs go on   (q)"),
+            SimpleCommand("Help", self.action_help, "Keys of this screen   (?)"),
+            SimpleCommand("Quit", self.action_quit, "Runs go on   (q)"),
         ]
 
     def _theme_words(self, name: str) -> str:
@@ -406,11 +406,11 @@ class BoardApp(App[None]):
     def _choose_theme(self, name: str) -> None:
         self.theme = name
         self._memory.set("app", "theme", name)
-        # Who writes another one into the settings later means that one.
+        # A later change of the settings overrides this choice.
         self._memory.set("app", "theme-before", self._wishes.theme)
 
     def _first_theme(self) -> str:
-        """The colours to begin with: those chosen last, unless the settings have changed since then."""
+        """Return the theme chosen last, or that of the settings if they changed since."""
         chosen = self._memory.get("app", "theme", "")
         if self._memory.get("app", "theme-before", "") != self._wishes.theme:
             chosen = ""
@@ -418,7 +418,7 @@ class BoardApp(App[None]):
         return wanted if wanted in self.available_themes else themes.DARK.name
 
     def _redraw(self) -> None:
-        """Draw anew what Rich has drawn in the colours of another theme."""
+        """Redraw the parts that Rich drew in the colours of the former theme."""
         from hpc_board.tui.widgets.grid import Grid
         from hpc_board.tui.widgets.source_view import SourceView
 
@@ -450,12 +450,12 @@ class BoardApp(App[None]):
                 self._tell_warning(f"{error.message} {error.hint}")
 
     def _listen_for_the_end(self) -> None:
-        """Leave in order when the session ends (SIGHUP) or somebody wants it (SIGTERM)."""
+        """Quit in order at the end of the session (SIGHUP) and on SIGTERM."""
         if self.is_headless:
             return
         loop = asyncio.get_running_loop()
         for number in (signal.SIGHUP, signal.SIGTERM):
-            # What a `nohup` before the app wants to be ignored stays ignored.
+            # Keep signals ignored that `nohup` ignores.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, self.hang_up, 128 + number)
 
@@ -498,24 +498,25 @@ class BoardApp(App[None]):
         if file is not None:
             self._open(replace(wish, file=file))
             return
-        self.notify("Choose the file that you want to be watched, then press Watch.", markup=False)
+        self.notify("Choose the file to watch, then press Watch.", markup=False)
         self._open_submit(targets.Submit(wish.task, wish.gpus, Mode.TEST))
 
     @on(SideChosen)
     def _compare(self, event: SideChosen) -> None:
-        """Remember the first of two submissions; open the comparison at the second."""
+        """Mark the first of two submissions; open the comparison at the second."""
         first, self._side = self._side, None
         if first is None:
             self._side = event
-            words = f"Submission {event.submission} is chosen. Press the same key on another one to compare them."
+            words = f"Submission {event.submission} is marked. Mark another one to compare them."
             self.notify(words, markup=False)
         elif first.submission == event.submission:
-            self.notify(f"Submission {first.submission} is not chosen any more.", markup=False)
+            self.notify(f"Submission {first.submission} is no longer marked.", markup=False)
         elif first.task and event.task and first.task != event.task:
             self._side = first
             words = (
-                f"Submission {first.submission}, which is chosen, is for {first.task}, and {event.submission} for "
-                f"{event.task}: only two for one task compare. Choose another, or the first again to drop it."
+                f"Submission {first.submission} is marked and for {first.task}, submission {event.submission} is for "
+                f"{event.task}: only submissions for one task compare. Mark another one, or the first again to unmark "
+                "it."
             )
             self.notify(words, title="Not comparable", severity="warning", markup=False)
         else:
@@ -593,16 +594,16 @@ class BoardApp(App[None]):
                 from hpc_board.tui.screens.admin import AdminScreen
 
                 return AdminScreen(board, now, self._role)
-        raise ValueError(f"no screen is that of {target}")
+        raise ValueError(f"no screen for {target}")
 
     def _beat(self) -> None:
-        # While the app is closing, its screens are gone before its timers are.
+        # At exit, the app's screens are removed before its timers.
         if self.screen_stack:
             self.screen.post_message(Tick())
 
     @work(thread=True, exclusive=True, group="role")
     def _learn_role(self) -> None:
-        """Find out what the user may do: names and groups may have to be asked for elsewhere."""
+        """Look up the user's role in a thread: user and group databases can be remote."""
         self.post_message(Answer("role", value=self._board.role))
 
     @on(Answer)
@@ -625,7 +626,7 @@ class BoardApp(App[None]):
             self.screen.refresh_bindings()
 
     def _follow(self) -> None:
-        """Carry the runs on; the answer asks for the next turn."""
+        """Start an update of the runs in flight; its answer schedules the next one."""
         self.asking_since = self._now()
         self._carry_on()
 
@@ -636,7 +637,7 @@ class BoardApp(App[None]):
         self.post_message(Answer("follow", value=followed(self._board, self.pulse)))
 
     def _take_followed(self, event: "Followed") -> None:
-        # As above: what was on its way when the app closed has nobody to tell.
+        # An answer can arrive after the app has closed its screens.
         if not self.screen_stack:
             return
         from hpc_board.tui.followed import TOLD_MAX
@@ -668,19 +669,19 @@ class BoardApp(App[None]):
         self._ring(f"Run {run.id}: {', '.join(filter(None, parts))}")
 
     def _tell_ends(self, runs: "list[Run]") -> None:
-        """Tell of many runs at once what came of them."""
+        """Show one notification for many ended runs."""
         from hpc_board.tui.formatting import state
 
         words = Counter(state(run)[0] for run in runs)
-        told = ", ".join(f"{count} {word}" for word, count in words.most_common())
+        counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
         passed = all(state(run)[1] is Tone.GOOD for run in runs)
         self.notify(
-            told, title=f"{len(runs)} runs have ended", severity="information" if passed else "warning", markup=False
+            counts, title=f"{len(runs)} runs have ended", severity="information" if passed else "warning", markup=False
         )
-        self._ring(f"{len(runs)} runs have ended: {told}")
+        self._ring(f"{len(runs)} runs have ended: {counts}")
 
     def _ring(self, text: str) -> None:
-        """Tell the terminal, as the user wishes."""
+        """Notify the user through the terminal, as their preferences say."""
         if self._wishes.notify is Notify.BELL:
             self._write_through("\a")
         elif self._wishes.notify is Notify.OSC9:
@@ -688,7 +689,7 @@ class BoardApp(App[None]):
 
 
 def keyed() -> tuple[type[DOMNode], ...]:
-    """Return the app, screens and widgets whose keys a user may change."""
+    """Return the classes with keys that preferences can change."""
     from hpc_board.tui.screens.admin import AdminScreen
     from hpc_board.tui.screens.code import CodeScreen
     from hpc_board.tui.screens.compare import CompareScreen

@@ -1,4 +1,4 @@
-"""The user's settings of the app, `app.yaml`, as they are read."""
+"""The reader of the user's preferences file, `app.yaml`."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -12,21 +12,21 @@ from hpc_board.tui.preferences import Notify, Preferences
 from hpc_board.yaml_document import Document
 from hpc_board.yaml_sections import Line, Section
 
-_THEMES_HINT = 'Ctrl+P, then "Change the theme (colours)", shows all of them'
-"""Their names alone would fill the box of the faults, and push the next ones out of it."""
+_THEMES_HINT = 'Ctrl+P, then "Change the theme (colours)", lists all themes'
+"""A hint in place of all names, which would fill the error box."""
 
 _KEY = re.compile(r"(?:(?:ctrl|shift|alt|super|meta|hyper)\+)*(?:[!-~]|[a-z][a-z0-9_]{0,31})\Z")
 
 
 class AppFile(Section, frozen=True):
-    """The whole of `app.yaml`."""
+    """The contents of `app.yaml`."""
 
     theme: Line | None = None
-    """The colours to begin with: `hpc-board`, `hpc-board-light` or one of Textual's themes."""
+    """The theme at start: `hpc-board`, `hpc-board-light` or one of Textual's themes."""
     notify: Notify = Notify.NONE
-    """At the end of a run: `bell` rings the terminal's bell, `osc9` asks the terminal for a desktop notification."""
+    """At the end of a run: `bell` rings the terminal's bell, `osc9` requests a desktop notification from it."""
     keys: dict[Line, Line] = msgspec.field(default_factory=dict)
-    """Keys by the names of actions, as the help (F1) lists them: `runs.cancel: x`; several are joined by commas."""
+    """Keys by action, with the names in the help (F1): `runs.cancel: x`; commas separate several keys."""
 
 
 def load(
@@ -36,11 +36,13 @@ def load(
     actions: Callable[[], Mapping[str, bool]],
     clashes: Callable[[Mapping[str, str]], Mapping[str, str]] = lambda _: {},
 ) -> Preferences:
-    """The preferences in `file`; the defaults, with the fault, where it cannot be used.
+    """Return the preferences in `file`, or the defaults and the fault if the file is invalid.
 
-    `themes` are the names that there are. `actions` returns the names of what a key can be given to, each with whether
-    its key works while one types, and so cannot be a letter. `clashes` says which actions cannot have the keys that
-    they would have, and why. Both are called only for a file that has keys.
+    Args:
+        file: the preferences file.
+        themes: the names of all themes.
+        actions: returns the names of all actions; True marks keys that work in text fields and so cannot be letters.
+        clashes: returns the faults of keys by action. Both functions are called only for a file with keys.
     """
     try:
         return _read(file, themes, actions, clashes)
@@ -58,12 +60,12 @@ def _read(
     section = document.value(AppFile)
     if section.theme is not None and section.theme not in themes:
         near = suggestion(section.theme, themes)
-        document.fault(("theme",), f'there is no theme "{section.theme}".{near} {_THEMES_HINT}')
+        document.fault(("theme",), f'unknown theme "{section.theme}".{near} {_THEMES_HINT}')
     known = actions() if section.keys else {}
     for action, keys in section.keys.items():
         if action not in known:
             near = suggestion(action, known)
-            document.fault(("keys", action), f"is not an action of the app.{near} The help (F1) lists them")
+            document.fault(("keys", action), f"unknown action.{near} The help (F1) lists all actions")
         else:
             for message in _key_faults(keys, typing=known[action]):
                 document.fault(("keys", action), message)
@@ -81,7 +83,7 @@ def _key_faults(keys: str, *, typing: bool) -> list[str]:
         if not _KEY.match(key):
             faults.append(f'expected keys such as "x", "f5" or "ctrl+r", joined by commas, found "{key}"')
         elif typing and len(key) == 1:
-            faults.append(f'"{key}" cannot be typed any more if it does this: take a key with ctrl, or an F key')
+            faults.append(f'"{key}" could not be typed into text fields: use a key with ctrl, or an F key')
     return faults
 
 

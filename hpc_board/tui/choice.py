@@ -1,4 +1,4 @@
-"""What a user has chosen to submit so far."""
+"""The user's choices in the submit form."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from hpc_board.model.task import Mode
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A submission that is being put together; `folder` is where files are looked for."""
+    """An incomplete submission; `folder` is the start of the search for files."""
 
     folder: Path = Path()
     file: Path | None = None
@@ -19,7 +19,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     @property
     def missing(self) -> str:
-        """What has to be chosen next, as a sentence; empty where nothing is missing."""
+        """Return the next choice to make as a sentence, empty if the submission is complete."""
         if self.file is None:
             return "Choose a file."
         if self.task is None:

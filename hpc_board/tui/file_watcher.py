@@ -1,4 +1,4 @@
-"""When a file has been saved: seen by looking at it again and again, without help from the system."""
+"""Detection of saves of a file, by polling."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ from hpc_board.files import open_regular
 
 
 class Version(msgspec.Struct, frozen=True):
-    """The contents of a file at one moment, as far as they can be told apart."""
+    """The fingerprint of a file's contents at one moment."""
 
     modified_ns: int
     size: int
@@ -19,9 +19,9 @@ class Version(msgspec.Struct, frozen=True):
 
 
 def version(file: Path, before: Version | None = None) -> Version | None:
-    """The present version of `file`; None where it cannot be read, is no regular file, or is too large to be sent.
+    """Return the current version of `file`; None if it is unreadable, not a regular file, or too large to submit.
 
-    It is read only where its time or its size is not that of the version `before`.
+    The file is read only if its time or size differs from that of `before`.
     """
     try:
         with open_regular(file, follow=True) as opened:
@@ -37,7 +37,7 @@ def version(file: Path, before: Version | None = None) -> Version | None:
 
 
 class Saves(msgspec.Struct, frozen=True):
-    """What is known of a watched file: its version at the last look, and the contents that were dealt with."""
+    """The state of a watched file: its version at the last look, and the hash of the contents handled last."""
 
     file: Path
     seen: Version | None = None
@@ -45,19 +45,19 @@ class Saves(msgspec.Struct, frozen=True):
 
     @classmethod
     def since_now(cls, file: Path) -> "Saves":
-        """Wait for the next save: what the file holds now counts as dealt with."""
+        """Start watching a file whose current contents count as handled."""
         now = version(file)
         return cls(file, now, now.sha256 if now else None)
 
     def look(self) -> "tuple[Saves, bool]":
-        """The file looked at anew, and whether it holds something new that has come to rest.
+        """Read the file's version, and return the new state and whether there is a complete save to handle.
 
-        A file that changed since the last look may still be being written, so it is new at the next look only.
+        A file that changed since the last look may still be incomplete, so it counts at the next look only.
         """
         now = version(self.file, self.seen)
         rests = now is not None and now == self.seen and now.size > 0
         return Saves(self.file, now, self.done), rests and now is not None and now.sha256 != self.done
 
     def dealt_with(self) -> "Saves":
-        """What the file holds has been sent, or cannot be."""
+        """Return the state with the current contents as handled."""
         return Saves(self.file, self.seen, self.seen.sha256 if self.seen else self.done)

@@ -1,4 +1,4 @@
-"""The runs in flight, carried on a step at a time."""
+"""Updates of the runs in flight."""
 
 from typing import TYPE_CHECKING
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from hpc_board.domain.run import Run
 
 TOLD_MAX = 5
-"""Of how many runs that end at once each has words of its own."""
+"""The most runs ending at once that have a notification each."""
 
 
 class Followed(msgspec.Struct, frozen=True):
-    """The state of the runs in flight after one step; `ended` are the runs that ended in it, with their ranks."""
+    """The state of the runs in flight after an update; `ended` are the runs that ended in it, with their ranks."""
 
     pulse: RunsState
     ended: "tuple[tuple[Run, int | None], ...]"
 
 
 def followed(board: "Board", before: RunsState) -> Followed:
-    """Carry the runs on as far as they go; what could not be found out stays as it was `before`."""
+    """Update the runs in flight and return their new state; on an error, the state `before` with the error."""
     failure = None
     try:
         board.runs.advance(before.in_flight)
@@ -34,14 +34,14 @@ def followed(board: "Board", before: RunsState) -> Followed:
         runs = board.runs.followed(before.in_flight)
         in_flight = [run for run in runs if not run.state.ended]
         over = [run for run in runs if run.state.ended]
-        # A toast has a rank; where so many have ended that there is one for all of them, nobody sees it.
+        # Only a notification of a single run shows its rank.
         ended = [(run, board.standings.rank(run) if len(over) <= TOLD_MAX else None) for run in over]
         clusters = {run.cluster for run in in_flight}
         asked = [at for cluster in clusters if (at := board.runs.asked_at(cluster))]
         silent = [at for cluster in clusters if (at := board.runs.silent_since(cluster))]
     except BoardError as error:
         return Followed(replace(before, failure=error), ())
-    # One that is silent is left alone for a while, in which there is nothing new to say of it.
+    # During the back-off of a silent scheduler its last failure holds.
     if failure is None and silent and isinstance(before.failure, SchedulerError):
         failure = before.failure
     ids = tuple(run.id for run in in_flight)

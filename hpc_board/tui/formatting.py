@@ -1,4 +1,4 @@
-"""Values in words, short enough for a column: states, ages, deadlines, scores."""
+"""Short texts for columns: states, ages, deadlines, scores."""
 
 from datetime import datetime, timedelta
 
@@ -13,10 +13,10 @@ from hpc_board.report.run_words import age
 from hpc_board.tui.palette import Tone
 
 MODE_HELP = {
-    Mode.TEST: "is it correct? Runs the test cases",
-    Mode.BENCHMARK: "how fast is it? Does not count on the board",
-    Mode.PROFILE: "where does the time go? Does not count on the board",
-    Mode.RANKED: "tests, then benchmarks; a pass counts on the board",
+    Mode.TEST: "runs the test cases; not ranked",
+    Mode.BENCHMARK: "times the benchmark cases; not ranked",
+    Mode.PROFILE: "profiles the kernel; not ranked",
+    Mode.RANKED: "tests, then benchmarks; a pass is ranked",
 }
 
 RANKED_BY = {
@@ -26,7 +26,7 @@ RANKED_BY = {
 }
 
 MARKED = "*"
-"""The sign in front of what was chosen to be compared."""
+"""The sign before a row that is marked for a comparison."""
 
 _LANGUAGES_CELLS = 5
 
@@ -41,23 +41,23 @@ _TONES = {
 
 
 def state(run: Run) -> tuple[str, Tone]:
-    """The verdict of a finished run or else its state, as reports have it, and the tone of that word."""
+    """Return a run's verdict, or else its state, as in reports, with its tone."""
     passed = run.verdict is Verdict.PASS
     return outcome(run), Tone.GOOD if passed else _TONES.get(run.state, Tone.BAD)
 
 
 def score(seconds: float | None) -> str:
-    """A score with its unit; empty where there is none."""
+    """Return a score with its unit, empty for None."""
     return "" if seconds is None else duration_text(seconds * 1e9)
 
 
 def since(run: Run, now: datetime) -> str:
-    """The age of a run in a sentence: "for 3 min", "3 min ago"."""
+    """Return the age of a run for a sentence: "for 3 min", "3 min ago"."""
     return f"{age(run, now)} ago" if run.state.ended else f"for {age(run, now)}"
 
 
 def time_left(deadline: datetime | None, now: datetime) -> tuple[str, Tone]:
-    """How long a task stays open, and the tone of it: the last day is worth a warning."""
+    """Return the time to a deadline and its tone: the last day has that of a warning."""
     if deadline is None:
         return "open", Tone.MUTED
     if deadline <= now:
@@ -66,12 +66,12 @@ def time_left(deadline: datetime | None, now: datetime) -> tuple[str, Tone]:
 
 
 def moment(at: datetime | None) -> str:
-    """A point in time of this person's clock, to the minute; empty where there is none."""
+    """Return a moment in the local time zone, to the minute, empty for None."""
     return "" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def capacity(available: Availability) -> tuple[str, str]:
-    """What is free of a GPU ("3/8 free") and how many jobs wait for it ("12 queued"); "?" where nobody says."""
+    """Return a GPU's free devices ("3/8 free") and waiting jobs ("12 queued"); "?" stands for unknown numbers."""
     free, total, queued = (
         "?" if count is None else str(count) for count in (available.free, available.total, available.queued)
     )
@@ -79,7 +79,7 @@ def capacity(available: Availability) -> tuple[str, str]:
 
 
 def languages(task: Task) -> str:
-    """The languages that a task takes, in few cells: "py", "py cu", "cpp+2", or "all"."""
+    """Return the languages that a task accepts, in few cells: "py", "py cu", "cpp+2", or "all"."""
     names = tuple(map(str, task.accepted))
     if len(names) == len(Language):
         return "all"
@@ -88,5 +88,5 @@ def languages(task: Task) -> str:
 
 
 def listing(words: tuple[str, ...]) -> str:
-    """Words as a sentence has them: "A", "A and B", "A, B and C"."""
+    """Return words as an enumeration: "A", "A and B", "A, B and C"."""
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""

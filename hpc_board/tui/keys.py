@@ -1,4 +1,4 @@
-"""The names of actions, by which a user gives them other keys."""
+"""Names of actions, to which preferences assign keys."""
 
 import dataclasses
 import re
@@ -10,7 +10,7 @@ from textual.dom import DOMNode
 
 
 def named(bindings: Iterable[BindingType], prefix: str) -> list[BindingType]:
-    """The bindings, those without a name called after their action: `runs.cancel`."""
+    """Return the bindings, with ids such as `runs.cancel` for those without one."""
     return [
         dataclasses.replace(binding, id=f"{prefix}.{_word(binding.action)}")
         if isinstance(binding, Binding) and not binding.id
@@ -20,12 +20,12 @@ def named(bindings: Iterable[BindingType], prefix: str) -> list[BindingType]:
 
 
 def actions(places: Sequence[type[DOMNode]]) -> dict[str, bool]:
-    """The names of the actions of these apps, screens and widgets, each with whether its key works while one types."""
+    """Return the names of all actions of these classes, each with True if its key also works in text fields."""
     return {binding.id: binding.priority for place in places for binding in _bindings(place) if binding.id}
 
 
 def clashes(keymap: Mapping[str, str], places: Sequence[type[DOMNode]]) -> dict[str, str]:
-    """What is wrong with other keys for actions, by their names: a key that does something else there already."""
+    """Return the faults of a keymap by action: a key that is bound to another action on the same screen."""
     everywhere = [binding for place in places if issubclass(place, App) for binding in _bindings(place)]
     found: dict[str, str] = {}
     for place in places:
@@ -42,7 +42,7 @@ def clashes(keymap: Mapping[str, str], places: Sequence[type[DOMNode]]) -> dict[
 
 
 def _other(binding: Binding, name: str, there: Sequence[Binding]) -> bool:
-    """Whether the binding does something else than those of this name."""
+    """Return whether a binding has another action than those with this name."""
     return binding.id != name and binding.action not in {each.action for each in there if each.id == name}
 
 
@@ -51,7 +51,7 @@ def _keys(binding: Binding, keymap: Mapping[str, str]) -> list[str]:
 
 
 def _bindings(place: type[DOMNode]) -> Iterator[Binding]:
-    """The bindings of a class and of those of ours that it comes from; what a subclass binds anew is its own."""
+    """Yield the bindings of a class and of its bases in this package; a subclass overrides its bases' keys."""
     taken: set[str] = set()
     for base in place.__mro__:
         if not base.__module__.startswith("hpc_board."):

@@ -1,4 +1,4 @@
-"""The best run of a board, for another run to be seen beside it."""
+"""The best run of a board, for comparison with another run."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from hpc_board.model.result import Case
 
 
 class Best(msgspec.Struct, frozen=True):
-    """Whose the best run of a board is, and its cases."""
+    """The best run of a board: its user and cases."""
 
     run: int
     user: str

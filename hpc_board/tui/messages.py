@@ -1,8 +1,8 @@
-"""Every message of the app.
+"""All messages of the app.
 
-An answer comes from a worker thread and stays on the screen that asked. `Open` rises from a screen to the app, which
-opens another one. A beat goes from the app to the screen in front, about once a second; what the screens show of the
-app's own state flows down by `data_bind`.
+A worker thread posts an `Answer` to the screen that asked. `Open` bubbles from a screen to the app, which opens the
+target. The app posts a `Tick` to the screen in front about once a second. The app's own state reaches the screens by
+`data_bind`.
 """
 
 from datetime import datetime
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Answer(Message, Generic[T], bubble=False):
-    """The answer of a worker thread to the question `number` on `subject`: a value, or the failure to find one."""
+    """The answer of a worker thread to question `number` on `subject`: a value or an error."""
 
     def __init__(
         self, subject: str, number: int = 0, value: T | None = None, failure: BoardError | None = None
@@ -34,9 +34,9 @@ class Answer(Message, Generic[T], bubble=False):
 
 
 class RunsState(msgspec.Struct, frozen=True):
-    """What the app knows of the user's runs: those in flight, when their schedulers were last asked, what failed.
+    """The user's runs in flight, the time of the last answers of their schedulers, and the last failure.
 
-    `silent_since` is when one of them was first asked in vain since it last answered.
+    `silent_since` is the time of a scheduler's first missing answer after its last answer.
     """
 
     in_flight: tuple[int, ...] = ()
@@ -46,11 +46,11 @@ class RunsState(msgspec.Struct, frozen=True):
 
 
 class Tick(Message, bubble=False):
-    """The passage of about a second: the screen in front looks again."""
+    """The passage of about a second, upon which the screen in front updates."""
 
 
 class Open(Message):
-    """A wish for another place in the app."""
+    """A request to open a target."""
 
     def __init__(self, target: Target) -> None:
         super().__init__()
@@ -58,10 +58,7 @@ class Open(Message):
 
 
 class SideChosen(Message):
-    """The user wants this submission to be compared with the one chosen before, or with the next one.
-
-    `task` is the one that it was sent for, where that is known.
-    """
+    """A submission marked for a comparison with another marked one; `task` is its task, if known."""
 
     def __init__(self, submission: int, task: str | None) -> None:
         super().__init__()
@@ -70,7 +67,7 @@ class SideChosen(Message):
 
 
 class Chosen(Message):
-    """The user has chosen this to submit; it is what the next submission begins with."""
+    """The user's choices in the submit form, with which the next form begins."""
 
     def __init__(self, choice: "Choice") -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The paging of every list: pages are asked for by key, and joined to the window that is known so far."""
+"""Paging of all lists: pages are read by key and joined to the window of known items."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
@@ -9,14 +9,14 @@ from msgspec.structs import replace
 T = TypeVar("T")
 
 _WALK = 500
-"""The page size of a walk to the end of a list that can be read from its first item on only."""
+"""The page size for reading to the end of a list that can only be read forwards."""
 
 
 class Span(msgspec.Struct, frozen=True):
     """A page to read, of at most `limit` items.
 
-    It holds the items behind the key `after`, the last ones before the key `before`, the last ones of the list
-    (`at_end`), or else the first ones.
+    Its items are the first ones after the key `after`, the last ones before the key `before`, the last ones of the
+    list (`at_end`), or else the first ones of the list.
     """
 
     limit: int = 0
@@ -26,10 +26,10 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Part(msgspec.Struct, Generic[T], frozen=True):
-    """The page that was read for a span.
+    """The page read for a span.
 
-    `above` and `below` tell whether the list goes on there, `total` is its length where that is known, `about` any
-    further value that was read with the page.
+    `above` and `below` tell whether the list has further items there. `total` is its length, if known; `about` is an
+    additional value read with the page.
     """
 
     span: Span
@@ -41,11 +41,11 @@ class Part(msgspec.Struct, Generic[T], frozen=True):
 
 
 Page = Callable[[Span], Part[T]]
-"""Reads one page of a list; called in a thread."""
+"""A function that reads a page of a list, called in a thread."""
 
 
 def part_of(span: Span, items: Sequence[T], *, total: int | None = None, about: Any = None) -> Part[T]:
-    """Return the part that `items` are, of a list that goes on wherever a page was full."""
+    """Return the part with `items`; a full page means that the list goes on."""
     full = len(items) >= span.limit
     backwards = span.at_end or span.before is not None
     above = full if backwards else span.after is not None
@@ -54,10 +54,10 @@ def part_of(span: Span, items: Sequence[T], *, total: int | None = None, about: 
 
 
 def forward(read: Callable[[Any, int], Sequence[T]], key: Callable[[T], Any]) -> Page[T]:
-    """Return the page function of a list that can be read from its first item on only.
+    """Return the page function of a list that can only be read forwards.
 
-    `read` returns the items behind a key, or the first ones for None; `key` is the key of an item. The end of such a
-    list is reached by reading all of it.
+    `read` returns the items after a key, or the first ones for None; `key` returns the key of an item. To show the end
+    of such a list, all of it is read.
     """
 
     def page(span: Span) -> Part[T]:
@@ -74,14 +74,14 @@ def forward(read: Callable[[Any, int], Sequence[T]], key: Callable[[T], Any]) ->
 
 
 def whole(items: Sequence[T]) -> Part[T]:
-    """Return a list that is read in one go."""
+    """Return the part that is a whole list."""
     return Part(Span(len(items) + 1), tuple(items), above=False, below=False, total=len(items))
 
 
 class Order(msgspec.Struct, Generic[T], frozen=True):
-    """The order of a list: by `key`, the least first, or the greatest if `descending`; no two keys are equal.
+    """The order of a list: by unique `key`, ascending unless `descending`.
 
-    Keys that are places in the list, counted from 0, shift as items come and go: `identity` tells the items apart then.
+    If the keys are indices from 0, they shift as items come and go, and `identity` identifies the items.
     """
 
     key: Callable[[T], Any]
@@ -89,14 +89,14 @@ class Order(msgspec.Struct, Generic[T], frozen=True):
     identity: Callable[[T], Hashable] | None = None
 
     def behind(self, key: Any, other: Any) -> bool:
-        """Return whether `key` comes later in the list than `other`."""
+        """Return whether `key` is after `other` in the list."""
         return bool(key < other if self.descending else key > other)
 
 
 class Window(msgspec.Struct, Generic[T], frozen=True):
-    """The items of a list that are known, without a gap; `begin` is the first page of an empty window.
+    """The known, contiguous items of a list; `begin` is the first page to read of an empty window.
 
-    `above` and `below` tell whether the list goes on there, `total` is its length where that is known.
+    `above` and `below` tell whether the list has further items there; `total` is its length, if known.
     """
 
     order: Order[T]
@@ -107,10 +107,10 @@ class Window(msgspec.Struct, Generic[T], frozen=True):
     total: int | None = None
 
     def spans(self, first: int, rows: int) -> list[Span]:
-        """Return the pages to read where `rows` items are in sight from the one with index `first` on.
+        """Return the pages to read if `rows` items from index `first` on are in sight.
 
-        They are the items in sight and as many below them. With them go the items above them that are about to come
-        into sight, or the first ones of a list that new items come in at the top of.
+        They cover the items in sight and as many below. They also cover the unknown items just above, or else the top
+        of the list, where new items appear.
         """
         if not self.items:
             return [replace(self.begin, limit=max(self.begin.limit, 2 * rows))]
@@ -127,21 +127,21 @@ class Window(msgspec.Struct, Generic[T], frozen=True):
         return spans
 
     def place_of(self, index: int) -> int | None:
-        """Return the place in the list, from 0 on, of the item with this index; None where it is unknown."""
+        """Return the position in the list, from 0, of the item with this index; None if unknown."""
         if not self.above:
             return index
         return int(self.order.key(self.items[index])) if self.order.identity is not None else None
 
     def lacks(self, first: int, rows: int) -> bool:
-        """Return whether unknown items are about to come into sight."""
+        """Return whether unknown items are close to those in sight."""
         lacks_below = self.below and len(self.items) - first < 2 * rows
         lacks_above = self.above and first < max(1, rows // 2)
         return bool(self.items) and (lacks_below or lacks_above)
 
     def with_part(self, part: Part[T]) -> "Window[T]":
-        """Return this window with the items of `part` in the place of those that it covers.
+        """Return this window with the items that `part` covers replaced by those of `part`.
 
-        Items are forgotten where an unknown number of others may lie between them and the part.
+        Known items are dropped if there may be unknown ones between them and the part.
         """
         return self._by_key(part) if self.order.identity is None else self._by_place(part, self.order.identity)
 
@@ -155,7 +155,7 @@ class Window(msgspec.Struct, Generic[T], frozen=True):
             last = key(part.items[-1]) if part.items else None
             tail = tuple(item for item in self.items if last is None or self.order.behind(key(item), last))
             anchored = after is not None or part.span.before is not None
-            # A first page that holds no known item may be followed by any number of unknown ones.
+            # Unknown items may follow a first page without any known item.
             if not anchored and len(tail) == len(self.items):
                 tail = ()
         return self._joined(head, part, tail)

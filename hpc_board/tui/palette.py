@@ -1,4 +1,4 @@
-"""The tones that words are written in, whatever the theme is."""
+"""Tones of text, independent of the theme."""
 
 from enum import Enum
 
@@ -8,9 +8,9 @@ from hpc_board.model.text import one_line
 
 
 class Tone(Enum):
-    """What a word's colour means; every word also says it itself.
+    """The meaning of a colour, which the coloured word also expresses.
 
-    The value is a style for Rich and for Textual alike: what begins with "$" is a variable of the theme (themes.py).
+    The value is a style for both Rich and Textual; names with "$" are variables of the theme (themes.py).
     """
 
     PLAIN = ""
@@ -24,5 +24,5 @@ class Tone(Enum):
 
 
 def toned(text: object, tone: Tone = Tone.PLAIN, limit: int = 200) -> Text:
-    """`text` on one line in a tone, without markup and without control characters."""
+    """Return `text` on one line in a tone, without markup and control characters."""
     return Text(one_line(str(text), limit), style=tone.value)

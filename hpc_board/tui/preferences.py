@@ -1,7 +1,7 @@
-"""What a user wants of the app (a settings file), and what the app remembers for them (a state file).
+"""The user's preferences for the app (a settings file), and the app's memory (a state file).
 
-Both belong to one user and to every board: `hpc-board/app.yaml` in the folder for settings ($XDG_CONFIG_HOME or
-~/.config), and `hpc-board/app.json` in the one for state ($XDG_STATE_HOME or ~/.local/state).
+Both are per user and apply to all boards: `hpc-board/app.yaml` in the folder for settings ($XDG_CONFIG_HOME or
+~/.config), and `hpc-board/app.json` in the folder for state ($XDG_STATE_HOME or ~/.local/state).
 """
 
 import json
@@ -22,7 +22,7 @@ STATE_NAME = "app.json"
 
 _STATE_BYTES_MAX = 256 * 1024
 _VALUES_MAX = 400
-"""What was remembered longest ago is forgotten where there is more than this."""
+"""The most values in the memory; the oldest ones are dropped."""
 
 _TEXT_MAX = 4096
 _LIST_MAX = 50
@@ -34,7 +34,7 @@ T = TypeVar("T", str, int, bool, tuple[str, ...])
 
 
 class Notify(StrEnum):
-    """How the app tells that a run has ended, apart from its words on the screen."""
+    """A notification at the end of a run, in addition to the one on the screen."""
 
     NONE = "none"
     BELL = "bell"
@@ -42,7 +42,7 @@ class Notify(StrEnum):
 
 
 class Preferences(msgspec.Struct, frozen=True):
-    """What `app.yaml` says, with every default filled in; `fault` is why it says nothing, if it has faults."""
+    """The values of `app.yaml`, or the defaults with a `fault` if the file is invalid."""
 
     theme: str = ""
     notify: Notify = Notify.NONE
@@ -51,21 +51,20 @@ class Preferences(msgspec.Struct, frozen=True):
 
 
 def settings_file(environ: Mapping[str, str]) -> Path:
-    """Where the user's `app.yaml` is looked for."""
+    """Return the path of the user's `app.yaml`."""
     return _folder(environ, "XDG_CONFIG_HOME", ".config") / SETTINGS_NAME
 
 
 def state_file(environ: Mapping[str, str]) -> Path:
-    """Where the app keeps what it remembers."""
+    """Return the path of the app's state file."""
     return _folder(environ, "XDG_STATE_HOME", ".local/state") / STATE_NAME
 
 
 class Memory:
-    """What the app remembers from one start to the next: small values by the name of a screen and a key.
+    """The app's persistent memory: small values by screen and key.
 
-    Reading never fails: what is not there, is damaged or is of another kind than the default is the default. Values
-    live in memory until `flush` writes those that have changed. Any thread may call any method. Without a file nothing
-    is kept.
+    Reads never fail: a missing or damaged value, or one of another type than the default, reads as the default.
+    Changes stay in memory until `flush` writes them. All methods are thread-safe. Without a file nothing is stored.
     """
 
     def __init__(self, file: Path | None = None) -> None:
@@ -75,20 +74,20 @@ class Memory:
         self._changed: dict[str, Value] = {}
 
     def get(self, screen: str, key: str, default: T) -> T:
-        """What was remembered under `key` of `screen`; `default` where there is no value of its kind.
+        """Return the value under `key` of `screen`, or `default` if there is none of its type.
 
-        Texts hold no control characters, and tuples hold texts. What is remembered may be out of date: a folder may be
-        gone, a run may belong to another board.
+        Texts have no control characters, and tuples consist of texts. A value may be out of date: its folder may be
+        deleted, its run may belong to another board.
         """
         with self._lock:
             value = self._values.get(f"{screen}.{key}")
         return value if type(value) is type(default) else default
 
     def set(self, screen: str, key: str, value: Value) -> None:
-        """Remember `value` under `key` of `screen`; one that is too long, or has control characters, is forgotten.
+        """Store `value` under `key` of `screen`; drop a value that is too long or has control characters.
 
         Raises:
-            ValueError: `screen` or `key` is no name of small letters, digits and _ . -
+            ValueError: `screen` or `key` has other characters than lower-case letters, digits and _ . -
         """
         name = f"{screen}.{key}"
         if not _NAME.match(name):
@@ -98,14 +97,14 @@ class Memory:
             if self._values.get(name) == kept and type(self._values.get(name)) is type(kept):
                 return
             for values in (self._values, self._changed):
-                values.pop(name, None)  # what is new goes to the end: the oldest is forgotten first
+                values.pop(name, None)  # move the value to the end: the oldest are dropped first
                 values[name] = kept
 
     def flush(self) -> None:
-        """Write what has changed, without undoing what another app has written in the meantime.
+        """Write the changed values; keep those that other instances of the app wrote.
 
         Raises:
-            StorageError: the state file cannot be written; the changes stay to be written later.
+            StorageError: the state file cannot be written; the changes remain for the next call.
         """
         with self._lock:
             if self._file is None or not self._changed:
@@ -119,7 +118,7 @@ class Memory:
             except OSError as error:
                 raise StorageError(
                     f"{self._file}: cannot be written: {error.strerror or error}",
-                    hint="The app goes on; it will not remember what you chose.",
+                    hint="The app goes on, but does not store your choices.",
                 ) from error
             self._changed.clear()
 
@@ -140,7 +139,7 @@ def _home() -> Path:
 
 
 def _stored(file: Path) -> dict[str, Value]:
-    """The values in a state file, without those that are none; nothing at all where it cannot be read."""
+    """Return the valid values of a state file; none if it is unreadable."""
     try:
         found: Any = json.loads(read_text(file, _STATE_BYTES_MAX))
     except (InputError, ValueError, RecursionError):
@@ -164,7 +163,7 @@ def _fits(value: object) -> bool:
 
 
 def _newest(values: dict[str, Value]) -> dict[str, Value]:
-    """The values that were set last, as far as there is room for them in the file."""
+    """Return the latest values that fit into the state file."""
     kept: dict[str, Value] = {}
     room = _STATE_BYTES_MAX // 2
     for name, value in list(reversed(values.items()))[:_VALUES_MAX]:

@@ -17,7 +17,7 @@ def columns(in_list: RunList) -> tuple[Column, ...]:
 
 
 def cells(line: Line) -> dict[str, Text]:
-    """Return the cells of a run in every list, by the keys of their columns: a list may take other ones at any time."""
+    """Return the cells of a run by column, for all lists, whose columns may change."""
     return {
         column.key: toned((listed.text or column.text)(line), _tone(line, listed.emphasis))
         for column, listed in all_listed()

@@ -1,4 +1,4 @@
-"""The places in the app that a screen can lead to; screens name a place and do not know the screen behind it."""
+"""Targets that screens open by name, without knowing other screens."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class Tasks(msgspec.Struct, frozen=True):
-    """The tasks, which every other screen lies above."""
+    """The list of tasks, below all other screens."""
 
 
 class Submit(msgspec.Struct, frozen=True):
-    """The form, for a task, on GPUs and in a mode where they are given."""
+    """The submit form, with a task, GPUs and a mode if given."""
 
     task: str | None = None
     gpus: tuple[str, ...] = ()
@@ -22,7 +22,7 @@ class Submit(msgspec.Struct, frozen=True):
 
 
 class Watch(msgspec.Struct, frozen=True):
-    """The watch of a file, which is tested each time that it is saved; `file` is its path where that is known."""
+    """The watch of a file, which is tested on every save; `file` is its path, if known."""
 
     file_name: str
     task: str
@@ -31,20 +31,20 @@ class Watch(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """The GPUs in the state that their schedulers report."""
+    """The state of the GPUs as reported by their schedulers."""
 
 
 class Runs(msgspec.Struct, frozen=True):
-    """The runs, all or those on one GPU; those of all users if `everyone`."""
+    """The list of runs, of all users if `everyone`, optionally on one GPU."""
 
     gpu: str | None = None
     everyone: bool = False
     first: int | None = None
-    """The run that is selected at first."""
+    """The run to select first."""
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """The runs that were submitted just now."""
+    """The runs of a new submission."""
 
     runs: tuple[int, ...]
 
@@ -56,28 +56,28 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Standings(msgspec.Struct, frozen=True):
-    """The standings of a task, on `gpu` first where it is given."""
+    """The standings of a task, with those on `gpu` in front if given."""
 
     task: str
     gpu: str | None = None
 
 
 class Code(msgspec.Struct, frozen=True):
-    """The file of a submission, and its task where that is known."""
+    """The file of a submission; `task` is its task, if known."""
 
     submission: int
     task: str | None = None
 
 
 class Compare(msgspec.Struct, frozen=True):
-    """Two submissions beside each other."""
+    """The comparison of two submissions."""
 
     first: int
     second: int
 
 
 class Trend(msgspec.Struct, frozen=True):
-    """The ranked runs of a user on one board, one after the other."""
+    """The scores of a user on one board over time."""
 
     task: str
     gpu: str
@@ -85,13 +85,13 @@ class Trend(msgspec.Struct, frozen=True):
 
 
 class Feed(msgspec.Struct, frozen=True):
-    """The changes of all boards, or of those of one task."""
+    """The recent changes of all standings, or of one task's."""
 
     task: str | None = None
 
 
 class Admin(msgspec.Struct, frozen=True):
-    """The boards, users and decisions that admins look after."""
+    """The Admin screen: boards, users, ranked runs and audit log."""
 
 
 Target = Tasks | Submit | Watch | Cluster | Runs | Sent | Report | Standings | Code | Compare | Trend | Feed | Admin

@@ -1,4 +1,4 @@
-"""How the app reads its terminal, and what it tells it beside the screen."""
+"""Input from the terminal, and its clipboard and notifications."""
 
 import base64
 import os
@@ -18,28 +18,27 @@ from hpc_board.model.text import one_line
 _POLL_SECONDS = 0.1
 _CHUNK_BYTES = 4096
 _CLIPBOARD_BYTES_MAX = 75_000
-"""More than this is taken by few terminals."""
+"""The size limit of most terminals."""
 
 _SCREEN_CHUNK = 700
-"""GNU screen takes no more of a sequence for the terminal around it at once."""
+"""The limit of GNU screen for one passed-through sequence."""
 
 GONE_SECONDS = 10.0
-"""How long an app whose terminal has gone may take to end."""
+"""The time-out for the app's exit after the loss of its terminal."""
 
 _NO_TERMINAL = 129
-"""The exit status after the loss of the terminal: that of a death by SIGHUP."""
+"""The exit status after the loss of the terminal: that of a process killed by SIGHUP."""
 
 
 ABANDON_SECONDS = 2.0
-"""How long an app that the user has left waits for answers to its last questions."""
+"""The longest wait for open queries after the user has quit."""
 
 
 def abandon_questions(code: int, others: Collection[threading.Thread]) -> None:
-    """End the process with `code` if threads wait for answers, such as of a cluster that hangs; else return.
+    """Exit the process with `code` if threads still wait for answers, such as of a hanging cluster; else return.
 
-    Those that were there before the app, `others`, are no matter.
-
-    Python would wait for them without end. What they carry on is stored step by step, and taken up by any client.
+    Python would join these threads without a time-out. Their work is stored step by step, and any client resumes it.
+    Threads in `others`, which existed before the app, do not count.
     """
     deadline = time.monotonic() + ABANDON_SECONDS
     asking = [each for each in threading.enumerate() if each not in others and not each.daemon]
@@ -53,10 +52,10 @@ def abandon_questions(code: int, others: Collection[threading.Thread]) -> None:
 
 
 class TerminalDriver(LinuxDriver):
-    """Textual's driver, except that bytes which are not UTF-8 become "\N{REPLACEMENT CHARACTER}" instead of its end."""
+    """Textual's driver, which shows bytes that are not UTF-8 as "\N{REPLACEMENT CHARACTER}" instead of crashing."""
 
     def run_input_thread(self) -> None:
-        """Turn what is typed and pasted into events until the app leaves the terminal."""
+        """Convert the terminal's input into events until the app exits."""
         parser = XTermParser()
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
         with selectors.DefaultSelector() as selector:
@@ -67,14 +66,14 @@ class TerminalDriver(LinuxDriver):
                     self._tell_gone()
                     return
                 text = decode(data) if data else ""
-                # To the parser, an empty text is the end of all input.
+                # An empty text would end the parser's input.
                 for event in parser.feed(text) if text else ():
                     self.process_message(event)
                 for event in parser.tick():
                     self.process_message(event)
 
     def _read(self) -> bytes:
-        """What was typed; nothing at all where the terminal has gone."""
+        """Return the available input, empty after the loss of the terminal."""
         try:
             return os.read(self.fileno, _CHUNK_BYTES)
         except OSError:
@@ -84,17 +83,17 @@ class TerminalDriver(LinuxDriver):
         hang_up = getattr(self._app, "hang_up", None)
         if hang_up is None:
             return
-        # Whoever writes to a terminal that has gone may wait for ever, the app's own loop as well.
+        # A write to a lost terminal may block for ever, also in the app's own loop.
         guard = threading.Timer(GONE_SECONDS, os._exit, (_NO_TERMINAL,))
         guard.daemon = True
         guard.start()
-        # Without waiting for the answer: an app that is closing waits for this thread. It needs no such news either.
+        # Not awaited: a closing app waits for this thread, and needs no such message.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(hang_up, _NO_TERMINAL)
 
 
 def clipboard_sequence(text: str, environ: Mapping[str, str]) -> str:
-    """What carries a text through tmux or screen to the clipboard of the terminal around them; else nothing."""
+    """Return the sequence that copies a text through tmux or screen to the outer terminal's clipboard, else nothing."""
     data = text.encode()
     if len(data) > _CLIPBOARD_BYTES_MAX:
         return ""
@@ -102,13 +101,13 @@ def clipboard_sequence(text: str, environ: Mapping[str, str]) -> str:
 
 
 def notification_sequence(text: str, environ: Mapping[str, str]) -> str:
-    """What asks the terminal for a desktop notification (OSC 9), through tmux or screen too."""
+    """Return the sequence that requests a desktop notification (OSC 9), also through tmux or screen."""
     sequence = f"\x1b]9;{one_line(text, 200)}\a"
     return _wrapped(sequence, environ) or sequence
 
 
 def _wrapped(sequence: str, environ: Mapping[str, str]) -> str:
-    """The sequence as tmux or screen hands it on to the terminal around it; nothing where there is neither."""
+    """Return the sequence wrapped for tmux or screen to pass it through; nothing without either."""
     if environ.get("TMUX"):
         return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}\x1b\\"
     if environ.get("STY"):

@@ -1,4 +1,4 @@
-"""The colours of the app: two themes of its own, and what Textual's themes lack of them."""
+"""Colours of the app: two themes of its own, and the tones that Textual's themes lack."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -91,11 +91,11 @@ LIGHT = _theme(
 )
 
 SIXTEEN = "ansi-dark"
-"""Textual's theme in the terminal's own colours, for terminals that have no more than sixteen."""
+"""Textual's theme in the terminal's own colours, for terminals with sixteen colours."""
 
 
 def tone_variables(theme: Theme) -> dict[str, str]:
-    """The colours of the tones in `theme`, by the names of CSS variables."""
+    """Return the colours of the tones in `theme` by CSS variable."""
     made = {**theme.to_color_system().generate(), **theme.variables}
     if theme.ansi:
         muted = "ansi_bright_black"
@@ -112,7 +112,7 @@ def tone_variables(theme: Theme) -> dict[str, str]:
 
 
 def rich_theme(theme: Theme) -> RichTheme:
-    """The tones as styles for Rich, by the words that stand for them in texts."""
+    """Return the tones as styles for Rich, by the names in texts."""
     styles: dict[str, str | Style] = {}
     for name, value in tone_variables(theme).items():
         colour = Color.parse(value).rich_color
@@ -122,7 +122,7 @@ def rich_theme(theme: Theme) -> RichTheme:
 
 
 def dress(app: App[Any]) -> None:
-    """Give an app the themes, and begin with the dark one."""
+    """Register the themes of an app, and select the dark one."""
     app.register_theme(DARK)
     app.register_theme(LIGHT)
     app.theme = DARK.name
@@ -130,6 +130,6 @@ def dress(app: App[Any]) -> None:
 
 
 def redress(app: App[Any]) -> None:
-    """Let Rich follow the theme that the app has now."""
+    """Switch Rich to the app's current theme."""
     app.console.pop_theme()
     app.console.push_theme(rich_theme(app.current_theme))

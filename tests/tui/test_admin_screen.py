@@ -78,10 +78,10 @@ async def test_who_is_no_admin_has_neither_key_nor_entry(role: Role) -> None:
         await press(pilot, "A")
         assert isinstance(front(pilot.app), TasksScreen)
         await press(pilot, "question_mark")
-        assert "Look after" not in text_of(pilot.app)
+        assert "Manage boards" not in text_of(pilot.app)
         await press(pilot, "escape", "ctrl+p")
         assert isinstance(front(pilot.app), CommandPalette)
-        assert "Look after" not in text_of(pilot.app)
+        assert "Manage boards" not in text_of(pilot.app)
 
 
 async def test_an_admin_gets_there_by_the_key_and_by_the_palette() -> None:
@@ -91,8 +91,8 @@ async def test_an_admin_gets_there_by_the_key_and_by_the_palette() -> None:
         assert isinstance(front(pilot.app), AdminScreen)
         await press(pilot, "A")
         assert len([screen for screen in pilot.app.screen_stack if isinstance(screen, AdminScreen)]) == 1
-        await press(pilot, "escape", "r", "ctrl+p", *"look after b")
-        await until(pilot, lambda: "Boards, people, ranked runs" in text_of(pilot.app))
+        await press(pilot, "escape", "r", "ctrl+p", *"administer the b")
+        await until(pilot, lambda: "Boards, users, ranked runs" in text_of(pilot.app))
         await pilot.press("down", "enter")
         await until(pilot, lambda: isinstance(front(pilot.app), AdminScreen))
         await press(pilot, "escape")
@@ -130,14 +130,14 @@ async def test_every_board_is_there_with_what_holds_for_it() -> None:
     async with app_on(AdminBoard()).run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "A")
-        assert "Submissions are taken." in text_of(pilot.app)
+        assert "Submissions are accepted." in text_of(pilot.app)
         assert row(pilot.app, "conv2d").split() == ["conv2d", "ended", "all", "settings", "H100"]
         matmul = row(pilot.app, "matmul").split()
         assert matmul == ["matmul", "12", "d", "members", "carol", "all", "5/h", "60/h", "4", "2"]
         assert "closed -" in row(pilot.app, "prefixsum")
         await press(pilot, "down", "down", "down")
-        assert "its members, its creator and admins" in text_of(pilot.app)
-        assert "ranked 5/h, other 60/h, for each user" in text_of(pilot.app)
+        assert "members, creator and admins" in text_of(pilot.app)
+        assert "ranked 5/h, other 60/h, per user" in text_of(pilot.app)
         await press(pilot, "end", "enter")
         assert isinstance(front(pilot.app), StandingsScreen)
 
@@ -153,10 +153,10 @@ async def test_submissions_are_stopped_with_a_reason_and_taken_again() -> None:
         assert stop_reason(board) is None
         await press(pilot, "s", *typed("power cut"), "enter")
         assert stop_reason(board) == "power cut"
-        assert "Submissions are stopped, by ada 0 s ago: power cut" in text_of(pilot.app)
+        assert "Submissions were stopped by ada 0 s ago: power cut" in text_of(pilot.app)
         await press(pilot, "s", "enter")
         assert stop_reason(board) is None
-        assert "Submissions are taken." in text_of(pilot.app)
+        assert "Submissions are accepted." in text_of(pilot.app)
 
 
 async def test_nobody_is_asked_to_stop_before_it_is_known_whether_it_is_stopped() -> None:
@@ -182,7 +182,7 @@ async def test_what_somebody_else_has_decided_meanwhile_is_told(monkeypatch: pyt
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "s", "enter")
-        assert "No new submissions were taken before, either." in told(pilot.app)
+        assert "Submissions were stopped already." in told(pilot.app)
 
 
 async def test_the_runs_of_a_user_are_those_of_no_other_name_like_it() -> None:
@@ -190,10 +190,10 @@ async def test_the_runs_of_a_user_are_those_of_no_other_name_like_it() -> None:
     async with app_on(board).run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "2", "enter")
-        assert "Nothing fits “ad”." in text_of(pilot.app)
+        assert "No item matches “ad”." in text_of(pilot.app)
         await press(pilot, "slash", *"h100", "enter")
         assert "Admin / Ranked runs · ad · /h100" in text_of(pilot.app).splitlines()[0]
-        assert "Nothing fits “ad h100”." in text_of(pilot.app)
+        assert "No item matches “ad h100”." in text_of(pilot.app)
 
 
 async def test_a_board_is_closed_and_opened_by_its_key() -> None:
@@ -220,7 +220,7 @@ async def test_a_deadline_is_changed_where_somebody_made_the_board() -> None:
         await press(pilot, "end", "d")
         assert pilot.app.screen.query(Input).first().value == "2030-05-27 00:00"
         await press(pilot, "ctrl+u", "enter", *typed("a week more"), "enter")
-        assert "Deadline: say something." in text_of(pilot.app)
+        assert "Deadline is required." in text_of(pilot.app)
         await press(pilot, *typed("+14d"), "enter", "enter")
         assert board.done == [("vectoradd", "a week more")]
         assert board.states[-1].deadline == NOW + timedelta(days=14)
@@ -266,14 +266,14 @@ async def test_the_best_are_sent_again_after_it_was_said_who() -> None:
         await press(pilot, "up", "ctrl+u", *"10", "enter", "ctrl+u", *typed("h100,l4"), "enter")
         assert board.done == [("vectoradd", (10, ("h100", "l4")))]
         shown = " ".join(text_of(pilot.app).replace("│", " ").split())
-        assert "Send 4 ranked runs for vectoradd under your account? They are of bob, eve." in shown
-        assert "Left out: submission 14: not UTF-8 text." in shown
+        assert "Send 4 ranked runs for vectoradd under your account? Users: bob, eve." in shown
+        assert "Skipped: submission 14: not UTF-8 text." in shown
         await press(pilot, "n")
         assert "rerun" not in board.calls
         await press(pilot, "r", "enter", "enter", "y")
         assert board.done[-1] == ("vectoradd", (100, ()))
         assert "rerun" in board.calls
-        assert "2 runs are sent again." in told(pilot.app)
+        assert "2 runs submitted again." in told(pilot.app)
 
 
 async def test_nothing_to_send_again_says_why() -> None:
@@ -311,7 +311,7 @@ async def test_a_user_is_banned_with_a_reason_until_a_moment_and_unbanned() -> N
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "2", "down", "b", "enter", "enter")
-        assert "Reason: say something." in text_of(pilot.app)
+        assert "Reason is required." in text_of(pilot.app)
         await press(pilot, *typed("two accounts"), "enter", *typed("+2d"), "enter")
         ban = board.persons[1].ban
         assert ban is not None
@@ -348,7 +348,7 @@ async def test_a_run_is_removed_and_readmitted() -> None:
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "3", "down", "down", "x")
-        assert "Take submission 19 of ada out of the standings" in text_of(pilot.app)
+        assert "Remove submission 19 of ada from the standings" in text_of(pilot.app)
         await press(pilot, *typed("wrong"), "enter")
         assert "removed" in row(pilot.app, "39")
         assert "removed by ada at 2030-05-17 12:00: wrong" in text_of(pilot.app)
@@ -405,7 +405,7 @@ async def test_the_log_is_narrowed_down(words: str, actions: set[str]) -> None:
         shown = {word for line in text_of(pilot.app).splitlines()[4:-9] for word in line.split()[3:4]}
         assert shown == actions
         if not actions:
-            assert "Nothing fits “qqq”" in text_of(pilot.app)
+            assert "No item matches “qqq”" in text_of(pilot.app)
 
 
 # Long lists, refreshing, failing
@@ -470,7 +470,7 @@ async def test_pages_that_cannot_be_read_say_so_and_stay() -> None:
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "2")
-        assert "Nothing is known yet. It is asked again by itself." in text_of(pilot.app)
+        assert "No data yet. The query is repeated." in text_of(pilot.app)
         assert "Free some space." in text_of(pilot.app)
         board.failures.clear()
         await press(pilot, "f5")
@@ -494,12 +494,12 @@ async def test_a_second_decision_waits_for_the_first() -> None:
             await pilot.press("end", "o")
             await until(pilot, lambda: isinstance(front(pilot.app), AskLines))
             await pilot.press("enter")
-            await until(pilot, lambda: "is not done yet" in told(pilot.app))
+            await until(pilot, lambda: "is still in progress" in told(pilot.app))
             assert "carry_out" not in board.calls
         finally:
             board.free()
         await settled(pilot)
-        assert "Submissions are stopped" in text_of(pilot.app)
+        assert "Submissions were stopped" in text_of(pilot.app)
 
 
 async def test_the_page_is_remembered_and_brackets_turn_it() -> None:

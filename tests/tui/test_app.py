@@ -256,7 +256,7 @@ async def test_a_header_that_names_gpus_which_are_not_there_says_so(kernel: Path
         assert "Ready: vectoradd on A100" in text_of(pilot.app)
         await press(pilot, "end", *["backspace"] * 8, *str(kernel))
         assert "[x]" not in text_of(pilot.app)
-        assert f"The header names {names}, which this board does not offer for vectoradd." in text_of(pilot.app)
+        assert f"The header names {names}, not available for vectoradd." in text_of(pilot.app)
         await press(pilot, *["backspace"] * 9, *"plain.py")
         assert "Ready: vectoradd on A100" in text_of(pilot.app)
         await press(pilot, *["tab"] * 5, "space")
@@ -268,7 +268,7 @@ async def test_the_only_gpu_is_ticked_again_after_a_header_that_names_another(ke
     (kernel.parent / "plain.py").write_text("import torch\n")
     async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        assert "The header names H100, which this board does not offer for identity." in text_of(pilot.app)
+        assert "The header names H100, not available for identity." in text_of(pilot.app)
         await press(pilot, *["backspace"] * 9, *"plain.py")
         assert "Ready: identity on L4" in text_of(pilot.app)
 
@@ -278,14 +278,14 @@ async def test_a_header_that_is_read_twice_before_its_gpus_are_known_is_no_choic
     (kernel.parent / "plain.py").write_text("import torch\n")
     board = FakeBoard(held=["allowed_gpus"])
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "Its header asks for task identity, GPU H100." in text_of(pilot.app))
+        await until(pilot, lambda: "Header: task identity, GPU H100." in text_of(pilot.app))
         await pilot.press("backspace")
-        await until(pilot, lambda: "Its header" not in text_of(pilot.app))
+        await until(pilot, lambda: "Header:" not in text_of(pilot.app))
         await pilot.press("y")
-        await until(pilot, lambda: "Its header asks for task identity, GPU H100." in text_of(pilot.app))
+        await until(pilot, lambda: "Header: task identity, GPU H100." in text_of(pilot.app))
         board.free()
         await settled(pilot)
-        assert "The header names H100, which this board does not offer for identity." in text_of(pilot.app)
+        assert "The header names H100, not available for identity." in text_of(pilot.app)
         await press(pilot, *["backspace"] * 9, *"plain.py")
         assert "Ready: identity on L4" in text_of(pilot.app)
 
@@ -388,7 +388,7 @@ async def test_the_tree_says_that_there_is_no_home_folder(monkeypatch: pytest.Mo
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "s", "ctrl+o", "tilde")
-        assert any("You have no home folder" in toast for toast in toasts(pilot))
+        assert any("No home folder" in toast for toast in toasts(pilot))
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, SubmitScreen)
 
@@ -956,7 +956,7 @@ async def test_help_names_the_keys_of_the_screen() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "question_mark")
-        assert "Switch between your own runs and everyone's" in text_of(pilot.app)
+        assert "Switch between your runs and all users' runs" in text_of(pilot.app)
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, RunsScreen)
 

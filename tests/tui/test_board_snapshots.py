@@ -65,7 +65,7 @@ def test_a_screen_looks_as_designed(snap_compare: SnapCompare, size: tuple[int, 
 
 
 def close() -> FakeBoard:
-    """A board on a CPU whose times are uncertain, so that some rows cannot be told from the one above."""
+    """A board on a CPU whose times are uncertain, so that some rows tie with the one above."""
     board = FakeBoard()
     board.marks = {"H100": (Mark(MarkKind.REFERENCE, "reference", 7.1e-3, 17, 34, NOW),)}
     times_ms = ((1.9, 2.1, 2.4), (2.2, 2.3, 2.6), (2.99, 3.0, 3.01), (0.99, 12.3, 14.1), (100, 123, 456))
@@ -103,5 +103,5 @@ async def test_every_interval_and_mark_is_on_a_board_of_any_width() -> None:
         for words in ("1.90 to 2.40 ms", "0.99 to 14.1 ms", "100 to 456 ms", "~2", "~4"):
             assert words in text, size
         assert "2.99" not in text, "a narrow one is left out"
-        assert "~ cannot be told from the one above." in text
+        assert "~: statistical tie with the row above." in text
         assert "with 2.30 ms (2.20 to 2.60 ms)." in text

@@ -42,7 +42,7 @@ async def test_every_gpu_is_there_with_what_is_free_and_whose_runs_are_on_it() -
         assert "Run 40 running vectoradd · ranked · has run 40 s · on node07" in text_of(pilot.app)
         await press(pilot, "down", "down")
         assert "sinfo did not answer within 20 s" in text_of(pilot.app)
-        assert "Nothing is known yet." in text_of(pilot.app)
+        assert "No data yet." in text_of(pilot.app)
 
 
 async def test_what_a_silent_cluster_last_said_stays_with_its_age() -> None:
@@ -59,7 +59,7 @@ async def test_what_a_silent_cluster_last_said_stays_with_its_age() -> None:
         await until(pilot, lambda: "no answer" in text_of(app))
         assert "3/8" in row(app, "H100")
         assert row(app, "H100").endswith("4 min")
-        assert "What stands above is 4 min old." in text_of(app)
+        assert "The data above is 4 min old." in text_of(app)
         board.statuses = (GpuStatus(H100, Availability("H100", 5, 8, 0), asked_at=moments[0]),)
         moments[0] += timedelta(seconds=5)
         await until(pilot, lambda: "5/8" in text_of(app) and "no answer" not in text_of(app))
@@ -87,7 +87,7 @@ async def test_a_first_question_that_fails_is_asked_again() -> None:
         await pilot.press("r")
         await until(pilot, lambda: "queued" in text_of(app))
         await pilot.press("p")
-        await until(pilot, lambda: "Nothing is known yet. It is asked again by itself." in text_of(app))
+        await until(pilot, lambda: "No data yet. The query is repeated." in text_of(app))
         board.failures.clear()
         await until(pilot, lambda: "3/8" in text_of(app))
 
@@ -120,7 +120,7 @@ async def test_what_a_gpus_jobs_ask_for_is_told() -> None:
         text = text_of(pilot.app)
         assert "gres gpu:h100:1 · account kernels · time 0:20:00 · a whole node · --comment=kernels" in text
         assert "10 wait" in row(pilot.app, "H100")
-        assert "and 4 more of yours: Enter shows them" in text
+        assert "4 more of your runs: Enter shows them" in text
 
 
 @pytest.mark.parametrize("width", [60, 72, 80, 100, 120, 200])

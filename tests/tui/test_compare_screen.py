@@ -90,7 +90,7 @@ async def test_runs_are_marked_too_and_the_same_one_twice_is_none() -> None:
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "m", "m")
-        await until(pilot, lambda: told(pilot.app, "is not chosen any more"))
+        await until(pilot, lambda: told(pilot.app, "is no longer marked"))
 
 
 async def test_only_two_for_one_task_are_compared_and_the_first_stays_chosen() -> None:
@@ -98,7 +98,7 @@ async def test_only_two_for_one_task_are_compared_and_the_first_stays_chosen() -
         await settled(pilot)
         await press(pilot, "r", "m")
         pilot.app.post_message(SideChosen(7, "matmul"))
-        await until(pilot, lambda: told(pilot.app, "only two for one task compare"))
+        await until(pilot, lambda: told(pilot.app, "only submissions for one task compare"))
         await settled(pilot)
         assert isinstance(pilot.app.screen, RunsScreen)
         assert {line.split()[2] for line in signed(text_of(pilot.app))} == {"vectoradd"}
@@ -126,7 +126,7 @@ async def test_the_chosen_run_has_a_sign_until_it_is_taken_back_or_compared() ->
         await press(pilot, "r", "m")
         # Both are runs of one submission, and it is submissions that are compared.
         assert [line.split()[1] for line in signed(text_of(pilot.app))] == ["41", "40"]
-        assert "m on another run compares the two" in text_of(pilot.app)
+        assert "m on another run compares both" in text_of(pilot.app)
         await press(pilot, "m")
         assert not signed(text_of(pilot.app))
         await press(pilot, "m", "end", "m")

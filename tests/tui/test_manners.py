@@ -167,7 +167,7 @@ async def test_a_key_of_ones_own_takes_the_place_of_ours(tmp_path: Path) -> None
     [
         ("keys: {tasks.runs: s}", '"s" is the key of tasks.submit already'),
         ("keys: {tasks.runs: q}", '"q" is the key of app.quit already'),
-        ("keys: {submit.send: x}", '"x" cannot be typed any more'),
+        ("keys: {submit.send: x}", '"x" could not be typed into text fields'),
         ("keys: {tasks.run: x}", 'Did you mean "tasks.runs"'),
         ("theme: hpc-bord", 'Did you mean "hpc-board"'),
     ],
@@ -241,7 +241,7 @@ async def test_a_terminal_that_is_too_small_gets_words_until_it_grows() -> None:
 
 @pytest.mark.parametrize("term", ["dumb", "", "unknown"])
 def test_a_terminal_that_only_prints_lines_is_told_what_to_use_instead(term: str) -> None:
-    with pytest.raises(InputError, match="lines only") as caught:
+    with pytest.raises(InputError, match="cannot show the app") as caught:
         app_module.run(FakeBoard, environ={"TERM": term})
     assert "hpc-board runs" in caught.value.hint or "`runs`" in caught.value.hint
 
@@ -344,7 +344,7 @@ def test_who_leaves_while_a_question_hangs_has_the_shell_back_and_is_told_what_g
         assert terminal.process.wait(60) == 0
         # The question is answered after 30 s.
         assert time.monotonic() - begun < 25
-        terminal.until(b"go on. `hpc-board runs` shows how they stand.")
+        terminal.until(b"go on. `hpc-board runs` lists your runs.")
         assert b"to its end" not in terminal.shown
 
 

@@ -48,7 +48,7 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
         await settled(pilot)
         await press(pilot, "A", "slash", *"course", "enter", "o")
         await decided(pilot, *typed("exam"), "enter")
-        await until(pilot, lambda: "its members" in text_of(app))
+        await until(pilot, lambda: "members, creator and admins" in text_of(app))
         assert "course" not in [task.name for task in Board(settings, user="bob").tasks.catalog().tasks]
         await press(pilot, "d")
         await decided(pilot, "ctrl+u", *typed("+3d"), "enter", "enter")
@@ -86,7 +86,7 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
 
         await press(pilot, "1", "s")
         await decided(pilot, *typed("power cut"), "enter")
-        await until(pilot, lambda: "Submissions are stopped, by" in text_of(app))
+        await until(pilot, lambda: "Submissions were stopped by" in text_of(app))
         with pytest.raises(Refused, match="power cut"):
             store.moderation.check_open("bob", datetime.now(UTC), admin=False)
         await press(pilot, "4")

@@ -63,7 +63,7 @@ async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Pat
         await until(pilot, lambda: "Ready: identity_py on CPU, mode test" in text_of(app))
         await pilot.press("ctrl+s")
         await until(pilot, lambda: isinstance(app.screen, ReportScreen))
-        await until(pilot, lambda: "f What next" in text_of(app), seconds=120)
+        await until(pilot, lambda: "f Next step" in text_of(app), seconds=120)
         await pilot.press("f")
         await until(pilot, lambda: isinstance(app.screen, NextStepsScreen))
         assert "hpc-board task test identity_py --submission run1.py" in text_of(app)

@@ -60,10 +60,10 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
         assert "self-run · isolation S4 · on node07 · job 8039" in seen["1"]
         assert "size: 127; seed: 4242" in seen["2"]
         assert "hello from the kernel" in seen["3"]
-        assert "No compiler has printed anything." in seen["4"]
-        assert "There is no profile" in seen["5"]
+        assert "No compiler output." in seen["4"]
+        assert "No profile" in seen["5"]
         assert "queued" in seen["6"]
-        assert "whose least work" in " ".join(seen["7"].split())
+        assert "known least work" in " ".join(seen["7"].split())
         await press(pilot, "escape")
         assert "Passed" in page(pilot.app)
         await press(pilot, "escape")
@@ -76,7 +76,7 @@ async def test_the_pages_are_turned_and_chosen_with_the_mouse() -> None:
         await press(pilot, "r", "down", "down", "enter", "right_square_bracket")
         assert "Median" in page(pilot.app)
         await press(pilot, "left_square_bracket", "left_square_bracket")
-        assert "whose least work the task states" in page(pilot.app)
+        assert "has a known least work" in page(pilot.app)
         await press(pilot, "left_square_bracket")
         assert "SOURCE" in page(pilot.app)
         place = text_of(pilot.app).splitlines()[2].index("Cases")
@@ -238,9 +238,9 @@ async def test_a_log_says_whether_it_is_followed_and_what_came_meanwhile() -> No
         await pilot.press("down", "enter", "l")
         await until(pilot, lambda: "line 99" in text_of(pilot.app) and "following" in text_of(pilot.app))
         await pilot.press("home")
-        await until(pilot, lambda: "paused: End follows again" in text_of(pilot.app))
+        await until(pilot, lambda: "paused: End resumes" in text_of(pilot.app))
         board.logs[40] += "line 100\nline 101\n"
-        await until(pilot, lambda: "paused, 2 new lines below: End follows again" in text_of(pilot.app))
+        await until(pilot, lambda: "paused, 2 new lines below: End resumes" in text_of(pilot.app))
         await pilot.press("end")
         await until(pilot, lambda: "line 101" in text_of(pilot.app) and "following" in text_of(pilot.app))
         board.logs[40] += "line 102\n"
@@ -282,7 +282,7 @@ async def test_what_the_user_does_last_decides_whether_a_log_is_followed() -> No
             await pilot.wait_for_scheduled_animations()
             await settled(pilot)
             assert (view.following, is_at_end()) == (followed, followed), acts
-            assert ("following" if followed else "End follows again") in page(pilot.app), acts
+            assert ("following" if followed else "End resumes") in page(pilot.app), acts
         grow()
         await settled(pilot)
         await pilot.resize_terminal(80, 18)
@@ -305,7 +305,7 @@ async def test_one_key_leads_from_a_failed_case_to_the_form() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "down", "enter")
-        assert "f What next" in text_of(pilot.app)
+        assert "f Next step" in text_of(pilot.app)
         await press(pilot, "f")
         assert isinstance(pilot.app.screen, NextStepsScreen)
         text = " ".join(text_of(pilot.app).replace("│", " ").split())
@@ -319,7 +319,7 @@ async def test_one_key_leads_from_a_failed_case_to_the_form() -> None:
         await press(pilot, "e")
         assert isinstance(pilot.app.screen, SubmitScreen)
         assert "[x] H100" in text_of(pilot.app)
-        assert "is it correct? Runs the test cases" in text_of(pilot.app)
+        assert "runs the test cases; not ranked" in text_of(pilot.app)
 
 
 async def test_the_ways_on_from_a_failed_case_lead_to_its_cases_and_to_sending_it_again() -> None:
@@ -342,7 +342,7 @@ async def test_nothing_is_to_be_done_about_a_run_that_passed_or_goes_on() -> Non
         for keys in (("r", "down", "enter"), ("escape", "down", "enter")):
             await press(pilot, *keys, "f")
             assert isinstance(pilot.app.screen, ReportScreen)
-            assert "What next" not in text_of(pilot.app)
+            assert "Next step" not in text_of(pilot.app)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ async def test_words_that_no_run_has_say_how_to_see_the_others() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "slash", *"qqq", "enter")
-        assert "No run fits “qqq”. Press / to change the words, Esc to clear them." in text_of(pilot.app)
+        assert "No run matches “qqq”. Press / to change the filter, Esc to clear it." in text_of(pilot.app)
 
 
 async def test_letters_in_the_filter_press_no_keys() -> None:
@@ -146,7 +146,7 @@ async def test_a_file_is_sent_again_after_a_yes() -> None:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "down", "r")
         text = " ".join(text_of(pilot.app).replace("│", " ").split())
-        assert "Send the file of run 38 again: submission.py, vectoradd on H100, mode test?" in text
+        assert "Submit the file of run 38 again: submission.py, vectoradd on H100, mode test?" in text
         await press(pilot, "n")
         assert not board.sent
         await press(pilot, "r", "y")
@@ -200,7 +200,7 @@ async def test_runs_that_could_never_be_read_are_asked_for_again() -> None:
     board = FakeBoard(failures={"runs": StorageError("the disk is full")})
     async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
-        await until(pilot, lambda: "Nothing is known yet. It is asked again by itself." in text_of(pilot.app))
+        await until(pilot, lambda: "No data yet. The query is repeated." in text_of(pilot.app))
         board.failures.clear()
         await until(pilot, lambda: "41" in listed(pilot.app))
 

@@ -28,9 +28,9 @@ from tests.values import replace
     ("header", "words"),
     [
         ("#!POPCORN leaderboard vectoradd\n#!POPCORN gpus h100 A100\n", "asks for task vectoradd, GPUs h100 and A100."),
-        ("#!POPCORN leaderboard vectoradd\n", "Its header asks for task vectoradd."),
-        ("#!POPCORN gpu H100\n", "Its header asks for GPU H100."),
-        ("", "It has no header: task and GPUs are chosen here."),
+        ("#!POPCORN leaderboard vectoradd\n", "Header: task vectoradd."),
+        ("#!POPCORN gpu H100\n", "Header: GPU H100."),
+        ("", "No header: choose task and GPUs here."),
     ],
 )
 async def test_the_form_says_what_the_header_asks_for(kernel: Path, header: str, words: str) -> None:
@@ -127,7 +127,7 @@ async def test_a_saved_file_is_sent_in_mode_test_until_one_leaves(
     async with app_on(board, kernel, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
         await pilot.press(*["tab"] * 6, "w")
-        await until(pilot, lambda: "watching: save the file, and it is tested" in text_of(pilot.app))
+        await until(pilot, lambda: "watching: save the file to test it" in text_of(pilot.app))
         assert isinstance(pilot.app.screen, WatchScreen)
         assert not board.sent
         header = kernel.read_text()
@@ -137,7 +137,7 @@ async def test_a_saved_file_is_sent_in_mode_test_until_one_leaves(
         assert "# one" in board.sent[0].source.text
         # While its runs go on, nothing else is sent, and of two saves the last one counts.
         kernel.write_text(f"{header}# two\n")
-        await until(pilot, lambda: "saved: runs 1 and 2 come first" in text_of(pilot.app))
+        await until(pilot, lambda: "saved: waiting for runs 1 and 2" in text_of(pilot.app))
         kernel.write_text(f"{header}# three\n")
         for number in (1, 2):
             board.replace_run(replace(run(number, RunState.FINISHED, verdict=Verdict.WRONG_VALUE), mode=Mode.TEST))
@@ -167,11 +167,11 @@ async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(
         await until(pilot, lambda: "the header is wrong" in text_of(app))
         board.failures.clear()
         kernel.write_text(f"{header}# two\n")
-        await until(pilot, lambda: "saved: waiting a few seconds, as it was sent just now" in text_of(app))
+        await until(pilot, lambda: "saved: waiting a few seconds after the last submission" in text_of(app))
         assert not board.sent
         await pilot.press("space")
         moments[0] += timedelta(seconds=60)
-        await until(pilot, lambda: "paused: Space goes on" in text_of(app))
+        await until(pilot, lambda: "paused: Space resumes" in text_of(app))
         assert not board.sent
         await pilot.press("space")
         await until(pilot, lambda: len(board.sent) == 1)
@@ -186,7 +186,7 @@ async def test_a_file_that_goes_away_is_waited_for(kernel: Path, monkeypatch: py
         await until(pilot, lambda: "watching:" in text_of(pilot.app))
         text = kernel.read_text()
         kernel.unlink()
-        await until(pilot, lambda: "the file is not there; waiting for it" in text_of(pilot.app))
+        await until(pilot, lambda: "the file does not exist; waiting for it" in text_of(pilot.app))
         kernel.write_text(f"{text}# back\n")
         await until(pilot, lambda: len(board.sent) == 1)
 

@@ -42,7 +42,7 @@ async def test_words_narrow_the_list_as_they_are_typed_and_escape_shows_all_agai
         await press(pilot, *" vec")
         assert rows(text_of(pilot.app)) == ["vectoradd"]
         await press(pilot, *"zz")
-        assert "No task has these words." in text_of(pilot.app)
+        assert "No task matches." in text_of(pilot.app)
         await press(pilot, "escape")
         assert len(rows(text_of(pilot.app))) == len(TASKS)
         assert not pilot.app.screen.query_one("#filter", Input).display
@@ -170,7 +170,7 @@ async def test_the_starter_is_written_and_never_over_a_file_without_a_question(t
         file = tmp_path / "vectoradd.py"
         text = file.read_text()
         assert (text.startswith("#!POPCORN leaderboard vectoradd\n"), text.endswith(TEMPLATE)) == (True, True)
-        assert [toast.message for toast in pilot.app._notifications] == ["The starter is in vectoradd.py."]
+        assert [toast.message for toast in pilot.app._notifications] == ["Starter written to vectoradd.py."]
         file.write_text("my work")
         await press(pilot, "w", "enter")
         assert isinstance(pilot.app.screen, Confirm)

@@ -19,6 +19,7 @@ DONE = (
     "boards",
     "bundled.py",
     "catalog",
+    "cli",
     "domain",
     "errors.py",
     "files.py",
@@ -31,6 +32,7 @@ DONE = (
     "store",
     "task_check",
     "transport",
+    "tui",
     "yaml_document.py",
     "yaml_sections.py",
 )

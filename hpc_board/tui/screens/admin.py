@@ -1,4 +1,4 @@
-"""Looking after a board: its boards, its people, the ranked runs, and what was decided."""
+"""The Admin screen: boards, users, ranked runs, and the audit log."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -40,20 +40,20 @@ _ACTIONS = {
     "runs": ("remove", "note", "code"),
     "log": (),
 }
-"""What can be done on which page only."""
+"""The actions of each page."""
 
 _OF_ADMINS = ("stop", "limits", "rerun")
 
 _LOOK_EVERY = 3
-"""How many beats pass between two looks: nothing here changes by the second."""
+"""The ticks between two updates, as these lists change slowly."""
 
 _DECISION = "decision"
-"""The subject of whatever is decided: one thing at a time."""
+"""The subject of all decisions, of which one is open at a time."""
 
 _RERUN_USERS = 100
 _RERUN_USERS_MAX = 10_000
-_LEFT_OUT_TOLD_MAX = 3
-"""Of how many submissions that are not sent again it is told why."""
+_SKIPPED_SHOWN_MAX = 3
+"""The most skipped submissions whose reasons are shown."""
 
 _UNTIL_WORDS = '+2d or "2030-12-31 18:00" (UTC); empty: no end'
 
@@ -62,24 +62,24 @@ T = TypeVar("T")
 
 
 class AdminScreen(BoardScreen):
-    """Lists of what there is to look after, page by page; each decision is asked for, and another one takes it back.
+    """Lists of boards, users, ranked runs and decisions, each on a page, with actions after confirmation.
 
-    Of the user, `role` is what they may do: creators have their own boards alone.
+    `role` is that of the user; creators see only their own boards.
     """
 
     CSS_PATH = "admin.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o", "visibility", "Open/close", tooltip="Let everybody see the selected board, or its members alone"),
-        Binding("d", "deadline", "Deadline", tooltip="Give the selected board another deadline"),
-        Binding("s", "stop", "Stop/start", tooltip="Stop submissions to all boards, or take them again"),
-        Binding("l", "limits", "Limits", tooltip="Limit how much each user may submit to the selected board"),
-        Binding("r", "rerun", "Rerun", tooltip="Send the best submissions of the version before again"),
-        Binding("b", "ban", "Ban/unban", tooltip="Let the selected user submit no more, or again"),
-        Binding("x", "remove", "Remove/readmit", tooltip="Take the run's submission out of the standings, or back in"),
-        Binding("v", "code", "Code", tooltip="Read the file of the selected run"),
-        Binding("n", "note", "Note", tooltip="Put a note on the selected run, if it is your own"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Narrow the list down to what you type"),
-        Binding("f5", "again", "Look again", show=False, tooltip="Read the list again"),
+        Binding("o", "visibility", "Open/close", tooltip="Show the selected board to all users, or to members only"),
+        Binding("d", "deadline", "Deadline", tooltip="Change the deadline of the selected board"),
+        Binding("s", "stop", "Stop/start", tooltip="Stop submissions to all boards, or start them again"),
+        Binding("l", "limits", "Limits", tooltip="Limit the submissions per user and hour to the selected board"),
+        Binding("r", "rerun", "Rerun", tooltip="Rerun the best submissions of the previous version"),
+        Binding("b", "ban", "Ban/unban", tooltip="Ban the selected user from submitting, or lift the ban"),
+        Binding("x", "remove", "Remove/readmit", tooltip="Remove the submission from the standings, or readmit it"),
+        Binding("v", "code", "Code", tooltip="Show the file of the selected run"),
+        Binding("n", "note", "Note", tooltip="Add a note to the selected run, if it is your own"),
+        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
+        Binding("f5", "again", "Refresh", show=False, tooltip="Read the list again"),
         *(
             Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
             for number, (name, title) in enumerate(_PAGES, start=1)
@@ -89,9 +89,9 @@ class AdminScreen(BoardScreen):
     ]
     HELP: ClassVar[str] = (
         "The digits open the pages, [ and ] turn them. Enter on a board opens its standings, on a user their ranked "
-        "runs, on a run its report, and on a line of the log what it is about. What is decided here is asked for "
-        "first, stands in the log with your name, and is taken back by another decision. 1 h is the last hour; limits "
-        "are those for each user and hour, ranked first, then all others."
+        "runs, on a run its report, and on a line of the log its subject. All actions ask for confirmation, are logged "
+        "with your name, and can be reverted. 1 h is the last hour; limits are per user and hour, ranked first, then "
+        "all other submissions."
     )
 
     sections = getters.query_one(Sections)
@@ -108,8 +108,8 @@ class AdminScreen(BoardScreen):
         self._beats = 0
 
     def compose_body(self) -> ComposeResult:
-        """Whether submissions are taken, the names of the pages, and the lists."""
-        yield Static(toned("Looking …", Tone.MUTED), id="stop", markup=False)
+        """Yield the state of submissions, the names of the pages, and the lists."""
+        yield Static(toned("Reading …", Tone.MUTED), id="stop", markup=False)
         yield Sections(self._pages, id="pages")
         lists: dict[str, tuple[Any, Callable[[str], Page[Any]]]] = {
             "boards": (admin_tables.boards, self._boards),
@@ -129,17 +129,17 @@ class AdminScreen(BoardScreen):
         self.action_show(page if page in self._names else "boards")
 
     def on_screen_resume(self) -> None:
-        """Look again at what went on behind another screen."""
+        """Update a screen that another one has covered."""
         self._ask(patient=True)
 
     def look_again(self) -> None:
-        """Read again what is in sight, every few beats."""
+        """Read the visible items again every few ticks."""
         self._beats += 1
         if self._beats % _LOOK_EVERY == 0:
             self._ask(patient=True)
 
     def settle(self, subject: str) -> None:
-        """Ask again what the board has refused."""
+        """Open the form again after an error of the board, with the message."""
         if subject == _DECISION and self._ask_again is not None:
             again, self._ask_again = self._ask_again, None
             error = self.failure_of(subject)
@@ -148,7 +148,7 @@ class AdminScreen(BoardScreen):
                 again(f"{error.message.rstrip('.')}. {error.hint}")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer what can be done on this page, with what is selected, by this user."""
+        """Enable the actions of this page that apply to the selected item and the user's role."""
         elsewhere = any(action in actions for page, actions in _ACTIONS.items() if page != self._page)
         if elsewhere or (action in _OF_ADMINS and not self._is_admin):
             return False
@@ -163,7 +163,7 @@ class AdminScreen(BoardScreen):
         return super().check_action(action, parameters)
 
     def action_back(self) -> None:
-        """Take away what could not be decided, clear the words of the list, or else leave."""
+        """Hide the error of a decision, clear the filter, or leave the screen."""
         if self.has_failed(_DECISION):
             self.forget_failure(_DECISION)
         elif self._pane.words or self._pane.scope:
@@ -184,11 +184,11 @@ class AdminScreen(BoardScreen):
         self._ask(patient=False)
 
     def action_turn(self, by: int) -> None:
-        """Open the next page, or the one before."""
+        """Open the next or the previous page."""
         self.action_show(self._names[(self._names.index(self._page) + by) % len(self._names)])
 
     def action_filter(self) -> None:
-        """Narrow the list down to what one types."""
+        """Open the filter."""
         self._pane.open_filter()
         self.refresh_bindings()
 
@@ -199,30 +199,30 @@ class AdminScreen(BoardScreen):
     # Boards
 
     def action_stop(self) -> None:
-        """Stop submissions, or take them again."""
+        """Stop submissions to all boards, or start them again."""
         stopped = self._stop is not None
 
         def act(lines: tuple[str, ...]) -> str:
             (reason,) = lines
             if stopped:
                 begun = self.board.moderation.start(reason)
-                return "Submissions are taken again." if begun else "Submissions were taken already."
+                return "Submissions are accepted again." if begun else "Submissions were accepted already."
             ended = self.board.moderation.stop(reason)
-            return "No new submissions are taken." if ended else "No new submissions were taken before, either."
+            return "No new submissions are accepted." if ended else "Submissions were stopped already."
 
-        question = "Take submissions again?" if stopped else "Stop submissions to all boards? Runs in flight go on."
-        self._decide(question, [Line("Reason", placeholder="shown to everybody")], "Start" if stopped else "Stop", act)
+        question = "Accept submissions again?" if stopped else "Stop submissions to all boards? Runs in flight go on."
+        self._decide(question, [Line("Reason", placeholder="shown to all users")], "Start" if stopped else "Stop", act)
 
     def action_visibility(self) -> None:
-        """Let everybody see the selected board, or its members alone."""
+        """Open the selected board to all users, or close it to its members."""
         board = self._selected
         if not isinstance(board, BoardState):
             return
         close = board.visibility is Visibility.PUBLIC
         question = (
-            f"Close {board.name}? Its members, its creator and admins see it then."
+            f"Close {board.name}? Only members, creator and admins will see it."
             if close
-            else f"Open {board.name}? Everybody sees it then, with what was submitted to it."
+            else f"Open {board.name}? All users will see it with its runs."
         )
         self._decide(
             question,
@@ -232,13 +232,13 @@ class AdminScreen(BoardScreen):
         )
 
     def action_deadline(self) -> None:
-        """Give the selected board another deadline."""
+        """Change the deadline of the selected board."""
         board = self._selected
         if not isinstance(board, BoardState):
             return
         present = utc_words(board.deadline).removesuffix(" UTC")
         self._decide(
-            f"Until when, in UTC, may one submit to {board.name}?",
+            f"New deadline of {board.name}, in UTC:",
             [
                 Line("Deadline", present, '"2030-12-31 18:00", "+7d" from now, or none', needed=True),
                 Line("Reason", placeholder="kept in the board's history"),
@@ -248,7 +248,7 @@ class AdminScreen(BoardScreen):
         )
 
     def action_limits(self) -> None:
-        """Limit how much each user may submit to the selected board."""
+        """Limit the submissions per user and hour to the selected board."""
         board = self._selected
         if not isinstance(board, BoardState):
             return
@@ -259,7 +259,7 @@ class AdminScreen(BoardScreen):
 
         ranked, other = ("none" if limit is None else str(limit) for limit in (board.limits.ranked, board.limits.other))
         self._decide(
-            f"How much may each user submit to {board.name} within an hour? 0 closes it for them, none is no limit.",
+            f"Submissions per user and hour to {board.name}? 0 closes the board, none removes the limit.",
             [Line("Ranked", ranked, "a number, or none"), Line("Other", other, "test, benchmark and profile together")],
             "Limit it",
             act,
@@ -267,7 +267,7 @@ class AdminScreen(BoardScreen):
         )
 
     def action_rerun(self) -> None:
-        """Send the best submissions of the version before the present one again."""
+        """Rerun the best submissions of the previous version."""
         board = self._selected
         if not isinstance(board, BoardState):
             return
@@ -277,22 +277,22 @@ class AdminScreen(BoardScreen):
             gpus = [word for word in lines[1].replace(",", " ").split() if word.lower() != "all"]
             return self.board.submissions.rerun_plan(name, top=int(lines[0]), gpus=gpus)
 
-        lines = [Line("Users", str(_RERUN_USERS), "how many of each GPU", needed=True), Line("GPUs", "all")]
-        question = f"Send the best submissions to {name}, as they stood at the version before, again?"
+        lines = [Line("Users", str(_RERUN_USERS), "number for each GPU", needed=True), Line("GPUs", "all")]
+        question = f"Rerun the best submissions to the previous version of {name}?"
         then = partial(self._ask_to_rerun, name)
-        self._ask_lines(question, lines, "Say what would be sent", plan, then, _users_fault)
+        self._ask_lines(question, lines, "Show the plan", plan, then, _users_fault)
 
     def _ask_to_rerun(self, task: str, plan: Sequence[RerunCandidate]) -> None:
         sent = [each for each in plan if each.source is not None]
         left = [f"submission {each.submission.id}: {each.why}" for each in plan if each.source is None]
         if not sent:
             words = _first_of(left) or "Nothing to rerun."
-            self.notify(words, title="Nothing is sent", markup=False)
+            self.notify(words, title="No reruns", markup=False)
             return
         users = ", ".join(dict.fromkeys(each.submission.user for each in sent))
         jobs = sum(len(each.gpus) for each in sent)
-        more = f" Left out: {_first_of(left)}." if left else ""
-        question = f"Send {jobs} ranked runs for {task} under your account? They are of {users}.{more}"
+        more = f" Skipped: {_first_of(left)}." if left else ""
+        question = f"Send {jobs} ranked runs for {task} under your account? Users: {users}.{more}"
 
         def act(yes: bool | None) -> None:
             if yes and self._is_free():
@@ -303,7 +303,7 @@ class AdminScreen(BoardScreen):
     # People
 
     def action_ban(self) -> None:
-        """Let the selected user submit no more, or again."""
+        """Ban the selected user from submitting, or lift the ban."""
         person = self._selected
         if not isinstance(person, PersonState):
             return
@@ -315,19 +315,19 @@ class AdminScreen(BoardScreen):
                     f"{name} {'may submit again' if self.board.moderation.unban(name, *lines) else 'was not banned'}."
                 )
 
-            self._decide(f"Let {name} submit again?", [Line("Reason")], "Unban", unban)
+            self._decide(f"Lift the ban of {name}?", [Line("Reason")], "Unban", unban)
             return
 
         def ban(lines: tuple[str, ...]) -> str:
             return f"{name} {'is banned' if self.board.moderation.ban(name, *lines) else 'was banned already'}."
 
         lines = [Line("Reason", placeholder="shown to the user", needed=True), Line("Until", placeholder=_UNTIL_WORDS)]
-        self._decide(f"Let {name} submit no more? Runs in flight go on.", lines, "Ban", ban)
+        self._decide(f"Ban {name} from submitting? Runs in flight go on.", lines, "Ban", ban)
 
     # Runs
 
     def action_remove(self) -> None:
-        """Take the selected run's submission out of the standings, or put it back."""
+        """Remove the selected run's submission from the standings, or readmit it."""
         run = self._selected
         if not isinstance(run, Run):
             return
@@ -336,37 +336,37 @@ class AdminScreen(BoardScreen):
 
             def readmit(lines: tuple[str, ...]) -> str:
                 self.board.moderation.readmit([number], *lines)
-                return f"Submission {number} is in the standings again, as far as it passed."
+                return f"Submission {number} is back in the standings, with all passing runs."
 
-            question = f"Put submission {number} of {run.user} back into the standings?"
+            question = f"Readmit submission {number} of {run.user} to the standings?"
             self._decide(question, [Line("Reason")], "Readmit", readmit)
             return
 
         def remove(lines: tuple[str, ...]) -> str:
             self.board.moderation.remove([number], *lines)
-            return f"Submission {number} is in the standings no more."
+            return f"Submission {number} is removed from the standings."
 
-        question = f"Take submission {number} of {run.user} out of the standings, with all its runs?"
-        self._decide(question, [Line("Reason", placeholder="shown to everybody", needed=True)], "Remove", remove)
+        question = f"Remove submission {number} of {run.user} from the standings, with all its runs?"
+        self._decide(question, [Line("Reason", placeholder="shown to all users", needed=True)], "Remove", remove)
 
     def action_note(self) -> None:
-        """Put a note on the selected run's submission."""
+        """Add a note to the selected run's submission."""
         run = self._selected
         if not isinstance(run, Run):
             return
 
         def act(lines: tuple[str, ...]) -> str:
             self.board.submissions.note(run.submission, *lines)
-            return f"Submission {run.submission} has the note."
+            return f"Note added to submission {run.submission}."
 
-        self._decide(f"A note on submission {run.submission}:", [Line("Note", needed=True)], "Put it there", act)
+        self._decide(f"Note on submission {run.submission}:", [Line("Note", needed=True)], "Add it", act)
 
     def action_code(self) -> None:
-        """Read the file of the selected run."""
+        """Show the file of the selected run."""
         if isinstance(run := self._selected, Run):
             self.post_message(Open(targets.Code(run.submission, run.task)))
 
-    # What all pages share
+    # All pages
 
     @property
     def _names(self) -> list[str]:
@@ -384,7 +384,7 @@ class AdminScreen(BoardScreen):
         return self._pane.selected
 
     def _may(self, action: str) -> bool:
-        """Whether this can be done with what is selected."""
+        """Return whether an action applies to the selected item."""
         selected = self._selected if self.is_mounted else None
         if action in ("visibility", "deadline"):
             return isinstance(selected, BoardState) and selected.is_created
@@ -400,7 +400,7 @@ class AdminScreen(BoardScreen):
         act: Callable[[tuple[str, ...]], str],
         fault: Callable[[tuple[str, ...]], str] = lambda _: "",
     ) -> None:
-        """Ask, and do it; what `act` returns says what was done."""
+        """Ask for lines, pass them to `act`, and show the message that it returns."""
         self._ask_lines(question, lines, words, act, self._tell_decided, fault)
 
     def _ask_lines(
@@ -413,7 +413,7 @@ class AdminScreen(BoardScreen):
         fault: Callable[[tuple[str, ...]], str],
         said: str = "",
     ) -> None:
-        """Ask for lines that `answer` takes, for `then`; what it refuses is asked again with what was typed."""
+        """Ask for lines, pass them to `answer` in a thread, and its result to `then`; on an error, ask again."""
 
         def take(given: tuple[str, ...] | None) -> None:
             if given is not None and self._is_free():
@@ -425,16 +425,16 @@ class AdminScreen(BoardScreen):
 
     def _is_free(self) -> bool:
         if self.is_open(_DECISION):
-            self.notify("What you decided before is not done yet. Try again in a moment.", markup=False)
+            self.notify("The previous action is still in progress. Try again in a moment.", markup=False)
             return False
         return True
 
     def _changed(self, name: str, options: RequestedOptions, reason: str) -> str:
-        """The terms of a board changed as wished; what has changed, in words."""
+        """Change the options of a board, and return the changes as a message."""
         plan = self.board.leaderboards.plan_update(name, options=options)
         self.board.leaderboards.carry_out([plan], reason=reason)
         changes = ", ".join(f"{each.what} {each.after} (was {each.before})" for each in plan.differences)
-        return f"{name}: {changes or 'nothing is to be changed'}."
+        return f"{name}: {changes or 'no changes'}."
 
     def _show_place(self) -> None:
         pane = self._pane
@@ -506,7 +506,7 @@ class AdminScreen(BoardScreen):
                 self.post_message(Open(targets.Code(int(subject))))
 
     def _turn_to(self, page: str, words: str = "", scope: str = "") -> None:
-        """Open a page with what fits these words, within a scope."""
+        """Open a page with its list filtered by these words and a scope."""
         self._pane_of(page).narrow(words, scope)
         self.action_show(page)
 
@@ -527,11 +527,11 @@ def _users_fault(lines: tuple[str, ...]) -> str:
 
 
 def _first_of(left: Sequence[str]) -> str:
-    more = len(left) - _LEFT_OUT_TOLD_MAX
-    return "; ".join(left[:_LEFT_OUT_TOLD_MAX]) + (f"; and {more} more" if more > 0 else "")
+    more = len(left) - _SKIPPED_SHOWN_MAX
+    return "; ".join(left[:_SKIPPED_SHOWN_MAX]) + (f"; and {more} more" if more > 0 else "")
 
 
 def _sent_words(runs: Sequence[Run]) -> str:
     unsent = sum(run.state is RunState.ERROR for run in runs)
-    many = "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
-    return f"{many} sent again." if not unsent else f"Of {len(runs)} runs, {unsent} could not be sent; they say why."
+    many = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+    return f"{many} submitted again." if not unsent else f"{unsent} of {len(runs)} runs rejected; see their reasons."

@@ -1,4 +1,4 @@
-"""What all screens share: the frame around them, and how they ask the board."""
+"""The base of all screens: the frame, and questions to the board in threads."""
 
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,13 +34,13 @@ _WIDE_FROM = 110
 _SHORT_BELOW = 20
 
 SCHEDULER = "scheduler"
-"""The subject of what the app could not find out of the runs in flight, on whatever screen is in front."""
+"""The subject of failed updates of the runs in flight, on every screen."""
 
 THE_BOARD, THE_SCHEDULER, THE_FILE = "the board", "the scheduler", "the file"
-"""What a question is put to, as it stands in "waiting 12 s for the scheduler"."""
+"""The addressees of questions, for "waiting 12 s for the scheduler"."""
 
 _LONG = timedelta(seconds=2)
-"""How long a question takes before the title says so."""
+"""The least wait for an answer that the title shows."""
 
 Clock = Callable[[], datetime]
 
@@ -48,11 +48,11 @@ T = TypeVar("T")
 
 
 def _ignore(_: object) -> None:
-    """Take an answer that nothing depends on."""
+    """Ignore an answer."""
 
 
 class _Question(msgspec.Struct, frozen=True):
-    """An open question: its addressee, the start of the wait, its number on this screen, the takers of its answer."""
+    """An open question: addressee, start of the wait, number on this screen, handlers of the answer and the error."""
 
     whom: str
     since: datetime
@@ -62,28 +62,28 @@ class _Question(msgspec.Struct, frozen=True):
 
 
 class BoardScreen(Screen[None]):
-    """A screen with a title line, a body, a place for errors and the keys.
+    """A screen with a title line, a body, an error box and a line of keys.
 
-    Every question to the board goes through `ask`: it is put in a thread, and its answer comes back as an `Answer`.
+    All questions to the board go through `ask`, which runs them in a thread that posts an `Answer`.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", tooltip="Go back to where you came from", id="screen.back"),
+        Binding("escape", "back", "Back", tooltip="Go back", id="screen.back"),
     ]
     HELP: ClassVar[str] = ""
-    """A paragraph about this screen, for the help."""
+    """The paragraph on this screen in the help."""
 
     pulse: var[RunsState] = var(RunsState())
-    """The user's runs in flight; the app's own value, as the two below are."""
+    """The user's runs in flight, bound to the app's value like the two below."""
     marked: var[int | None] = var(None)
-    """The submission that was chosen to be compared."""
+    """The submission that is marked for a comparison."""
     asking_since: var[datetime | None] = var(None)
-    """The time of a question to the schedulers that has no answer yet."""
+    """The start of a query to the schedulers that has no answer yet."""
     is_answered: var[bool] = var(False)
-    """Whether a question of this screen has had an answer or has failed."""
+    """True once a question of this screen has been answered or has failed."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Name the keys of a screen after it, so that a user can choose others for them."""
+        """Give the screen's bindings ids, by which preferences change their keys."""
         if "BINDINGS" in cls.__dict__:
             cls.BINDINGS = named(cls.BINDINGS, cls.__name__.removesuffix("Screen").lower())
         super().__init_subclass__(**options)
@@ -96,17 +96,17 @@ class BoardScreen(Screen[None]):
         self.board = board
         self.now = now
         self.target: Target | None = None
-        """The place that this screen is; the app sets it, as it does the memory."""
+        """The target of this screen, which the app sets like the memory."""
         self.memory = Memory()
-        """What the app remembers; the app's own takes this one's place before the screen is mounted."""
+        """The app's memory, which the app sets before the screen is mounted."""
         self._open_questions: dict[str, _Question] = {}
         self._numbers = itertools.count(1)
         self._failures: dict[str, BoardError] = {}
         self._answered: dict[str, datetime] = {}
 
     def compose(self) -> ComposeResult:
-        """The frame, and the body within it."""
-        # Before there are widgets: each class that comes later has all of them styled again.
+        """Yield the frame with the body."""
+        # Before the widgets exist: each later change of classes restyles all of them.
         self._fit(self.app.size)
         yield TitleBar()
         yield from self.compose_body()
@@ -114,16 +114,16 @@ class BoardScreen(Screen[None]):
         yield KeyLine()
 
     def compose_body(self) -> ComposeResult:
-        """The part between the title and the keys."""
+        """Yield the widgets between title and keys."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Show the frame before anything is known."""
+        """Show the frame before the first answer."""
         self._show_pulse()
         self.error_box.show(None)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Put two panes beside each other where both fit, and save lines where there are few."""
+        """Set the classes for wide, narrow and short terminals."""
         self._fit(event.size)
 
     def _fit(self, size: Size) -> None:
@@ -132,7 +132,7 @@ class BoardScreen(Screen[None]):
         self.set_class(size.height < _SHORT_BELOW, "-short")
 
     def on_screen_resume(self) -> None:
-        """Look again at what went on behind another screen."""
+        """Update a screen that another one has covered."""
         self.look_again()
 
     def ask(
@@ -145,22 +145,22 @@ class BoardScreen(Screen[None]):
         patient: bool = False,
         whom: str = THE_BOARD,
     ) -> None:
-        """Put a question to the board in a thread, and hand its answer to `then`, or its error to `failed`.
+        """Run a question to the board in a thread, and pass its answer to `then`, or its error to `failed`.
 
-        One question is open for each subject. A new one takes the place of the old one, whose answer is then dropped;
-        a `patient` one is not asked while another is open. `whom` is what the answer depends on, for the title to name
-        where it takes long. The screen shows the error of a subject until the subject has an answer.
+        Each subject has at most one open question. A new one replaces it and drops its answer; a `patient` one is
+        skipped while another is open. The title names the addressee `whom` during a long wait. The screen shows the
+        error of a subject until its next answer.
         """
         if patient and subject in self._open_questions:
             return
-        # What takes the place of a question has been waited for as long as that one.
+        # A replacement inherits the start of the wait.
         since = self._open_questions[subject].since if subject in self._open_questions else self.now()
         asked = self._open_questions[subject] = _Question(whom, since, next(self._numbers), then, failed)
         find_out = partial(self._find_out, subject, asked.number, question)
         self.run_worker(find_out, group=subject, exclusive=True, thread=True)
 
     def read(self, pane: ListPane[Any], *, patient: bool = True) -> None:
-        """Read the pages of a list that are in sight, as `ask` does."""
+        """Read the visible pages of a list through `ask`."""
         question, then = pane.reading()
         self.ask(pane.subject, question, then, failed=pane.fail, patient=patient)
 
@@ -171,43 +171,43 @@ class BoardScreen(Screen[None]):
 
     @property
     def busy(self) -> bool:
-        """Whether this screen waits for an answer, or for a field to rest."""
+        """Return whether this screen waits for an answer or the end of typing."""
         return bool(self._open_questions)
 
     def is_open(self, subject: str) -> bool:
-        """Whether a question on this subject waits for its answer."""
+        """Return whether a question on this subject is open."""
         return subject in self._open_questions
 
     def has_failed(self, *subjects: str) -> bool:
-        """Whether the last question on one of these subjects failed."""
+        """Return whether the last question on one of these subjects failed."""
         return any(subject in self._failures for subject in subjects)
 
     def answered_at(self, subject: str) -> datetime | None:
-        """Return the time of the last answer on this subject; None where there was none."""
+        """Return the time of the last answer on this subject, if any."""
         return self._answered.get(subject)
 
     def failure_of(self, subject: str) -> BoardError | None:
-        """Why the last question on this subject failed; None where it did not."""
+        """Return the error of the last question on this subject, if it failed."""
         return self._failures.get(subject)
 
     def fail(self, subject: str, error: BoardError) -> None:
-        """Show an error until this subject has an answer or another error."""
+        """Show an error until the next answer or error of this subject."""
         self._failures[subject] = error
         self._show_failures()
 
     def forget_failure(self, subject: str) -> None:
-        """Take back what was shown of a subject's failure."""
+        """Hide the error of a subject."""
         self._failures.pop(subject, None)
         self._show_failures()
 
     def withdraw(self, subject: str) -> None:
-        """Drop an open question and what was shown of an earlier failure: nobody wants the answer any more."""
+        """Cancel the open question of a subject, and hide its error."""
         self._open_questions.pop(subject, None)
         self.workers.cancel_group(self, subject)
         self.forget_failure(subject)
 
     def offer_cancel(self, run: Run) -> None:
-        """Cancel a run, after a question."""
+        """Cancel a run after confirmation."""
 
         def act(yes: bool | None) -> None:
             if yes:
@@ -217,7 +217,7 @@ class BoardScreen(Screen[None]):
         self.app.push_screen(Confirm(question, "Cancel the run", "Keep it"), act)
 
     def offer_again(self, run: Run, then: Callable[[Sequence[Run]], None]) -> None:
-        """Send the file of a run again, after a question; `then` takes the new runs."""
+        """Submit the file of a run again after confirmation, and pass the new runs to `then`."""
 
         def send() -> Sequence[Run]:
             return self.board.submissions.submit(self.board.submissions.draft_again(run.id))
@@ -226,14 +226,14 @@ class BoardScreen(Screen[None]):
             if yes:
                 self.ask("again", send, then, whom=THE_SCHEDULER)
 
-        question = f"Send the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
-        self.app.push_screen(Confirm(question, "Send it again", "Don't"), act)
+        question = f"Submit the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
+        self.app.push_screen(Confirm(question, "Submit it", "Don't"), act)
 
     def look_again(self) -> None:
-        """Ask for what changes by itself; called about once a second while the screen is in front."""
+        """Update the screen; called about once a second while it is in front."""
 
     def settle(self, subject: str) -> None:
-        """Show that a question on this subject is no longer open, whether it was answered or failed."""
+        """Update the screen after an answer or an error on this subject."""
 
     def action_back(self) -> None:
         """Leave this screen."""
@@ -253,9 +253,9 @@ class BoardScreen(Screen[None]):
 
     @property
     def _longest(self) -> tuple[timedelta, str] | None:
-        """How long the oldest open question has been waited for, and what it was put to; None while none takes long."""
+        """Return the wait for the oldest open question and its addressee; None while there is no long wait."""
         asked = [*self._open_questions.values()]
-        # Carrying the runs on waits for the board too: where this screen does so as well, it knows better for what.
+        # The update of runs waits for the board too; the screen's own questions name the addressee better.
         follower = [] if self.asking_since is None else [_Question(THE_SCHEDULER, self.asking_since)]
         for questions in (asked, follower):
             oldest = min(questions, key=lambda question: question.since, default=None)
@@ -264,7 +264,7 @@ class BoardScreen(Screen[None]):
         return None
 
     def _show_failures(self) -> None:
-        """Show the failure that came last, and how old what is shown has become by it."""
+        """Show the last error with the age of the screen's data."""
         if not self._failures:
             self.error_box.show(None)
             return
@@ -276,7 +276,7 @@ class BoardScreen(Screen[None]):
 
     @on(Answer)
     async def _take_answer(self, event: Answer[Any]) -> None:
-        # The answer to a question that was replaced may have been on its way already.
+        # The answer may belong to a question that was replaced.
         asked = self._open_questions.get(event.subject)
         if asked is None or asked.number != event.number:
             return
@@ -296,7 +296,7 @@ class BoardScreen(Screen[None]):
         self.is_answered = True
 
     def _tell_cancelled(self, run: Run) -> None:
-        self.notify(f"Asked the scheduler to cancel run {run.id}.", markup=False)
+        self.notify(f"Cancel requested for run {run.id}.", markup=False)
         self.look_again()
 
     @on(ListPane.Wanted)
@@ -304,7 +304,7 @@ class BoardScreen(Screen[None]):
         self.read(event.pane, patient=not event.anew)
 
     def watch_pulse(self, pulse: RunsState) -> None:
-        """Show the state of the runs in flight, and the error in the way of a newer one."""
+        """Show the state of the runs in flight, and the error of their last update."""
         self._show_pulse()
         if pulse.failure is None:
             self.forget_failure(SCHEDULER)

@@ -1,4 +1,4 @@
-"""The GPUs as their schedulers have them: what is free, who waits, and which of one's own runs are where."""
+"""The state of the GPUs: free devices, waiting jobs, and the user's own runs."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _PAUSE = timedelta(seconds=2)
-"""The shortest time between two looks; how often a scheduler itself is asked is up to the board."""
+"""The least interval of queries to the board, which limits queries to the schedulers itself."""
 
 _OWN_MAX = 6
 _BAR_CELLS = 8
@@ -46,23 +46,23 @@ _COLUMNS = (
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """What a scheduler last said of a GPU, and when."""
+    """The last known state of a GPU, and its time."""
 
     available: Availability
     at: datetime
 
 
 class ClusterScreen(BoardScreen):
-    """Every GPU of the settings; one whose cluster does not answer keeps what was last known, with its age."""
+    """All GPUs of the settings; those of a silent cluster show their last known state with its age."""
 
     CSS_PATH = "cluster.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f5", "ask_again", "Ask again", tooltip="Ask again, as soon as the board lets anybody ask"),
-        Binding("a", "everyones_runs", "All runs", tooltip="Show everybody's runs on the selected GPU"),
+        Binding("f5", "ask_again", "Refresh", tooltip="Query the schedulers, at most every `poll_seconds`"),
+        Binding("a", "everyones_runs", "All runs", tooltip="Show all users' runs on the selected GPU"),
     ]
     HELP: ClassVar[str] = (
-        "Free and queued count all users' jobs, as the scheduler does. It is asked at most every `poll_seconds` of the "
-        "settings for all programs of the board together. Enter shows the runs on a GPU."
+        "Free and queued count the jobs of all users. All clients of the board together query a scheduler at most "
+        "every `poll_seconds` of the settings. Enter shows the runs on a GPU."
     )
 
     pane: getters.query_one[ListPane[GpuStatus]] = getters.query_one(ListPane)
@@ -75,33 +75,33 @@ class ClusterScreen(BoardScreen):
         self._answered_at: datetime | None = None
 
     def compose_body(self) -> ComposeResult:
-        """The table, and the selected GPU."""
+        """Yield the list."""
         kind = Kind(
             _COLUMNS,
             key=lambda status: status.gpu.name,
             cells=self._cells,
             details=self._details,
             scrolls=True,
-            waiting="Asking the schedulers …",
-            nothing=lambda: "There are no GPUs. The settings' `gpus` names them.",
+            waiting="Querying the schedulers …",
+            nothing=lambda: "No GPUs in the settings (`gpus`).",
         )
         yield ListPane(kind, id="gpu-list", grid_id="gpus")
 
     def on_mount(self) -> None:
-        """Ask."""
+        """Query the schedulers."""
         super().on_mount()
         self.title_bar.show_place("Cluster")
         self.pane.grid.focus()
         self.look_again()
 
     def look_again(self) -> None:
-        """Ask again after a pause, and count the ages on."""
+        """Query again after a pause, and update the ages."""
         if self._answered_at is None or self.now() - self._answered_at >= _PAUSE:
             self.action_ask_again()
         self._show()
 
     def action_ask_again(self) -> None:
-        """Ask the board what is free, and which own runs are in flight."""
+        """Read the state of the GPUs and the user's runs in flight."""
 
         def question() -> tuple[tuple[GpuStatus, ...], tuple[Run, ...]]:
             statuses = tuple(self.board.gpus.statuses())
@@ -111,7 +111,7 @@ class ClusterScreen(BoardScreen):
         self.ask("cluster", question, self._take, failed=self.pane.fail, patient=True, whom=THE_SCHEDULER)
 
     def action_everyones_runs(self) -> None:
-        """Show everybody's runs on the selected GPU."""
+        """Show all users' runs on the selected GPU."""
         if (status := self.pane.selected) is not None:
             self.post_message(Open(targets.Runs(status.gpu.name, everyone=True)))
 
@@ -157,27 +157,27 @@ class ClusterScreen(BoardScreen):
         parts: list[RenderableType] = []
         if status.problem:
             parts.append(toned(status.problem, Tone.BAD, 1000))
-            last = f"What stands above is {span_text(self.now() - known.at)} old." if known else "Nothing is known yet."
-            parts.append(toned(f"{last} It is asked again by itself; runs go on meanwhile.", Tone.MUTED, 300))
+            last = f"The data above is {span_text(self.now() - known.at)} old." if known else "No data yet."
+            parts.append(toned(f"{last} The query is repeated; runs go on meanwhile.", Tone.MUTED, 300))
         if status.warning:
             parts.append(toned(status.warning, Tone.WAITING, 1000))
         place = " · ".join(filter(None, (gpu.cluster.name, gpu.cluster.scheduler, _host(gpu), gpu.partition)))
-        parts.append(facts([("Where", place), ("Asks for", _request(gpu)), ("Jobs run on", _device(gpu))]))
+        parts.append(facts([("Cluster", place), ("Requests", _request(gpu)), ("Device", _device(gpu))]))
         own = self._runs_on(gpu)
         parts += [self._run_line(run) for run in own[:_OWN_MAX]]
         if len(own) > _OWN_MAX:
-            parts.append(toned(f"and {len(own) - _OWN_MAX} more of yours: Enter shows them", Tone.MUTED))
+            parts.append(toned(f"{len(own) - _OWN_MAX} more of your runs: Enter shows them", Tone.MUTED))
         return Group(*parts)
 
     def _run_line(self, run: Run) -> Text:
         word, tone = state(run)
         line = Text.assemble(("Run ", Tone.MUTED.value), f"{run.id} ", (word, tone.value), " ")
-        told = " · ".join(filter(None, (run.task, str(run.mode), times(run, None, self.now()), why(run))))
-        return line.append_text(toned(told, Tone.MUTED, 300))
+        words = " · ".join(filter(None, (run.task, str(run.mode), times(run, None, self.now()), why(run))))
+        return line.append_text(toned(words, Tone.MUTED, 300))
 
 
 def _bar(counts: Availability, *, stale: bool) -> Text:
-    """What is free as a bar; nothing where nobody says."""
+    """Return the share of free devices as a bar, empty if unknown."""
     if counts.free is None or not counts.total:
         return Text("")
     free = round(_BAR_CELLS * min(1.0, counts.free / counts.total))
@@ -202,8 +202,8 @@ def _state_words(status: GpuStatus) -> Text:
     if status.problem:
         return toned("no answer", Tone.BAD)
     words = [status.availability.state, "emulated" if status.gpu.emulated else "", "python?" if status.warning else ""]
-    told = ", ".join(filter(None, words))
-    return toned(told or "up", Tone.WAITING if told else Tone.GOOD)
+    text = ", ".join(filter(None, words))
+    return toned(text or "up", Tone.WAITING if text else Tone.GOOD)
 
 
 def _host(gpu: Gpu) -> str:
@@ -211,10 +211,10 @@ def _host(gpu: Gpu) -> str:
 
 
 def _request(gpu: Gpu) -> str:
-    """Return what a job asks its scheduler for, in the words of its options."""
-    return " · ".join(kind_of(gpu.cluster).asks_for(gpu)) or "nothing special"
+    """Return the resources that a job requests, in the words of the scheduler's options."""
+    return " · ".join(kind_of(gpu.cluster).asks_for(gpu)) or "defaults"
 
 
 def _device(gpu: Gpu) -> str:
-    words = [str(gpu.device), gpu.arch, "emulated: the times say nothing about it" if gpu.emulated else ""]
+    words = [str(gpu.device), gpu.arch, "emulated: the times are not those of the GPU" if gpu.emulated else ""]
     return " · ".join(filter(None, words))

@@ -1,4 +1,4 @@
-"""The file of a submission, to be read."""
+"""The file of a submission."""
 
 from typing import ClassVar
 
@@ -15,16 +15,16 @@ from hpc_board.tui.widgets.source_view import SourceView
 
 
 class CodeScreen(BoardScreen):
-    """The file as it was submitted, in the colours of its language."""
+    """A submitted file with syntax highlighting."""
 
     CSS_PATH = "code.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "copy", "Copy", tooltip="Copy the file"),
-        Binding("m", "mark", "Mark", tooltip="Choose this submission to compare it, then another one"),
+        Binding("m", "mark", "Mark", tooltip="Mark this submission, then another one, to compare them"),
     ]
     HELP: ClassVar[str] = (
-        "One's own files can be read at any time. Those of others can be read by admins, and by everybody where the "
-        "terms of the board say so and its deadline has passed."
+        "You can read your own files at any time. Admins can read all files; other users can after the deadline, if "
+        "the board publishes code."
     )
 
     view = getters.query_one(SourceView)
@@ -36,7 +36,7 @@ class CodeScreen(BoardScreen):
         self._file: tuple[str, str] | None = None
 
     def compose_body(self) -> ComposeResult:
-        """The text."""
+        """Yield the text."""
         yield SourceView()
 
     def on_mount(self) -> None:
@@ -57,7 +57,7 @@ class CodeScreen(BoardScreen):
         self.ask("code", question, self._show, failed=refuse)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Copy only what is there."""
+        """Disable copying until the file is read."""
         if action == "copy" and self._file is None:
             return None
         return super().check_action(action, parameters)
@@ -70,7 +70,7 @@ class CodeScreen(BoardScreen):
             self.notify(f"Copied {one_line(name)}.", markup=False)
 
     def action_mark(self) -> None:
-        """Choose this submission to be compared."""
+        """Mark this submission for a comparison."""
         self.post_message(SideChosen(self._submission, self._task_name))
 
     def _show(self, file: tuple[str, str]) -> None:

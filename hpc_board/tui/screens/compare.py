@@ -1,4 +1,4 @@
-"""Two submissions beside each other: the times of each case on every GPU."""
+"""The comparison of two submissions: the times of each case on every GPU."""
 
 from typing import ClassVar
 
@@ -14,15 +14,15 @@ from hpc_board.tui.widgets.blocks import Blocks
 
 
 class CompareScreen(BoardScreen):
-    """The second of two submissions beside the first, on every GPU where both were timed."""
+    """The comparison of a submission with another one, on every GPU where both were timed."""
 
     CSS_PATH = "compare.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "swap", "Swap", tooltip="Put the first beside the second"),
+        Binding("x", "swap", "Swap", tooltip="Swap the two submissions"),
     ]
     HELP: ClassVar[str] = (
-        "The submission chosen last stands beside the one chosen first. ± is half of a 95 % confidence interval; where "
-        "it holds 0, no difference is shown."
+        "Compares the submission marked last with the one marked first. ± is half of a 95 % confidence interval; if "
+        "the interval includes 0, no difference is shown."
     )
 
     times = getters.query_one("#times", Blocks)
@@ -36,26 +36,26 @@ class CompareScreen(BoardScreen):
         yield Blocks(id="times")
 
     def on_mount(self) -> None:
-        """Read both."""
+        """Read both submissions."""
         super().on_mount()
         self.times.show([Paragraph("Reading both submissions …")])
         self.times.focus()
         self._ask()
 
     def settle(self, subject: str) -> None:
-        """Say that there is nothing to see."""
+        """Show a text in place of the times after an error."""
         if self.has_failed(subject):
             self.times.show([Paragraph("The times are not shown.")])
 
     def action_swap(self) -> None:
-        """Let the first be the second."""
+        """Swap the two submissions."""
         one, other = self._sides
         self._sides = other, one
         self._ask()
 
     def _ask(self) -> None:
         one, other = self._sides
-        self.title_bar.show_place("Compare", f"{other} beside {one}")
+        self.title_bar.show_place("Compare", f"{other} with {one}")
 
         def question() -> list[Block]:
             blocks: list[Block] = []

@@ -1,4 +1,4 @@
-"""A question that is answered before anything is lost."""
+"""The dialog for confirmations."""
 
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from hpc_board.tui.palette import Tone, toned
 
 
 class Confirm(ModalScreen[bool]):
-    """A question with two answers; the harmless one has the focus."""
+    """A question with two answers; the safe one has the focus."""
 
     CSS_PATH = "confirm.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -30,7 +30,7 @@ class Confirm(ModalScreen[bool]):
         self._no = no
 
     def compose(self) -> ComposeResult:
-        """The question and its answers."""
+        """Yield the question and its answers."""
         with Vertical(id="box"):
             yield Static(toned(self._question, Tone.STRONG, 500), markup=False)
             with Horizontal():

@@ -1,4 +1,4 @@
-"""The feed: what runs have changed on the boards."""
+"""The feed: recent changes of the standings."""
 
 from typing import ClassVar
 
@@ -23,7 +23,7 @@ from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _COLUMNS = (
     Column("age", "Age", 6, right=True),
-    Column("kind", "What", 6),
+    Column("kind", "Change", 6),
     Column("line", "", 30, grows=True),
 )
 _TONES = {
@@ -38,16 +38,16 @@ _NEWEST: Order[FeedEntry] = Order(lambda entry: entry.id, descending=True)
 
 
 class FeedScreen(BoardScreen):
-    """What has changed, newest first; older entries are read as they come into sight."""
+    """The changes of the standings, newest first; older entries are read while the user scrolls."""
 
     CSS_PATH = "feed.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("b", "standings", "Board", tooltip="Show the board that the selected entry is about"),
-        Binding("f", "filter", "This task/all", tooltip="Show the task of the selected entry alone, or all tasks"),
+        Binding("b", "standings", "Board", tooltip="Show the board of the selected entry"),
+        Binding("f", "filter", "This task/all", tooltip="Switch between the selected entry's task and all tasks"),
     ]
     HELP: ClassVar[str] = (
-        "record: the best time of a board. podium: one of the first three places. first: somebody's first pass there. "
-        "best: somebody's personal best. Ranks are those of the moment. Enter opens the run."
+        "record: the best time on a board. podium: a rank among the first three. first: a user's first pass on a "
+        "board. best: a user's personal best. Ranks are those at the time of the change. Enter opens the run."
     )
 
     pane: getters.query_one[ListPane[FeedEntry]] = getters.query_one(ListPane)
@@ -57,7 +57,7 @@ class FeedScreen(BoardScreen):
         self._only = task
 
     def compose_body(self) -> ComposeResult:
-        """The entries, and the selected one in full."""
+        """Yield the list."""
         kind = Kind(
             _COLUMNS,
             key=lambda entry: str(entry.id),
@@ -65,9 +65,7 @@ class FeedScreen(BoardScreen):
             order=_NEWEST,
             details=_details,
             waiting="Reading the feed …",
-            nothing=lambda: (
-                f"Nothing has changed on {f'the boards of {self._only}' if self._only else 'the boards'} yet."
-            ),
+            nothing=lambda: f"No changes of the standings{f' of {self._only}' if self._only else ''} yet.",
         )
         yield ListPane(kind, self._pages, id="feed")
 
@@ -79,11 +77,11 @@ class FeedScreen(BoardScreen):
         self.look_again()
 
     def look_again(self) -> None:
-        """Read again what is in sight, and what is new."""
+        """Read the visible and the new entries again."""
         self.read(self.pane)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer what is about an entry only where one is selected."""
+        """Disable the actions on an entry while none is selected."""
         if action == "standings" and self._selected is None:
             return None
         if action == "filter" and self._only is None and self._selected is None:
@@ -91,12 +89,12 @@ class FeedScreen(BoardScreen):
         return super().check_action(action, parameters)
 
     def action_standings(self) -> None:
-        """Show the board that the selected entry is about."""
+        """Show the board of the selected entry."""
         if (entry := self._selected) is not None:
             self.post_message(Open(targets.Standings(entry.task, entry.gpu)))
 
     def action_filter(self) -> None:
-        """Show one task alone, or all."""
+        """Switch between one task and all tasks."""
         if self._only is not None:
             self._only = None
         elif (entry := self._selected) is not None:

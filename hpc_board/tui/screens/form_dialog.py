@@ -1,4 +1,4 @@
-"""A question that is answered in a line or two before it is done."""
+"""The dialog for decisions that need one or two lines of text."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -17,7 +17,7 @@ _CHARACTERS_MAX = 500
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line to be typed: its name, what stands in it first, what may be typed, and whether it may not stay empty."""
+    """A text field: name, initial value, placeholder, and whether it is required."""
 
     name: str
     value: str = ""
@@ -30,10 +30,10 @@ def _anything(lines: tuple[str, ...]) -> str:  # noqa: ARG001 - any lines will d
 
 
 class AskLines(ModalScreen[tuple[str, ...] | None]):
-    """Lines to be typed; Enter on the last one is the answer, Esc leaves everything as it is.
+    """A form with text fields; Enter on the last one submits it, Esc cancels.
 
-    `fault` says what is wrong with them, which is told here, so that nothing that was typed is lost; `said` is what is
-    told at first, of lines that were refused elsewhere.
+    `fault` returns the error in the texts, which the form shows, so that the user can correct them. `said` is the
+    initial message, such as an error of the board on the same texts.
     """
 
     CSS_PATH = "ask_lines.tcss"
@@ -59,19 +59,17 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         self._said = said
 
     def compose(self) -> ComposeResult:
-        """The question, the lines, and what Enter does."""
+        """Yield the question, the fields and the effect of Enter."""
         with Vertical(id="box"):
             yield Static(toned(self._question, Tone.STRONG, 400), id="question", markup=False)
             for line in self._lines:
                 with Horizontal(classes="field"):
                     yield Label(toned(line.name))
                     yield Input(line.value, line.placeholder, compact=True, max_length=_CHARACTERS_MAX)
-            yield Static(
-                toned(f"Enter: {self._act}. Esc leaves everything as it is.", Tone.MUTED), id="words", markup=False
-            )
+            yield Static(toned(f"Enter: {self._act}. Esc: cancel.", Tone.MUTED), id="words", markup=False)
 
     def on_mount(self) -> None:
-        """Let the first line be typed."""
+        """Focus the first field."""
         self.query(Input).first().focus()
         if self._said:
             self._say(self._said)
@@ -86,7 +84,7 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         given = tuple(field.value.strip() for field in fields)
         for field, line, text in zip(fields, self._lines, given, strict=True):
             if line.needed and not text:
-                self._say(f"{line.name}: say something.")
+                self._say(f"{line.name} is required.")
                 field.focus()
                 return
         if fault := self._fault(given):

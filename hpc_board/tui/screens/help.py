@@ -1,4 +1,4 @@
-"""The keys of a screen, and a word about it."""
+"""The help: the keys of a screen, and a paragraph about it."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -15,11 +15,11 @@ from textual.widgets import Static
 from hpc_board.tui.palette import Tone
 
 _NAMES_FROM = 100
-"""From this width on, the names of actions are shown, by which `app.yaml` gives them other keys."""
+"""The least width at which the names of actions are shown, by which `app.yaml` changes their keys."""
 
 
 class HelpScreen(ModalScreen[None]):
-    """What the keys do where the user asked for help."""
+    """The help of one screen."""
 
     CSS_PATH = "help.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -32,7 +32,7 @@ class HelpScreen(ModalScreen[None]):
         self._keys = keys
 
     def compose(self) -> ComposeResult:
-        """The text."""
+        """Yield the text."""
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True, style=Tone.ACCENT.value)
         table.add_column(overflow="fold")
@@ -46,8 +46,8 @@ class HelpScreen(ModalScreen[None]):
                     table,
                     Text(""),
                     Text(
-                        "The mouse works too: click rows, tabs and the keys in the last line. Other keys and colours: "
-                        "docs/app.md. Esc closes this.",
+                        "Mouse: click rows, tabs and the keys in the last line. Other keys and themes: docs/app.md. "
+                        "Esc closes this help.",
                         Tone.MUTED.value,
                     ),
                 ),

@@ -1,4 +1,4 @@
-"""What to do about a run that did not pass."""
+"""The next steps after a run that did not pass."""
 
 from typing import ClassVar
 
@@ -16,13 +16,13 @@ from hpc_board.tui.widgets.key_line import KeyLine
 
 
 class NextStepsScreen(ModalScreen[str | None]):
-    """What the end of a run means and how to go on; it closes with what the user chose."""
+    """The meaning of a run's outcome and the next steps; the result is the user's choice."""
 
     CSS_PATH = "next_steps.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "choose('edit')", "Edit", tooltip="Open the form for this task and GPU, in mode test"),
-        Binding("w", "choose('watch')", "Watch", tooltip="Test the file each time that it is saved"),
-        Binding("r", "choose('again')", "Again", tooltip="Send the same file again"),
+        Binding("w", "choose('watch')", "Watch", tooltip="Test the file on every save"),
+        Binding("r", "choose('again')", "Again", tooltip="Submit the same file again"),
         Binding("t", "choose('cases')", "Cases", tooltip="Show the cases"),
         Binding("y", "copy", "Copy", tooltip="Copy the commands"),
         Binding("escape,f", "dismiss", "Close"),
@@ -34,18 +34,18 @@ class NextStepsScreen(ModalScreen[str | None]):
         self._steps = steps
 
     def compose(self) -> ComposeResult:
-        """What happened, the case, and the ways on."""
+        """Yield the outcome, the case and the next steps."""
         with Vertical(id="box"):
             with VerticalScroll(id="steps"):
                 yield Static(self._text(), markup=False)
             yield KeyLine()
 
     def on_mount(self) -> None:
-        """Let the keys scroll what does not fit."""
+        """Focus the text, for the keys to scroll it."""
         self.query_one("#steps").focus()
 
     def action_choose(self, way: str) -> None:
-        """Close with what is to be done."""
+        """Close with the user's choice."""
         self.dismiss(way)
 
     def action_copy(self) -> None:
@@ -67,11 +67,11 @@ class NextStepsScreen(ModalScreen[str | None]):
             Text(),
             Text(printable(steps.meaning.next)),
             Text(),
-            toned("The same file on a machine of your own (y copies this):", Tone.MUTED),
+            toned("To reproduce it on your own machine (y copies this):", Tone.MUTED),
             *(Text.assemble(("$ ", Tone.ACCENT.value), printable(command)) for command in steps.commands),
             Text(),
-            Text.assemble(("e", Tone.ACCENT.value), "  mend the file and send it in mode test"),
-            Text.assemble(("w", Tone.ACCENT.value), "  test it each time that you save it"),
-            Text.assemble(("r", Tone.ACCENT.value), "  send the same file again, if it was not the kernel's fault"),
+            Text.assemble(("e", Tone.ACCENT.value), "  edit the file and submit it in mode test"),
+            Text.assemble(("w", Tone.ACCENT.value), "  test the file on every save"),
+            Text.assemble(("r", Tone.ACCENT.value), "  submit the same file again, if the kernel was not at fault"),
         ]
         return Text("\n").join(lines)

@@ -1,4 +1,4 @@
-"""A line to say where a file is to be written."""
+"""The dialog for the path of a file to write."""
 
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +16,7 @@ from hpc_board.tui.widgets.path_input import PathInput, expanded
 
 
 class AskPath(ModalScreen[tuple[Path, bool] | None]):
-    """A path, and whether what is there already is to be replaced: that is asked for before it is answered."""
+    """A path, and whether to replace an existing file, after confirmation."""
 
     CSS_PATH = "ask_path.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
@@ -27,16 +27,14 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
         self._start = start
 
     def compose(self) -> ComposeResult:
-        """The question, the line, and what Enter does."""
+        """Yield the question, the field and the effect of Enter."""
         with Vertical(id="box"):
             yield Static(toned(self._question, Tone.STRONG, 300), markup=False)
             yield PathInput(value=str(self._start), id="path")
-            yield Static(
-                toned("Enter writes it. Esc leaves everything as it is.", Tone.MUTED), id="words", markup=False
-            )
+            yield Static(toned("Enter: write the file. Esc: cancel.", Tone.MUTED), id="words", markup=False)
 
     def on_mount(self) -> None:
-        """Let the name be typed."""
+        """Focus the field."""
         field = self.query_one(PathInput)
         field.focus()
         field.cursor_position = len(field.value)
@@ -56,9 +54,7 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
         if folder:
             self._say(f"{path} is a folder: give the name of a file in it.")
         elif there:
-            self.app.push_screen(
-                Confirm(f"{path} is there already. Replace it?", "Replace it", "Keep it"), self._replace
-            )
+            self.app.push_screen(Confirm(f"{path} exists already. Replace it?", "Replace it", "Keep it"), self._replace)
         else:
             self.dismiss((path, False))
 

@@ -1,4 +1,4 @@
-"""A tree of folders to pick a submission's file from."""
+"""The dialog to pick a file from a tree of folders."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from hpc_board.tui.widgets.key_line import KeyLine
 
 
 class SourceTree(DirectoryTree):
-    """Folders and the files in them that can be submitted."""
+    """A tree of folders and files that can be submitted."""
 
     show_root = False
     ICON_FILE = "  "
@@ -27,13 +27,13 @@ class SourceTree(DirectoryTree):
     ICON_NODE_EXPANDED = "▾ "
 
     def filter_paths(self, paths: Iterable[Path]) -> Iterable[Path]:
-        """Leave out hidden entries and files of other kinds."""
+        """Yield the visible folders and the files that can be submitted."""
         for path in paths:
             if not path.name.startswith(".") and (path.suffix in EXTENSIONS or self._safe_is_dir(path)):
                 yield path
 
     def process_label(self, label: TextType) -> Text:
-        """A name as it is, without markup and without control characters."""
+        """Return a name without markup and control characters."""
         return Text(one_line(str(label)) or "?")
 
     def on_key(self, event: events.Key) -> None:
@@ -51,13 +51,13 @@ class SourceTree(DirectoryTree):
 
 
 class PickFile(ModalScreen[Path | None]):
-    """Pick a file below a folder, or go to the folder above."""
+    """A tree of files below a folder, with keys to change the folder."""
 
     CSS_PATH = "pick_file.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("backspace", "up", "Folder above", key_display="⌫", tooltip="Show the folder above"),
         Binding("tilde", "home", "Home", key_display="~", tooltip="Show your home folder"),
-        Binding("ctrl+r", "recent", "Last folders", tooltip="Go round the folders of the files that you sent last"),
+        Binding("ctrl+r", "recent", "Last folders", tooltip="Cycle through the folders of recent submissions"),
         Binding("escape", "dismiss", "Close"),
     ]
 
@@ -67,14 +67,14 @@ class PickFile(ModalScreen[Path | None]):
         self._recent = tuple(recent)
 
     def compose(self) -> ComposeResult:
-        """The folder's name, its tree and the keys."""
+        """Yield the folder's name, its tree and the keys."""
         with Vertical(id="box"):
             yield Static(id="folder", markup=False)
             yield SourceTree(self._folder)
             yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show which folder it is."""
+        """Show the folder."""
         self._show(self._folder)
         self.query_one(SourceTree).focus()
 
@@ -83,13 +83,13 @@ class PickFile(ModalScreen[Path | None]):
         self._show(self._folder.parent)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the last folders where there are any."""
+        """Hide the key for recent folders if there are none."""
         if action == "recent" and not self._recent:
             return False
         return super().check_action(action, parameters)
 
     def action_recent(self) -> None:
-        """Go to the next one of the last folders."""
+        """Go to the next recent folder."""
         place = self._recent.index(self._folder) + 1 if self._folder in self._recent else 0
         self._show(self._recent[place % len(self._recent)])
 
@@ -97,7 +97,7 @@ class PickFile(ModalScreen[Path | None]):
         """Go to the user's home folder."""
         home = _home()
         if home is None:
-            self.notify("You have no home folder on this machine.", severity="warning", markup=False)
+            self.notify("No home folder on this machine.", severity="warning", markup=False)
         else:
             self._show(home)
 
@@ -115,7 +115,7 @@ class PickFile(ModalScreen[Path | None]):
 
 
 def _absolute(folder: Path) -> Path:
-    """The absolute path of `folder`; that of another one where the present folder has been removed."""
+    """Return the absolute path of `folder`, or the home folder if the current folder was removed."""
     try:
         return folder.absolute()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""One run: how it goes while it goes, and all that is known when it has ended, page by page."""
+"""The report of a run, page by page, updated while the run is in flight."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -51,7 +51,7 @@ _NAMES = tuple(name for name, _ in _PAGES)
 
 
 class _RunRead(msgspec.Struct, frozen=True):
-    """All facts of one run, with the best run of its board where both can be drawn below one roof."""
+    """All data of a run, with the best run of its board for the page Roof."""
 
     run: Run
     result: Result | None
@@ -67,16 +67,16 @@ class ReportScreen(BoardScreen):
 
     CSS_PATH = "report.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f", "next", "What next", tooltip="Say what to do about a run that did not pass"),
-        Binding("c", "cancel", "Cancel", tooltip="Cancel this run, after a question"),
-        Binding("l", "log", "Log", tooltip="Switch between the report and what was printed"),
-        Binding("slash", "search", "Search", key_display="/", tooltip="Search in what was printed"),
-        Binding("b", "standings", "Board", tooltip="Show the board that this run belongs to"),
+        Binding("f", "next", "Next step", tooltip="Show the next steps after a run that did not pass"),
+        Binding("c", "cancel", "Cancel", tooltip="Cancel this run, after confirmation"),
+        Binding("l", "log", "Log", tooltip="Switch between report and log"),
+        Binding("slash", "search", "Search", key_display="/", tooltip="Search the log"),
+        Binding("b", "standings", "Board", tooltip="Show the board of this run"),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the same task"),
-        Binding("r", "resubmit", "Again", tooltip="Send the same file again, after a question"),
-        Binding("w", "watch", "Watch", tooltip="Test the file of this run whenever it is saved"),
-        Binding("n", "step(1)", "Next", show=False, tooltip="Go to the next place that was searched for"),
-        Binding("N", "step(-1)", "Previous", show=False, tooltip="Go to the place before that was searched for"),
+        Binding("r", "resubmit", "Again", tooltip="Submit the same file again, after confirmation"),
+        Binding("w", "watch", "Watch", tooltip="Test the file of this run on every save"),
+        Binding("n", "step(1)", "Next", show=False, tooltip="Go to the next match"),
+        Binding("N", "step(-1)", "Previous", show=False, tooltip="Go to the previous match"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of this run"),
         *(
             Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
@@ -86,10 +86,10 @@ class ReportScreen(BoardScreen):
         Binding("right_square_bracket", "turn(1)", show=False),
     ]
     HELP: ClassVar[str] = (
-        "While the run is in flight, its progress and its log come in by themselves; the log is followed while its end "
-        "is in sight. The digits open the pages, [ and ] turn them. The log has what the kernel printed and the end of "
-        "what the batch script printed, without control characters. The roofs are those of the vendor's data sheet, "
-        "that of arithmetic for the fastest matrix format; the points count the least work that the task states."
+        "While the run is in flight, progress and log are updated; the view follows the log while its end is in sight. "
+        "The digits open the pages, [ and ] turn them. The log has the kernel's output and the end of the batch "
+        "script's output, without control characters. The roofs are the peaks of the vendor's data sheet, for "
+        "arithmetic in the fastest matrix format; the points count the least work that the task states."
     )
 
     blocks = getters.query_one("#overview", Blocks)
@@ -109,7 +109,7 @@ class ReportScreen(BoardScreen):
         self._page = "overview"
 
     def compose_body(self) -> ComposeResult:
-        """The state on one line, the names of the pages, and the pages."""
+        """Yield the state in one line, the names of the pages, and the pages."""
         yield Static(toned("Reading the run …", Tone.MUTED), id="headline", markup=False)
         yield Sections(_PAGES, id="pages")
         with Container(id="panes"):
@@ -130,7 +130,7 @@ class ReportScreen(BoardScreen):
         self.look_again()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Put the log beside the overview where both fit."""
+        """Show the log beside the overview if both fit."""
         super().on_resize(event)
         self._arrange()
 
@@ -142,7 +142,7 @@ class ReportScreen(BoardScreen):
             self._show_headline(self._read)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to cancel only what has not ended, and to go on only from what did not pass."""
+        """Hide the actions that do not apply to the state of the run."""
         ended = self._read is not None and self._read.run.state.ended
         if action == "cancel" and (self._read is None or ended):
             return False
@@ -155,7 +155,7 @@ class ReportScreen(BoardScreen):
         return super().check_action(action, parameters)
 
     def action_back(self) -> None:
-        """Leave a page for the first one, or that one."""
+        """Go to the first page, or leave the screen from there."""
         if self._page != "overview":
             self.action_show("overview")
         else:
@@ -170,15 +170,15 @@ class ReportScreen(BoardScreen):
             self.printed.follow()
 
     def action_turn(self, by: int) -> None:
-        """Open the next page, or the one before."""
+        """Open the next or the previous page."""
         self.action_show(_NAMES[(_NAMES.index(self._page) + by) % len(_NAMES)])
 
     def action_log(self) -> None:
-        """Switch between the overview and the log; one that still grows opens at its end."""
+        """Switch between overview and log; a growing log opens at its end."""
         self.action_show("overview" if self._page == "log" else "log")
 
     def action_search(self) -> None:
-        """Search in the text of this page, or else in the log."""
+        """Search the text of this page, or else the log."""
         if self._text_pane is None:
             self.action_show("log")
         if (pane := self._text_pane) is not None:
@@ -186,26 +186,26 @@ class ReportScreen(BoardScreen):
             self.refresh_bindings()
 
     def action_step(self, by: int) -> None:
-        """Go on to another place that was searched for."""
+        """Go to the next or the previous match."""
         if (pane := self._text_pane) is not None:
             pane.step(by)
 
     def action_cancel(self) -> None:
-        """Ask whether this run shall be cancelled, and do so."""
+        """Cancel this run after confirmation."""
         if self._read is not None:
             self.offer_cancel(self._read.run)
 
     def action_standings(self) -> None:
-        """Show the board that this run belongs to."""
+        """Show the board of this run."""
         if self._read is not None:
             self.post_message(Open(targets.Standings(self._read.run.task, self._read.run.gpu)))
 
     def action_submit(self) -> None:
-        """Submit for the same task."""
+        """Submit a file for the same task."""
         self.post_message(Open(targets.Submit(self._read.run.task if self._read else None)))
 
     def action_watch(self) -> None:
-        """Test the file of this run whenever it is saved."""
+        """Test the file of this run on every save."""
         if self._read is not None:
             run = self._read.run
             self.post_message(Open(targets.Watch(run.file_name, run.task, (run.gpu,))))
@@ -216,12 +216,12 @@ class ReportScreen(BoardScreen):
         self.notify(f"Copied {self.run_id}.", markup=False)
 
     def action_resubmit(self) -> None:
-        """Ask whether the same file shall be sent again, and do so."""
+        """Submit the same file again after confirmation."""
         if self._read is not None:
             self.offer_again(self._read.run, self._follow_sent)
 
     def action_next(self) -> None:
-        """Say what the end of this run means, and how to go on."""
+        """Show the meaning of this run's outcome and the next steps."""
         if self._read is None or (steps := self._steps(self._read)) is None:
             return
         run = self._read.run
@@ -245,7 +245,7 @@ class ReportScreen(BoardScreen):
         try:
             return self.board.gpus.get(run.gpu).device
         except BoardError:
-            return Device.CPU  # a GPU that the settings no longer have
+            return Device.CPU  # a GPU that was removed from the settings
 
     @property
     def _text_pane(self) -> TextPane | None:
@@ -265,11 +265,11 @@ class ReportScreen(BoardScreen):
 
     @property
     def _is_silent(self) -> bool:
-        """Whether the run has ended and printed nothing."""
+        """Return whether the run has ended without output."""
         return self._read is not None and self._read.run.state.ended and self.printed.is_empty
 
     def _arrange(self) -> None:
-        """Show the page that is open, and beside the overview the log where there is one and room for it."""
+        """Show the open page, and beside the overview the log if there is one and it fits."""
         beside = self._page == "overview" and self.has_class("-wide") and not self._is_silent
         panes: dict[str, Widget] = {
             "overview": self.blocks,
@@ -310,7 +310,7 @@ class ReportScreen(BoardScreen):
         )
 
     def _best(self, run: Run, result: Result | None) -> Best | None:
-        """The best run of the board, if that is another one and may be read."""
+        """Return the best run of the board, if it is another one and the user may read it."""
         if result is None or device_peak(result) is None or not any(case.work for case in result.cases):
             return None
         try:
@@ -334,18 +334,18 @@ class ReportScreen(BoardScreen):
         self._show_headline(event)
         self.blocks.show(run_overview(run, result, event.history, event.progress, event.placing, log=event.log))
         self.evidence.show(run_evidence(run, event.history))
-        waits = "" if run.state.ended else ": they come with the result"
+        waits = "" if run.state.ended else " yet; they come with the result"
         cases, processors = (result.cases, processors_of(result)) if result else ((), None)
-        self.cases_pane.show(cases, nothing=f"There are no cases{waits}.", processors=processors)
+        self.cases_pane.show(cases, nothing=f"No cases{waits}.", processors=processors)
         logs = run_logs(result, event.log)
         text = "\n".join(f"── {log.title}\n{log.text.rstrip()}\n" for log in logs)
         self.printed.show(text, nothing=nothing_printed(run), growing=not run.state.ended)
         build = printable(result.build.text, len(result.build.text)) if result else ""
-        self.build.show(build, nothing=f"No compiler has printed anything{waits and ' yet'}.", growing=False)
+        self.build.show(build, nothing=f"No compiler output{waits and ' yet'}.", growing=False)
         profile = printable(result.profile.text, len(result.profile.text)) if result else ""
-        nothing = "There is no profile: only runs in mode profile have one."
+        nothing = "No profile: only runs in mode profile have one."
         self.profile.show(profile, nothing=nothing, growing=False)
-        self.roof.show(result, event.best, nothing=f"There are no times{waits}.")
+        self.roof.show(result, event.best, nothing=f"No times{waits}.")
         self._arrange()
 
     def _show_headline(self, event: _RunRead) -> None:

@@ -1,4 +1,4 @@
-"""The runs: a live table that can be narrowed down, and the selected one in words."""
+"""The list of runs, with a filter and details of the selected run."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -29,37 +29,37 @@ from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _STEPS_MAX = 16
-"""Of how many running runs at most the progress is read at a time: each of them is a file."""
+"""The most running runs whose progress is read at a time, as each is a file."""
 
 _STALE = timedelta(seconds=10)
-"""From when on the age of what is shown stands beside it."""
+"""The least age of data that the title shows."""
 
-_CHOSEN = "m on another run compares the two, m on this one takes it back"
+_CHOSEN = "m on another run compares both, m on this one unmarks it"
 
 _NEWEST: Order[Line] = Order(lambda line: line.run.id, descending=True)
 
 
 class RunsScreen(BoardScreen):
-    """The runs that fit the filter, looked up again about once a second as far as they are in sight."""
+    """The runs that match the filter; the visible ones are updated about once a second."""
 
     CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected run, after a question"),
+        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected run, after confirmation"),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the task of the selected run"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Narrow the list down to what you type"),
-        Binding("r", "resubmit", "Again", tooltip="Send the selected run's file again, after a question"),
-        Binding("a", "everyone", "Own/all", tooltip="Switch between your own runs and everyone's"),
+        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
+        Binding("r", "resubmit", "Again", tooltip="Submit the selected run's file again, after confirmation"),
+        Binding("a", "everyone", "Own/all", tooltip="Switch between your runs and all users' runs"),
         Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
-        Binding("p", "cluster", "Cluster", tooltip="Show the GPUs as the schedulers have them"),
-        Binding("w", "watch", "Watch", show=False, tooltip="Test the file of the selected run whenever it is saved"),
+        Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
+        Binding("w", "watch", "Watch", show=False, tooltip="Test the file of the selected run on every save"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the selected run"),
-        Binding("m", "mark", "Mark", show=False, tooltip="Choose the selected run to compare it, then another one"),
+        Binding("m", "mark", "Mark", show=False, tooltip="Mark the selected run, then another one, to compare them"),
     ]
     HELP: ClassVar[str] = (
-        "queued and running are the scheduler's words, pass and wrong value are the judge's. lost, error, node fail "
-        "and preempted are not the kernel's fault. Age counts from the last change of state, or from the job's end. "
-        "The filter takes words of task, GPU, state, mode, note, file and user. All have to fit; Enter keeps them, Esc "
-        "clears them. The runs go on when you leave."
+        "queued and running are states of the job, pass and wrong value are verdicts of the judge. lost, error, node "
+        "fail and preempted are not the kernel's fault. Age is the time since the last change of state, or since the "
+        "end of the job. The filter matches words of task, GPU, state, mode, note, file and user. All words must "
+        "match; Enter keeps them, Esc clears them. Runs go on after you quit."
     )
 
     pane: getters.query_one[ListPane[Line]] = getters.query_one(ListPane)
@@ -80,7 +80,7 @@ class RunsScreen(BoardScreen):
         self._opened_at = now()
 
     def compose_body(self) -> ComposeResult:
-        """The list."""
+        """Yield the list."""
         words = ""
         if self._gpu is None:
             self._everyone = self.memory.get("runs", "everyone", False)
@@ -92,7 +92,7 @@ class RunsScreen(BoardScreen):
             order=_NEWEST,
             details=self._details,
             filter_words="words of any column, the note or the file: h100 wrong float4",
-            unfit="No run fits",
+            unfit="No run matches",
             waiting="Reading the runs …",
             nothing=self._nothing,
             submission=lambda line: line.run.submission,
@@ -109,12 +109,12 @@ class RunsScreen(BoardScreen):
         self.look_again()
 
     def look_again(self) -> None:
-        """Read again the runs that are in sight."""
+        """Read the visible runs again."""
         self.read(self.pane)
         self._show_scope()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to cancel only what has not ended; the key keeps its place while the selection moves."""
+        """Disable the actions that do not apply to the selected run; their keys stay in place."""
         if action == "cancel" and (self._selected is None or self._selected.state.ended):
             return None
         if action == "filter" and self.is_mounted and self.pane.is_filtering:
@@ -124,14 +124,14 @@ class RunsScreen(BoardScreen):
         return super().check_action(action, parameters)
 
     def action_back(self) -> None:
-        """Clear the filter, or leave."""
+        """Clear the filter, or leave the screen."""
         if self.pane.words:
             self.pane.narrow("")
         else:
             super().action_back()
 
     def action_everyone(self) -> None:
-        """Switch between one's own runs and everyone's."""
+        """Switch between the user's runs and all users' runs."""
         self._everyone = not self._everyone
         self.memory.set("runs", "everyone", self._everyone)
         self.pane.grid.set_columns(columns(self._list))
@@ -140,30 +140,30 @@ class RunsScreen(BoardScreen):
         self._show_scope()
 
     def action_filter(self) -> None:
-        """Narrow the list down to what one types."""
+        """Open the filter."""
         self.pane.open_filter()
 
     def action_standings(self) -> None:
-        """Show the board that the selected run belongs to."""
+        """Show the board of the selected run."""
         if (run := self._selected) is not None:
             self.post_message(Open(targets.Standings(run.task, run.gpu)))
 
     def action_submit(self) -> None:
-        """Submit for the task of the selected run."""
+        """Submit a file for the task of the selected run."""
         run = self._selected
         self.post_message(Open(targets.Submit(run.task if run else None)))
 
     def action_cluster(self) -> None:
-        """Show the GPUs as the schedulers have them."""
+        """Show the state of the GPUs."""
         self.post_message(Open(targets.Cluster()))
 
     def action_watch(self) -> None:
-        """Test the selected run's file whenever it is saved."""
+        """Test the selected run's file on every save."""
         if (run := self._selected) is not None:
             self.post_message(Open(targets.Watch(run.file_name, run.task, (run.gpu,))))
 
     def action_mark(self) -> None:
-        """Choose the selected run's submission to be compared."""
+        """Mark the selected run's submission for a comparison."""
         if (run := self._selected) is not None:
             self.post_message(SideChosen(run.submission, run.task))
 
@@ -174,12 +174,12 @@ class RunsScreen(BoardScreen):
             self.notify(f"Copied {run.id}.", markup=False)
 
     def action_cancel(self) -> None:
-        """Ask whether the selected run shall be cancelled, and do so."""
+        """Cancel the selected run after confirmation."""
         if (run := self._selected) is not None:
             self.offer_cancel(run)
 
     def action_resubmit(self) -> None:
-        """Ask whether the selected run's file shall be sent again, and do so."""
+        """Submit the selected run's file again after confirmation."""
         if (run := self._selected) is not None:
             self.offer_again(run, self._show_sent)
 
@@ -190,7 +190,7 @@ class RunsScreen(BoardScreen):
 
     def _pages(self, words: str) -> Page[Line]:
         everyone = self._everyone
-        # The start of a run that has ended does not change any more.
+        # The start of an ended run is final.
         known = {line.run.id: line.started for line in self.pane.window.items if line.run.state.ended}
         left = _STEPS_MAX
 
@@ -206,15 +206,15 @@ class RunsScreen(BoardScreen):
         return forward(read, _NEWEST.key)
 
     def _steps(self, running: list[int]) -> dict[int, Progress]:
-        """The last word of the harness of each of these runs; a file that cannot be read is no news."""
+        """Return the current steps of these runs, without those whose progress file is unreadable."""
         steps: dict[int, Progress] = {}
         for id_ in running:
             try:
-                told = self.board.runs.progress(id_)
+                progress = self.board.runs.progress(id_)
             except BoardError:
                 continue
-            if told:
-                steps[id_] = told[-1]
+            if progress:
+                steps[id_] = progress[-1]
         return steps
 
     @property
@@ -231,7 +231,7 @@ class RunsScreen(BoardScreen):
 
     def _show_sent(self, runs: Sequence[Run]) -> None:
         self.pane.select_once_read(str(runs[0].id))
-        self.notify(f"Sent again as run {runs[0].id}.", markup=False)
+        self.notify(f"Submitted again as run {runs[0].id}.", markup=False)
         self.read(self.pane, patient=False)
 
     @on(ListPane.Narrowed)
@@ -249,9 +249,9 @@ class RunsScreen(BoardScreen):
         self.post_message(Open(targets.Report(event.item.run.id)))
 
     def _nothing(self) -> str:
-        whose = "Nobody has" if self._everyone else "You have"
+        whose = "No runs" if self._everyone else "You have no runs"
         where = f" on {self._gpu}" if self._gpu else ""
-        return f"{whose} no runs{where} yet. Press s to submit a file; w on Tasks writes a starter."
+        return f"{whose}{where} yet. Press s to submit a file; w on Tasks writes a starter."
 
     def _cells(self, line: Line) -> dict[str, Text]:
         return cells(replace(line, now=self.now(), reader=self.board.user))
@@ -261,9 +261,9 @@ class RunsScreen(BoardScreen):
         word, tone = state(run)
         head = Text.assemble((word, f"bold {tone.value}"), " ", toned(since(run, self.now()), Tone.MUTED))
         lines = [
-            ("Chosen", _CHOSEN if run.submission == self.marked else ""),
+            ("Marked", _CHOSEN if run.submission == self.marked else ""),
             ("Now", step_text(step) if step else ""),
-            ("Why", why(run)),
+            ("Reason", why(run)),
             ("Note", run.note),
             ("File", f"{run.file_name} · {run.mode} · {run.task} on {run.gpu}"),
             (

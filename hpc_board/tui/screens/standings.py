@@ -1,4 +1,4 @@
-"""The boards of one task: who is how fast on each GPU."""
+"""The standings of one task on each GPU."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -28,26 +28,26 @@ _PANE_WIDTH = 60
 
 
 class StandingsScreen(BoardScreen):
-    """A board for each GPU, as many beside each other as fit; one's own rows are marked."""
+    """A board for each GPU, as many side by side as fit; the user's rows are marked."""
 
     CSS_PATH = "standings.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "submit", "Submit", tooltip="Submit a file for this task"),
         Binding("left,h", "turn(-1)", "Previous GPU", show=False, tooltip="Show the previous GPU's board"),
         Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's board"),
-        Binding("o", "mine", "Mine", tooltip="Go to your own row, and from there to the first"),
-        Binding("a", "own", "Own/all", tooltip="Switch between everyone's best and all your own ranked runs"),
-        Binding("m", "mark", "Mark", tooltip="Choose the selected row to compare it, then another one"),
-        Binding("v", "code", "Code", tooltip="Read the file of the selected row, where you may"),
-        Binding("t", "trend", "Trend", tooltip="Show how the selected user got there"),
-        Binding("f", "feed", "Feed", tooltip="Show what has changed on the boards of this task"),
+        Binding("o", "mine", "Mine", tooltip="Go to your row, and from there to the first"),
+        Binding("a", "own", "Own/all", tooltip="Switch between the standings and your ranked runs"),
+        Binding("m", "mark", "Mark", tooltip="Mark the selected row, then another one, to compare them"),
+        Binding("v", "code", "Code", tooltip="Show the file of the selected row, if you may read it"),
+        Binding("t", "trend", "Trend", tooltip="Show the selected user's scores over time"),
+        Binding("f", "feed", "Feed", tooltip="Show recent changes of this task's standings"),
     ]
     HELP: ClassVar[str] = (
-        "[reference] is the task's own reference, timed beside the leader's run; Speedup is over it. Names in brackets "
-        "have no rank. self-run: the job ran under the user's account. verified: it ran under the board's "
-        "account. emulated: the kernel ran on a CPU although the board is named after a GPU. own eval: the task's own "
-        "harness judged, in the process of the kernel. removed: a run of yours that does not count any more. ~: this "
-        "row cannot be told from the one above, since the intervals of their times overlap."
+        "[reference] is the task's reference, timed beside the leader's run; Speedup is relative to it. Names in "
+        "brackets have no rank. self-run: the job ran under the user's account. verified: the job ran under the "
+        "board's account. emulated: the kernel ran on a CPU, not on the GPU of the board's name. own eval: the task's "
+        "own harness judged, in the kernel's process. removed: an admin removed your run. ~: statistical tie with the "
+        "row above, as the intervals of their times overlap."
     )
 
     tabs = getters.query_one(Tabs)
@@ -62,25 +62,25 @@ class StandingsScreen(BoardScreen):
         self._asked_gpus: tuple[str, ...] = ()
 
     def compose_body(self) -> ComposeResult:
-        """The GPUs, and a board for each."""
+        """Yield a tab and a board for each GPU."""
         yield Tabs(id="gpus")
         yield Horizontal(id="boards")
-        yield Static(toned("Asking for the boards …", Tone.MUTED), id="note", markup=False, classes="hint")
+        yield Static(toned("Reading the boards …", Tone.MUTED), id="note", markup=False, classes="hint")
 
     def on_mount(self) -> None:
-        """Ask which boards there are."""
+        """Read the GPUs of the task."""
         super().on_mount()
         self._show_place()
         task = self._task_name
         self.ask("gpus", lambda: self.board.gpus.allowed(self.board.tasks.get(task)), self._show_boards)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Put as many boards beside each other as fit."""
+        """Show as many boards side by side as fit."""
         super().on_resize(event)
         self._arrange()
 
     def look_again(self) -> None:
-        """Ask for the rows again."""
+        """Read the visible rows again."""
         self._ask(patient=True)
 
     def action_turn(self, step: int) -> None:
@@ -91,7 +91,7 @@ class StandingsScreen(BoardScreen):
             self.tabs.action_previous_tab()
 
     def action_own(self) -> None:
-        """Switch between the boards and all one's own ranked runs."""
+        """Switch between the standings and the user's ranked runs."""
         self._own = not self._own
         self._show_place()
         for pane in self.query(BoardPane):
@@ -99,7 +99,7 @@ class StandingsScreen(BoardScreen):
         self._ask(patient=False)
 
     def action_mine(self) -> None:
-        """Go to one's own row, or from there to the first."""
+        """Go to the user's row, or from there to the first."""
         pane = self._active
         if pane is None or pane.page is None:
             return
@@ -111,33 +111,33 @@ class StandingsScreen(BoardScreen):
             pane.jump(Span())
             pane.grid.move_cursor(row=0)
         else:
-            # Among one's own runs a place says nothing of the one that counts.
+            # In the list of own runs, the rank gives no position of the best run.
             pane.jump(Span() if self._own else pane.span_around(own), select=str(own.run))
         self._ask(patient=False)
 
     def action_submit(self) -> None:
-        """Submit for this task."""
+        """Submit a file for this task."""
         self.post_message(Open(targets.Submit(self._task_name)))
 
     def action_mark(self) -> None:
-        """Choose the selected row to be compared."""
+        """Mark the selected row for a comparison."""
         if (chosen := self._selected) is not None:
             self.post_message(SideChosen(chosen.submission, self._task_name))
 
     def action_code(self) -> None:
-        """Read the file of the selected row."""
+        """Show the file of the selected row."""
         if (chosen := self._selected) is not None:
             self.post_message(Open(targets.Code(chosen.submission, self._task_name)))
 
     def action_trend(self) -> None:
-        """Show how the user of the selected row got there; of a row that is nobody's, how oneself did."""
+        """Show the scores over time of the selected row's user, or of the current user for a mark."""
         if self._gpu is not None:
             chosen = self._selected
             user = self.board.user if chosen is None or isinstance(chosen, Mark) else chosen.user
             self.post_message(Open(targets.Trend(self._task_name, self._gpu, user)))
 
     def action_feed(self) -> None:
-        """Show what has changed on the boards of this task."""
+        """Show recent changes of this task's standings."""
         self.post_message(Open(targets.Feed(self._task_name)))
 
     @property
@@ -150,7 +150,7 @@ class StandingsScreen(BoardScreen):
 
     @property
     def _beside(self) -> tuple[str, ...]:
-        """The GPUs whose boards are shown: those that fit, the chosen one among them."""
+        """Return the GPUs whose boards fit side by side, including the chosen one."""
         count = self.size.width // _PANE_WIDTH if self.size.width >= _BESIDE_FROM else 1
         if self._gpu is None or self._gpu not in self._gpus:
             return ()
@@ -200,7 +200,7 @@ class StandingsScreen(BoardScreen):
         self._ask(patient=False)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Turn to the board whose rows were clicked or reached by Tab."""
+        """Activate the board whose rows got the focus."""
         pane = event.widget.parent
         if isinstance(pane, BoardPane) and pane.gpu != self._gpu:
             self.tabs.active = f"gpu-{self._gpus.index(pane.gpu)}"

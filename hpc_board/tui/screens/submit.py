@@ -1,4 +1,4 @@
-"""A submission: the file, the task, the GPUs and the mode, and what would be sent."""
+"""The submit form: file, task, GPUs and mode, with a preview of the batch script."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -40,28 +40,26 @@ from hpc_board.tui.widgets.preview import PreviewPane
 _FORM_SUBJECTS = ("tasks", "allowed", "header", "draft", "send")
 
 _TYPING_SECONDS = 0.3
-"""How long a field rests before its contents are checked."""
+"""The pause in typing after which a field is checked."""
 
 
 class SubmitScreen(BoardScreen):
-    """A form whose contents are checked as they change, with the batch script beside it or one key away."""
+    """A form that is checked on every change, with the batch script beside it or one key away."""
 
     CSS_PATH = "submit.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "send", "Submit", priority=True, tooltip="Send one job for each ticked GPU"),
+        Binding("ctrl+s", "send", "Submit", priority=True, tooltip="Submit one job for each ticked GPU"),
         Binding("ctrl+o", "browse", "Browse", priority=True, tooltip="Pick the file from a tree of folders"),
         Binding("ctrl+g", "preview", "Script", priority=True, tooltip="Switch between the form and the batch script"),
-        Binding(
-            "w", "watch", "Watch", tooltip="Send the file in mode test whenever it is saved (where you cannot type)"
-        ),
-        Binding("f5", "ask_gpus", "Ask again", show=False, tooltip="Ask again what is free"),
+        Binding("w", "watch", "Watch", tooltip="Submit the file in mode test on every save (outside text fields)"),
+        Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers again"),
     ]
     HELP: ClassVar[str] = (
-        "Tab takes a grey completion, and else moves between the fields; Space ticks a GPU, a ticks all. "
+        "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, a ticks all. "
         "A header in the file (#!POPCORN leaderboard NAME, #!POPCORN gpus A B) chooses task and GPUs. `python?` marks "
-        "a GPU whose Python this machine does not have; `hpc-board gpus` says which. `start` is when the last run of "
-        "this board that waits for a GPU is expected to start. A line of the script that comes from the settings' own "
-        "options is marked. Watch sends the file in mode test each time that it is saved."
+        "a GPU whose Python is missing on this machine; `hpc-board gpus` names it. `start` is the expected start of "
+        "this board's last waiting run on a GPU. Lines of the script that come from extra options of the settings are "
+        "highlighted. Watch submits the file in mode test on every save."
     )
 
     path_input = getters.query_one("#file", PathInput)
@@ -80,16 +78,16 @@ class SubmitScreen(BoardScreen):
         self._typing: Timer | None = None
         self._ready = ""
         self._asked: tuple[str, ...] = ()
-        """The GPUs that the file's header names."""
+        """The GPUs in the file's header."""
         self._set_aside: tuple[str, ...] = ()
-        """What was ticked before a header asked for other GPUs."""
+        """The ticked GPUs before a header chose others."""
         self._unsettled = False
-        """Whether the choice has names from a header that were not yet compared with the GPUs that there are."""
+        """True while the choice has GPUs of a header that are not yet checked against those of the task."""
         self._left: Widget | None = None
-        """Where the cursor was in the form before it went to the script."""
+        """The focused widget of the form before the focus went to the script."""
 
     def compose_body(self) -> ComposeResult:
-        """The form, and the preview."""
+        """Yield the form and the preview."""
         start = self._choice
         with Container(id="panes"):
             with VerticalScroll(id="form", can_focus=False):
@@ -110,7 +108,7 @@ class SubmitScreen(BoardScreen):
                     yield Select(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
                 with Horizontal(classes="field"):
                     yield Label("Note")
-                    yield Input(value=start.note, placeholder="a remark, optional", compact=True, id="note")
+                    yield Input(value=start.note, placeholder="optional", compact=True, id="note")
                 with Horizontal(classes="field", id="gpu-field"):
                     yield Label("GPUs")
                     yield GpuList(compact=True, markup=False, id="gpus")
@@ -122,7 +120,7 @@ class SubmitScreen(BoardScreen):
             yield PreviewPane(id="preview")
 
     def on_mount(self) -> None:
-        """Ask for the tasks and for what is free."""
+        """Read the tasks and the state of the GPUs."""
         super().on_mount()
         self.title_bar.show_place("Tasks", "Submit")
         self.path_input.focus()
@@ -134,11 +132,11 @@ class SubmitScreen(BoardScreen):
 
     @property
     def busy(self) -> bool:
-        """Whether this screen waits for an answer, or for a field to rest."""
+        """Return whether this screen waits for an answer or the end of typing."""
         return super().busy or self._typing is not None
 
     def action_ask_gpus(self) -> None:
-        """Ask the schedulers what is free."""
+        """Read the state of the GPUs."""
 
         def question() -> tuple[Sequence[GpuStatus], Mapping[str, datetime]]:
             return self.board.gpus.statuses(), _expected(self.board.runs.in_flight())
@@ -158,7 +156,7 @@ class SubmitScreen(BoardScreen):
         self.app.push_screen(PickFile(self._choice.folder, recent_folders(self.memory)), take)
 
     def action_watch(self) -> None:
-        """Send the file in mode test whenever it is saved, as long as one looks on."""
+        """Open the watch, which submits the file in mode test on every save."""
         self._finish_file()
         choice = self._choice
         if choice.file is None or choice.task is None or not choice.gpus or self.is_open("header"):
@@ -169,7 +167,7 @@ class SubmitScreen(BoardScreen):
         self.post_message(Open(targets.Watch(choice.file.name, choice.task, choice.gpus, choice.file)))
 
     def action_preview(self) -> None:
-        """Switch between the form and the script where there is no room for both."""
+        """Switch between form and script."""
         if self.has_class("-preview", "-narrow") or self.preview.has_focus_within:
             self._show_form()
         else:
@@ -178,7 +176,7 @@ class SubmitScreen(BoardScreen):
             self.query_one("#script").focus()
 
     def action_send(self) -> None:
-        """Send the submission as the form has it."""
+        """Submit the contents of the form."""
         self._finish_file()
         choice = self._choice
         if choice.missing or self.is_open("send") or self.is_open("header"):
@@ -188,32 +186,32 @@ class SubmitScreen(BoardScreen):
         self._show_status()
 
     def action_back(self) -> None:
-        """Leave the script, or the form."""
+        """Return from the script to the form, or leave the form."""
         if self.has_class("-preview", "-narrow"):
             self._show_form()
         else:
             super().action_back()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Watch only what is whole."""
+        """Disable the watch while the form is incomplete."""
         if action == "watch" and self._choice.missing:
             return None
         return super().check_action(action, parameters)
 
     def settle(self, subject: str) -> None:
-        """Show what the form lacks, or what is wrong with it."""
+        """Show missing choices and errors of the form."""
         if subject in _FORM_SUBJECTS:
             self._show_status()
         if subject in ("header", "draft") and self.has_failed(subject):
             self._clear_preview()
 
     def look_again(self) -> None:
-        """Show how sending goes on, and how old the answer about what is free has become."""
+        """Update the progress of sending and the age of the GPUs' state."""
         self.gpu_list.show_age(self.now())
         if self.is_open("send"):
             self._show_status()
 
-    # What the user does
+    # Actions of the user
 
     @on(Input.Changed, "#file")
     def _name_file(self) -> None:
@@ -221,7 +219,7 @@ class SubmitScreen(BoardScreen):
 
     @on(Input.Blurred, "#file")
     def _finish_file(self) -> None:
-        """Take the file's name as it stands, whatever it ends in."""
+        """Accept the file's name with any extension."""
         if self.path_input.named != self._choice.file:
             self._stop_resting()
             self._read_header(self.path_input.named)
@@ -260,13 +258,13 @@ class SubmitScreen(BoardScreen):
         }
         actions[event.button.id or "send"]()
 
-    # What the board says
+    # Answers of the board
 
     def _show_tasks(self, catalog: Catalog) -> None:
         self._tasks = tuple(task.name for task in catalog.tasks)
         with self.prevent(Select.Changed):
             self.task_select.set_options([(toned(name).plain, name) for name in self._tasks])
-            self.task_select.prompt = "choose a task" if self._tasks else "there are no tasks"
+            self.task_select.prompt = "choose a task" if self._tasks else "no tasks"
         self._show_task()
 
     def _show_allowed(self, task: str, gpus: tuple[Gpu, ...]) -> None:
@@ -316,7 +314,7 @@ class SubmitScreen(BoardScreen):
         self.post_message(Chosen(self._choice))
         self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
 
-    # The form's own business
+    # State of the form
 
     def _change(self, choice: Choice) -> None:
         self._choice = choice
@@ -354,7 +352,7 @@ class SubmitScreen(BoardScreen):
             self.ask("allowed", question, partial(self._show_allowed, task))
 
     def _check(self) -> None:
-        """Have the board check the form, once it is complete."""
+        """Check a complete form through the board."""
         choice = self._choice
         self._ready = ""
         self.forget_failure("send")
@@ -378,15 +376,15 @@ class SubmitScreen(BoardScreen):
         )
 
     def _show_header(self, header: Directives | None) -> None:
-        """Say what the file's own header asks for."""
+        """Show the choices in the file's header."""
         if header is None:
             words = toned("")
         elif header.leaderboard is None and not header.gpus:
-            words = toned("It has no header: task and GPUs are chosen here.", Tone.MUTED)
+            words = toned("No header: choose task and GPUs here.", Tone.MUTED)
         else:
             task = f"task {header.leaderboard}" if header.leaderboard else ""
             gpus = f"{'GPU' if len(header.gpus) == 1 else 'GPUs'} {listing(header.gpus)}" if header.gpus else ""
-            words = toned(f"Its header asks for {', '.join(filter(None, (task, gpus)))}.", Tone.MUTED)
+            words = toned(f"Header: {', '.join(filter(None, (task, gpus)))}.", Tone.MUTED)
         self.query_one("#header-note", Static).update(words)
 
     def _show_task(self) -> None:
@@ -397,7 +395,7 @@ class SubmitScreen(BoardScreen):
                 self.task_select.clear()
 
     def _settle_gpus(self) -> None:
-        """Tick those wanted GPUs that there are; the only one where none is wanted."""
+        """Tick the chosen GPUs that the task allows, or a single allowed one by default."""
         self._unsettled = False
         only = [gpu.name for gpu in self._gpus] if len(self._gpus) == 1 else []
         self._choice = replace(self._choice, gpus=_resolved(self._choice.gpus or only, self._gpus))
@@ -413,10 +411,10 @@ class SubmitScreen(BoardScreen):
 
     @property
     def _missing(self) -> str:
-        """What has to be chosen next, and why it is missing if the header is the cause."""
+        """Return the next choice to make, or the error of a header with unavailable GPUs."""
         choice = self._choice
         if choice.file and choice.task and not choice.gpus and self._asked and not _resolved(self._asked, self._gpus):
-            return f"The header names {listing(self._asked)}, which this board does not offer for {choice.task}."
+            return f"The header names {listing(self._asked)}, not available for {choice.task}. Choose a GPU."
         return choice.missing
 
     def _show_gpus(self) -> None:
@@ -425,7 +423,7 @@ class SubmitScreen(BoardScreen):
         self.gpu_list.show_age(self.now())
 
     def _show_status(self) -> None:
-        """Say in one line how the form stands, unless an error says it."""
+        """Show the state of the form in one line, unless an error is shown."""
         if self.is_open("send"):
             count = len(self._choice.gpus)
             text = toned(f"Sending {count} {'job' if count == 1 else 'jobs'} …", Tone.ACCENT)
@@ -442,13 +440,13 @@ class SubmitScreen(BoardScreen):
 
 
 def _expected(in_flight: Sequence[Run]) -> dict[str, datetime]:
-    """When the last of the runs that wait for a GPU is expected to start, by GPU."""
+    """Return the expected start of the last waiting run by GPU."""
     waiting = [(run.gpu, at) for run in in_flight if run.state is RunState.QUEUED and (at := run.status.expected_start)]
     return {gpu: max(at for name, at in waiting if name == gpu) for gpu, _ in waiting}
 
 
 def _resolved(wanted: Sequence[str], gpus: Sequence[Gpu]) -> tuple[str, ...]:
-    """Those of the wanted names that are allowed, as the settings spell them; as in a header, `all` is all."""
+    """Return the wanted GPUs that are allowed, in the settings' spelling; `all` stands for all, as in headers."""
     spelled = {gpu.name.casefold(): gpu.name for gpu in gpus}
     names = [name.strip().casefold() for words in wanted for name in words.split(",")]
     if "all" in names:

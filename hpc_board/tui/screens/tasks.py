@@ -1,4 +1,4 @@
-"""The tasks: what there is to implement, how long it stays open, and where one stands."""
+"""The list of tasks, with deadlines and the user's ranks."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -48,11 +48,11 @@ _COLUMNS = (
 _PARTS = ("description", "reference", "starter")
 _FILTER_MAX = 200
 _PAUSE = timedelta(seconds=5)
-"""How long the task folders rest between two looks: they may lie on a slow file system, and change seldom."""
+"""The interval of reads of the task folders, which change rarely and may be on a slow file system."""
 
 
 class TasksScreen(BoardScreen):
-    """The first screen: a list of tasks; for the selected one its description, its code and one's places."""
+    """The first screen: a list of tasks; for the selected one the description, the code and the user's ranks."""
 
     CSS_PATH = "tasks.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,25 +60,25 @@ class TasksScreen(BoardScreen):
         Binding("s", "submit", "Submit", tooltip="Submit a file for the selected task"),
         Binding("b", "standings", "Board", tooltip="Show the standings of the selected task"),
         Binding("r", "runs", "Runs", tooltip="Show your runs"),
-        Binding("f", "feed", "Feed", tooltip="Show what has changed on the boards"),
-        Binding("slash", "filter", "Find", key_display="/", tooltip="Show only tasks that have these words"),
-        Binding("v", "part(1)", "View", tooltip="Turn from description to reference to starter"),
+        Binding("f", "feed", "Feed", tooltip="Show recent changes of the standings"),
+        Binding("slash", "filter", "Find", key_display="/", tooltip="Filter the tasks by the words that you type"),
+        Binding("v", "part(1)", "View", tooltip="Switch between description, reference and starter"),
         Binding("V", "part(-1)", show=False),
         Binding("w", "write", "Write", tooltip="Write the starter to a file"),
         Binding(
-            "d", "description", "Description", show=False, tooltip="Move to the description to scroll it, and back"
+            "d", "description", "Description", show=False, tooltip="Focus the description to scroll it, or the list"
         ),
-        Binding("y", "copy", "Copy", show=False, tooltip="Copy the text that is shown to the clipboard"),
+        Binding("y", "copy", "Copy", show=False, tooltip="Copy the shown text to the clipboard"),
         Binding("f5", "reload", "Reload", show=False, tooltip="Read the task folders again"),
     ]
     HELP: ClassVar[str] = (
         "A submission is one file with a kernel. The judge runs it on the cluster's GPUs, checks each answer and times "
         "each call; a board ranks the fastest passing run of each user. w writes the starter of a task, whose first "
-        "line names the task; `hpc-board kernel.py` opens the app with that file in the form. Ctrl+P finds any action "
-        "by its name. Runs go on when you leave.\n\n"
-        "Choose a task and press s (or Enter) to submit a file for it. Rank and best are those of the GPU where you "
-        "stand best; the lines below the facts have every GPU. A deadline in the last day is marked by its colour. "
-        "As you type after /, the task whose name fits best is selected; Enter keeps the words, Esc clears them."
+        "line names the task; `hpc-board kernel.py` opens the app with that file in the form. Ctrl+P finds an action "
+        "by its name. Runs go on after you quit.\n\n"
+        "Select a task and press s (or Enter) to submit a file for it. Rank and best are those on the GPU with your "
+        "best rank; the details list all GPUs. A colour marks deadlines within a day. While you type after /, the task "
+        "with the best matching name is selected; Enter keeps the words, Esc clears them."
     )
 
     grid = getters.query_one("#tasks", Grid)
@@ -99,7 +99,7 @@ class TasksScreen(BoardScreen):
         self._has_parts = False
 
     def compose_body(self) -> ComposeResult:
-        """The list, and beside or below it the selected task."""
+        """Yield the list and the selected task."""
         with Container(id="panes"):
             with Container(id="list"):
                 yield Input(
@@ -117,7 +117,7 @@ class TasksScreen(BoardScreen):
         self.title_bar.show_place("Tasks")
         self._wanted = self.memory.get("tasks", "selected", "") or None
         words = self.memory.get("tasks", "filter", "")
-        # Words that are remembered are no search: the selection is remembered, too.
+        # Restored words must not change the restored selection.
         with self.prevent(Input.Changed):
             self.filter_input.value = words
         self.filter_input.display = bool(words)
@@ -125,12 +125,12 @@ class TasksScreen(BoardScreen):
         self.action_reload()
 
     def on_screen_resume(self) -> None:
-        """Look again at where one stands."""
+        """Update the user's ranks."""
         super().on_screen_resume()
         self._ask_own()
 
     def look_again(self) -> None:
-        """Look from time to time which tasks there are by now, and where one stands."""
+        """Read the tasks and the user's ranks again after a pause."""
         if self.now() - self._looked_at >= _PAUSE:
             self._look(patient=True)
 
@@ -157,17 +157,17 @@ class TasksScreen(BoardScreen):
         self.post_message(Open(targets.Runs()))
 
     def action_feed(self) -> None:
-        """Show what has changed on the boards."""
+        """Show recent changes of the standings."""
         self.post_message(Open(targets.Feed()))
 
     def action_filter(self) -> None:
-        """Let words be typed that tasks are to have."""
+        """Open the filter."""
         self.filter_input.display = True
-        # At once: what is typed right after the key belongs to the field.
+        # At once: the next key belongs to the field.
         self.set_focus(self.filter_input)
 
     def action_part(self, step: int) -> None:
-        """Turn to the next part of the task, or to the one before."""
+        """Show the next or the previous part of the task."""
         if not self._has_parts:
             return
         here = _PARTS.index(self.parts.current or "description")
@@ -208,7 +208,7 @@ class TasksScreen(BoardScreen):
         self.notify(f"Copied the {part} of {task.name}.", markup=False)
 
     def action_back(self) -> None:
-        """Clear the filter, and move the focus back to the list: there is nothing before this screen."""
+        """Clear the filter, and move the focus back to the list."""
         self.forget_failure("preferences")
         self.forget_failure("write")
         if self.filter_input.display:
@@ -217,7 +217,7 @@ class TasksScreen(BoardScreen):
         self.grid.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to write a starter only where there is one, and nothing that would be typed."""
+        """Disable the filter key while the user types, and the write key for tasks without a starter."""
         if action == "filter" and isinstance(self.focused, Input):
             return False
         if action == "write" and (self._selected is None or not self._selected.templates):
@@ -226,7 +226,7 @@ class TasksScreen(BoardScreen):
 
     @property
     def description(self) -> "Markdown":
-        """The description of the selected task."""
+        """Return the widget with the description of the selected task."""
         from textual.widgets import Markdown
 
         return self.query_one("#description", Markdown)
@@ -237,7 +237,7 @@ class TasksScreen(BoardScreen):
 
     @property
     def _found(self) -> str | None:
-        """The task whose name fits the words of the filter best; the selected one where none fits better."""
+        """Return the task with the best match for the filter; the selected one wins ties."""
         words = " ".join(self.filter_input.value.casefold().split())
         names = [task.name for task in self._tasks_shown]
         if not words or not names:
@@ -252,7 +252,7 @@ class TasksScreen(BoardScreen):
         return [task for task in tasks if all(word in _searched(task) for word in words)]
 
     def _ask_own(self) -> None:
-        """Ask for the user's places, which need the tasks to be shown."""
+        """Read the user's ranks, which are shown in the list of tasks."""
         if self._catalog is not None:
             self.ask("own", self.board.standings.places, self._show_own, patient=True)
 
@@ -277,7 +277,7 @@ class TasksScreen(BoardScreen):
             self.forget_failure("faults")
         wanted, self._wanted = self._wanted, None
         self._show_rows(wanted if wanted in self._versions else None)
-        # What one reads stays where it is as long as it is the same.
+        # An unchanged description keeps its scroll position.
         if before is None:
             self.call_after_paint(self._add_parts)
             self.call_after_paint(self._ask_own)
@@ -305,7 +305,7 @@ class TasksScreen(BoardScreen):
     def _turn(self, event: Tabs.TabActivated) -> None:
         event.stop()
         self.parts.current = event.tab.id
-        # Code needs the lines.
+        # The class gives code more lines.
         self.about.set_class(event.tab.id != "description", "-code")
         self._show_code()
 
@@ -316,7 +316,7 @@ class TasksScreen(BoardScreen):
     def _tell_written(self, path: Path) -> None:
         folder = path.parent
         self.memory.set("tasks", "folder", "" if folder == Path() else str(folder.absolute()))
-        self.notify(f"The starter is in {path}.", markup=False)
+        self.notify(f"Starter written to {path}.", markup=False)
 
     def _show_rows(self, select: str | None = None) -> None:
         if self._catalog is None:
@@ -339,7 +339,7 @@ class TasksScreen(BoardScreen):
         }
 
     async def _add_parts(self) -> None:
-        """Add the description and the code; the first list does not wait for them to load."""
+        """Add the widgets of description and code after the first list, which need not wait for their imports."""
         from textual.widgets import Markdown
 
         tabs = Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
@@ -369,18 +369,18 @@ class TasksScreen(BoardScreen):
             return
         self.memory.set("tasks", "selected", task.name)
         self.query_one("#facts", Static).update(self._facts(task))
-        self.places.update(toned("Asking for your places …", Tone.MUTED))
+        self.places.update(toned("Reading your ranks …", Tone.MUTED))
         self.description.update(printable(task.description))
         self._show_code()
         self.ask("places", lambda: self._places_of(task), partial(self._show_places, task.name))
 
     def _nothing(self) -> str:
-        """Why no task is shown."""
+        """Return the reason for an empty list."""
         if self._catalog is None:
             return ""
         if self._catalog.tasks:
-            return "No task has these words. Esc shows all again."
-        return "There are no tasks yet. The settings' `tasks` names the folders that hold them."
+            return "No task matches. Esc clears the filter."
+        return "No tasks yet. `tasks` in the settings names their folders."
 
     def _show_code(self) -> None:
         task, part = self._selected, self.parts.current
@@ -389,7 +389,7 @@ class TasksScreen(BoardScreen):
         text, name = _code(task, part)
         view = self.query_one(f"#{part}", SourceView)
         if text is None:
-            view.say("This task has no starter; its description says what your file has to define.")
+            view.say("This task has no starter; its description specifies the submission.")
         else:
             view.show(text, name.rpartition(".")[2])
 
@@ -411,23 +411,23 @@ class TasksScreen(BoardScreen):
 
 
 def _searched(task: Task) -> str:
-    """What the words of a filter are looked for in."""
+    """Return the text that a filter searches."""
     first = next((line for line in task.description.splitlines() if line.strip(" #")), "")
     return " ".join((task.name, *map(str, task.accepted), *task.gpus, first)).casefold()
 
 
 def _distance(name: str, words: str) -> int:
-    """How far a task's name is from what was typed: the same, begins with it, has it somewhere, has none of it."""
+    """Return the rank of a match: 0 for the name itself, 1 for its beginning, 2 for a part of it, 3 for none."""
     return 0 if name == words else 1 if name.startswith(words) else 2 if words in name else 3
 
 
 def _first(task: Task) -> str | None:
-    """The template for the task's own language, where it has several."""
+    """Return the name of the task's first template, if any."""
     return next(iter(task.templates), None)
 
 
 def _code(task: Task, part: str) -> tuple[str | None, str]:
-    """The reference or the starter of a task, None where it has none, and the name of a file for it."""
+    """Return the reference or the starter of a task, None if it has none, and a file name for it."""
     if part == "starter":
         return (starter(task, _first(task)) if task.templates else None), task.submission_name
     files = [file for file in task.files if file.text is not None]
@@ -444,13 +444,13 @@ def _written(path: Path, replace: bool, text: str) -> Path:
 
 
 def _places(boards: Sequence[Page]) -> Text:
-    """One line for each board: the user's place and time, and the time to beat."""
+    """Return a line for each board: the user's rank and score, and the best score."""
     width = max((len(board.gpu) for board in boards), default=0) + 2
     lines = []
     for board in boards:
         line = Text.assemble((board.gpu.ljust(width), Tone.MUTED.value))
         if not board.rows:
-            line.append("nobody yet", Tone.MUTED.value)
+            line.append("no entries", Tone.MUTED.value)
         elif board.own is None:
             line.append(f"{'-':>4}  {'':>9}")
         else:

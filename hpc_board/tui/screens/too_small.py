@@ -1,4 +1,4 @@
-"""What is shown in the place of a screen that the terminal has no room for."""
+"""The message of a terminal that is too small for the app."""
 
 from typing import ClassVar
 
@@ -10,29 +10,29 @@ from textual.widgets import Static
 from hpc_board.tui.palette import Tone, toned
 
 LEAST = (60, 16)
-"""Columns and lines that every screen fits into."""
+"""The least columns and lines, which all screens fit into."""
 
 
 class TooSmallScreen(ModalScreen[None]):
-    """How large the terminal has to be, and how large it is; the app closes it once there is room."""
+    """The required and the actual size of the terminal; the app closes the screen once it is large enough."""
 
     CSS_PATH = "too_small.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,ctrl+q", "app.quit", "Quit", id="toosmall.quit")]
 
     def compose(self) -> ComposeResult:
-        """The words."""
+        """Yield the text."""
         yield Static(id="words", markup=False)
 
     def on_mount(self) -> None:
-        """Say what is missing."""
+        """Show the sizes."""
         self._show()
 
     def on_resize(self) -> None:
-        """Say what is missing now."""
+        """Update the sizes."""
         self._show()
 
     def _show(self) -> None:
         columns, lines = LEAST
         have = f"{self.app.size.width}x{self.app.size.height}"
-        words = f"hpc-board needs {columns}x{lines}; this terminal has {have}. Make it larger, or press q to leave."
+        words = f"hpc-board needs {columns}x{lines}; this terminal has {have}. Enlarge it, or press q to quit."
         self.query_one("#words", Static).update(toned(words, Tone.WAITING))

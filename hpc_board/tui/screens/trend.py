@@ -1,4 +1,4 @@
-"""How somebody got where they are on a board."""
+"""A user's scores on a board over time."""
 
 from typing import ClassVar
 
@@ -13,16 +13,16 @@ from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 
 RUNS_MAX = 200
-"""How many runs are read: the plot has no room for more, and a table of more is nothing to look at."""
+"""The most runs to read; plot and table have no room for more."""
 
 
 class TrendScreen(BoardScreen):
-    """The times of a user on one board from one ranked run to the next, as a plot and as a table."""
+    """A user's ranked runs on one board as a plot and a table."""
 
     CSS_PATH = "trend.tcss"
     HELP: ClassVar[str] = (
-        "Each point is a ranked run that passed, from left to right; the slower the higher, on a logarithmic scale. "
-        "* was faster than all before it, o was not. Change is against the fastest one before."
+        "Each point is a passing ranked run, oldest on the left; the vertical axis is the score on a logarithmic "
+        "scale. * is a personal best, o is not. Change is relative to the fastest earlier run."
     )
 
     blocks = getters.query_one(Blocks)
@@ -33,7 +33,7 @@ class TrendScreen(BoardScreen):
         self._whose = user
 
     def compose_body(self) -> ComposeResult:
-        """The report."""
+        """Yield the report."""
         yield Blocks(id="trend")
 
     def on_mount(self) -> None:

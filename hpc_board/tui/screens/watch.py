@@ -1,4 +1,4 @@
-"""A file under watch: each time that it is saved, it is sent in mode test."""
+"""The watch of a file, which is submitted in mode test on every save."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -35,23 +35,23 @@ from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 LOOK_SECONDS = 0.5
-"""How long the watch rests before it looks at the file again."""
+"""The interval at which the watch reads the file."""
 
 SEND_SECONDS_MIN = 5.0
-"""The shortest time between two submissions of a watch, however often the file is saved."""
+"""The least interval between two submissions of a watch."""
 
 _SHOWN_MAX = 50
 
 _FIRST_WORDS = (
-    "Nothing was sent yet. Save the file in your editor: it is sent in mode test, and what comes of it stands here. "
-    "The watch ends when you leave this screen."
+    "No submissions yet. Save the file in your editor to submit it in mode test; its report appears here. The watch "
+    "ends when you leave this screen."
 )
 
 _SAVED = Column("saved", "Saved", 8)
 
 
 class Watched(msgspec.Struct, frozen=True):
-    """A file, and where it is sent when it is saved."""
+    """A watched file, and the task and GPUs of its submissions."""
 
     file: Path
     task: str
@@ -59,7 +59,7 @@ class Watched(msgspec.Struct, frozen=True):
 
 
 class _WatchedRead(msgspec.Struct, frozen=True):
-    """The runs of a watched file, the last steps of those that run, and the report of the newest."""
+    """The runs of a watched file, the current steps of those in flight, and the report of the newest."""
 
     runs: tuple[Run, ...]
     steps: dict[int, Progress]
@@ -67,20 +67,20 @@ class _WatchedRead(msgspec.Struct, frozen=True):
 
 
 class WatchScreen(BoardScreen):
-    """Looks at a file while this screen is in front, and sends it after each save, when the runs before have ended.
+    """The watch of a file while this screen is in front; each save is submitted once the runs before have ended.
 
-    The watch ends when the screen is left; its runs go on.
+    Leaving the screen ends the watch; its runs go on.
     """
 
     CSS_PATH = "watch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause/go on", tooltip="Send nothing until you press it again"),
-        Binding("w", "stop", "Stop", tooltip="Stop watching; what was sent goes on"),
+        Binding("space", "pause", "Pause/resume", tooltip="Pause submissions, or resume them"),
+        Binding("w", "stop", "Stop", tooltip="Stop the watch; its runs go on"),
     ]
     HELP: ClassVar[str] = (
-        "Each time that the file is saved, it is sent in mode test, at most once in five seconds and not before the "
-        "runs of the save before have ended; of several saves meanwhile, the last one counts. The watch stops when you "
-        "leave this screen and rests while you look at another one. Enter opens a run."
+        "Every save of the file is submitted in mode test, at most once in five seconds and once the runs of the "
+        "previous save have ended; of several saves meanwhile, the last one counts. The watch ends when you leave this "
+        "screen, and pauses while another one covers it. Enter opens a run."
     )
 
     pane: getters.query_one[ListPane[Run]] = getters.query_one(ListPane)
@@ -100,7 +100,7 @@ class WatchScreen(BoardScreen):
         self._steps: dict[int, Progress] = {}
 
     def compose_body(self) -> ComposeResult:
-        """What is watched, how the watch stands, what was sent, and the newest of it."""
+        """Yield the file, the state of the watch, its runs, and the report of the newest."""
         watched = self._watched
         folder = str(watched.file.parent)
         where = f"{watched.task} on {listing(watched.gpus)}, mode {Mode.TEST}"
@@ -121,7 +121,7 @@ class WatchScreen(BoardScreen):
             yield Blocks(id="newest")
 
     def on_mount(self) -> None:
-        """Begin to watch."""
+        """Start the watch."""
         super().on_mount()
         self.title_bar.show_place("Runs", "Watch")
         self.pane.grid.focus()
@@ -131,23 +131,23 @@ class WatchScreen(BoardScreen):
         self._look()
 
     def look_again(self) -> None:
-        """Read again what was sent."""
+        """Read the runs of the watch again."""
         numbers = sorted(self._saved_at, reverse=True)[:_SHOWN_MAX]
         if numbers and not all(run.state.ended for run in self._runs if run.id in numbers):
             self._read(numbers)
         self._show_standing()
 
     def action_stop(self) -> None:
-        """Leave, and with it stop watching."""
+        """Leave the screen, which stops the watch."""
         self.action_back()
 
     def action_pause(self) -> None:
-        """Rest, or go on."""
+        """Pause or resume the watch."""
         self._paused = not self._paused
         self._show_standing()
 
     def _look(self) -> None:
-        """Look at the file, unless somebody looks at another screen."""
+        """Read the file, unless another screen is in front."""
         if not self._is_in_front or self.is_open("send"):
             return
         saves, began = self._saves, self._began
@@ -160,7 +160,7 @@ class WatchScreen(BoardScreen):
     def _take_look(self, looked: tuple[Saves, bool]) -> None:
         self._began = True
         self._saves, self._is_new = looked
-        if self._is_new and self._is_in_front and not self._hindrance:
+        if self._is_new and self._is_in_front and not self._pending_reason:
             self._send()
         self._show_standing()
 
@@ -169,21 +169,21 @@ class WatchScreen(BoardScreen):
         return self.app.screen is self
 
     @property
-    def _hindrance(self) -> str:
-        """Why what was saved is not sent at this moment; empty where nothing speaks against it."""
+    def _pending_reason(self) -> str:
+        """Return the reason to delay a submission, empty if there is none."""
         if self._paused:
-            return "paused: Space goes on"
+            return "paused: Space resumes"
         going = sorted(run.id for run in self._runs if not run.state.ended)
         if going:
-            what = "run {} comes first" if len(going) == 1 else "runs {} come first"
+            what = "waiting for run {}" if len(going) == 1 else "waiting for runs {}"
             return what.format(listing(tuple(map(str, going))))
         if self._sent_at is not None and self.now() - self._sent_at < timedelta(seconds=SEND_SECONDS_MIN):
-            return "waiting a few seconds, as it was sent just now"
+            return "waiting a few seconds after the last submission"
         return ""
 
     def _send(self) -> None:
         watched, now = self._watched, self.now()
-        # Also where it cannot be sent: the next save may mend it, the same contents would not.
+        # A failed submission is handled too: the same contents would fail again.
         self._saves = self._saves.dealt_with()
         self._is_new, self._sent_at = False, now
 
@@ -205,7 +205,7 @@ class WatchScreen(BoardScreen):
         def question() -> _WatchedRead:
             runs = tuple(self.board.runs.get(number) for number in numbers)
             going = [run.id for run in runs if not run.state.ended]
-            steps = {number: told[-1] for number in going if (told := self.board.runs.progress(number))}
+            steps = {number: progress[-1] for number in going if (progress := self.board.runs.progress(number))}
             newest = runs[0]
             blocks = run_overview(
                 newest,
@@ -239,20 +239,20 @@ class WatchScreen(BoardScreen):
 
     def _show_standing(self) -> None:
         if self._paused:
-            words = toned("paused: Space goes on", Tone.WAITING)
+            words = toned("paused: Space resumes", Tone.WAITING)
         elif self.is_open("send"):
-            words = toned("saved: sending it …", Tone.ACCENT)
+            words = toned("saved: submitting …", Tone.ACCENT)
         elif self._is_new:
-            words = toned(f"saved: {self._hindrance}", Tone.WAITING)
+            words = toned(f"saved: {self._pending_reason}", Tone.WAITING)
         elif self._began and self._saves.seen is None:
-            words = toned("the file is not there; waiting for it", Tone.WAITING)
+            words = toned("the file does not exist; waiting for it", Tone.WAITING)
         else:
-            words = toned("watching: save the file, and it is tested", Tone.GOOD)
+            words = toned("watching: save the file to test it", Tone.GOOD)
         if self._sent_at is not None and not self._runs:
             words.append(" ").append_text(toned(f"tried {span_text(self.now() - self._sent_at)} ago", Tone.MUTED))
         self.standing.update(words)
 
     def settle(self, subject: str) -> None:
-        """Show how the watch stands after a try to send."""
+        """Update the state of the watch after a submission."""
         if subject == "send":
             self._show_standing()

@@ -1,1 +1,1 @@
-"""What the screens are made of: each shows the values it is given and posts what the user did."""
+"""Widgets of the screens: each shows the values it is given and posts the actions of the user."""

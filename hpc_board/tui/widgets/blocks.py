@@ -1,4 +1,4 @@
-"""The blocks of a report, drawn for the screen."""
+"""Blocks of reports, drawn on the screen."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -26,19 +26,19 @@ _TONES = {
 }
 _GAP = 2
 _FLEXIBLE_MIN = 12
-"""How narrow a flexible column may become before another one has to go."""
+"""The least width of a flexible column; narrower tables drop other columns."""
 
 _NUMBERS_MIN = 2
-"""How many columns of numbers stay at any width."""
+"""The number columns that are kept at any width."""
 
 
 class Blocks(VerticalScroll):
-    """A report that can be scrolled; showing another version of it keeps the place."""
+    """A scrollable report that keeps its scroll position on updates."""
 
     _shown: tuple[blocks.Block, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """The one text that all blocks are drawn into."""
+        """Yield the text of all blocks."""
         yield Static(id="blocks", markup=False)
 
     def show(self, report: Sequence[blocks.Block]) -> None:
@@ -64,7 +64,7 @@ def _drawn(block: blocks.Block) -> RenderableType:
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> Drawn:
-    """Names and their values, a pair to a line; rows without a value are left out."""
+    """Return names with values, one per line, without those that have no value."""
     drawn = Drawn.grid(padding=(0, 2, 0, 0))
     drawn.add_column(no_wrap=True, style=Tone.MUTED.value)
     drawn.add_column(overflow="fold")
@@ -75,10 +75,10 @@ def facts(rows: Sequence[tuple[str, str]]) -> Drawn:
 
 
 class _FittingTable(msgspec.Struct, frozen=True):
-    """A table that leaves out whole columns of numbers where not all fit, and says so: half a number is a wrong one.
+    """A table that drops whole number columns which do not fit, since a cut number would be wrong, and says so.
 
-    It leaves out as few as will do, late ones rather than early ones, and keeps the first two, which say what the row
-    is about. What a flexible column holds is wrapped instead, and stays.
+    It drops as few columns as possible, the last ones first, and keeps the first two, which identify the row. It wraps
+    flexible columns instead.
     """
 
     table: blocks.Table

@@ -1,4 +1,4 @@
-"""The board of one GPU: its rows with what stands between them, and a line about them."""
+"""The board of one GPU: its rows, the marks between them, and a summary line."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -30,11 +30,11 @@ from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _NARROW_BELOW = 78
-_LEGEND = f"{OVERLAPS} cannot be told from the one above."
+_LEGEND = f"{OVERLAPS}: statistical tie with the row above."
 
 
 class Placed(msgspec.Struct, frozen=True):
-    """A row of a board with its place, from 0 on; ranks are shared by equal times, places by none."""
+    """A row of a board with its position from 0; equal times share a rank, but not a position."""
 
     place: int
     row: Standing
@@ -46,10 +46,10 @@ _BY_PLACE: Order[Placed] = Order(lambda placed: placed.place, identity=lambda pl
 def with_marks(
     rows: Sequence[Placed], marks: Sequence[Mark], *, above: bool, below: bool
 ) -> Iterator[tuple[int, Standing | Mark]]:
-    """Yield the rows with their indexes, and the marks between them where they belong by their times.
+    """Yield the rows with their indexes, and between them the marks in the order of times.
 
-    A mark has the index of the row behind it. One that belongs to a part of the board that is unknown, as the board
-    goes on `above` or `below`, is left out.
+    A mark has the index of the row after it. Marks outside the known rows are skipped if the board goes on `above` or
+    `below`.
     """
     left = [mark for mark in marks if not above or (rows and mark.score_s >= rows[0].row.score_s)]
     for index, placed in enumerate(rows):
@@ -62,7 +62,7 @@ def with_marks(
 
 
 def _columns(layout: Layout, lines: Sequence[Line] | None = None) -> tuple[Column, ...]:
-    """Return the columns of a layout; without those that have nothing in these lines, if they are given."""
+    """Return the columns of a layout, without those that are empty in all given lines."""
     return tuple(
         Column(column.key, column.title, width.cells, column.right, width.grows, width.from_width)
         for column, _, width in listed_columns(layout)
@@ -77,7 +77,7 @@ def _cell(line: Line, column: StandingColumn, listed: Listed) -> Text:
 
 
 def _tone(line: Line, emphasis: Emphasis) -> Tone:
-    """Return the tone of a cell: that of its line, or muted but for a warning."""
+    """Return the tone of a cell: that of its line, or muted except for warnings."""
     if emphasis is Emphasis.QUIET:
         return Tone.MUTED
     match line.row:
@@ -94,10 +94,9 @@ def _tone(line: Line, emphasis: Emphasis) -> Tone:
 
 
 class BoardPane(ListPane[Placed]):
-    """The board on `gpu`, as `user` reads it, between the name of the GPU and a line about the board.
+    """The board on `gpu` for `user`, with the GPU's name above and a summary below.
 
-    With each part come the page of the board, the user's runs that were removed from it, and whether the rows are the
-    user's own runs.
+    Each part carries the page of the board, the user's removed runs, and whether the rows are the user's own runs.
     """
 
     def __init__(
@@ -119,7 +118,7 @@ class BoardPane(ListPane[Placed]):
         super().__init__(kind, pages, id=id, grid_id=f"{id}-rows")
         self.gpu = gpu
         self.page: Page | None = None
-        """What was read last; its rows are only those in sight."""
+        """The last page read; its rows are only the visible ones."""
         self._user = user
         self._now = now
         self._removed: tuple[Run, ...] = ()
@@ -127,39 +126,39 @@ class BoardPane(ListPane[Placed]):
         self._columns = _columns(Layout.WIDE)
 
     def compose(self) -> ComposeResult:
-        """The name of the GPU, the rows, and a line about them."""
+        """Yield the name of the GPU, the rows, and the summary."""
         yield Static(toned(self.gpu), classes="gpu", markup=False)
         yield from super().compose()
-        yield Static(toned("Asking for the board …", Tone.MUTED), classes="hint", markup=False)
+        yield Static(toned("Reading the board …", Tone.MUTED), classes="hint", markup=False)
 
     def on_resize(self) -> None:
-        """Take the columns that fit, and read the rows that came into sight."""
+        """Choose the columns that fit, and read the rows that became visible."""
         self._fit()
         self.read_on()
 
     @property
     def has_size(self) -> bool:
-        """Whether it is known how many rows fit."""
+        """Return whether the number of visible rows is known."""
         return self.grid.size.height > 0
 
     def span_around(self, row: Standing) -> Span:
-        """Return the page whose middle is this row, with what is above and below the screen then."""
+        """Return the page with this row in the middle, and a screenful above and below."""
         rows = self.grid.screenful
         place = max(0, row.rank - 1 - rows // 2 - rows)
         return Span(3 * rows, after=place - 1 if place else None)
 
     def show(self, parts: Iterable[Part[Placed]]) -> None:
-        """Show pages that were read, and what was read beside them."""
+        """Show pages with the data that they carry."""
         parts = tuple(parts)
         for part in parts:
             self.page, self._removed, self._own_runs = part.about
-        # Speed-ups, and which run counts, are those of the page that was read last.
+        # Speed-ups and marks of all rows depend on the last page.
         self.redraw()
         super().show(parts)
         self._show_about()
 
     def lines(self) -> Iterator[tuple[int, str, Standing | Mark | Run]]:
-        """Yield the rows, the marks between them, and at the end the runs that were removed."""
+        """Yield the rows with the marks between them, then the removed runs."""
         window = self.window
         marks = self.page.marks if self.page else ()
         for index, line in with_marks(window.items, marks, above=window.above, below=window.below):
@@ -174,12 +173,12 @@ class BoardPane(ListPane[Placed]):
         return {column.key: _cell(shown, column, listed) for column, listed in all_listed()}
 
     def mark_active(self, *, active: bool) -> None:
-        """Show whether the keys are about this board."""
+        """Show whether this board has the focus."""
         name = toned(self.gpu, Tone.OWN if active else Tone.MUTED)
         self.query_one(".gpu", Static).update(Text.assemble("▸ " if active else "  ", name))
 
     def prepare(self) -> None:
-        """Take the columns that fit the rows."""
+        """Choose the columns that fit the rows."""
         self._fit()
 
     def _fit(self) -> None:
@@ -206,13 +205,13 @@ class BoardPane(ListPane[Placed]):
         if self.page is not None:
             about = self._about(self.page, own_runs=self._own_runs)
             legend = any(placed.row.overlaps_above for placed in self.window.items)
-            told = Text.assemble(about, (f"\n{_LEGEND}", Tone.MUTED.value)) if legend else about
-            self.query_one(".hint", Static).update(told)
+            text = Text.assemble(about, (f"\n{_LEGEND}", Tone.MUTED.value)) if legend else about
+            self.query_one(".hint", Static).update(text)
 
     def _about(self, page: Page, *, own_runs: bool) -> Text:
         removed = f" {len(self._removed)} removed." if self._removed else ""
         if not page.total:
-            who = "You have no" if own_runs else "Nobody has a"
+            who = "You have no" if own_runs else "No"
             return toned(f"{who} passing ranked run on {self.gpu} yet.{removed} Press s to submit one.", Tone.MUTED)
         if own_runs:
             return toned(f"{page.total} {'run' if page.total == 1 else 'runs'} on {self.gpu}.{removed}", Tone.MUTED)

@@ -1,4 +1,4 @@
-"""The cases of a run in a table, and the selected one in words and with the times of its calls."""
+"""The cases of a run, with details and a histogram of the selected one."""
 
 from collections.abc import Sequence
 
@@ -59,7 +59,7 @@ class _Numbered(msgspec.Struct, frozen=True):
 
 
 class CasesPane(Container):
-    """Every case with its outcome; of the selected one the message, the times and how they are spread."""
+    """All cases with their outcomes; of the selected one the message, the times and their histogram."""
 
     pane: getters.query_one[ListPane[_Numbered]] = getters.query_one(ListPane)
 
@@ -68,7 +68,7 @@ class CasesPane(Container):
     _drawn_width = 0
 
     def compose(self) -> ComposeResult:
-        """The words that there is nothing, the table, and the selected case."""
+        """Yield the text for an empty list, and the list."""
         kind = Kind(
             _OF_CALLS,
             key=lambda each: str(each.index),
@@ -82,9 +82,9 @@ class CasesPane(Container):
         yield ListPane(kind, id="case-list", grid_id="cases")
 
     def show(self, cases: Sequence[Case], *, nothing: str, processors: int | None = None) -> None:
-        """Show these cases, the first that failed selected at first; or say that there are none.
+        """Show these cases and select the first failed one, or show the text `nothing`.
 
-        `processors` is how many their job had, where that is known.
+        `processors` is the number of processors of their job, if known.
         """
         words = self.query_one(".nothing", Static)
         words.display = not cases
@@ -100,7 +100,7 @@ class CasesPane(Container):
 
     @property
     def selected(self) -> Case | None:
-        """The case that is looked at."""
+        """Return the selected case."""
         return None if self.pane.selected is None else self.pane.selected.case
 
     @property
@@ -113,7 +113,7 @@ class CasesPane(Container):
 
     @on(events.Resize)
     def _fit(self) -> None:
-        # The width of the inner pane is known only after the layout that this event is about.
+        # The layout after this event sets the width of the inner pane.
         self.call_after_refresh(self._draw_again)
 
     def _draw_again(self) -> None:
@@ -122,7 +122,7 @@ class CasesPane(Container):
 
 
 def _columns(cases: Sequence[Case]) -> tuple[Column, ...]:
-    """The columns for these cases, without those of the reference where it was timed beside none of them."""
+    """Return the columns for these cases, without those of the reference if no case has its time."""
     chosen = _OF_ROWS if any(in_rows(case.timing) for case in cases) else _OF_CALLS
     if any(case.timing and case.timing.baseline_ns for case in cases):
         return chosen
@@ -165,7 +165,7 @@ def _details(case: Case, width: int, processors: int | None) -> RenderableType:
 
 
 def _times(timing: Timing) -> Text:
-    """The times on one line."""
+    """Return the times in one line."""
     time, rowed = duration_text(timing.median_ns), in_rows(timing)
     scatter = scatter_text(timing)
     speedup = speedup_text(timing.speedup)

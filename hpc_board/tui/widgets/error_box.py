@@ -1,4 +1,4 @@
-"""What went wrong, readable until it is over."""
+"""The box for the current error of a screen."""
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -11,21 +11,21 @@ from hpc_board.tui.palette import Tone
 
 
 class ErrorBox(VerticalScroll):
-    """The title, message and hint of an error; nothing at all while there is none.
+    """The title, message and hint of an error, hidden without one.
 
-    Tab leads to it where it has more lines than fit, and the arrows to the others.
+    The box can have the focus if it is scrollable.
     """
 
     def allow_focus(self) -> bool:
-        """Have the keys only where they move something."""
+        """Return whether the box is scrollable."""
         return self.max_scroll_y > 0
 
     def compose(self) -> ComposeResult:
-        """The text of the box."""
+        """Yield the text of the box."""
         yield Static(id="error", markup=False)
 
     def show(self, error: BoardError | None, age: str = "") -> None:
-        """Show `error`, with the age of what else the screen shows where that is known; or go away."""
+        """Show `error` with the age of the screen's data, if known; hide the box without an error."""
         if error is None and self.has_focus:
             self.screen.focus_next()
         self.display = error is not None
@@ -34,5 +34,5 @@ class ErrorBox(VerticalScroll):
             if error.hint:
                 parts.append(Text(printable(error.hint, 2000), Tone.MUTED.value))
             if age:
-                parts.append(Text(f"What you see is the last known state, {age} old.", Tone.MUTED.value))
+                parts.append(Text(f"The screen shows the last known state, {age} old.", Tone.MUTED.value))
             self.query_one("#error", Static).update(Text("\n").join(parts))

@@ -1,4 +1,4 @@
-"""A line in which one types what a list is to be narrowed down to."""
+"""The field for the filter of a list, and for a search."""
 
 from typing import ClassVar
 
@@ -13,12 +13,12 @@ from hpc_board.tui.palette import Tone, toned
 
 
 class _Field(Input):
-    """A field whose Enter has a name in the last line."""
+    """An input field whose Enter key is listed in the last line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "keep", "Keep", tooltip="Keep the words")]
 
     def on_key(self, event: events.Key) -> None:
-        """Leave at once on Enter, and hand on what was typed after it: bindings are looked up later than letters."""
+        """Close the field at once on Enter, and forward later keys: bindings are resolved after letters."""
         line = self.parent
         if not isinstance(line, FilterLine):
             return
@@ -32,28 +32,28 @@ class _Field(Input):
         event.prevent_default()
 
     def action_keep(self) -> None:
-        """Leave the line around this field, which keeps its words."""
+        """Close the field and keep its words."""
         if isinstance(self.parent, FilterLine):
             self.parent.action_keep()
 
 
 class FilterLine(Horizontal, can_focus=False):
-    """A field that appears when it is called for; what it holds counts while it is typed, and until it is cleared."""
+    """A field that is shown on demand; its words apply while the user types, until they are cleared."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "clear", "Clear", tooltip="Leave the field without words"),
+        Binding("escape", "clear", "Clear", tooltip="Clear the words and close the field"),
         Binding("down", "keep", show=False),
     ]
 
     class Changed(Message):
-        """Other words count now."""
+        """A change of the words."""
 
         def __init__(self, words: str) -> None:
             super().__init__()
             self.words = words
 
     class Closed(Message):
-        """The field is left, with or without words in it."""
+        """The end of the input, with or without words."""
 
     def __init__(self, sign: str, placeholder: str, *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
@@ -62,29 +62,29 @@ class FilterLine(Horizontal, can_focus=False):
         self.display = False
 
     def compose(self) -> ComposeResult:
-        """The sign of the field, and the field."""
+        """Yield the sign and the field."""
         yield Static(toned(self._sign, Tone.ACCENT), classes="sign", markup=False)
         yield _Field(placeholder=self._placeholder, compact=True, max_length=200)
 
     def open(self, words: str) -> None:
-        """Take the cursor, with these words to begin with."""
+        """Show the field with these words, and focus it."""
         self.display = True
         field = self.query_one(Input)
         with self.prevent(Input.Changed):
             field.value = words
         field.cursor_position = len(words)
-        # At once: what is typed right after the key belongs to the field.
+        # At once: the next key belongs to the field.
         self.screen.set_focus(field)
         if not field.has_focus:
-            # The page that it is on is only about to be shown.
+            # The page of the field is not shown yet.
             field.focus()
 
     def action_keep(self) -> None:
-        """Leave the field, keep its words."""
+        """Close the field and keep its words."""
         self._close()
 
     def action_clear(self) -> None:
-        """Leave the field without words."""
+        """Clear the words and close the field."""
         if self.query_one(Input).value:
             with self.prevent(Input.Changed):
                 self.query_one(Input).value = ""
@@ -92,7 +92,7 @@ class FilterLine(Horizontal, can_focus=False):
         self._close()
 
     def _close(self) -> None:
-        # At once, before the message has had its effect: the next key may have been pressed already.
+        # At once, before the message is handled: the next key may be pressed already.
         self.screen.set_focus(None)
         self.display = False
         self.post_message(self.Closed())

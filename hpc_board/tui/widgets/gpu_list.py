@@ -1,4 +1,4 @@
-"""The GPUs of a task, several of which can be ticked."""
+"""The list of a task's GPUs with tick boxes."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -20,7 +20,7 @@ _AGE = "age"
 
 
 class GpuList(OptionList):
-    """GPU names with their partition, what is free of them and how many jobs wait; "[x]" marks the ticked ones."""
+    """GPUs with partition, free devices and waiting jobs; "[x]" marks the ticked ones."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "select", "Tick", show=False, tooltip="Tick or untick the GPU (in the list of GPUs)"),
@@ -28,7 +28,7 @@ class GpuList(OptionList):
     ]
 
     class Ticked(Message):
-        """The user changed which GPUs are ticked."""
+        """A change of the ticked GPUs."""
 
         def __init__(self, names: tuple[str, ...]) -> None:
             super().__init__()
@@ -45,9 +45,9 @@ class GpuList(OptionList):
         ticked: Sequence[str],
         expected: Mapping[str, str] | None = None,
     ) -> None:
-        """Show these GPUs; `statuses` is None while the schedulers are being asked.
+        """Show these GPUs; `statuses` is None before the schedulers' first answer.
 
-        `expected` says when jobs that wait for a GPU will start, where the scheduler has told.
+        `expected` has the expected starts of waiting jobs by GPU, as far as known.
         """
         self._offered = tuple(gpu.name for gpu in gpus)
         self._ticked = tuple(name for name in self._offered if name in ticked)
@@ -74,7 +74,7 @@ class GpuList(OptionList):
             self.highlighted = min(place or 0, len(gpus) - 1)
 
     def show_age(self, now: datetime) -> None:
-        """Show how long ago the schedulers were asked, where clients of the board share their answers."""
+        """Show the age of the schedulers' answers, which all clients of the board share."""
         if self._asked_at is not None:
             words = f"asked {span_text(now - self._asked_at)} ago"
             self.replace_option_prompt(_AGE, toned(words, Tone.MUTED))
@@ -104,7 +104,7 @@ def _state(gpu: Gpu, statuses: Mapping[str, GpuStatus] | None) -> Text:
         line = Text.assemble((f"{'no answer':>10}", Tone.BAD.value))
     else:
         free, queued = capacity(status.availability)
-        # Beside a script there is little room: what may be wrong comes before what can wait.
+        # A narrow list cuts the end of lines: the warning comes first.
         warning = ("  python?" if status.warning else "", Tone.WAITING.value)
         line = Text.assemble(f"{free:>10}", warning, "  ", (f"{queued:>11}", Tone.MUTED.value))
     if gpu.emulated:

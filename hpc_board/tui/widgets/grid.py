@@ -1,4 +1,4 @@
-"""A table with fixed columns whose selection and scroll position survive every refill."""
+"""A table with fixed columns that keeps selection and scroll position on updates."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
@@ -20,8 +20,8 @@ _SCREENFUL = 20
 class Column(msgspec.Struct, frozen=True):
     """A column of `width` cells.
 
-    `right` aligns its numbers; `grows` gives it what is left of the line; below `from_width` cells for the whole
-    table it is left out.
+    `right` aligns it to the right; `grows` gives it the rest of the line; a table narrower than `from_width` cells
+    omits it.
     """
 
     key: str
@@ -33,7 +33,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A row: the key that it is known by, its cells by the keys of the columns, and a sign of one cell in front."""
+    """A row: its key, its cells by column, and a sign of one cell before them."""
 
     key: str
     cells: Mapping[str, Text]
@@ -41,10 +41,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Grid(DataTable[Text]):
-    """Rows of fixed columns; it shows what it is given and tells which row is looked at and which is chosen.
-
-    The rows of a table that `opens` none lead nowhere.
-    """
+    """A table that posts changes of the selection, and rows that the user opens if it `opens` rows."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "select_cursor", "Open", tooltip="Open the selected row", id="list.open"),
@@ -55,24 +52,24 @@ class Grid(DataTable[Text]):
     ]
 
     class Highlighted(Message):
-        """The selection is on another row now; None where there is no row."""
+        """A change of the selected row; None for an empty table."""
 
         def __init__(self, key: str | None) -> None:
             super().__init__()
             self.key = key
 
     class Chosen(Message):
-        """The user opened a row."""
+        """A row that the user opened."""
 
         def __init__(self, key: str) -> None:
             super().__init__()
             self.key = key
 
     class Top(Message):
-        """The user went to the first of the rows that are there; what is read a page at a time may begin before it."""
+        """A jump to the first known row; the list may have rows before it."""
 
     class Bottom(Message):
-        """The user went to the last of the rows that are there; the list may go on behind it."""
+        """A jump to the last known row; the list may have rows after it."""
 
     def __init__(
         self,
@@ -90,18 +87,18 @@ class Grid(DataTable[Text]):
 
     @property
     def current(self) -> str | None:
-        """The key of the row that the cursor is on, at once: the next key may come before the table has told of it."""
+        """Return the key of the row under the cursor, without a delay by messages."""
         if not self._layout:
             return self._current
         return self._shown[self.cursor_row].key if 0 <= self.cursor_row < len(self._shown) else None
 
     @property
     def screenful(self) -> int:
-        """How many rows fit into the table, or are taken to before it has its size."""
+        """Return the number of rows that fit, or a default before the table has a size."""
         return max(self.size.height - 1, 1) if self.size.height else _SCREENFUL
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Open no row of a table whose rows lead nowhere."""
+        """Hide the key to open rows if the table opens none."""
         if action == "select_cursor" and not self._opens:
             return False
         return super().check_action(action, parameters)
@@ -117,10 +114,7 @@ class Grid(DataTable[Text]):
         self.post_message(self.Bottom())
 
     def show(self, rows: Iterable[Row], *, select: str | None = None) -> None:
-        """Show these rows and keep the selection, by its key, and the place; or select the row `select`.
-
-        That one is shown in the middle.
-        """
+        """Show these rows. Select the row `select` in the middle, or else keep selection and scroll position."""
         current = self.current
         old, self._shown = self._shown, tuple(rows)
         same_rows = [row.key for row in old] == [row.key for row in self._shown]
@@ -132,7 +126,7 @@ class Grid(DataTable[Text]):
             self._refill(select or current, anew=select is not None)
 
     def set_columns(self, columns: Sequence[Column]) -> None:
-        """Show other columns from now on."""
+        """Replace the columns."""
         self._all_columns = tuple(columns)
         self._fit()
 
@@ -142,7 +136,7 @@ class Grid(DataTable[Text]):
         if not width:
             return
         columns = [column for column in self._all_columns if width >= column.from_width]
-        # One cell in front and one for the scrollbar, which must not cover the last number.
+        # One cell before the columns and one for the scrollbar, which must not cover numbers.
         spare = width - 3 - sum(column.width + _GAP for column in columns)
         growing = max(1, sum(column.grows for column in columns))
         layout = tuple(
@@ -173,7 +167,7 @@ class Grid(DataTable[Text]):
             if keys:
                 self.move_cursor(row=index, scroll=False)
         self._note(keys[index] if keys else None)
-        # The selected row stays on its line of the screen; a list that is read from its top stays there.
+        # The selected row stays on its line of the screen; a list at its top stays there.
         y = top + index - before if top else 0
         if anew:
             y = max(0, index - self.size.height // 2)
@@ -185,7 +179,7 @@ class Grid(DataTable[Text]):
 
     def _update_cells(self, old: tuple[Row, ...]) -> None:
         for before, row in zip(old, self._shown, strict=True):
-            # Most rows of a long list were not read again.
+            # Most rows of a long list are unchanged.
             if before is row:
                 continue
             if before.sign != row.sign:
@@ -213,7 +207,7 @@ class Grid(DataTable[Text]):
     @on(DataTable.RowHighlighted)
     def _on_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         event.stop()
-        # The cursor may have gone on since.
+        # The cursor may have moved since.
         self._note(self.current)
 
     @on(DataTable.RowSelected)
@@ -229,5 +223,5 @@ def _edge(row: Row) -> Text:
 
 
 def _value(key: RowKey | None) -> str | None:
-    """The key of a row; a table that has just lost its rows speaks of one without any."""
+    """Return the key of a row; None for the event of a table just emptied."""
     return None if key is None else key.value

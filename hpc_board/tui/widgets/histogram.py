@@ -1,6 +1,6 @@
-"""How often a call took how long, drawn in blocks of characters.
+"""A histogram of the times of calls, drawn with block characters.
 
-Small enough to need no library for plots: those that there are for Textual are not kept up with their own parts.
+It needs no plot library; those for Textual are poorly maintained.
 """
 
 import math
@@ -16,12 +16,12 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 _BINS_MIN = 8
 _BIN_CELLS_MAX = 3
 _TAIL = 2.0
-"""Calls so many times farther from the fastest one than nineteen of twenty are counted in words: drawn, they would
-press all others into one bar."""
+"""The cut-off of outliers, as a multiple of the 95th percentile's distance from the minimum. Outliers are only counted,
+as they would compress all other calls into one bar."""
 
 
 class Histogram(msgspec.Struct, frozen=True):
-    """Counts of calls in bins of equal width from `low_ns` to `high_ns`, and how many were slower than all of them."""
+    """Counts of calls in bins of equal width from `low_ns` to `high_ns`, and the number of slower calls."""
 
     counts: tuple[int, ...]
     low_ns: float
@@ -31,14 +31,14 @@ class Histogram(msgspec.Struct, frozen=True):
 
     @property
     def median_bin(self) -> int:
-        """The bin in which the median lies."""
+        """Return the bin of the median."""
         return _bin(self.median_ns, self.low_ns, self.high_ns, len(self.counts))
 
 
 def histogram(samples_ns: Sequence[float], median_ns: float, bins: int) -> Histogram | None:
-    """The histogram of some calls in at most so many bins; None of fewer than two calls.
+    """Return the histogram of calls in at most `bins` bins; None for fewer than two calls.
 
-    `median_ns` is that of the case, which is made of its workers' medians and need not be that of all calls.
+    `median_ns` is that of the case, made from the medians of its workers; it can differ from that of all calls.
     """
     if len(samples_ns) < 2 or bins < 2:
         return None
@@ -47,7 +47,7 @@ def histogram(samples_ns: Sequence[float], median_ns: float, bins: int) -> Histo
     high = min(max(samples_ns), low + _TAIL * (usual - low)) if usual > low else max(samples_ns)
     drawn = [sample for sample in samples_ns if sample <= high]
     high = max(drawn)
-    # More bins than the calls can fill would show gaps between the values that a clock has, not between the times.
+    # More bins than calls would show the resolution of the clock.
     count = max(2, min(bins, max(_BINS_MIN, 2 * math.isqrt(len(samples_ns)))))
     counts = [0] * count
     for sample in drawn:
@@ -58,9 +58,9 @@ def histogram(samples_ns: Sequence[float], median_ns: float, bins: int) -> Histo
 def histogram_lines(
     samples_ns: Sequence[float], median_ns: float, width: int, height: int, counted: str = "call"
 ) -> list[Text]:
-    """The histogram in lines of at most `width` cells, `height` of them for the bars; none of fewer than two calls.
+    """Return the histogram in lines of at most `width` cells, `height` of them bars; none for fewer than two calls.
 
-    What is `counted` may be rows of calls too, of which the lower quartile is given in the place of the median.
+    For rows of calls (`counted`), the lower quartile replaces the median.
     """
     drawn = histogram(samples_ns, median_ns, width)
     if drawn is None:
@@ -88,7 +88,7 @@ def _bin(sample: float, low: float, high: float, count: int) -> int:
 
 
 def _bars(counts: Sequence[int], height: int, cells: int) -> list[str]:
-    """The bars from their tops down, each `cells` wide; a count above zero is never drawn as nothing."""
+    """Return the lines of the bars, top first, each bar `cells` wide; positive counts are always visible."""
     most = max(counts)
     eighths = [max(1, round(8 * height * count / most)) if count else 0 for count in counts]
     return [

@@ -1,4 +1,4 @@
-"""The last line: what the keys do here, as far as there is room for it."""
+"""The last line, with the keys of the screen that fit."""
 
 from collections.abc import Iterable
 
@@ -14,17 +14,17 @@ from textual.widgets import Static
 from hpc_board.tui.palette import Tone
 
 _HELP = "help"
-"""The action that is always named: it names the others."""
+"""The action whose key is always shown, as it lists the others."""
 
 
 class KeyLine(Horizontal, can_focus=False):
-    """The keys in the order of their bindings, to press or to click; those that do not fit are left out whole."""
+    """The keys in the order of their bindings, clickable, without those that do not fit."""
 
     _named: tuple[tuple[str, bool], ...] = ()
     _width = 0
 
     def compose(self) -> ComposeResult:
-        """The keys for which there is room."""
+        """Yield the keys that fit."""
         self._named = self._names()
         keys = [_Key(binding, self.app.get_key_display(binding.binding)) for binding in self._shown_bindings()]
         # Before the line has its own width, that of the terminal is the same.
@@ -38,16 +38,15 @@ class KeyLine(Horizontal, can_focus=False):
                 yield key
 
     def on_mount(self) -> None:
-        """Choose again whenever other keys do something here."""
+        """Update the keys on every change of bindings."""
         self.screen.bindings_updated_signal.subscribe(self, self._choose_again)
 
     def on_resize(self) -> None:
-        """Choose again for another width."""
-        if self.size.width != self._width:
-            self.call_after_refresh(self.recompose)
+        """Update the keys that fit."""
+        self.call_after_refresh(self.recompose)
 
     def _choose_again(self, screen: Screen[object]) -> None:
-        # Keys that are named only while the terminal is elsewhere would flicker.
+        # Updates without the terminal's focus would flicker.
         if screen.app.app_focus and self._names() != self._named:
             self.call_after_refresh(self.recompose)
 
@@ -55,7 +54,7 @@ class KeyLine(Horizontal, can_focus=False):
         return tuple((active.binding.action, active.enabled) for active in self._shown_bindings())
 
     def _shown_bindings(self) -> Iterable[ActiveBinding]:
-        """One binding for each action."""
+        """Return one binding for each action."""
         first: dict[str, ActiveBinding] = {}
         for active in self.screen.active_bindings.values():
             if active.binding.show:
@@ -64,7 +63,7 @@ class KeyLine(Horizontal, can_focus=False):
 
 
 class _Key(Static):
-    """A key and what it does; a click presses it."""
+    """A key with its label; a click presses it."""
 
     def __init__(self, active: ActiveBinding, name: str) -> None:
         label = Text.assemble((f" {name} ", f"bold {Tone.ACCENT.value}"), f"{active.binding.description} ")

@@ -1,4 +1,4 @@
-"""The one list of the app: a table read page by page, a field that narrows it down, the selected item in words."""
+"""The list of the app: a table that is read page by page, a filter, and details of the selected item."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
@@ -25,11 +25,11 @@ from hpc_board.tui.widgets.grid import Column, Grid, Row
 
 T = TypeVar("T")
 
-_UNKNOWN = "Nothing is known yet. It is asked again by itself."
+_UNKNOWN = "No data yet. The query is repeated."
 
 
 class _Edge(Enum):
-    """The end of a list that the selection goes to once it has been read."""
+    """The end of a list to select once it has been read."""
 
     TOP = auto()
     END = auto()
@@ -40,15 +40,15 @@ def _no_submission(_: object) -> int | None:
 
 
 class Kind(msgspec.Struct, Generic[T], frozen=True):
-    """The items of a list: their columns, their order, and what one looks like.
+    """The type of a list's items: columns, order, cells and details.
 
-    - `order` may be left out for a list that is read in one go.
-    - `details` tell of the selected item below the table; `scrolls` lets the keys scroll them.
-    - `filter_words` say what may be typed into the field of a list that has one; `unfit` begins the sentence that no
-      item fits the words.
-    - `opens` is whether Enter leads from an item to another screen.
-    - `waiting` stands below the table until the list has been read, `nothing` where it is empty.
-    - `submission` is the number of an item's submission, for the sign of the one that is chosen to be compared.
+    - `order` is optional for a list that is read as a whole.
+    - `details` returns the text on the selected item below the table; `scrolls` makes it scrollable by keys.
+    - `filter_words` is the placeholder of the filter, empty for a list without one; `unfit` begins the message that
+      no item matches.
+    - `opens` is whether Enter opens a screen for an item.
+    - `waiting` is the text below the table until the list has been read, `nothing` returns that of an empty list.
+    - `submission` returns the number of an item's submission, for the sign of the marked one.
     """
 
     columns: Sequence[Column]
@@ -59,26 +59,26 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     scrolls: bool = False
     opens: bool = True
     filter_words: str = ""
-    unfit: str = "Nothing fits"
+    unfit: str = "No item matches"
     waiting: str = "Reading …"
     nothing: Callable[[], str] = str
     submission: Callable[[Any], int | None] = _no_submission
 
 
 class ListPane(Vertical, Generic[T]):
-    """The list; it shows the pages that it is given, and says when it wants others.
+    """A list that shows the pages it is given, and posts `Wanted` for others.
 
-    `pages` returns the page function for the words of the field; a list without it is given its items in one go.
-    `reaches_end` has the key for the end go to the last item of all instead of the last one that is known.
+    `pages` returns the page function for the words of the filter; a list without it gets all items at once.
+    With `reaches_end`, the End key goes to the last item of the list instead of the last known one.
     """
 
     marked: var[int | None] = var(None)
-    """The submission that was chosen to be compared."""
+    """The submission that is marked for a comparison."""
 
     grid = getters.query_one(Grid)
 
     class Wanted(Message):
-        """A wish for the pages that are about to come into sight, or for all of them `anew`."""
+        """A request for the pages close to the visible ones, or for all of them `anew`."""
 
         def __init__(self, pane: "ListPane[Any]", *, anew: bool) -> None:
             super().__init__()
@@ -86,14 +86,14 @@ class ListPane(Vertical, Generic[T]):
             self.anew = anew
 
     class Narrowed(Message):
-        """Other words in the field."""
+        """A change of the filter."""
 
         def __init__(self, words: str) -> None:
             super().__init__()
             self.words = words
 
     class Selected(Message):
-        """Another selection, or none any more."""
+        """A change of the selection."""
 
     class Chosen(Message):
         """An item that the user opened."""
@@ -117,7 +117,7 @@ class ListPane(Vertical, Generic[T]):
         """The subject of the questions for its pages."""
         self.words = words
         self.scope = ""
-        """A name that the list is kept to beside the words."""
+        """A name that restricts the list in addition to the words."""
         self._kind = kind
         self._pages = pages
         self._grid_id = grid_id or f"{id}-grid"
@@ -132,10 +132,10 @@ class ListPane(Vertical, Generic[T]):
         self._indexes: list[int] = []
         self._wanted: str | None = None
         self._edge: _Edge | None = None
-        self._told: str | None = None
+        self._reported: str | None = None
 
     def compose(self) -> ComposeResult:
-        """The table, the field, and the selected item."""
+        """Yield the table, the filter, and the details."""
         yield Grid(self._kind.columns, id=self._grid_id, opens=self._kind.opens)
         if self._kind.filter_words:
             yield FilterLine("/", self._kind.filter_words, id=f"{self.id}-filter")
@@ -144,33 +144,33 @@ class ListPane(Vertical, Generic[T]):
                 yield Static(toned(self._kind.waiting, Tone.MUTED), classes="details", markup=False)
 
     def on_mount(self) -> None:
-        """Notice when other rows come into sight."""
+        """Watch for other rows becoming visible."""
         self.watch(self.grid, "scroll_y", self._scroll, init=False)
 
     def watch_marked(self, before: int | None, marked: int | None) -> None:
-        """Put a sign before the items of the submission that is chosen to be compared."""
+        """Put a sign before the items of the marked submission."""
         if before != marked:
             self._show_rows()
             self._show_details()
 
     @property
     def line(self) -> Any:
-        """What the selected line is of; None where there is no line."""
+        """Return the object of the selected line, if any."""
         return self._items.get(self.grid.current or "")
 
     @property
     def selected(self) -> T | None:
-        """The selected item, in a list whose lines are its items."""
+        """Return the selected item of a list whose lines are its items."""
         return cast("T | None", self.line)
 
     @property
     def window(self) -> Window[T]:
-        """The items that are known."""
+        """Return the known items."""
         return self._window
 
     @property
     def count(self) -> str:
-        """The place of the selected item and the length of the list: "12/712", or "12/40+" if it may be longer."""
+        """Return the position of the selected item and the length: "12/712", or "12/40+" if the list may be longer."""
         window = self._window
         is_open = window.total is None and (window.above or window.below)
         length = f"{len(window.items) if window.total is None else window.total}{'+' if is_open else ''}"
@@ -180,11 +180,11 @@ class ListPane(Vertical, Generic[T]):
 
     @property
     def is_filtering(self) -> bool:
-        """Whether the user types into the field."""
+        """Return whether the filter has the focus."""
         return any(line.display and line.has_focus_within for line in self.query(FilterLine))
 
     def reading(self) -> tuple[Callable[[], tuple[Part[T], ...]], Callable[[tuple[Part[T], ...]], None]]:
-        """Return the question for the pages in sight, to be put in a thread, and the method that takes its answer."""
+        """Return the question for the visible pages, to run in a thread, and the handler of its answer."""
         if self._pages is None:
             raise RuntimeError(f"the list {self.id} has no pages")
         page = self._pages(self.words)
@@ -192,7 +192,7 @@ class ListPane(Vertical, Generic[T]):
         return lambda: tuple(page(span) for span in spans), partial(self._take, self._turn)
 
     def show(self, parts: Iterable[Part[T]]) -> None:
-        """Show pages that were read, beside what is known already."""
+        """Show pages in addition to the known items."""
         read: set[str] = set()
         for part in parts:
             self._window = self._window.with_part(part)
@@ -200,24 +200,24 @@ class ListPane(Vertical, Generic[T]):
         self._show_window(read)
 
     def show_all(self, items: Iterable[T], *, select: str | None = None) -> None:
-        """Show the whole list, and select the item with the key `select`, or keep the selection."""
+        """Show the whole list, and select the item with the key `select`, or else keep the selection."""
         self.forget()
         self._wanted = select
         self.show([whole(tuple(items))])
 
     def fail(self, _: BoardError) -> None:
-        """Say that nothing is known, where no page could be read yet."""
+        """Show that there is no data, if no page has been read yet."""
         if not self._is_known:
             self._say(_UNKNOWN)
 
     def forget(self) -> None:
-        """Have all pages read anew; what is shown stays until they are there."""
+        """Drop all pages to read them again; the shown rows stay until then."""
         self._turn += 1
         self._window = Window(self._order)
         self._rows = {}
 
     def jump(self, begin: Span, *, select: str | None = None) -> None:
-        """Have the list read from `begin` on, and the item with the key `select` selected, or the one at that edge."""
+        """Read the list again from `begin` on, and select the item with the key `select`, or the one at that edge."""
         self.forget()
         self._window = replace(self._window, begin=begin)
         self._wanted = select
@@ -225,42 +225,42 @@ class ListPane(Vertical, Generic[T]):
         self.grid.scroll_home(animate=False)
 
     def select_once_read(self, key: str) -> None:
-        """Select the item with this key if the pages that are read next have it."""
+        """Select the item with this key if the next pages have it."""
         self._wanted = key
 
     def redraw_details(self) -> None:
-        """Draw the details of the selected item anew."""
+        """Redraw the details of the selected item."""
         self._show_details()
 
     def open_filter(self) -> None:
-        """Let the user type what the list is to be narrowed down to."""
+        """Open the filter."""
         self.query_one(FilterLine).open(self.words)
 
     def narrow(self, words: str, scope: str = "") -> None:
-        """Have only those items that fit these words, within a scope."""
+        """Filter the list by these words and a scope."""
         self.words, self.scope = words, scope
         self.forget()
         self.post_message(self.Narrowed(words))
         self.post_message(self.Wanted(self, anew=True))
 
     def lines(self) -> Iterator[tuple[int, str, Any]]:
-        """Yield the lines of the table: the index of the item in the window, the key, and what the line is of."""
+        """Yield the lines of the table: index of the item in the window, key, object."""
         for index, item in enumerate(self._window.items):
             yield index, self._kind.key(item), item
 
     def prepare(self) -> None:
-        """Get ready for the lines of other pages, which are about to be shown."""
+        """Prepare for the lines of other pages before they are shown."""
 
     def cells_of(self, line: Any) -> Mapping[str, Text]:
         """Return the cells of a line."""
         return self._kind.cells(line)
 
     def redraw(self) -> None:
-        """Draw every row anew with the next pages, those that are not read again, too."""
+        """Redraw all rows with the next pages."""
         self._rows = {}
 
     def read_on(self) -> None:
-        """Want the pages that are about to come into sight."""
+        """Request the pages close to the visible ones."""
         if self._is_known and self._is_filling and self._window.above:
             return
         if not self._is_known or self._window.lacks(self._first_in_sight, self.grid.screenful):
@@ -271,7 +271,7 @@ class ListPane(Vertical, Generic[T]):
             self.read_on()
 
     def _take(self, turn: int, parts: tuple[Part[T], ...]) -> None:
-        # Other words may have been typed while the answer was on its way.
+        # The filter may have changed since the question.
         if turn == self._turn:
             self.show(parts)
 
@@ -285,7 +285,7 @@ class ListPane(Vertical, Generic[T]):
         self._items = {key: line for _, key, line in lines}
         self._indexes = [index for index, _, _ in lines]
         self.prepare()
-        # A table that is filled anew is at its top until it has returned to its place, after the next refresh.
+        # A refilled table is at its top until the next refresh restores its position.
         self._is_filling = True
         self._show_rows(self._key_to_select())
         self.grid.call_after_refresh(self._rest)
@@ -327,7 +327,7 @@ class ListPane(Vertical, Generic[T]):
             self._say(self._kind.details(item))
         elif item is None and self._is_known:
             wanted = " ".join(filter(None, (self.scope, self.words)))
-            words = f"{self._kind.unfit} “{wanted}”. Press / to change the words, Esc to clear them."
+            words = f"{self._kind.unfit} “{wanted}”. Press / to change the filter, Esc to clear it."
             self._say(words if wanted else self._kind.nothing())
 
     def _say(self, words: RenderableType) -> None:
@@ -335,9 +335,9 @@ class ListPane(Vertical, Generic[T]):
             details.update(toned(words, Tone.MUTED) if isinstance(words, str) else words)
 
     def _tell_selection(self) -> None:
-        """Tell the screen of another selection; its keys may depend on what is shown of the same one, too."""
-        if self._told != self.grid.current:
-            self._told = self.grid.current
+        """Post a change of the selection; refresh the bindings, which also depend on the item's state."""
+        if self._reported != self.grid.current:
+            self._reported = self.grid.current
             self.post_message(self.Selected())
         self.screen.refresh_bindings()
 

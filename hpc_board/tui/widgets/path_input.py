@@ -1,4 +1,4 @@
-"""A line for a path, completed from the folders as one types."""
+"""An input field for paths with completion."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ _ENTRIES_MAX = 5000
 
 
 class PathInput(Input):
-    """A path of a submission's file; Tab or the right arrow takes the grey completion."""
+    """A field for the path of a submission; Tab or the right arrow accepts the grey completion."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", show=False)]
 
@@ -30,27 +30,27 @@ class PathInput(Input):
         self._offered = value
 
     def offer(self, value: str) -> None:
-        """Put `value` here, for the user to go on from or to write over."""
+        """Set a default value, which the user can extend or overwrite."""
         self._offered = self.value = value
         self.cursor_position = len(value)
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Put `text` in the place of what lies between; a whole path takes the place of what was offered or begun."""
+        """Replace a range by `text`; an absolute path replaces a default or incomplete value as a whole."""
         if start == end and text.startswith(("/", "~")) and self._begins_anew(text, start):
             start, end = 0, len(self.value)
         super().replace(text, start, end)
 
     def _begins_anew(self, text: str, cursor: int) -> bool:
-        """Whether the path that begins with `text` is to stand alone, rather than to go into what is here."""
+        """Return whether a path that begins with `text` replaces the value instead of extending it."""
         pasted = len(text) > 1
         at_end = cursor == len(self.value)
         if self.value == self._offered:
             return pasted or at_end or cursor == 0
-        # A second "/" typed after a folder is a slip, not a path from the root.
+        # A second "/" typed after a folder is a typing error, not an absolute path.
         return at_end and self.value.endswith("/") and (pasted or text == "~")
 
     def action_complete(self) -> None:
-        """Take the completion that is shown; where there is none, go to the next field."""
+        """Accept the shown completion, or go to the next field without one."""
         before = self.value
         if self.cursor_at_end:
             self.action_cursor_right()
@@ -59,13 +59,13 @@ class PathInput(Input):
 
     @property
     def named(self) -> Path | None:
-        """Where the line points to, whatever is there, "~" expanded; None while it says no more than was offered."""
+        """Return the path in the field with "~" expanded; None while it is only the default folder."""
         begun = self.value == self._offered and self.value.endswith("/")
         return expanded(self.value) if self.value.strip() and not begun else None
 
     @property
     def path(self) -> Path | None:
-        """The file that the line names, "~" expanded; None while it names none that can be submitted."""
+        """Return the path in the field with "~" expanded; None unless its extension can be submitted."""
         path = self.named
         return path if path is not None and path.suffix in EXTENSIONS else None
 
@@ -79,7 +79,7 @@ class _PathSuggester(Suggester):
 
 
 def expanded(text: str) -> Path:
-    """The path that `text` names, where "~" is the user's home if there is one."""
+    """Return the path in `text`, with "~" expanded if the user has a home folder."""
     path = Path(text.strip().replace("\0", ""))
     try:
         return path.expanduser()
@@ -88,7 +88,7 @@ def expanded(text: str) -> Path:
 
 
 def completion(value: str) -> str | None:
-    """`value` completed to the first folder or submission file that begins with it; None where there is none."""
+    """Return the first folder or submission file that begins with `value`, if any."""
     head, slash, begun = value.rpartition("/")
     if not begun:
         return None

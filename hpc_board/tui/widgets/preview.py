@@ -1,4 +1,4 @@
-"""What would be sent: for each GPU, the command and the batch script."""
+"""The preview of a submission: command and batch script for each GPU."""
 
 import shlex
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from hpc_board.tui.script_notes import unusual
 
 
 class _ScriptArea(TextArea):
-    """A script to read, in which some lines are marked."""
+    """A read-only script with highlighted lines."""
 
     marked: frozenset[str] = frozenset()
 
     def get_line(self, line_index: int) -> Text:
-        """A line, in the tone of what is unusual where it is marked."""
+        """Return a line, highlighted if it is marked."""
         line = super().get_line(line_index)
         if line.plain in self.marked:
             line.stylize(f"bold {Tone.WAITING.value}")
@@ -34,18 +34,18 @@ class PreviewPane(Vertical):
     _previews: tuple[Preview, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """The GPUs, the command and the script of one of them."""
+        """Yield the GPUs, and the command and the script for one of them."""
         yield Tabs(id="preview-gpus")
         yield Static(id="command", markup=False)
         yield Static(id="unusual", markup=False)
         yield _ScriptArea(read_only=True, soft_wrap=False, show_line_numbers=False, compact=True, id="script")
 
     def on_mount(self) -> None:
-        """Say what will be here."""
+        """Show the text for an empty preview."""
         self._show(None)
 
     async def show(self, previews: Sequence[Preview]) -> None:
-        """Show these scripts, the same GPU's again if it is among them."""
+        """Show these scripts, and keep the selected GPU if it is among them."""
         if tuple(previews) == self._previews:
             return
         tabs = self.query_one(Tabs)
@@ -69,9 +69,9 @@ class PreviewPane(Vertical):
     def _show(self, preview: Preview | None) -> None:
         self.query_one(Tabs).display = len(self._previews) > 1
         remarks = unusual(preview.gpu, preview.script) if preview else ()
-        told = self.query_one("#unusual", Static)
-        told.display = bool(remarks)
-        told.update(Text("\n").join(toned(remark.words, Tone.WAITING, 300) for remark in remarks))
+        notes = self.query_one("#unusual", Static)
+        notes.display = bool(remarks)
+        notes.update(Text("\n").join(toned(remark.words, Tone.WAITING, 300) for remark in remarks))
         self.query_one("#script", TextArea).display = preview is not None
         if preview is None:
             words = "The batch script appears here once file, task and GPU are chosen."

@@ -1,7 +1,7 @@
-"""How near the benchmarks of a run come to the two roofs of its device, memory and arithmetic, drawn in characters.
+"""The roofline plot of a run's benchmarks, drawn in characters.
 
-The roof over a case is what the device can do with it at most: at few operations for each byte its memory is the limit,
-at many its arithmetic.
+The roof over a case is the peak rate of its device: limited by memory at few operations per byte, by arithmetic at
+many.
 """
 
 import math
@@ -23,10 +23,10 @@ from hpc_board.tui.leader import Best
 from hpc_board.tui.palette import Tone, toned
 
 OWN, BEST, REFERENCE = "o", "b", "r"
-"""The signs of the points: this run, the best of its board, the task's reference."""
+"""The signs of the points: this run, the best run of its board, the task's reference."""
 
 _TONES = {REFERENCE: Tone.WAITING, BEST: Tone.GOOD, OWN: Tone.OWN}
-"""The tones of the points in the order in which they are drawn: the run's own lies over the others."""
+"""The tones of the points in drawing order: the run's own points are on top."""
 
 _NAMES = {OWN: "this run", BEST: "the best", REFERENCE: "the reference"}
 _LABEL = 9
@@ -34,17 +34,17 @@ _COLUMNS_MAX = 100
 _ROWS_MIN, _ROWS_MAX = 5, 18
 _AXIS_LINES = 2
 _LEAST, _MOST = 1e-6, 1e60
-"""Fewer operations for a byte than any task has, and fewer a second than any device does; and more."""
+"""Bounds of operations per byte and per second that all tasks and devices are within."""
 
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 _NUMBERS_MAX = 8
 _BRAILLE = 0x2800
 _DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
-"""The bits of a braille character's dots: of its two columns, from the lowest dot up."""
+"""The bits of a braille character's dots: two columns, lowest dot first."""
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """A benchmark case: the least work of a right call, and how long calls took, by the signs of whose they were."""
+    """A benchmark case: the least work of a right call, and the times of calls by sign."""
 
     number: int
     spec: str
@@ -53,7 +53,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def measured(result: Result, best: Best | None) -> tuple[Measured, ...]:
-    """The timed cases whose least work the task states, with the times of the best run for the same ones."""
+    """Return the timed cases with known least work, with the best run's times of the same cases."""
     others = {(case.index, case.spec): case for case in best.cases if case.phase != "test"} if best else {}
     found = []
     for case in result.cases:
@@ -72,7 +72,7 @@ def measured(result: Result, best: Best | None) -> tuple[Measured, ...]:
 
 
 class RooflinePane(VerticalScroll):
-    """The roofs of the device of a run, its benchmarks below them, and the same in words."""
+    """The roofline plot of a run's benchmarks, and a summary in words."""
 
     _cases: tuple[Measured, ...] = ()
     _peak: Peak | None = None
@@ -82,16 +82,16 @@ class RooflinePane(VerticalScroll):
     _drawn_size = (0, 0)
 
     def compose(self) -> ComposeResult:
-        """The one text that all is drawn into."""
+        """Yield the text."""
         yield Static(id="roofline-text", markup=False)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to draw."""
+        """Return whether there is nothing to draw."""
         return not self._cases or self._peak is None
 
     def show(self, result: Result | None, best: Best | None, *, nothing: str) -> None:
-        """Show the cases of this result beside the best of the board; or say why there are none."""
+        """Show the cases of this result and of the best run, or the reason for their absence."""
         self._cases = measured(result, best) if result is not None else ()
         self._peak = device_peak(result) if result is not None else None
         self._best = best
@@ -108,9 +108,9 @@ class RooflinePane(VerticalScroll):
         text.update(roofline(self._cases, self._peak, self._best, self._device, width - 3, height))
 
     def on_resize(self, event: events.Resize) -> None:
-        """Draw anew what has another size."""
+        """Redraw the plot in the new size."""
         del event
-        # The size of the inner pane is known only after the layout that this event is about.
+        # The layout after this event sets the size of the inner pane.
         self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
@@ -121,22 +121,22 @@ class RooflinePane(VerticalScroll):
 def roofline(
     cases: Sequence[Measured], peak: Peak, best: Best | None, device: str, width: int, height: int
 ) -> RenderableType:
-    """The drawing, the words and the shares of each case, for a pane of this size."""
+    """Return the plot, the summary and the shares of each case, for a pane of this size."""
     head = Text.assemble(
         toned(device, Tone.STRONG),
         f": {_amount(peak.memory_bytes)}B/s of memory, {_amount(peak.operations)}op/s of arithmetic",
     )
     below = [*words(cases, peak, best), Text(""), *_case_lines(cases, peak)]
-    # The drawing takes what the words leave, whose lines may be longer than the pane is wide.
+    # The plot gets the lines that the text leaves; long lines of the text wrap.
     lines = sum(max(1, math.ceil(line.cell_len / max(1, width))) for line in (head, *below))
     rows = max(_ROWS_MIN, min(_ROWS_MAX, height - lines - _AXIS_LINES - 1))
     return Group(head, *roofline_lines(cases, peak, min(width, _COLUMNS_MAX), rows), *below)
 
 
 def roofline_lines(cases: Sequence[Measured], peak: Peak, width: int, height: int) -> list[Text]:
-    """Roofs and points in lines of at most `width` cells, `height` of them for the drawing; both axes logarithmic.
+    """Return roofs and points in lines of at most `width` cells, `height` of them for the plot.
 
-    From left to right stand the operations for each byte, from below the operations per second.
+    The horizontal axis is operations per byte, the vertical one operations per second, both logarithmic.
     """
     points = [
         (intensity, rate, sign)
@@ -145,8 +145,7 @@ def roofline_lines(cases: Sequence[Measured], peak: Peak, width: int, height: in
         if case.work.memory_bytes > 0 and sign in case.times_ns
         for intensity in (case.work.operations / case.work.memory_bytes,)
         for rate in (case.work.operations / case.times_ns[sign] * 1e9,)
-        # What has no operations to speak of has no place on a logarithmic scale, nor has what nothing can do; the words
-        # below have it.
+        # A logarithmic scale has no place for zero or absurd values; the summary below has them.
         if min(intensity, rate) >= _LEAST and max(intensity, rate) <= _MOST
     ]
     if not points:
@@ -162,7 +161,7 @@ def roofline_lines(cases: Sequence[Measured], peak: Peak, width: int, height: in
     last = None
     for column in range(2 * across):
         place = y.place(min(peak.operations, x.value(column) * peak.memory_bytes))
-        # A slope that is steeper than a dot is wide has no gaps.
+        # Fill the gaps of a steep slope.
         for dot in range(min(place, place if last is None else last + 1), place + 1):
             if dot >= 0:
                 dots[dot // 4][column // 2] |= _DOTS[column % 2][dot % 4]
@@ -186,7 +185,7 @@ def roofline_lines(cases: Sequence[Measured], peak: Peak, width: int, height: in
 
 
 def words(cases: Sequence[Measured], peak: Peak, best: Best | None) -> Iterator[Text]:
-    """What the drawing says: which roof the cases are below, and how near to it who comes."""
+    """Yield the summary: the bound of each case, and its share of the peak."""
     yield Text.assemble(
         *(
             part
@@ -219,42 +218,42 @@ def _case_lines(cases: Sequence[Measured], peak: Peak) -> Iterator[Text]:
 
 
 def _missing(cases: Sequence[Measured], device: str) -> str:
-    """Why there is no drawing of a result, once it is there."""
+    """Return the reason why a result has no plot."""
     if not cases:
         return (
-            "No benchmark passed whose least work the task states: the bytes and the operations that no right call can "
-            "do without (`minimal_work` in the task's reference)."
+            "No passing benchmark has a known least work: the bytes and operations of any right call "
+            "(`minimal_work` in the task's reference)."
         )
     whose = f"of {printable(device)}" if device else "of this device"
-    return f"What memory and arithmetic {whose} can do at most is not known, so there is no roof to draw."
+    return f"The peak memory and arithmetic rates {whose} are unknown, so there is no roof to draw."
 
 
 class _Axis(msgspec.Struct, frozen=True):
-    """A logarithmic scale from `low` to `high` on so many dots."""
+    """A logarithmic scale from `low` to `high` with `dots` dots."""
 
     low: float
     high: float
     dots: int
 
     def place(self, value: float) -> int:
-        """The dot of a value; below 0 for one that lies before the scale."""
+        """Return the dot of a value, negative for values below the scale."""
         share = math.log(value / self.low) / math.log(self.high / self.low)
         return min(self.dots - 1, math.floor(share * (self.dots - 1) + 0.5))
 
     def value(self, dot: float) -> float:
-        """The value of a dot."""
+        """Return the value of a dot."""
         return self.low * math.pow(self.high / self.low, dot / (self.dots - 1))
 
 
 def _label(row: int, y: _Axis, height: int) -> str:
-    """The value of a row of the drawing: of its first, its last and its middle one."""
+    """Return the label of a row: the value of the first, the middle and the last one."""
     if row not in (0, height // 2, height - 1):
         return ""
     return _amount(y.value({0: 0.0, height - 1: y.dots - 1.0}.get(row, 4 * row + 1.5))).strip()
 
 
 def _ends(x: _Axis, ridge: float, corner: int, across: int) -> Text:
-    """The scale below the axis: its left end, the corner, and what it counts at its right end."""
+    """Return the labels below the axis: left end, ridge, and right end with the unit."""
     left, middle, right = _number(x.low), _number(ridge), f"{_number(x.high)} op/byte"
     begin = max(corner - len(middle) // 2, len(left) + 1)
     line = f"{left:<{begin}}{middle}"
@@ -308,7 +307,7 @@ def _number(value: float) -> str:
 
 
 def _amount(value: float) -> str:
-    """A number with the prefix of its unit: "3.35 T"."""
+    """Return a number with a unit prefix: "3.35 T"."""
     step = max(0, min(len(_PREFIXES) - 1, int(math.log10(value) // 3))) if value > 0 else 0
     scaled = value / 1000**step
     return f"{scaled:.3g} {_PREFIXES[step]}" if scaled < 1000 else f"{scaled:.0f} {_PREFIXES[step]}"

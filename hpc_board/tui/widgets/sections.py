@@ -1,4 +1,4 @@
-"""A line that names the pages of a screen, one of which is open."""
+"""The line of a screen's pages."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ from hpc_board.tui.palette import Tone
 
 
 class Sections(Horizontal, can_focus=False):
-    """The names of the pages, each with the digit that opens it; a page with nothing on it is dim."""
+    """The names of the pages, each with the digit that opens it; empty pages are dim."""
 
     class Chosen(Message):
-        """The user wants this page."""
+        """A page that the user clicked."""
 
         def __init__(self, name: str) -> None:
             super().__init__()
@@ -27,17 +27,17 @@ class Sections(Horizontal, can_focus=False):
         self._names = tuple(names)
 
     def compose(self) -> ComposeResult:
-        """A label for each page."""
+        """Yield a label for each page."""
         for number, (name, title) in enumerate(self._names, start=1):
             yield _Section(name, number, title)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Leave out what is between the names where they do not fit otherwise."""
+        """Remove the gaps between the names if they do not fit."""
         needed = sum(len(title) + 4 for _, title in self._names)
         self.set_class(event.size.width < needed, "-tight")
 
     def show(self, current: str, empty: Sequence[str] = ()) -> None:
-        """Mark the page that is open, and those that have nothing to show."""
+        """Mark the open page and the empty ones."""
         for label in self.query(_Section):
             label.show(is_open=label.page == current, is_empty=label.page in empty)
 
@@ -52,7 +52,7 @@ class _Section(Static):
         self._title = title
 
     def show(self, *, is_open: bool, is_empty: bool) -> None:
-        """Draw the name as that of the open page, of a page with nothing on it, or of another one."""
+        """Draw the name of an open, empty or other page."""
         tone = Tone.STRONG if is_open else Tone.MUTED if is_empty else Tone.PLAIN
         digit = Tone.ACCENT.value if not is_empty or is_open else Tone.MUTED.value
         self.update(Text.assemble((f"{self._number} ", digit), (self._title, tone.value)))

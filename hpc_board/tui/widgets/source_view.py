@@ -1,4 +1,4 @@
-"""A source file to read, in colours."""
+"""A view of a source file with syntax highlighting."""
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -8,38 +8,38 @@ from hpc_board.model.text import printable
 from hpc_board.tui.palette import Tone, toned
 
 _CHARACTERS_MAX = 100_000
-"""What is longer than this takes too long to colour; its beginning is shown."""
+"""The longest text to highlight in reasonable time; longer ones are cut."""
 
 _LEXERS = {"py": "python", "cu": "cuda", "cuh": "cuda", "hip": "cuda", "cpp": "cpp", "h": "cpp"}
 
 
 class SourceView(VerticalScroll):
-    """The text of a file with the colours of its language, to be scrolled."""
+    """The scrollable text of a file with syntax highlighting."""
 
     _text = ""
     _ending = ""
 
     def compose(self) -> ComposeResult:
-        """The text."""
+        """Yield the text."""
         yield Static(id="source", markup=False)
 
     def show(self, text: str, ending: str) -> None:
-        """Show `text` in the colours of the files with this ending ("py")."""
+        """Show `text`, highlighted as a file with this extension ("py")."""
         if (text, ending) != (self._text, self._ending):
             self._text, self._ending = text, ending
             self.scroll_home(animate=False)
             self.redraw()
 
     def say(self, words: str) -> None:
-        """Show why there is no text."""
+        """Show a message in place of a text."""
         self._text = ""
         self.query_one("#source", Static).update(toned(words, Tone.MUTED, 400))
 
     def redraw(self) -> None:
-        """Draw the text in the colours of the present theme."""
+        """Redraw the text in the colours of the current theme."""
         if not self._text:
             return
-        # Pygments takes a tenth of a second to load, which only who reads code should wait for.
+        # The import of Pygments takes a tenth of a second, which only this view needs.
         from rich.syntax import Syntax
 
         shown = printable(self._text, _CHARACTERS_MAX)

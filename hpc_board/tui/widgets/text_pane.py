@@ -1,4 +1,4 @@
-"""A long text that may still grow: it is followed at its end, and searched."""
+"""A view of a long text that may grow, with search."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ _CURRENT = Style(reverse=True, bold=True, underline=True)
 
 
 class Match(msgspec.Struct, frozen=True):
-    """Where a searched text stands: a line and its first and last cell."""
+    """A match of a search: its line, and its first and last cell."""
 
     line: int
     begin: int
@@ -32,23 +32,23 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class LogView(Log):
-    """Lines that can be scrolled both ways, with what was searched for marked in them.
+    """Scrollable lines with highlighted matches.
 
-    Whether the end is followed is known from what the user did last, not from where the view is: between a key and its
-    effect, and while the view moves, new lines may come in.
+    `following` depends on the user's last action, not on the scroll position, since new lines may arrive between a key
+    and its effect.
     """
 
     class Scrolled(Message):
-        """Another part of the text is in sight, or the end is followed from now on, or no more."""
+        """A change of the scroll position or of `following`."""
 
     following: var[bool] = var(False)
-    """Whether the end stays in sight while the text grows."""
+    """True while the end stays visible as the text grows."""
 
     matches: tuple[Match, ...] = ()
     current: int = -1
 
     def render_line(self, y: int) -> Strip:
-        """A line as Textual draws it, with its matches marked."""
+        """Return a line with its matches highlighted."""
         strip = super().render_line(y)
         number, left = y + self.scroll_offset.y, self.scroll_offset.x
         for index, match in self._on_line(number):
@@ -59,7 +59,7 @@ class LogView(Log):
         return strip
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Tell that something else is in sight; who gets down to the end follows it, who leaves it does not."""
+        """Start following when the user scrolls to the end, and stop when they leave it."""
         super().watch_scroll_y(old_value, new_value)
         if new_value > old_value:
             self.following = self.following or self._heads_for_end
@@ -68,38 +68,38 @@ class LogView(Log):
         self.post_message(self.Scrolled())
 
     def watch_following(self) -> None:
-        """Tell that the end is followed, or no more."""
+        """Post the change."""
         self.post_message(self.Scrolled())
 
     def on_resize(self) -> None:
-        """Keep the end in sight, and follow it where a larger view has it."""
+        """Keep the end visible, and follow it if the larger view includes it."""
         self.following = self.following or self._heads_for_end
         self.keep_end()
 
     def scroll_to(self, x: float | None = None, y: float | None = None, **options: Any) -> None:
-        """Go somewhere, and follow the end if that is where it is."""
+        """Scroll to a position, and follow the end if that is the position."""
         super().scroll_to(x, y, **options)
         if y is not None:
             self.following = self._heads_for_end
 
     def action_scroll_home(self) -> None:
-        """Go to the top, and stay there."""
+        """Go to the top and stop following."""
         self.following = False
         super().action_scroll_home()
 
     def action_scroll_end(self) -> None:
-        """Go to the end, and stay there while the text grows."""
+        """Go to the end and follow it."""
         self.following = True
-        # At once, not after the next refresh as it would be else: the next key may want to go elsewhere.
+        # At once instead of after the next refresh, since the next key may scroll elsewhere.
         self.keep_end()
 
     def keep_end(self) -> None:
-        """Bring the end into sight if it is followed."""
+        """Scroll to the end while following it."""
         if self.following:
             self.scroll_end(animate=False, immediate=True, x_axis=False)
 
     def mark(self, matches: tuple[Match, ...], current: int) -> None:
-        """Mark these matches, and one of them as the one that is looked at."""
+        """Highlight these matches, one of them as the current one."""
         self.matches, self.current = matches, current
         self._lines_with: dict[int, list[tuple[int, Match]]] = {}
         for index, match in enumerate(matches):
@@ -107,7 +107,7 @@ class LogView(Log):
         self.refresh()
 
     def reveal(self, match: Match) -> None:
-        """Bring a match into sight, a little below the top."""
+        """Scroll to a match, a little below the top."""
         x = 0 if match.end < self.size.width else max(0, match.begin - self.size.width // 3)
         self.scroll_to(x=x, y=max(0, match.line - self.size.height // 3), animate=False)
 
@@ -120,7 +120,7 @@ class LogView(Log):
 
 
 class TextPane(Vertical):
-    """A text with a line that says whether it is followed, and a field to search in it."""
+    """A text with a search field and a status line."""
 
     def __init__(self, *, view: str, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
@@ -131,26 +131,26 @@ class TextPane(Vertical):
         self._unseen_from = 0
 
     def compose(self) -> ComposeResult:
-        """The words that there is no text, the text, the field, and how the text stands."""
+        """Yield the text for an empty view, the lines, the search field, and the status line."""
         yield Static(classes="nothing", markup=False)
         yield LogView(id=self._view_id)
-        yield FilterLine("/", "search; Enter keeps the words, then n and N go on", id=f"{self._view_id}-search")
+        yield FilterLine("/", "search; Enter keeps the words, then n and N move", id=f"{self._view_id}-search")
         yield Static(classes="standing", markup=False)
 
     @property
     def view(self) -> LogView:
-        """The lines."""
+        """Return the lines."""
         return self.query_one(LogView)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no text."""
+        """Return whether there is no text."""
         return not self._text
 
     def show(self, text: str, *, nothing: str, growing: bool) -> None:
-        """Show this text, or the words that there is nothing; one that is `growing` is followed until the user leaves.
+        """Show this text, or the text `nothing` if it is empty.
 
-        What is complete when it is first shown is read from its top.
+        A `growing` text is first shown at its end and followed, a complete one at its top.
         """
         self._growing = growing
         words = self.query_one(".nothing", Static)
@@ -163,17 +163,17 @@ class TextPane(Vertical):
         self._show_standing()
 
     def follow(self) -> None:
-        """Go to the end, and stay there while the text grows."""
+        """Go to the end and follow it."""
         self.view.following = True
         self.view.keep_end()
         self.call_after_refresh(self.view.keep_end)
 
     def open_search(self) -> None:
-        """Let the user type what to search for."""
+        """Open the search field."""
         self.query_one(FilterLine).open(self._words)
 
     def step(self, by: int) -> None:
-        """Go to the next match, or to the one before."""
+        """Go to the next or the previous match."""
         view = self.view
         if view.matches:
             view.mark(view.matches, (view.current + by) % len(view.matches))
@@ -191,7 +191,7 @@ class TextPane(Vertical):
         self._text = text
         if self._words:
             view.mark(_matches(view.lines, self._words), view.current)
-        # Only after the next layout is the end where the new lines are; by then the user may have left it.
+        # The next layout adds the new lines; by then the user may have left the end.
         self.call_after_refresh(view.keep_end)
 
     def _show_standing(self) -> None:
@@ -205,7 +205,7 @@ class TextPane(Vertical):
         if self._growing:
             unseen = view.line_count - self._unseen_from
             more = f", {unseen} new {'line' if unseen == 1 else 'lines'} below" if unseen > 0 else ""
-            paused = toned(f"paused{more}: End follows again", Tone.WAITING)
+            paused = toned(f"paused{more}: End resumes", Tone.WAITING)
             parts.append(toned("following", Tone.MUTED) if view.following else paused)
         standing.update(Text(" · ", Tone.MUTED.value).join(parts))
 
@@ -236,12 +236,12 @@ class TextPane(Vertical):
 
 
 def _matches(lines: Sequence[str], words: str) -> tuple[Match, ...]:
-    """Where `words` stand in these lines, whatever the case; no more than can be told apart."""
+    """Return the matches of `words` in these lines, case-insensitive, up to a limit."""
     found: list[Match] = []
     wanted = words.lower()
     for number, raw in enumerate(lines if wanted else ()):
         line = raw.expandtabs()
-        # A few letters have more characters in lower case than in upper: their lines are searched as they are.
+        # A few letters get longer in lower case; lines with them are searched case-sensitively.
         lower = line.lower() if len(line.lower()) == len(line) else line
         place = lower.find(wanted)
         while place >= 0 and len(found) < _MATCHES_MAX:

@@ -1,4 +1,4 @@
-"""The top line: where one is, who one is, and what is under way."""
+"""The top line: the path of the screen, the user, and the state of their runs."""
 
 from datetime import datetime, timedelta
 
@@ -16,15 +16,15 @@ _ALL_FROM_WIDTH = 100
 
 
 class TitleBar(Horizontal):
-    """The name of the screen on the left, the user's runs in flight on the right."""
+    """The path of the screen on the left, the user and their runs in flight on the right."""
 
     def compose(self) -> ComposeResult:
-        """The two ends of the line."""
+        """Yield the two parts of the line."""
         yield Static(id="where", markup=False)
         yield Static(id="pulse", markup=False)
 
     def show_place(self, *places: str) -> None:
-        """Show the way here, the last place being this one."""
+        """Show the path of this screen."""
         way = [toned(place, Tone.MUTED) for place in places[:-1]] + [toned(places[-1], Tone.STRONG)]
         line = Text.assemble(("hpc-board", Tone.ACCENT.value), "  ", Text(" / ", Tone.MUTED.value).join(way))
         self.query_one("#where", Static).update(line)
@@ -32,10 +32,9 @@ class TitleBar(Horizontal):
     def show_pulse(
         self, user: str, pulse: RunsState, now: datetime, waiting: tuple[timedelta, str] | None = None
     ) -> None:
-        """Show who looks, how many runs are in flight and how old the scheduler's answer is.
+        """Show the user, the number of runs in flight and the age of the scheduler's answer.
 
-        Where an answer takes long, `waiting` says how long it has taken so far and whose it is. On a narrow terminal it
-        has the place of the rest, so that the way here can still be read.
+        `waiting` is the duration of a long wait and its addressee; on a narrow terminal it replaces the rest.
         """
         width = self.app.size.width
         words = [toned(user, Tone.PLAIN, 32)]
