@@ -347,7 +347,7 @@ def test_a_submission_is_judged_for_one_task(tmp_path: Path) -> None:
         new(tmp_path / name)
     done = call("test", tmp_path, "--submission", kernel(tmp_path))
     assert done.exit_code == 2
-    assert "holds 2 tasks: a, b." in done.stderr
+    assert "has 2 tasks: a, b." in done.stderr
 
 
 def test_a_python_that_is_none_ends_with_status_3(double: Path, scratch: Path) -> None:
