@@ -96,6 +96,7 @@ def others() -> Iterator[None]:
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.quiet
 def test_a_false_claim_gains_nothing(tmp_path: Path) -> None:
     found = evaluate(tmp_path, CLAIMS_LITTLE, mode=Mode.BENCHMARK).result.cases[-1].timing
     assert found is not None
