@@ -206,7 +206,7 @@ async def test_a_board_is_closed_and_opened_by_its_key() -> None:
         assert "members" in row(pilot.app, "vectoradd")
         assert grid(pilot.app).current == "vectoradd"
         await press(pilot, "o")
-        assert "Open vectoradd? Everybody sees it then" in " ".join(text_of(pilot.app).replace("│", " ").split())
+        assert "Open vectoradd? All users will see it" in " ".join(text_of(pilot.app).replace("│", " ").split())
         await press(pilot, "enter")
         assert visibility(board, "vectoradd") == "public"
 

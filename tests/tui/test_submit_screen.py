@@ -27,7 +27,7 @@ from tests.values import replace
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("#!POPCORN leaderboard vectoradd\n#!POPCORN gpus h100 A100\n", "asks for task vectoradd, GPUs h100 and A100."),
+        ("#!POPCORN leaderboard vectoradd\n#!POPCORN gpus h100 A100\n", "Header: task vectoradd, GPUs h100 and A100."),
         ("#!POPCORN leaderboard vectoradd\n", "Header: task vectoradd."),
         ("#!POPCORN gpu H100\n", "Header: GPU H100."),
         ("", "No header: choose task and GPUs here."),
