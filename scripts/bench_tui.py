@@ -322,14 +322,14 @@ class Replayed(Quiet):
 
 async def memory(board: Board) -> str:
     """Measure the memory of the process during an hour's worth of refreshes."""
-    app = BoardApp(lambda: Replayed(board.settings), beat_seconds=3600, follow_seconds=3600)
+    app = BoardApp(lambda: Replayed(board.settings), tick_seconds=3600, follow_seconds=3600)
     points: list[tuple[int, float]] = []
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("r")
         for beat in range(BEATS + 1):
             if beat % (BEATS // 6) == 0:
                 points.append((beat, resident_mib()))
-            app._beat()  # noqa: SLF001 - time passes faster here
+            app._post_tick()  # noqa: SLF001 - time passes faster here
             while pilot.app.screen.busy:  # type: ignore[attr-defined]
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0)

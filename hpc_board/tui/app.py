@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 Opener = Callable[[], "Board"]
 """A function that opens the board, called in a thread."""
 
-BEAT_SECONDS = 1.0
+TICK_SECONDS = 1.0
 """The interval at which the screen in front reads the board again."""
 
 FOLLOW_SECONDS = 2.0
@@ -93,7 +93,7 @@ def run(open_board: "Opener", file: Path | None = None, environ: Mapping[str, st
             hint="Use `hpc-board list`, `submit`, `runs` and `show`; `hpc-board --help` lists all commands.",
         )
     memory = Memory(preferences.state_file(environ))
-    app = BoardApp(open_board, file, memory=memory, wishes=wishes(environ))
+    app = BoardApp(open_board, file, memory=memory, user_preferences=load_preferences(environ))
     before = threading.enumerate()
     with closing(asyncio.new_event_loop()) as loop:
         app.run(loop=loop)
@@ -104,7 +104,7 @@ def run(open_board: "Opener", file: Path | None = None, environ: Mapping[str, st
         raise SystemExit(app.return_code)
 
 
-def wishes(environ: Mapping[str, str]) -> Preferences:
+def load_preferences(environ: Mapping[str, str]) -> Preferences:
     """Return the user's preferences for the app."""
     file = preferences.settings_file(environ)
     # Most users have no such file, and YAML takes a while to load.
@@ -123,10 +123,10 @@ def wishes(environ: Mapping[str, str]) -> Preferences:
 class BoardApp(App[None]):
     """The app for one board, which it opens after the first paint.
 
-    `now` is its clock, `memory` its stored state, `wishes` are the user's preferences.
+    `now` is its clock, `memory` its stored state, `user_preferences` are the user's preferences.
     """
 
-    pulse: var[RunsState] = var(RunsState())
+    runs_state: var[RunsState] = var(RunsState())
     """The user's runs in flight, and the time at which their schedulers answered."""
     marked: var[int | None] = var(None)
     """The submission that is marked for a comparison."""
@@ -159,10 +159,10 @@ class BoardApp(App[None]):
         file: Path | None = None,
         *,
         now: "Clock" = lambda: datetime.now(UTC),
-        beat_seconds: float = BEAT_SECONDS,
+        tick_seconds: float = TICK_SECONDS,
         follow_seconds: float = FOLLOW_SECONDS,
         memory: Memory | None = None,
-        wishes: Preferences | None = None,
+        user_preferences: Preferences | None = None,
     ) -> None:
         # Textual obeys an empty NO_COLOR, which means nothing (https://no-color.org).
         if os.environ.get("NO_COLOR") == "":
@@ -172,21 +172,21 @@ class BoardApp(App[None]):
         """The error that kept the board from opening."""
         self._open_board = open_board
         self._now = now
-        self._beat_seconds = beat_seconds
+        self._tick_seconds = tick_seconds
         self._follow_seconds = follow_seconds
         self._file = file
         self._early_keys: list[events.Key] | None = []
-        self._looks_after_runs = False
+        self._updates_runs = False
         self._memory = memory or Memory()
-        self._wishes = wishes or Preferences()
-        self._forgetful = False
+        self._preferences = user_preferences or Preferences()
+        self._memory_failed = False
         self._side: SideChosen | None = None
-        self._meant_for: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
+        self._focus_at: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
         self._role = Role.NONE
         themes.dress(self)
         self.theme = self._first_theme()
         themes.redress(self)
-        self.set_keymap(dict(self._wishes.keys))
+        self.set_keymap(dict(self._preferences.keys))
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Return the colours of the tones, for themes without them."""
@@ -199,7 +199,7 @@ class BoardApp(App[None]):
     def on_mount(self) -> None:
         """Show the frame, then open the board."""
         self.theme_changed_signal.subscribe(self, lambda _: self._redraw())
-        self._listen_for_the_end()
+        self._handle_signals()
         if not self.is_headless and self.console.color_system == "standard" and self.theme == themes.DARK.name:
             self.theme = themes.SIXTEEN
         self.screen.call_after_refresh(self._find_board)
@@ -222,26 +222,26 @@ class BoardApp(App[None]):
         from hpc_board.tui.choice import Choice
 
         self._board, self._choice = board, Choice()
-        board.warn = self._tell_warning
+        board.warn = self._notify_warning
         if isinstance(self.screen, TooSmallScreen):
             self.pop_screen()
         tasks = self._open(targets.Tasks())
 
         def look_after_runs(is_answered: bool) -> None:
             if is_answered:
-                tasks.call_after_paint(self._look_after_runs)
+                tasks.call_after_paint(self._start_updates)
 
         self.watch(tasks, "is_answered", look_after_runs, init=False)
-        self.set_timer(_FIRST_LIST_SECONDS, self._look_after_runs)
-        if self._wishes.fault is not None:
-            tasks.call_after_refresh(tasks.fail, "preferences", self._wishes.fault)
+        self.set_timer(_FIRST_LIST_SECONDS, self._start_updates)
+        if self._preferences.fault is not None:
+            tasks.call_after_refresh(tasks.fail, "preferences", self._preferences.fault)
         if self._file is not None:
             self._choice = Choice(folder=self._file.parent, file=self._file)
             self._open(targets.Submit())
             # The form hides the screen that shows the fault.
-            if self._wishes.fault is not None:
-                self._tell_warning(f"{self._wishes.fault.message} {self._wishes.fault.hint}")
-        self.set_interval(self._beat_seconds, self._beat)
+            if self._preferences.fault is not None:
+                self._notify_warning(f"{self._preferences.fault.message} {self._preferences.fault.hint}")
+        self.set_interval(self._tick_seconds, self._post_tick)
         self.set_interval(MEMORY_SECONDS, self._keep_memory)
         # After the refresh, the screen has set its focus.
         self.screen.call_after_refresh(self._take_early_keys)
@@ -252,16 +252,16 @@ class BoardApp(App[None]):
             self._early_keys = None
             return
         key = self._early_keys.pop(0)
-        self._meant_for[key] = self.focused
+        self._focus_at[key] = self.focused
         await super().on_event(key)
         self.screen.call_after_refresh(self._take_early_keys)
 
-    def _look_after_runs(self) -> None:
+    def _start_updates(self) -> None:
         """Start the updates of runs, once the first list is shown: until then it needs the processor."""
-        if not self._looks_after_runs:
-            self._looks_after_runs = True
+        if not self._updates_runs:
+            self._updates_runs = True
             gc.enable()
-            self._learn_role()
+            self._read_role()
             self._follow()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -280,7 +280,7 @@ class BoardApp(App[None]):
             if self._early_keys is not None and not self._leaves(event):
                 self._early_keys.append(event)
                 return
-            self._meant_for[event] = self.focused
+            self._focus_at[event] = self.focused
         await super().on_event(event)
 
     def _leaves(self, key: events.Key) -> bool:
@@ -295,10 +295,10 @@ class BoardApp(App[None]):
         Keys pasted or typed fast are all sent to the list before the first of them opens the field.
         """
         focused = self.focused
-        if isinstance(focused, Input) and self._meant_for.get(event, focused) is not focused:
+        if isinstance(focused, Input) and self._focus_at.get(event, focused) is not focused:
             event.prevent_default()
             again = events.Key(event.key, event.character)
-            self._meant_for[again] = focused
+            self._focus_at[again] = focused
             focused._forward_event(again)  # noqa: SLF001 - a posted event would look like a new key
 
     def copy_to_clipboard(self, text: str) -> None:
@@ -362,7 +362,7 @@ class BoardApp(App[None]):
 
     async def action_quit(self) -> None:
         """Quit, and name the runs that go on."""
-        runs = self.pulse.in_flight
+        runs = self.runs_state.in_flight
         if runs:
             names = ", ".join(map(str, runs))
             what = f"Run {names} goes on." if len(runs) == 1 else f"Runs {names} go on."
@@ -407,14 +407,14 @@ class BoardApp(App[None]):
         self.theme = name
         self._memory.set("app", "theme", name)
         # A later change of the settings overrides this choice.
-        self._memory.set("app", "theme-before", self._wishes.theme)
+        self._memory.set("app", "theme-before", self._preferences.theme)
 
     def _first_theme(self) -> str:
         """Return the theme chosen last, or that of the settings if they changed since."""
         chosen = self._memory.get("app", "theme", "")
-        if self._memory.get("app", "theme-before", "") != self._wishes.theme:
+        if self._memory.get("app", "theme-before", "") != self._preferences.theme:
             chosen = ""
-        wanted = chosen or self._wishes.theme
+        wanted = chosen or self._preferences.theme
         return wanted if wanted in self.available_themes else themes.DARK.name
 
     def _redraw(self) -> None:
@@ -445,11 +445,11 @@ class BoardApp(App[None]):
         try:
             self._memory.flush()
         except BoardError as error:
-            if not self._forgetful:
-                self._forgetful = True
-                self._tell_warning(f"{error.message} {error.hint}")
+            if not self._memory_failed:
+                self._memory_failed = True
+                self._notify_warning(f"{error.message} {error.hint}")
 
-    def _listen_for_the_end(self) -> None:
+    def _handle_signals(self) -> None:
         """Quit in order at the end of the session (SIGHUP) and on SIGTERM."""
         if self.is_headless:
             return
@@ -537,7 +537,7 @@ class BoardApp(App[None]):
         screen.target, screen.memory = target, self._memory
         while isinstance(target, _ABOVE_TASKS) and self._place != targets.Tasks():
             self.pop_screen()
-        screen.data_bind(BoardApp.pulse, BoardApp.marked, BoardApp.asking_since)
+        screen.data_bind(BoardApp.runs_state, BoardApp.marked, BoardApp.asking_since)
         self.push_screen(screen)
         self._fit(*self.size)
         return screen
@@ -596,13 +596,13 @@ class BoardApp(App[None]):
                 return AdminScreen(board, now, self._role)
         raise ValueError(f"no screen for {target}")
 
-    def _beat(self) -> None:
+    def _post_tick(self) -> None:
         # At exit, the app's screens are removed before its timers.
         if self.screen_stack:
             self.screen.post_message(Tick())
 
     @work(thread=True, exclusive=True, group="role")
-    def _learn_role(self) -> None:
+    def _read_role(self) -> None:
         """Look up the user's role in a thread: user and group databases can be remote."""
         self.post_message(Answer("role", value=self._board.role))
 
@@ -628,34 +628,34 @@ class BoardApp(App[None]):
     def _follow(self) -> None:
         """Start an update of the runs in flight; its answer schedules the next one."""
         self.asking_since = self._now()
-        self._carry_on()
+        self._update_runs()
 
     @work(thread=True, exclusive=True, group="follow")
-    def _carry_on(self) -> None:
+    def _update_runs(self) -> None:
         from hpc_board.tui.followed import followed
 
-        self.post_message(Answer("follow", value=followed(self._board, self.pulse)))
+        self.post_message(Answer("follow", value=followed(self._board, self.runs_state)))
 
     def _take_followed(self, event: "Followed") -> None:
         # An answer can arrive after the app has closed its screens.
         if not self.screen_stack:
             return
-        from hpc_board.tui.followed import TOLD_MAX
+        from hpc_board.tui.followed import NOTIFIED_MAX
 
-        self.pulse, self.asking_since = event.pulse, None
-        if len(event.ended) > TOLD_MAX:
-            self._tell_ends([run for run, _ in event.ended])
+        self.runs_state, self.asking_since = event.runs_state, None
+        if len(event.ended) > NOTIFIED_MAX:
+            self._notify_ends([run for run, _ in event.ended])
         else:
             for ended, rank in event.ended:
                 if self._place != targets.Report(ended.id):
-                    self._tell_end(ended, rank)
-        self._beat()
+                    self._notify_end(ended, rank)
+        self._post_tick()
         self.set_timer(self._follow_seconds, self._follow)
 
-    def _tell_warning(self, text: str) -> None:
+    def _notify_warning(self, text: str) -> None:
         self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS, markup=False)
 
-    def _tell_end(self, run: "Run", rank: int | None) -> None:
+    def _notify_end(self, run: "Run", rank: int | None) -> None:
         from hpc_board.tui.formatting import score, state
 
         word, tone = state(run)
@@ -668,7 +668,7 @@ class BoardApp(App[None]):
         )
         self._ring(f"Run {run.id}: {', '.join(filter(None, parts))}")
 
-    def _tell_ends(self, runs: "list[Run]") -> None:
+    def _notify_ends(self, runs: "list[Run]") -> None:
         """Show one notification for many ended runs."""
         from hpc_board.tui.formatting import state
 
@@ -682,9 +682,9 @@ class BoardApp(App[None]):
 
     def _ring(self, text: str) -> None:
         """Notify the user through the terminal, as their preferences say."""
-        if self._wishes.notify is Notify.BELL:
+        if self._preferences.notify is Notify.BELL:
             self._write_through("\a")
-        elif self._wishes.notify is Notify.OSC9:
+        elif self._preferences.notify is Notify.OSC9:
             self._write_through(notification_sequence(text, os.environ))
 
 

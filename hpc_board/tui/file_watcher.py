@@ -58,6 +58,6 @@ class Saves(msgspec.Struct, frozen=True):
         rests = now is not None and now == self.seen and now.size > 0
         return Saves(self.file, now, self.done), rests and now is not None and now.sha256 != self.done
 
-    def dealt_with(self) -> "Saves":
+    def handled(self) -> "Saves":
         """Return the state with the current contents as handled."""
         return Saves(self.file, self.seen, self.seen.sha256 if self.seen else self.done)

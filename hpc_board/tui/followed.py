@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.run import Run
 
-TOLD_MAX = 5
+NOTIFIED_MAX = 5
 """The most runs ending at once that have a notification each."""
 
 
 class Followed(msgspec.Struct, frozen=True):
     """The state of the runs in flight after an update; `ended` are the runs that ended in it, with their ranks."""
 
-    pulse: RunsState
+    runs_state: RunsState
     ended: "tuple[tuple[Run, int | None], ...]"
 
 
@@ -35,7 +35,7 @@ def followed(board: "Board", before: RunsState) -> Followed:
         in_flight = [run for run in runs if not run.state.ended]
         over = [run for run in runs if run.state.ended]
         # Only a notification of a single run shows its rank.
-        ended = [(run, board.standings.rank(run) if len(over) <= TOLD_MAX else None) for run in over]
+        ended = [(run, board.standings.rank(run) if len(over) <= NOTIFIED_MAX else None) for run in over]
         clusters = {run.cluster for run in in_flight}
         asked = [at for cluster in clusters if (at := board.runs.asked_at(cluster))]
         silent = [at for cluster in clusters if (at := board.runs.silent_since(cluster))]
@@ -45,5 +45,5 @@ def followed(board: "Board", before: RunsState) -> Followed:
     if failure is None and silent and isinstance(before.failure, SchedulerError):
         failure = before.failure
     ids = tuple(run.id for run in in_flight)
-    pulse = RunsState(ids, min(asked, default=None), failure, min(silent, default=None))
-    return Followed(pulse, tuple(ended))
+    runs_state = RunsState(ids, min(asked, default=None), failure, min(silent, default=None))
+    return Followed(runs_state, tuple(ended))

@@ -63,7 +63,7 @@ class TerminalDriver(LinuxDriver):
             while not self.exit_event.is_set():
                 data = self._read() if selector.select(_POLL_SECONDS) else None
                 if data == b"":
-                    self._tell_gone()
+                    self._report_loss()
                     return
                 text = decode(data) if data else ""
                 # An empty text would end the parser's input.
@@ -79,7 +79,7 @@ class TerminalDriver(LinuxDriver):
         except OSError:
             return b""
 
-    def _tell_gone(self) -> None:
+    def _report_loss(self) -> None:
         hang_up = getattr(self._app, "hang_up", None)
         if hang_up is None:
             return

@@ -25,9 +25,9 @@ _CALM_LOOKS = 3
 """What a look does not see, as a thread that has answered and not yet ended, has come to its effect by the next one."""
 
 
-def app_on(board: Board, file: Path | None = None, *, beat_seconds: float = 3600) -> BoardApp:
+def app_on(board: Board, file: Path | None = None, *, tick_seconds: float = 3600) -> BoardApp:
     """The app with a clock that stands still, and no beat of its own unless a test wants one."""
-    return BoardApp(lambda: board, file, now=lambda: NOW, beat_seconds=beat_seconds, follow_seconds=beat_seconds)
+    return BoardApp(lambda: board, file, now=lambda: NOW, tick_seconds=tick_seconds, follow_seconds=tick_seconds)
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None:

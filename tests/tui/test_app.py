@@ -557,7 +557,7 @@ async def test_selection_and_place_survive_a_new_run_on_top() -> None:
 
 async def test_the_table_updates_itself_and_tells_the_end_of_a_run() -> None:
     board = FakeBoard()
-    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "running" in text_of(pilot.app) and "2 in flight" in text_of(pilot.app))
         running = board.run(40)
@@ -571,7 +571,7 @@ async def test_the_table_updates_itself_and_tells_the_end_of_a_run() -> None:
 async def test_every_run_in_flight_is_followed_and_many_that_end_at_once_are_told_in_one_line() -> None:
     flying = [run(id_, RunState.RUNNING) for id_ in range(300, 0, -1)]
     board = FakeBoard(runs=flying)
-    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "300 in flight" in text_of(pilot.app))
         oldest = board.run(1)
         ended = replace(oldest.status, state=RunState.FINISHED)
@@ -631,7 +631,7 @@ async def test_a_run_that_has_ended_cannot_be_cancelled() -> None:
 
 async def test_a_report_stops_offering_to_cancel_when_its_run_ends() -> None:
     board = FakeBoard()
-    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "running" in text_of(pilot.app))
         await pilot.press("down", "enter")
@@ -664,7 +664,7 @@ async def test_a_late_answer_to_an_earlier_question_is_not_shown() -> None:
 
 async def test_log_and_progress_come_in_while_a_run_goes_on() -> None:
     board = FakeBoard()
-    async with app_on(board, beat_seconds=0.05).run_test(size=(120, 40)) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=(120, 40)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "running" in text_of(pilot.app))
         await pilot.press("down", "enter")
@@ -713,7 +713,7 @@ async def test_a_log_without_anything_says_why(state: RunState, sentence: str) -
 
 async def test_output_takes_the_place_of_the_words_that_there_is_none() -> None:
     board = FakeBoard(runs=[run(50, RunState.RUNNING)])
-    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "running" in text_of(pilot.app))
         await pilot.press("enter", "l")
@@ -748,7 +748,7 @@ async def test_a_long_log_of_a_run_that_has_ended_is_read_from_its_top(
 async def test_a_log_that_grows_is_followed_until_one_scrolls_up(size: tuple[int, int], keys: tuple[str, ...]) -> None:
     board = FakeBoard()
     board.logs[40] = "".join(f"line {number}\n" for number in range(100))
-    async with app_on(board, beat_seconds=0.05).run_test(size=size) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=size) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "running" in text_of(pilot.app))
         await pilot.press("down", "enter", *keys)
@@ -812,7 +812,7 @@ async def test_a_run_that_the_scheduler_has_not_confirmed_says_so() -> None:
 
 async def test_the_end_of_a_run_is_not_told_over_its_own_report() -> None:
     board = FakeBoard()
-    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "2 in flight" in text_of(pilot.app))
         await pilot.press("down", "enter")
@@ -826,7 +826,7 @@ async def test_the_end_of_a_run_is_not_told_over_its_own_report() -> None:
 
 async def test_leaving_a_screen_ends_its_questions() -> None:
     board = FakeBoard()
-    async with app_on(board, beat_seconds=0.02).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, tick_seconds=0.02).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "vectoradd" in text_of(pilot.app))
         await pilot.press("end", "b")
         await until(pilot, lambda: "dmitri" in text_of(pilot.app))
@@ -855,7 +855,7 @@ async def test_the_standings_turn_from_gpu_to_gpu_and_mark_what_is_emulated() ->
 
 async def test_a_scheduler_that_answers_again_takes_its_error_away() -> None:
     board = FakeBoard(failures={"advance": SchedulerError("squeue did not answer")})
-    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         words = {"squeue did not answer", "asked 12 s ago", "bench 2/3"}
         await until(pilot, lambda: all(each in text_of(pilot.app) for each in words))
@@ -867,7 +867,7 @@ async def test_a_scheduler_that_answers_again_takes_its_error_away() -> None:
 async def test_no_error_of_the_board_ends_the_app(keys: tuple[str, ...]) -> None:
     error: BoardError = StorageError("the disk is full", hint="Free some space.")
     board = FakeBoard()
-    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "vectoradd" in text_of(pilot.app))
         for name in ("tasks", "gpus", "runs", "standings", "pages", "feed", "advance", "submit", "cancel", "draft"):
             board.failures[name] = error
@@ -976,7 +976,7 @@ async def test_a_beat_that_comes_while_the_app_closes_is_harmless() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
     assert not app.screen_stack
-    app._beat()
+    app._post_tick()
 
 
 async def test_the_facts_of_a_task_name_all_languages_that_it_takes() -> None:
@@ -1012,25 +1012,25 @@ class Hands:
 @pytest.mark.parametrize(("held", "whom"), [("runs", "the board"), ("advance", "the scheduler")])
 async def test_an_answer_that_takes_long_is_waited_for_in_words_and_leaves_what_is_known(held: str, whom: str) -> None:
     board, hands = FakeBoard(), Hands()
-    app = BoardApp(lambda: board, now=hands, beat_seconds=3600, follow_seconds=3600)
+    app = BoardApp(lambda: board, now=hands, tick_seconds=3600, follow_seconds=3600)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "wrong value" in text_of(app))
         board.held[held] = threading.Event()
         board.calls.clear()
-        app._beat()
+        app._post_tick()
         app._follow()
         await until(pilot, lambda: held in board.calls)
         hands.now += timedelta(seconds=1)
-        app._beat()
+        app._post_tick()
         await pilot.pause()
         assert "waiting" not in text_of(app)
         hands.now += timedelta(seconds=11)
-        app._beat()
+        app._post_tick()
         await until(pilot, lambda: f"waiting 12 s for {whom}" in text_of(app).splitlines()[0])
         assert "wrong value" in text_of(app)
         await pilot.resize_terminal(60, 16)
-        app._beat()
+        app._post_tick()
         await until(pilot, lambda: text_of(app).splitlines()[0].rstrip().endswith("waiting 12 s"))
         board.free()
         await until(pilot, lambda: "waiting" not in text_of(app))

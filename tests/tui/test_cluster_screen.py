@@ -48,7 +48,7 @@ async def test_every_gpu_is_there_with_what_is_free_and_whose_runs_are_on_it() -
 async def test_what_a_silent_cluster_last_said_stays_with_its_age() -> None:
     board, moments = Changing(), [NOW]
     board.statuses = (GpuStatus(H100, Availability("H100", 3, 8, 12), asked_at=NOW),)
-    app = BoardApp(lambda: board, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
+    app = BoardApp(lambda: board, now=lambda: moments[0], tick_seconds=0.05, follow_seconds=3600)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "node07" in text_of(app) or "queued" in text_of(app))
@@ -67,7 +67,7 @@ async def test_what_a_silent_cluster_last_said_stays_with_its_age() -> None:
 
 async def test_a_board_that_cannot_be_read_leaves_the_gpus_on_the_screen() -> None:
     board, moments = FakeBoard(), [NOW]
-    app = BoardApp(lambda: board, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
+    app = BoardApp(lambda: board, now=lambda: moments[0], tick_seconds=0.05, follow_seconds=3600)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "queued" in text_of(app))
@@ -82,7 +82,7 @@ async def test_a_board_that_cannot_be_read_leaves_the_gpus_on_the_screen() -> No
 
 async def test_a_first_question_that_fails_is_asked_again() -> None:
     board, moments = FakeBoard(failures={"gpus": StorageError("the disk is full")}), [NOW]
-    app = BoardApp(lambda: board, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
+    app = BoardApp(lambda: board, now=lambda: moments[0], tick_seconds=0.05, follow_seconds=3600)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "queued" in text_of(app))

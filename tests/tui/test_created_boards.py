@@ -41,7 +41,7 @@ async def test_a_board_that_is_made_meanwhile_appears_by_itself_and_the_selectio
     admin, eve = Board(settings), Board(settings, user="eve")
     admin.leaderboards.carry_out(admin.leaderboards.plan_creation("vectoradd_py", "course_two"))
     moments = [NOW]
-    app = BoardApp(lambda: eve, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
+    app = BoardApp(lambda: eve, now=lambda: moments[0], tick_seconds=0.05, follow_seconds=3600)
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: "course_two" in text_of(app))
         await settled(pilot)

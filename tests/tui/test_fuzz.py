@@ -156,7 +156,7 @@ async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         journey = JOURNEYS[sessions % len(JOURNEYS)]
         file = None if journey else Path("kernel.py")
         memory = Memory(None if journey else tmp_path / "app.json")
-        app = BoardApp(lambda: board, file, beat_seconds=0.05, follow_seconds=0.1, memory=memory)
+        app = BoardApp(lambda: board, file, tick_seconds=0.05, follow_seconds=0.1, memory=memory)
         try:
             taken += await session(app, chosen, min(SESSION_STEPS, STEPS - taken), seen, trail, journey)
         except BaseException:

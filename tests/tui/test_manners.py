@@ -1,4 +1,4 @@
-"""How the app behaves towards terminals, other programs, faults of the board, and a user's wishes."""
+"""How the app behaves towards terminals, other programs, faults of the board, and a user's preferences."""
 
 import base64
 import ctypes
@@ -25,7 +25,7 @@ from hpc_board.errors import InputError, SchedulerError
 from hpc_board.store import Store
 from hpc_board.tui import app as app_module
 from hpc_board.tui import keys, themes
-from hpc_board.tui.app import BoardApp, keyed, wishes
+from hpc_board.tui.app import BoardApp, keyed, load_preferences
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.screens.runs import RunsScreen
@@ -45,8 +45,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def app_with(board: Board, **options: object) -> BoardApp:
-    """The app with the wishes and the memory of a user, whose clock stands still."""
-    return BoardApp(lambda: board, now=lambda: NOW, beat_seconds=3600, follow_seconds=3600, **options)  # type: ignore[arg-type]
+    """The app with the preferences and the memory of a user, whose clock stands still."""
+    return BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, follow_seconds=3600, **options)  # type: ignore[arg-type]
 
 
 # Finding things
@@ -89,7 +89,7 @@ async def test_a_theme_is_chosen_in_the_palette_and_remembered(tmp_path: Path) -
         await settled(pilot)
     assert app_with(FakeBoard(), memory=Memory(file)).theme == themes.LIGHT.name
     # Who writes another theme into the settings afterwards means that one.
-    later = app_with(FakeBoard(), memory=Memory(file), wishes=Preferences(theme="nord"))
+    later = app_with(FakeBoard(), memory=Memory(file), user_preferences=Preferences(theme="nord"))
     assert later.theme == "nord"
 
 
@@ -138,17 +138,17 @@ async def test_a_change_of_theme_recolours_what_is_shown_already() -> None:
 # Keys of one's own
 
 
-def written_wishes(folder: Path, text: str) -> Preferences:
+def written_preferences(folder: Path, text: str) -> Preferences:
     file = folder / "hpc-board" / "app.yaml"
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
-    return wishes({"XDG_CONFIG_HOME": str(folder)})
+    return load_preferences({"XDG_CONFIG_HOME": str(folder)})
 
 
 async def test_a_key_of_ones_own_takes_the_place_of_ours(tmp_path: Path) -> None:
-    wanted = written_wishes(tmp_path, "keys:\n  tasks.runs: 'n,f9'\n  app.quit: f10\n")
+    wanted = written_preferences(tmp_path, "keys:\n  tasks.runs: 'n,f9'\n  app.quit: f10\n")
     assert wanted.fault is None
-    async with app_with(FakeBoard(), wishes=wanted).run_test(size=(80, 24)) as pilot:
+    async with app_with(FakeBoard(), user_preferences=wanted).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "q")
         assert not pilot.app._exit
@@ -173,8 +173,8 @@ async def test_a_key_of_ones_own_takes_the_place_of_ours(tmp_path: Path) -> None
     ],
 )
 async def test_a_fault_of_the_settings_is_one_box_and_the_defaults_hold(tmp_path: Path, text: str, words: str) -> None:
-    wanted = written_wishes(tmp_path, text)
-    async with app_with(FakeBoard(), wishes=wanted).run_test(size=(120, 40)) as pilot:
+    wanted = written_preferences(tmp_path, text)
+    async with app_with(FakeBoard(), user_preferences=wanted).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         shown = " ".join(text_of(pilot.app).split())
         assert words in shown
@@ -188,7 +188,7 @@ async def test_a_fault_of_the_settings_is_one_box_and_the_defaults_hold(tmp_path
 async def test_a_fault_of_the_settings_is_told_before_the_form_for_a_file_too(tmp_path: Path) -> None:
     file = tmp_path / "kernel.py"
     file.write_text("#!POPCORN leaderboard vectoradd_py\n")
-    app = app_with(FakeBoard(), file=file, wishes=written_wishes(tmp_path, "theme: hpc-bord"))
+    app = app_with(FakeBoard(), file=file, user_preferences=written_preferences(tmp_path, "theme: hpc-bord"))
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         assert isinstance(app.screen, SubmitScreen)
@@ -196,7 +196,7 @@ async def test_a_fault_of_the_settings_is_told_before_the_form_for_a_file_too(tm
 
 
 def test_two_actions_may_swap_their_keys(tmp_path: Path) -> None:
-    assert written_wishes(tmp_path, "keys: {tasks.runs: s, tasks.submit: r}").fault is None
+    assert written_preferences(tmp_path, "keys: {tasks.runs: s, tasks.submit: r}").fault is None
 
 
 def test_every_key_of_ours_has_a_name_and_no_two_on_a_screen_are_the_same() -> None:
@@ -293,7 +293,11 @@ async def test_the_end_of_a_run_rings_or_tells_the_terminal_where_that_is_wished
     monkeypatch.delenv("STY", raising=False)
     board = FakeBoard()
     app = BoardApp(
-        lambda: board, now=lambda: NOW, beat_seconds=0.05, follow_seconds=0.05, wishes=Preferences(notify=wish)
+        lambda: board,
+        now=lambda: NOW,
+        tick_seconds=0.05,
+        follow_seconds=0.05,
+        user_preferences=Preferences(notify=wish),
     )
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "2 in flight" in text_of(app))
@@ -320,7 +324,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.S
         terminal.type(b"/")
         terminal.until(b"words of a task")
         terminal.type(b"zzz")
-        terminal.until(b"No task has these words")
+        terminal.until(b"No task matches")
         os.kill(terminal.process.pid, number)
         assert terminal.end() == 128 + number
         assert b"\x1b[?1049l" in terminal.shown
@@ -463,7 +467,7 @@ def real_board(folder: Path) -> Board:
 
 async def test_a_locked_database_leaves_the_last_known_state_with_its_age(tmp_path: Path) -> None:
     board = real_board(tmp_path)
-    app = BoardApp(lambda: board, beat_seconds=0.1, follow_seconds=0.1)
+    app = BoardApp(lambda: board, tick_seconds=0.1, follow_seconds=0.1)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "kernel.py" in text_of(app) or "double" in text_of(app))
@@ -487,7 +491,7 @@ def exchange(one: Path, other: Path) -> None:
 async def test_a_vanished_database_is_one_box_and_comes_back(tmp_path: Path) -> None:
     board = real_board(tmp_path)
     list(board.runs.wait([1], timeout_seconds=60))
-    app = BoardApp(lambda: board, beat_seconds=0.1, follow_seconds=0.1)
+    app = BoardApp(lambda: board, tick_seconds=0.1, follow_seconds=0.1)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "double" in text_of(app))
@@ -506,7 +510,7 @@ async def test_what_a_silent_scheduler_failed_with_stays_until_it_answers_somebo
     board = FakeBoard(failures={"advance": silence})
     cluster = next(run.cluster for run in RUNS if run.id == 40)
     board.silent[cluster] = NOW - timedelta(minutes=7)
-    app = BoardApp(lambda: board, now=lambda: NOW, beat_seconds=0.05, follow_seconds=0.05)
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=0.05, follow_seconds=0.05)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "last known state, 7 min old" in text_of(app))
         # It is left alone for a while, in which carrying the runs on fails at nothing.
@@ -523,7 +527,7 @@ async def test_a_damaged_database_is_said_to_be_one(tmp_path: Path) -> None:
     list(board.runs.wait([1], timeout_seconds=60))
     for path in board.settings.board.glob("board.db*"):
         path.write_bytes(b"x" * 8192)
-    app = BoardApp(lambda: board, beat_seconds=0.1, follow_seconds=0.1)
+    app = BoardApp(lambda: board, tick_seconds=0.1, follow_seconds=0.1)
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await pilot.press("r")

@@ -37,7 +37,7 @@ async def listed(app, pilot):
         await pilot.pause(0.01)
 
 async def main():
-    app = BoardApp(opened, beat_seconds=3600, follow_seconds=3600)
+    app = BoardApp(opened, tick_seconds=3600, follow_seconds=3600)
     async with app.run_test() as pilot:
         await listed(app, pilot)
         told("list")
@@ -49,7 +49,7 @@ asyncio.run(main())
 """
 
 
-def held_back(board: Board, wishes: Preferences | None = None) -> tuple[BoardApp, threading.Event]:
+def held_back(board: Board, user_preferences: Preferences | None = None) -> tuple[BoardApp, threading.Event]:
     """The app on a board that opens when the event is set."""
     event = threading.Event()
 
@@ -57,7 +57,9 @@ def held_back(board: Board, wishes: Preferences | None = None) -> tuple[BoardApp
         assert event.wait(60)
         return board
 
-    return BoardApp(opened, now=lambda: NOW, beat_seconds=3600, follow_seconds=3600, wishes=wishes), event
+    return BoardApp(
+        opened, now=lambda: NOW, tick_seconds=3600, follow_seconds=3600, user_preferences=user_preferences
+    ), event
 
 
 def test_a_module_is_loaded_when_its_screen_is_opened(tmp_path: Path) -> None:
@@ -88,7 +90,7 @@ async def test_the_frame_is_there_before_the_board_and_says_so_where_that_takes_
     async with app.run_test(size=(80, 24)) as pilot:
         assert isinstance(app.screen, OpeningScreen)
         assert text_of(app).split() == ["hpc-board"]
-        await until(pilot, lambda: "Opening the board … ^q leaves." in text_of(app))
+        await until(pilot, lambda: "Opening the board … ^q quits." in text_of(app))
         event.set()
         await until(pilot, lambda: "vectoradd" in text_of(app))
         assert isinstance(app.screen, TasksScreen)
@@ -124,7 +126,7 @@ async def test_the_app_can_be_left_while_the_board_is_opened() -> None:
 async def test_the_users_own_key_leaves_while_the_board_is_opened() -> None:
     app, event = held_back(FakeBoard(), Preferences(keys={"app.quit": "f10"}))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "Opening the board … f10 leaves." in text_of(app))
+        await until(pilot, lambda: "Opening the board … f10 quits." in text_of(app))
         await pilot.press("f10")
         await until(pilot, lambda: app._exit)
         event.set()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.errors import StorageError
-from hpc_board.tui.app import wishes
+from hpc_board.tui.app import load_preferences
 from hpc_board.tui.app_file import load
 from hpc_board.tui.preferences import Memory, Notify, Preferences, settings_file, state_file
 
@@ -23,7 +23,7 @@ def loaded(file: Path, text: str) -> Preferences:
 
 
 def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
-    assert wishes({"XDG_CONFIG_HOME": str(tmp_path)}) == Preferences()
+    assert load_preferences({"XDG_CONFIG_HOME": str(tmp_path)}) == Preferences()
 
 
 def test_a_file_says_theme_notification_and_keys(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
     admin.leaderboards.carry_out(
         admin.leaderboards.plan_creation("vectoradd_py", "course", RequestedOptions(deadline="+1d"))
     )
-    app = BoardApp(lambda: admin, beat_seconds=3600, follow_seconds=3600)
+    app = BoardApp(lambda: admin, tick_seconds=3600, follow_seconds=3600)
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "slash", *"course", "enter", "o")

@@ -37,7 +37,7 @@ def board(tmp_path: Path) -> Board:
 @pytest.mark.torch
 async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Path, board: Board) -> None:
     shutil.copy(ROOT / "tasks/identity_py/template.py", tmp_path / "kernel.py")
-    app = BoardApp(lambda: board, Path("kernel.py"), beat_seconds=0.2, follow_seconds=0.2)
+    app = BoardApp(lambda: board, Path("kernel.py"), tick_seconds=0.2, follow_seconds=0.2)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: identity_py on CPU, mode test" in text_of(app))
         await pilot.press("tab", "tab", "tab", "enter", "end", "enter")
@@ -58,7 +58,7 @@ async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Pat
 async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Path, board: Board) -> None:
     kernel = tmp_path / "kernel.py"
     shutil.copy(ROOT / "examples/identity_py/wrong.py", kernel)
-    app = BoardApp(lambda: board, Path("kernel.py"), beat_seconds=0.2, follow_seconds=0.2)
+    app = BoardApp(lambda: board, Path("kernel.py"), tick_seconds=0.2, follow_seconds=0.2)
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: identity_py on CPU, mode test" in text_of(app))
         await pilot.press("ctrl+s")

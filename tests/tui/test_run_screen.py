@@ -232,7 +232,7 @@ async def test_keys_that_follow_at_once_are_not_typed_into_a_field_that_was_left
 async def test_a_log_says_whether_it_is_followed_and_what_came_meanwhile() -> None:
     board = FakeBoard()
     board.logs[40] = "".join(f"line {number}\n" for number in range(100))
-    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "running" in text_of(pilot.app))
         await pilot.press("down", "enter", "l")

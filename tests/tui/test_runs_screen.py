@@ -71,7 +71,7 @@ async def test_escape_clears_the_words_that_were_kept_and_then_goes_back() -> No
 
 async def test_filter_scope_and_selection_are_there_after_a_restart(tmp_path: Path) -> None:
     for keys in (("r", "a", "slash", *"h100", "enter", "down", "down"), ("r",)):
-        app = BoardApp(FakeBoard, now=lambda: NOW, beat_seconds=3600, memory=Memory(tmp_path / "app.json"))
+        app = BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, memory=Memory(tmp_path / "app.json"))
         async with app.run_test(size=(80, 24)) as pilot:
             await settled(pilot)
             await press(pilot, *keys)
@@ -128,7 +128,7 @@ async def test_a_long_list_is_read_as_far_as_it_is_seen() -> None:
 
 async def test_what_changes_in_the_middle_of_a_long_list_is_seen() -> None:
     board = Counting(tuple(run(id_, RunState.QUEUED) for id_ in range(300, 0, -1)))
-    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "300" in listed(pilot.app))
         for _ in range(8):
@@ -173,7 +173,7 @@ async def test_the_number_of_a_run_is_copied() -> None:
 
 async def test_runs_that_cannot_be_read_again_stay_with_their_age() -> None:
     board, moments = FakeBoard(), [NOW]
-    app = BoardApp(lambda: board, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
+    app = BoardApp(lambda: board, now=lambda: moments[0], tick_seconds=0.05, follow_seconds=3600)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "41" in listed(app))
@@ -198,7 +198,7 @@ async def test_keys_that_move_in_a_list_do_nothing_in_an_empty_one(key: str) -> 
 
 async def test_runs_that_could_never_be_read_are_asked_for_again() -> None:
     board = FakeBoard(failures={"runs": StorageError("the disk is full")})
-    async with app_on(board, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "No data yet. The query is repeated." in text_of(pilot.app))
         board.failures.clear()

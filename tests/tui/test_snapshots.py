@@ -110,8 +110,8 @@ def test_a_screen_fills_a_large_terminal(snap_compare: SnapCompare, name: str) -
 
 @pytest.mark.parametrize("name", ["tasks", "standings", "report_of_a_pass", "report_of_a_failure"])
 def test_a_light_theme_is_as_legible(snap_compare: SnapCompare, name: str) -> None:
-    wishes = Preferences(theme=themes.LIGHT.name)
-    app = BoardApp(FakeBoard, now=lambda: NOW, beat_seconds=3600, follow_seconds=3600, wishes=wishes)
+    preferences = Preferences(theme=themes.LIGHT.name)
+    app = BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, follow_seconds=3600, user_preferences=preferences)
     assert snap_compare(app, terminal_size=(80, 24), run_before=driven(*SCREENS[name]))
 
 

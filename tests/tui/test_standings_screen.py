@@ -176,7 +176,7 @@ async def test_the_trend_is_that_of_the_selected_user() -> None:
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_a_board_that_cannot_be_read_stays_as_it_was(size: tuple[int, int]) -> None:
     board = FakeBoard()
-    async with app_on(board, beat_seconds=0.05).run_test(size=size) as pilot:
+    async with app_on(board, tick_seconds=0.05).run_test(size=size) as pilot:
         await until(pilot, lambda: "vectoradd" in text_of(pilot.app))
         await pilot.press("end", "b")
         await until(pilot, lambda: "dmitri" in text_of(pilot.app))

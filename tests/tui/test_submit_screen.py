@@ -59,11 +59,11 @@ async def test_the_tree_goes_round_the_folders_of_the_files_that_were_sent(tmp_p
     other.mkdir()
     (other / "fast.py").write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n")
     memory = Memory(tmp_path / "app.json")
-    app = BoardApp(FakeBoard, other / "fast.py", now=lambda: NOW, beat_seconds=3600, memory=memory)
+    app = BoardApp(FakeBoard, other / "fast.py", now=lambda: NOW, tick_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "ctrl+s")
-    app = BoardApp(FakeBoard, kernel, now=lambda: NOW, beat_seconds=3600, memory=Memory(tmp_path / "app.json"))
+    app = BoardApp(FakeBoard, kernel, now=lambda: NOW, tick_seconds=3600, memory=Memory(tmp_path / "app.json"))
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "ctrl+o")
@@ -124,7 +124,7 @@ async def test_a_saved_file_is_sent_in_mode_test_until_one_leaves(
     brisk(monkeypatch)
     monkeypatch.setattr(watch, "SEND_SECONDS_MIN", 0.0)
     board = FakeBoard(runs=[])
-    async with app_on(board, kernel, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
         await pilot.press(*["tab"] * 6, "w")
         await until(pilot, lambda: "watching: save the file to test it" in text_of(pilot.app))
@@ -157,7 +157,7 @@ async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(
 ) -> None:
     brisk(monkeypatch)
     board, moments = FakeBoard(runs=[], failures={"draft": InputError("the header is wrong")}), [NOW]
-    app = BoardApp(lambda: board, kernel, now=lambda: moments[0], beat_seconds=0.05, follow_seconds=3600)
+    app = BoardApp(lambda: board, kernel, now=lambda: moments[0], tick_seconds=0.05, follow_seconds=3600)
     header = kernel.read_text()
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "the header is wrong" in text_of(app))
@@ -180,7 +180,7 @@ async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(
 async def test_a_file_that_goes_away_is_waited_for(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     brisk(monkeypatch)
     board = FakeBoard(runs=[])
-    async with app_on(board, kernel, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
         await pilot.press(*["tab"] * 6, "w")
         await until(pilot, lambda: "watching:" in text_of(pilot.app))
@@ -196,7 +196,7 @@ async def test_the_watch_rests_behind_the_report_of_a_run(kernel: Path, monkeypa
     monkeypatch.setattr(watch, "SEND_SECONDS_MIN", 0.0)
     kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n")
     board = FakeBoard(runs=[])
-    async with app_on(board, kernel, beat_seconds=0.05).run_test(size=(80, 24)) as pilot:
+    async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
         await pilot.press(*["tab"] * 6, "w")
         await until(pilot, lambda: "watching:" in text_of(pilot.app))
@@ -220,7 +220,7 @@ async def test_the_file_of_a_run_is_watched_where_it_is_known(tmp_path: Path, mo
     file.write_text("import torch\n")
     memory = Memory()
     memory.set("submit", "files", (str(tmp_path / "gone" / "submission.py"), str(file)))
-    app = BoardApp(FakeBoard, now=lambda: NOW, beat_seconds=3600, memory=memory)
+    app = BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await pilot.press("r")

@@ -115,7 +115,7 @@ async def test_the_feed_is_one_key_away_and_named_in_the_last_line_of_a_small_te
 async def test_words_and_selection_are_there_after_a_restart(tmp_path: Path) -> None:
     file = tmp_path / "app.json"
     for expected in (None, "prefixsum"):
-        app = BoardApp(FakeBoard, now=lambda: NOW, beat_seconds=3600, follow_seconds=3600, memory=Memory(file))
+        app = BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, follow_seconds=3600, memory=Memory(file))
         async with app.run_test(size=(80, 24)) as pilot:
             await settled(pilot)
             if expected is None:

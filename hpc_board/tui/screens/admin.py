@@ -105,7 +105,7 @@ class AdminScreen(BoardScreen):
         self._stop: Decision | None = None
         self._knows_stop = False
         self._ask_again: Callable[[str], None] | None = None
-        self._beats = 0
+        self._ticks = 0
 
     def compose_body(self) -> ComposeResult:
         """Yield the state of submissions, the names of the pages, and the lists."""
@@ -134,8 +134,8 @@ class AdminScreen(BoardScreen):
 
     def look_again(self) -> None:
         """Read the visible items again every few ticks."""
-        self._beats += 1
-        if self._beats % _LOOK_EVERY == 0:
+        self._ticks += 1
+        if self._ticks % _LOOK_EVERY == 0:
             self._ask(patient=True)
 
     def settle(self, subject: str) -> None:
@@ -296,7 +296,7 @@ class AdminScreen(BoardScreen):
 
         def act(yes: bool | None) -> None:
             if yes and self._is_free():
-                self.ask(_DECISION, lambda: _sent_words(self.board.submissions.rerun(plan)), self._tell_decided)
+                self.ask(_DECISION, lambda: _sent_words(self.board.submissions.rerun(plan)), self._show_decided)
 
         self.app.push_screen(Confirm(question, "Send them", "Don't"), act)
 
@@ -401,7 +401,7 @@ class AdminScreen(BoardScreen):
         fault: Callable[[tuple[str, ...]], str] = lambda _: "",
     ) -> None:
         """Ask for lines, pass them to `act`, and show the message that it returns."""
-        self._ask_lines(question, lines, words, act, self._tell_decided, fault)
+        self._ask_lines(question, lines, words, act, self._show_decided, fault)
 
     def _ask_lines(
         self,
@@ -481,12 +481,12 @@ class AdminScreen(BoardScreen):
         self.stop_line.update(admin_tables.stop_text(stop, self.now()))
         self.refresh_bindings()
 
-    def _tell_decided(self, words: str) -> None:
+    def _show_decided(self, words: str) -> None:
         self.notify(words, markup=False)
         self._ask(patient=False)
 
     @on(ListPane.Narrowed)
-    def _tell_words(self) -> None:
+    def _show_words(self) -> None:
         self._show_place()
 
     @on(ListPane.Chosen)

@@ -73,7 +73,7 @@ class BoardScreen(Screen[None]):
     HELP: ClassVar[str] = ""
     """The paragraph on this screen in the help."""
 
-    pulse: var[RunsState] = var(RunsState())
+    runs_state: var[RunsState] = var(RunsState())
     """The user's runs in flight, bound to the app's value like the two below."""
     marked: var[int | None] = var(None)
     """The submission that is marked for a comparison."""
@@ -119,7 +119,7 @@ class BoardScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show the frame before the first answer."""
-        self._show_pulse()
+        self._show_runs_state()
         self.error_box.show(None)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -211,7 +211,7 @@ class BoardScreen(Screen[None]):
 
         def act(yes: bool | None) -> None:
             if yes:
-                self.ask("cancel", lambda: self.board.runs.cancel(run.id), self._tell_cancelled, whom=THE_SCHEDULER)
+                self.ask("cancel", lambda: self.board.runs.cancel(run.id), self._notify_cancelled, whom=THE_SCHEDULER)
 
         question = f"Cancel run {run.id}, {run.task} on {run.gpu}?"
         self.app.push_screen(Confirm(question, "Cancel the run", "Keep it"), act)
@@ -248,8 +248,8 @@ class BoardScreen(Screen[None]):
         if not worker.is_cancelled:
             self.post_message(answer)
 
-    def _show_pulse(self) -> None:
-        self.title_bar.show_pulse(self.board.user, self.pulse, self.now(), self._longest)
+    def _show_runs_state(self) -> None:
+        self.title_bar.show_runs_state(self.board.user, self.runs_state, self.now(), self._longest)
 
     @property
     def _longest(self) -> tuple[timedelta, str] | None:
@@ -271,7 +271,7 @@ class BoardScreen(Screen[None]):
         subject, failure = next(reversed(self._failures.items()))
         known = self._answered.get(subject)
         if subject == SCHEDULER:
-            known = self.pulse.silent_since or self.pulse.asked_at
+            known = self.runs_state.silent_since or self.runs_state.asked_at
         self.error_box.show(failure, "" if known is None else span_text(self.now() - known))
 
     @on(Answer)
@@ -281,7 +281,7 @@ class BoardScreen(Screen[None]):
         if asked is None or asked.number != event.number:
             return
         self._open_questions.pop(event.subject)
-        self._show_pulse()
+        self._show_runs_state()
         self._failures.pop(event.subject, None)
         if event.failure is not None:
             self._failures[event.subject] = event.failure
@@ -295,7 +295,7 @@ class BoardScreen(Screen[None]):
             await taken
         self.is_answered = True
 
-    def _tell_cancelled(self, run: Run) -> None:
+    def _notify_cancelled(self, run: Run) -> None:
         self.notify(f"Cancel requested for run {run.id}.", markup=False)
         self.look_again()
 
@@ -303,16 +303,16 @@ class BoardScreen(Screen[None]):
     def _read_wanted(self, event: ListPane.Wanted) -> None:
         self.read(event.pane, patient=not event.anew)
 
-    def watch_pulse(self, pulse: RunsState) -> None:
+    def watch_runs_state(self, runs_state: RunsState) -> None:
         """Show the state of the runs in flight, and the error of their last update."""
-        self._show_pulse()
-        if pulse.failure is None:
+        self._show_runs_state()
+        if runs_state.failure is None:
             self.forget_failure(SCHEDULER)
         else:
-            self.fail(SCHEDULER, pulse.failure)
+            self.fail(SCHEDULER, runs_state.failure)
 
     @on(Tick)
-    def _beat(self) -> None:
-        self._show_pulse()
+    def _take_tick(self) -> None:
+        self._show_runs_state()
         self._show_failures()
         self.look_again()

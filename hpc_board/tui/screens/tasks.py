@@ -192,7 +192,7 @@ class TasksScreen(BoardScreen):
 
         def write(answer: tuple[Path, bool] | None) -> None:
             if answer is not None:
-                self.ask("write", lambda: _written(*answer, text), self._tell_written)
+                self.ask("write", lambda: _written(*answer, text), self._notify_written)
 
         name = f"{task.name}{Path(task.submission_name).suffix}"
         self.app.push_screen(AskPath(f"Write the starter of {task.name} to", folder / name), write)
@@ -313,7 +313,7 @@ class TasksScreen(BoardScreen):
         if task == self.grid.current:
             self.places.update(_places(boards))
 
-    def _tell_written(self, path: Path) -> None:
+    def _notify_written(self, path: Path) -> None:
         folder = path.parent
         self.memory.set("tasks", "folder", "" if folder == Path() else str(folder.absolute()))
         self.notify(f"Starter written to {path}.", markup=False)

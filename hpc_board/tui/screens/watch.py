@@ -184,7 +184,7 @@ class WatchScreen(BoardScreen):
     def _send(self) -> None:
         watched, now = self._watched, self.now()
         # A failed submission is handled too: the same contents would fail again.
-        self._saves = self._saves.dealt_with()
+        self._saves = self._saves.handled()
         self._is_new, self._sent_at = False, now
 
         def question() -> Sequence[Run]:

@@ -290,7 +290,7 @@ class ListPane(Vertical, Generic[T]):
         self._show_rows(self._key_to_select())
         self.grid.call_after_refresh(self._rest)
         self._show_details()
-        self._tell_selection()
+        self._post_selection()
 
     def _show_rows(self, select: str | None = None) -> None:
         marked = self.marked
@@ -334,7 +334,7 @@ class ListPane(Vertical, Generic[T]):
         for details in self.query(".details").results(Static):
             details.update(toned(words, Tone.MUTED) if isinstance(words, str) else words)
 
-    def _tell_selection(self) -> None:
+    def _post_selection(self) -> None:
         """Post a change of the selection; refresh the bindings, which also depend on the item's state."""
         if self._reported != self.grid.current:
             self._reported = self.grid.current
@@ -345,7 +345,7 @@ class ListPane(Vertical, Generic[T]):
     def _select(self, event: Grid.Highlighted) -> None:
         event.stop()
         self._show_details()
-        self._tell_selection()
+        self._post_selection()
 
     @on(Grid.Chosen)
     def _choose(self, event: Grid.Chosen) -> None:

@@ -21,7 +21,7 @@ class TitleBar(Horizontal):
     def compose(self) -> ComposeResult:
         """Yield the two parts of the line."""
         yield Static(id="where", markup=False)
-        yield Static(id="pulse", markup=False)
+        yield Static(id="runs-state", markup=False)
 
     def show_place(self, *places: str) -> None:
         """Show the path of this screen."""
@@ -29,8 +29,8 @@ class TitleBar(Horizontal):
         line = Text.assemble(("hpc-board", Tone.ACCENT.value), "  ", Text(" / ", Tone.MUTED.value).join(way))
         self.query_one("#where", Static).update(line)
 
-    def show_pulse(
-        self, user: str, pulse: RunsState, now: datetime, waiting: tuple[timedelta, str] | None = None
+    def show_runs_state(
+        self, user: str, runs_state: RunsState, now: datetime, waiting: tuple[timedelta, str] | None = None
     ) -> None:
         """Show the user, the number of runs in flight and the age of the scheduler's answer.
 
@@ -38,11 +38,11 @@ class TitleBar(Horizontal):
         """
         width = self.app.size.width
         words = [toned(user, Tone.PLAIN, 32)]
-        if pulse.in_flight and (waiting is None or width >= _ALL_FROM_WIDTH):
-            words.append(toned(f"{len(pulse.in_flight)} in flight", Tone.ACCENT))
-            if waiting is None and pulse.asked_at is not None and width >= _ASKED_FROM_WIDTH:
-                words.append(toned(f"asked {span_text(now - pulse.asked_at)} ago", Tone.MUTED))
+        if runs_state.in_flight and (waiting is None or width >= _ALL_FROM_WIDTH):
+            words.append(toned(f"{len(runs_state.in_flight)} in flight", Tone.ACCENT))
+            if waiting is None and runs_state.asked_at is not None and width >= _ASKED_FROM_WIDTH:
+                words.append(toned(f"asked {span_text(now - runs_state.asked_at)} ago", Tone.MUTED))
         if waiting is not None:
             whom = f" for {waiting[1]}" if width >= _ASKED_FROM_WIDTH else ""
             words.append(toned(f"waiting {span_text(waiting[0])}{whom}", Tone.WAITING))
-        self.query_one("#pulse", Static).update(Text(" · ", Tone.MUTED.value).join(words))
+        self.query_one("#runs-state", Static).update(Text(" · ", Tone.MUTED.value).join(words))

@@ -33,7 +33,7 @@ def test_a_save_is_new_once_it_has_come_to_rest_and_until_it_is_dealt_with(file:
     file.write_text("two!")
     saves, news = looks(saves, 3)
     assert news == [False, True, True]
-    assert looks(saves.dealt_with(), 2)[1] == [False, False]
+    assert looks(saves.handled(), 2)[1] == [False, False]
 
 
 def test_a_file_that_is_still_being_written_is_waited_for(file: Path) -> None:
