@@ -352,6 +352,9 @@ class TasksScreen(BoardScreen):
             id="part",
         )
         await self.about.mount(tabs, parts)
+        # A screen that is being closed takes no more widgets.
+        if not tabs.is_attached:
+            return
         self._has_parts = True
         self._show_selected()
 
