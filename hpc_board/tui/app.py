@@ -247,14 +247,25 @@ class BoardApp(App[None]):
         self.screen.call_after_refresh(self._take_early_keys)
 
     async def _take_early_keys(self) -> None:
-        """Pass the next early key to the screen, one at a time, since each may open another screen."""
-        if not self._early_keys:
+        """Give the next key that was typed early to the screen; it may open another one for those behind it."""
+        if not self._early_keys or not self.screen_stack:
             self._early_keys = None
             return
         key = self._early_keys.pop(0)
-        self._focus_at[key] = self.focused
+        self._meant_for[key] = self.focused
+        taker = self.focused or self.screen
         await super().on_event(key)
-        self.screen.call_after_refresh(self._take_early_keys)
+        self._rise(taker)
+
+    def _rise(self, node: DOMNode) -> None:
+        """Take the next early key after the one before has risen from `node` to the app, and has had its effect.
+
+        A key that opens a field moves the focus: the next ones would overtake those that are still on their way to it.
+        """
+        risen = node.parent is None or not node.call_later(self._rise, node.parent)
+        # The key may have ended the app.
+        if risen and self.screen_stack:
+            self.screen.call_after_refresh(self.call_later, self._take_early_keys)
 
     def _start_updates(self) -> None:
         """Start the updates of runs, once the first list is shown: until then it needs the processor."""

@@ -1,10 +1,15 @@
 """The start of the app: the frame first, then the board, and each screen's module when it is opened."""
 
-import gc
+import asyncio
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
+
+import pytest
+from textual import events
+from textual.widgets import Input
 
 from hpc_board.board import Board
 from hpc_board.errors import InputError
@@ -14,6 +19,7 @@ from hpc_board.tui.screens.opening import OpeningScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.too_small import TooSmallScreen
+from hpc_board.tui.widgets.list_pane import ListPane
 from tests.tui.driving import app_on, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard
 from tests.tui.test_terminal import on_a_terminal
@@ -103,6 +109,34 @@ async def test_keys_that_are_typed_before_the_first_screen_have_their_effect_on_
         assert isinstance(app.screen, OpeningScreen)
         event.set()
         await until(pilot, lambda: isinstance(app.screen, TasksScreen) and app.screen.filter_input.value == "qr")
+
+
+async def test_later_keys_do_not_overtake_those_that_are_typed_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def slow(_pane: ListPane[Any], _event: events.Key) -> None:
+        await asyncio.sleep(0.2)
+
+    monkeypatch.setattr(ListPane, "on_key", slow, raising=False)
+    app, event = held_back(FakeBoard())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("slash", *"qr")
+        event.set()
+        # A pause of the pilot would wait for the keys that are on their way.
+        while not isinstance(app.focused, Input):
+            await asyncio.sleep(0.01)
+        app.post_message(events.Key("s", "s"))
+        screen = app.screen
+        assert isinstance(screen, TasksScreen)
+        await until(pilot, lambda: len(screen.filter_input.value) == 3)
+        assert screen.filter_input.value == "qrs"
+
+
+async def test_a_key_that_is_typed_early_may_leave_the_app() -> None:
+    app, event = held_back(FakeBoard())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("r", "q", "a")
+        event.set()
+        await until(pilot, lambda: app._exit)
+    assert app.return_code == 0
 
 
 async def test_a_key_that_is_typed_early_may_open_the_screen_for_the_next() -> None:
