@@ -21,6 +21,12 @@ def files_in(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_the_folders_above_a_new_one_are_for_this_account(connection: Connection, tmp_path: Path) -> None:
+    folder = tmp_path / "board" / "runs" / "1-hb-0123"
+    SshFiles(connection).write_folder(folder, CONTENTS)
+    assert [each.stat().st_mode & 0o777 for each in (folder.parents[1], folder.parent, folder)] == [0o700] * 3
+
+
 def test_what_is_not_there_is_told_from_what_cannot_be_read(
     connection: Connection, server: Sshd, tmp_path: Path
 ) -> None:
