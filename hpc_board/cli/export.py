@@ -5,16 +5,13 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from hpc_board.cli.options import PATH_OR_NAME, Open, examples, force_option, gpu_names, json_option, task_names
 from hpc_board.errors import InputError
 from hpc_board.model.names import listed
-
-if TYPE_CHECKING:
-    pass
 
 _FORMATS = ("csv", "json", "parquet", "html")
 _UNITS = {"d": timedelta(days=1), "h": timedelta(hours=1), "w": timedelta(weeks=1)}

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,9 +15,6 @@ from hpc_board.model.text import one_line
 from hpc_board.store.database import DatabaseFile, check_companions, group_umask
 from hpc_board.store.failures import creation_error, translated
 from hpc_board.store.reading import Readable
-
-if TYPE_CHECKING:
-    pass
 
 _BUSY_SECONDS = 30.0
 _NUMBER_MAX = 2**53

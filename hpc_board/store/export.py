@@ -3,7 +3,6 @@
 from array import array
 from collections.abc import Iterator
 from datetime import date, datetime
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,9 +12,6 @@ from hpc_board.store.database import DatabaseFile
 from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import Row, RowReader
 from hpc_board.store.rows import overlaps_above, remarks_value
-
-if TYPE_CHECKING:
-    pass
 
 _PAGE_WITH_CODE = 50
 """The number of submissions that are read at once with their files of up to a megabyte each."""

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,9 +10,6 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store.reading import Readable
 from hpc_board.store.rows import plain_text, row_id, run_value
-
-if TYPE_CHECKING:
-    pass
 
 # CROSS JOIN keeps SQLite to this order, which is that of the submissions' indexes: it stops at the limit. A submission
 # gets its runs with its own number, so that its order is theirs.

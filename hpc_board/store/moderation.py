@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -35,9 +34,6 @@ from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader
 from hpc_board.store.rows import decision_value, plain_text, row_id, time_text
 from hpc_board.store.submissions import stored_submission
-
-if TYPE_CHECKING:
-    pass
 
 _OPPOSITES = {STOP: START, BAN: UNBAN}
 """Each decision that holds until it is revoked, and the one that revokes it."""

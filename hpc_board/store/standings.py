@@ -4,7 +4,7 @@ Equal scores share a rank and leave a gap behind it; among them, the earlier sub
 """
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.run import Run
@@ -17,9 +17,6 @@ from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader
 from hpc_board.store.rows import mark_value, run_value, standing_value
 from hpc_board.store.runs import stored_cases
-
-if TYPE_CHECKING:
-    pass
 
 # CROSS JOIN keeps SQLite to this order, so that it reads the other tables for the rows of the page only. The index that
 # ranks `table` has the row above, on the page or not.

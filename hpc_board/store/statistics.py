@@ -2,7 +2,6 @@
 
 import json
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,9 +12,6 @@ from hpc_board.store.database import DatabaseFile
 from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import Row, RowReader
 from hpc_board.store.rows import optional_time_text
-
-if TYPE_CHECKING:
-    pass
 
 TOP_USERS = 10
 
