@@ -1,6 +1,7 @@
 """The columns of runs, for every front end: the command line, the app, all JSON and the exports.
 
-A new column is one entry in `COLUMNS`, beside the field of `Run`, or of a row of the export, that has its value.
+A new column is one entry in `COLUMNS`, and its keys in the orders below it, beside the field of `Run`, or of a row of
+the export, that has its value.
 """
 
 from collections.abc import Callable, Mapping, Sequence
