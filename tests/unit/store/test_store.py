@@ -428,6 +428,24 @@ def test_runs_in_flight_are_those_that_have_not_ended(store: Store) -> None:
     assert store.runs.in_flight([first.id]) == store.runs.in_flight([]) == ()
 
 
+def test_a_run_in_flight_exists_for_the_account_that_sends_it_alone(store: Store) -> None:
+    def known() -> list[bool]:
+        return [store.runs.has_in_flight(account=name) for name in (None, "ada", "bob")]
+
+    assert known() == [False, False, False]
+    (own,) = add(store, "A", user="ada")
+    assert known() == [True, True, False]
+    rerun = NewSubmission(
+        TASK, "ada", "kernel.py", b"kernel", Mode.RANKED, "", NOON, [replace(new_run("2"), account="bob")]
+    )
+    (sent,) = store.submissions.add(rerun)[1]
+    assert known() == [True, True, True]
+    finish(store, own, None, Verdict.CRASH)
+    assert known() == [True, False, True]
+    store.runs.record(sent.id, Status(RunState.LOST, NOON))
+    assert known() == [False, False, False]
+
+
 def test_a_user_s_runs_are_followed_to_their_ends_as_far_as_they_are_known(store: Store) -> None:
     first, second, third, fourth = add(store, "A", "B", "C", "D")
     finish(store, first, None, Verdict.CRASH)
