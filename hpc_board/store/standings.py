@@ -262,10 +262,6 @@ def _row_of(db: Readable, board: BoardKey, user: str) -> Standing | None:
     return None
 
 
-def _count_users(db: Readable, board: BoardKey) -> int:
-    return db.table("bests").count_where(ON_BOARD, board._asdict())
-
-
 def _milestones(db: Readable, board: BoardKey) -> tuple[Mark, ...]:
     """Return the newest passing run of each milestone on the board, the fastest first."""
     rows = sorted(db.query(_MILESTONES, board._asdict()), key=lambda row: int(row["run"]))
