@@ -6,6 +6,7 @@ Each command is a process of its own, a fork with the arguments, environment, fo
 request. The start of the program from nothing is for tests that start `python -m hpc_board`, and for test_imports.py.
 """
 
+import atexit
 import contextlib
 import ctypes
 import gc
@@ -15,6 +16,7 @@ import os
 import pkgutil
 import socket
 import sys
+import threading
 import time
 import traceback
 from typing import Any
@@ -80,14 +82,19 @@ def _status_of(asked: dict[str, Any], streams: list[int]) -> int:
         sys.argv = ["hpc-board", *asked["words"]]
         hpc_board_main()
     except SystemExit as ended:
-        return _flushed(ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1)
+        return _finalized(ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1)
     except BaseException:  # noqa: BLE001 - as an interpreter does
         traceback.print_exc()
-        return _flushed(1)
-    return _flushed(0)
+        return _finalized(1)
+    return _finalized(0)
 
 
-def _flushed(status: int) -> int:
+def _finalized(status: int) -> int:
+    """Join threads, run exit functions and flush the streams, as an interpreter does at its end."""
+    shutdown: Any = vars(threading)["_shutdown"]
+    run_exit_functions: Any = vars(atexit)["_run_exitfuncs"]
+    shutdown()
+    run_exit_functions()
     try:
         sys.stdout.flush()
         sys.stderr.flush()

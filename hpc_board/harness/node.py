@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.processes.output import answer_of
+from hpc_board.harness.processes.output import output_of
 from hpc_board.model.job_environment import JobEnvironment
 
 _GPU_SECONDS = 5
@@ -59,7 +59,7 @@ def _cpu_name() -> str:
 def visible_gpu(environ: Mapping[str, str]) -> str:
     """Return the UUID of the first GPU that a job with this environment may use, by nvidia-smi; else ""."""
     query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
-    uuids = [line.strip() for line in answer_of(query, _GPU_SECONDS).splitlines()]
+    uuids = [line.strip() for line in output_of(query, _GPU_SECONDS).splitlines()]
     chosen = environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0].strip()
     if chosen.isdigit() and len(chosen) < 4:
         return next(iter(uuids[int(chosen) :]), "")
@@ -91,7 +91,7 @@ def _nvidia_smi(uuid: str, fields: Sequence[str]) -> list[str]:
     """Return the values of `fields`; empty if nvidia-smi fails."""
     command = ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits", f"--id={uuid}"]
     values = [
-        value.strip()[:200] for line in answer_of(command, _GPU_SECONDS).splitlines()[:1] for value in line.split(",")
+        value.strip()[:200] for line in output_of(command, _GPU_SECONDS).splitlines()[:1] for value in line.split(",")
     ]
     return values if len(values) == len(fields) else []
 

@@ -252,7 +252,7 @@ class BoardApp(App[None]):
             self._early_keys = None
             return
         key = self._early_keys.pop(0)
-        self._meant_for[key] = self.focused
+        self._focus_at[key] = self.focused
         taker = self.focused or self.screen
         await super().on_event(key)
         self._rise(taker)

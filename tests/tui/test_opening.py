@@ -1,6 +1,7 @@
 """The start of the app: the frame first, then the board, and each screen's module when it is opened."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpc_board.harness.processes.output import answer_of
+from hpc_board.harness.processes.output import output_of
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.eval_program import EvalProgram
 from hpc_board.model.result import Verdict
@@ -308,7 +308,7 @@ def _output_of(command_line: Sequence[str], environ: Mapping[str, str]) -> str:
     program = shutil.which(command_line[0], path=environ.get("PATH"))
     if program is None:
         return ""
-    return answer_of([program, *command_line[1:]], _ASK_SECONDS, environ)
+    return output_of([program, *command_line[1:]], _ASK_SECONDS, environ)
 
 
 def _cpu_identity() -> str:

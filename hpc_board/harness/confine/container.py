@@ -17,7 +17,7 @@ from typing import Protocol
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.scratch import scrubbed
-from hpc_board.harness.processes.output import answer_of
+from hpc_board.harness.processes.output import output_of
 from hpc_board.model.gpu import Device, Sandbox, SandboxRuntime
 from hpc_board.model.text import one_line
 
@@ -279,4 +279,4 @@ def _asked(wanted: Sandbox) -> str:
 
 def _version(program: str) -> str:
     """Return the program's version line, or its name if it prints nothing."""
-    return one_line(answer_of([program, "--version"], _CHECK_SECONDS), 100) or Path(program).name
+    return one_line(output_of([program, "--version"], _CHECK_SECONDS), 100) or Path(program).name

@@ -41,7 +41,7 @@ def _text(data: bytes) -> str:
     return printable(data.decode("utf-8", errors="replace"))
 
 
-def answer_of(command: Sequence[str], seconds: float, environ: Mapping[str, str] | None = None) -> str:
+def output_of(command: Sequence[str], seconds: float, environ: Mapping[str, str] | None = None) -> str:
     """Return the output of a program of the site; "" if it cannot run, fails, or does not end in time."""
     try:
         done = subprocess.run(
