@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hpc_board.files import write_whole
-from hpc_board.store.failures import companion_error, creation_error, foreign_error, newer_error, translated
+from hpc_board.store.failures import (
+    companion_error,
+    creation_error,
+    foreign_error,
+    incomplete_error,
+    newer_error,
+    translated,
+)
 from hpc_board.store.journal import MOUNTS, journal_mode
 from hpc_board.store.reading import Readable, Reader
 from hpc_board.store.sharing import is_shared
@@ -294,6 +301,8 @@ def _bring_up_to_date(opened: _Opened, path: Path) -> None:
         applied = applied_steps(reader)
     if tables and made_by != APPLICATION_ID:
         raise foreign_error(path)
+    if tables and not applied:
+        raise incomplete_error(path)
     if not applied <= STEP_NAMES:
         raise newer_error(path)
     if applied < STEP_NAMES:

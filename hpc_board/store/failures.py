@@ -171,6 +171,12 @@ def foreign_error(path: Path) -> UnreadableError:
     return UnreadableError(f"{path}: this database was not made by hpc-board", hint=_ELSEWHERE)
 
 
+def incomplete_error(path: Path) -> UnreadableError:
+    """Return the error to show for a board's database at `path` that has lost the record of its migrations."""
+    what, hint = _DAMAGED
+    return UnreadableError(f"{path}: {what} (it has tables, and no record of their version)", hint=hint)
+
+
 def newer_error(path: Path) -> UnreadableError:
     """Return the error to show for a database at `path` that a newer hpc-board has changed."""
     return UnreadableError(

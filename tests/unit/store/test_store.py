@@ -795,6 +795,15 @@ def test_a_database_of_a_newer_version_is_refused(path: Path, store: Store) -> N
     assert "Upgrade" in error.hint
 
 
+@pytest.mark.parametrize("instead", ["", "CREATE VIEW _sqlite_migrations AS SELECT 1 AS name"])
+def test_a_database_without_the_record_of_its_version_is_reported(path: Path, store: Store, instead: str) -> None:
+    add(store)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"DROP TABLE _sqlite_migrations; {instead}")
+
+    assert "no record of their version" in failure_of(store.runs.list, path).message
+
+
 def test_a_damaged_database_is_reported(path: Path, store: Store) -> None:
     add(store)
     page = 4096
