@@ -83,7 +83,8 @@ def test_a_run_that_another_client_took_up_first_is_not_sent_again(board: BoardF
     (run,) = opened.submissions.submit(draft)
     opened.context.__dict__["reconciler"] = real
     queued = [status for status in opened.runs.history(run.id) if status.state is RunState.QUEUED]
-    assert len(queued) == 1
+    # A poll may record the reason of the wait for a slot as well.
+    assert len({status.job_id for status in queued}) == 1
 
 
 def test_giving_up_waiting_leaves_the_run_alone_and_it_can_be_cancelled(board: BoardFiles) -> None:

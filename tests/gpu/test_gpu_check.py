@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.device.device import CudaDevice
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import a_task, make_job_folder
+from tests.harness.harness_file import harness_file
 from tests.harness.test_device import Gpu
 
 HERE = Path(__file__).parent
@@ -166,7 +166,7 @@ def test_every_run_is_made_and_its_page_written(tmp_path: Path, monkeypatch: pyt
         a_run(tmp_path / "cu", RIGHT, language="cu"),
     ]
     with zipfile.ZipFile(tmp_path / "bundle.pyz", "w") as archive:
-        archive.writestr("harness.pyz", harness_bytes())
+        archive.writestr("harness.pyz", harness_file())
         archive.write(CHECK / "compare.py", "compare.py")
     found = {"gpu": "NVIDIA X", "torch": "2.9", "triton": None, "runtime": "13.0", "nvcc": ""}
     with zipfile.ZipFile(tmp_path / "bundle.pyz") as bundle:

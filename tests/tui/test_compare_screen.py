@@ -70,7 +70,7 @@ async def test_two_rows_of_a_board_are_marked_and_compared() -> None:
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b", "o", "m")
-        await until(pilot, lambda: told(pilot.app, "Submission 19 is chosen."))
+        await until(pilot, lambda: told(pilot.app, "Submission 19 is marked."))
         await press(pilot, "home", "m")
         assert isinstance(pilot.app.screen, CompareScreen)
         assert "submission 17 (submission.py by bob) vs. 19" in text_of(pilot.app)

@@ -470,7 +470,7 @@ async def test_a_locked_database_leaves_the_last_known_state_with_its_age(tmp_pa
     app = BoardApp(lambda: board, tick_seconds=0.1, follow_seconds=0.1)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
-        await until(pilot, lambda: "kernel.py" in text_of(app) or "double" in text_of(app))
+        await until(pilot, lambda: "Runs / own" in text_of(app) and "double" in text_of(app))
         with closing(sqlite3.connect(board.settings.board / "board.db", isolation_level=None)) as other:
             other.execute("PRAGMA locking_mode = EXCLUSIVE")
             other.execute("BEGIN EXCLUSIVE")
