@@ -439,7 +439,7 @@ async def test_long_lists_are_read_as_far_as_they_are_seen_and_keep_their_place(
 async def test_the_pages_are_looked_at_again_by_themselves() -> None:
     board = AdminBoard()
     async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: pilot.app.check_action("admin", ()))
+        await until(pilot, lambda: bool(pilot.app.check_action("admin", ())))
         await pilot.press("A")
         await until(pilot, lambda: "vectoradd" in text_of(pilot.app))
         board.change_state("vectoradd", submissions=4321)
