@@ -137,10 +137,10 @@ def verdict_line(gpu: str, score_s: float, placing: Placing, interval: Interval 
 def _behind(score_s: float, placing: Placing) -> str:
     """Return by how much a run is slower than its user's best."""
     if score_s <= placing.best_s:
-        return f"as fast as the own best, which was submitted before (run {placing.best_run})"
+        return f"as fast as the user's best, which was submitted before (run {placing.best_run})"
     times = score_s / placing.best_s
     slower = f"{times:.3g} times as long as" if times >= _FACTOR_FROM else f"{100 * (times - 1):.2g} % slower than"
-    return f"{slower} the own best, {duration_text(placing.best_s * 1e9)} (run {placing.best_run})"
+    return f"{slower} the user's best, {duration_text(placing.best_s * 1e9)} (run {placing.best_run})"
 
 
 def ranks(scores: Sequence[float]) -> list[int]:

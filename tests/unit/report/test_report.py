@@ -327,17 +327,17 @@ def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
         (
             12.34e-6,
             Placing(None, 99, 11.4e-6, 7, first=False),
-            "Successful on H100: 12.3 µs, 8.2 % slower than the own best, 11.4 µs (run 7)",
+            "Successful on H100: 12.3 µs, 8.2 % slower than the user's best, 11.4 µs (run 7)",
         ),
         (
             34.2e-6,
             Placing(None, 99, 11.4e-6, 7, first=True),
-            "Successful on H100: 34.2 µs, 3 times as long as the own best, 11.4 µs (run 7)",
+            "Successful on H100: 34.2 µs, 3 times as long as the user's best, 11.4 µs (run 7)",
         ),
         (
             11.4e-6,
             Placing(None, 99, 11.4e-6, 7, first=False),
-            "Successful on H100: 11.4 µs, as fast as the own best, which was submitted before (run 7)",
+            "Successful on H100: 11.4 µs, as fast as the user's best, which was submitted before (run 7)",
         ),
     ],
 )
