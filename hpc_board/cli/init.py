@@ -52,7 +52,7 @@ def init(folder: Path | None, group: str | None, output: Path, *, force: bool) -
         made = create_board_folder(board, group)
         file.write(detected.text.encode())
     shared = f"shared by the group {group}" if group else "private"
-    remark(f"{board} {'created' if made else 'exists already'}: {shared}.")
+    remark(f"Board folder {board}: {'created' if made else 'exists already'}, {shared}.")
     remark(f"Settings written to {output}, with {', '.join(detected.gpus) or 'no GPU'}.")
     remark(f"Read its comments, then run: hpc-board --config {output} admin check")
 

@@ -342,7 +342,7 @@ def rerun(
     report_unsent(runs)
     if going := [run.id for run in runs if not run.state.ended]:
         remark(
-            f"`hpc-board watch {going[0]}` follows a run. Only your account can update these jobs: keep `watch`, the "
+            f"`hpc-board watch {going[0]}` follows a run. Only your account can advance these runs: keep `watch`, the "
             "app or a `poll` from cron running."
         )
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)

@@ -302,7 +302,7 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
             case GpuFault.OTHER:
                 return "Correct the entry's name: runs would be ranked under it."
             case GpuFault.SEVERAL:
-                return "Others' jobs may be on them."
+                return "Other jobs may use them: have the scheduler give the job its GPUs alone."
 
     def asks_for(self, gpu: Gpu) -> list[str]:
         """Return the resources that a job on `gpu` requests, in a few words each."""

@@ -834,7 +834,7 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
     }
     assert len(place.store.runs.list()) == 4
     done = place.call(ADMIN, "admin", "rerun", "double", "--json")
-    assert "Only your account can update these jobs" in done.stderr
+    assert "Only your account can advance these runs" in done.stderr
     sent = json.loads(done.stdout)
     assert sent["left_out"] == []
     runs = ended(admin, [place.store.runs.get(run["id"]) for run in sent["runs"]])
