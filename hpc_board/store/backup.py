@@ -74,7 +74,10 @@ def contents(path: Path) -> Contents:
                 raise InputError(
                     f"{path}: the backup is damaged: {one_line(str(faults[0]), 200)}", hint="Take another one."
                 )
-            if not applied_steps(db) <= STEP_NAMES:
+            applied = applied_steps(db)
+            if not applied:
+                raise InputError(f"{path}: this is no backup of a board: it has no record of its version", hint=hint)
+            if not applied <= STEP_NAMES:
                 raise InputError(
                     f"{path}: the backup was made by a newer version of hpc-board", hint="Upgrade hpc-board."
                 )

@@ -185,7 +185,7 @@ def test_what_is_no_whole_backup_is_refused_and_changes_nothing(board: Recorded)
         ),
         ("DROP TABLE runs", "no backup of a board"),
         ("ALTER TABLE boards RENAME COLUMN reason TO other", "its table boards is not that of a board"),
-        ("DROP TABLE _sqlite_migrations", "no record of their version"),
+        ("DROP TABLE _sqlite_migrations", "it has no record of its version"),
         (
             "UPDATE sqlite_sequence SET seq = 9223372036854775807 WHERE name = 'runs'",
             "the numbers of its rows are used up",
