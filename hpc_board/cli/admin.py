@@ -47,7 +47,7 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
         raise InputError(f"--cluster: {cluster!r} is not a valid name.", hint=f"Give {NAME_WORDS}.")
     detected = detected_cluster(ThisHost(), cluster)
     for each in detected.diagnostics:
-        remark(each.message)
+        remark(" ".join(filter(None, (each.message, each.hint))))
     if output is None:
         click.echo(detected.text.encode(), nl=False)
         return

@@ -47,7 +47,7 @@ def init(folder: Path | None, group: str | None, output: Path, *, force: bool) -
         raise InputError("The path of the board's folder has unprintable characters.")
     detected = _settings(board)
     for each in detected.diagnostics:
-        remark(each.message)
+        remark(" ".join(filter(None, (each.message, each.hint))))
     with new_file(output, force=force) as file:
         made = create_board_folder(board, group)
         file.write(detected.text.encode())
