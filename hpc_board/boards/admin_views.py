@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from typing import Protocol
 
 import msgspec
 
+from hpc_board.boards.moderation import Require
 from hpc_board.catalog.folders import Catalog
 from hpc_board.domain.admin_views import BoardState, HourCount, LimitUse, PersonState
 from hpc_board.domain.board_options import Visibility
@@ -13,14 +13,6 @@ from hpc_board.domain.moderation import LIMITED_PERIOD, NO_LIMITS, Category, Dec
 from hpc_board.domain.roles import GROUP, Role, Roles
 from hpc_board.domain.user_board import CreatedBoard
 from hpc_board.store import Store
-
-
-class Require(Protocol):
-    """A check of the user's role."""
-
-    def __call__(self, least: Role, what: str) -> None:
-        """Require at least the role `least`; else raise Refused, which says that they may not do `what`."""
-        ...
 
 
 class AdminViews(msgspec.Struct, frozen=True):

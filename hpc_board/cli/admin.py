@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -151,11 +150,11 @@ def restore(open_: Open, file: Path, yes: bool, force: bool) -> None:
     The current database is kept beside it. Its numbers of submissions and
     runs are not reused.
     """
-    from hpc_board.cli.output import remark
+    from hpc_board.cli.output import confirm, remark
 
     board = open_()
     if not yes:
-        _confirm(f"Replace {board.settings.board / 'board.db'} by {file}?")
+        confirm(f"Replace {board.settings.board / 'board.db'} by {file}?")
     done = board.admin.restore(file, force=force)
     remark(f"The board holds {_contents(done.now)}. {done.kept} keeps the former {_contents(done.before)}.")
 
@@ -165,18 +164,6 @@ def _contents(contents: "Contents") -> str:
 
     going = f" ({contents.in_flight} in flight)" if contents.in_flight else ""
     return f"{count_text(contents.submissions, 'submission')} and {count_text(contents.runs, 'run')}{going}"
-
-
-def _confirm(question: str) -> None:
-    """Ask for a confirmation on the terminal.
-
-    Raises:
-        click.UsageError: stdin is no terminal.
-        click.Abort: the answer is not yes.
-    """
-    if not sys.stdin.isatty():
-        raise click.UsageError("No terminal for the confirmation; use --yes.")
-    click.confirm(question, abort=True, err=True)
 
 
 def _origin(ctx: click.Context) -> str:

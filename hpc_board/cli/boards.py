@@ -1,6 +1,5 @@
 """`create`, `update`, `delete` and `admin sync`: leaderboards made by users."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +74,7 @@ def create(
     to the task's. Requires the role creator.
     """
     from hpc_board.boards.editor import RequestedOptions
-    from hpc_board.cli.output import remark
+    from hpc_board.cli.output import confirm, remark
 
     if len(words) not in (1, 2):
         raise click.UsageError("Give NAME and SOURCE, or SOURCE alone.")
@@ -83,7 +82,7 @@ def create(
     options = RequestedOptions(deadline, gpus or None, closed or None, members, show_code=show_code or None)
     plans = board.leaderboards.plan_creation(words[-1], words[0] if len(words) == 2 else None, options)
     if len(plans) > 1 and not (yes or dry_run):
-        _confirm(f"Create {len(plans)} boards: {', '.join(plan.name for plan in plans)}?")
+        confirm(f"Create {len(plans)} boards: {', '.join(plan.name for plan in plans)}?")
     if not dry_run:
         board.leaderboards.carry_out(plans, reason=reason)
     _print_plans(plans, as_json=as_json, stored=not dry_run)
@@ -273,18 +272,6 @@ def _print_history(board: "Board", name: str, *, as_json: bool) -> None:
         print_blocks(changes_table(changes))
 
 
-def _confirm(question: str) -> None:
-    """Ask for a confirmation on the terminal.
-
-    Raises:
-        click.UsageError: stdin is no terminal.
-        click.Abort: the answer is not yes.
-    """
-    if not sys.stdin.isatty():
-        raise click.UsageError("No terminal for the confirmation; use --yes.")
-    click.confirm(question, abort=True, err=True)
-
-
 def _confirm_by_name(name: str, what: str) -> None:
     """Ask for the board's name on the terminal.
 
@@ -292,8 +279,9 @@ def _confirm_by_name(name: str, what: str) -> None:
         click.UsageError: stdin is no terminal.
         click.Abort: the answer is another name.
     """
-    if not sys.stdin.isatty():
-        raise click.UsageError("No terminal for the confirmation; use --yes.")
+    from hpc_board.cli.output import require_terminal
+
+    require_terminal()
     if click.prompt(f"{what}Type the name of the board to delete it", err=True, default="", show_default=False) != name:
         click.echo("Wrong name; nothing was deleted.", err=True)
         raise click.Abort

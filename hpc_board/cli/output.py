@@ -69,6 +69,27 @@ def remark(text: str) -> None:
     click.echo(printable(text), err=True)
 
 
+def confirm(question: str) -> None:
+    """Ask for a confirmation on the terminal.
+
+    Raises:
+        click.UsageError: stdin is no terminal.
+        click.Abort: the answer is not yes.
+    """
+    require_terminal()
+    click.confirm(question, abort=True, err=True)
+
+
+def require_terminal() -> None:
+    """Require a terminal for a confirmation.
+
+    Raises:
+        click.UsageError: stdin is no terminal.
+    """
+    if not sys.stdin.isatty():
+        raise click.UsageError("No terminal for the confirmation; use --yes.")
+
+
 def refresh(board: "Board") -> None:
     """Update the runs in flight before they are shown; report a failure as a remark."""
     try:
