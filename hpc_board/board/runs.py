@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from hpc_board.board.context import Context
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.domain.run import Progress, Run, RunState, Status, WholeRun
 from hpc_board.errors import InputError, SchedulerError, StorageError
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
-from hpc_board.store import RunQuery, WholeRun
+from hpc_board.store import RunQuery
 
 if TYPE_CHECKING:
     from hpc_board.runs.backoff import ProgressCache

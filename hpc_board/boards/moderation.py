@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.accounts import is_user
+from hpc_board.domain.draft import RerunCandidate, Source
 from hpc_board.domain.moderation import (
     BAN,
     EVERYTHING,
@@ -40,19 +41,6 @@ class Require(Protocol):
     def __call__(self, least: Role, what: str) -> None:
         """Require at least the role `least`; else raise Refused, which says that they may not do `what`."""
         ...
-
-
-class RerunCandidate(msgspec.Struct, frozen=True):
-    """A submission to send again and its GPUs; or the reason `why` not.
-
-    `unless_ranked` skips a file that has passed at the present version.
-    """
-
-    submission: Submission
-    source: drafts.Source | None
-    gpus: tuple[Gpu, ...]
-    why: str = ""
-    unless_ranked: bool = False
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -323,7 +311,7 @@ def named(
 
 
 def _again(store: Store, found: Submission, task: Task, gpus: Sequence[Gpu]) -> RerunCandidate:
-    source = drafts.Source(found.file_name, store.submissions.code(found.code_sha256).decode(errors="replace"))
+    source = Source(found.file_name, store.submissions.code(found.code_sha256).decode(errors="replace"))
     try:
         if hashlib.sha256(source.data).hexdigest() != found.code_sha256:
             raise InputError("not UTF-8 text")

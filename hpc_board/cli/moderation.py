@@ -18,7 +18,7 @@ from hpc_board.domain.moderation import LIMIT_MAX
 from hpc_board.model.names import listed
 
 if TYPE_CHECKING:
-    from hpc_board.boards.moderation import RerunCandidate
+    from hpc_board.domain.draft import RerunCandidate
     from hpc_board.domain.moderation import Limits
 
 _NONE = "none"

@@ -29,9 +29,8 @@ from hpc_board.errors import BoardError, WaitExpired
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
-    from hpc_board.domain.run import Run
+    from hpc_board.domain.run import Run, WholeRun
     from hpc_board.report.blocks import Block
-    from hpc_board.store import WholeRun
 
 
 _WIDE = 100

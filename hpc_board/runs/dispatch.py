@@ -8,29 +8,16 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.draft import Draft, Preview
 from hpc_board.domain.moderation import Rerun
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import Clusters
-from hpc_board.runs.drafts import Draft
 from hpc_board.schedulers import Arrays, Job
 from hpc_board.store import NewRun, NewSubmission
 
 ARRAY_LEAST = 3
 """The number of jobs from which an array is cheaper: it takes two queries (the largest array size, sbatch)."""
-
-
-class Preview(msgspec.Struct, frozen=True):
-    """The batch script of a draft on one GPU, and the command that submits it.
-
-    For a member of a job array, `array` is the array's script, which the command submits and which runs `script`.
-    """
-
-    gpu: Gpu
-    script: str
-    command: tuple[str, ...]
-    file_name: str = ""
-    array: str = ""
 
 
 class Sent(msgspec.Struct, frozen=True):

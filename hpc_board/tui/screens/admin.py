@@ -12,10 +12,9 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.boards.editor import RequestedOptions
-from hpc_board.boards.moderation import RerunCandidate
 from hpc_board.domain.admin_views import BoardState, PersonState
-from hpc_board.domain.board_options import Visibility, utc_words
+from hpc_board.domain.board_options import RequestedOptions, Visibility, utc_words
+from hpc_board.domain.draft import RerunCandidate
 from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState

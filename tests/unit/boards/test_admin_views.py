@@ -10,8 +10,7 @@ import pytest
 
 from hpc_board import settings
 from hpc_board.board import Board
-from hpc_board.boards.editor import RequestedOptions
-from hpc_board.domain.board_options import Visibility
+from hpc_board.domain.board_options import RequestedOptions, Visibility
 from hpc_board.domain.moderation import BAN, USER, Category, Decision, Limits, Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.errors import Refused, StorageError

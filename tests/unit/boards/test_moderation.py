@@ -20,8 +20,8 @@ from click.testing import CliRunner, Result
 
 from hpc_board import settings
 from hpc_board.board import Board
-from hpc_board.boards.moderation import RerunCandidate
 from hpc_board.cli.main import cli
+from hpc_board.domain.draft import RerunCandidate
 from hpc_board.domain.moderation import (
     BAN,
     NO_REMARKS,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hpc_board.boards.editor import RequestedOptions
 from hpc_board.cli.main import cli
+from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.moderation import Limits
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError, Refused, StorageError, UnreadableError
