@@ -243,7 +243,8 @@ class Submissions:
         new = new_submissions(
             sent,
             tokens,
-            account=self._context.user,
+            account=self._context.installation.account,
+            served=self._context.installation.served,
             harness_sha256=hashlib.sha256(harness()).hexdigest(),
             of_settings=self._context.editor.left_to_settings(names, self._tasks.of_settings),
             at=utc_now(),
@@ -252,7 +253,7 @@ class Submissions:
         stored = self._context.store.submissions.add_all(new, by_rules=by_rules)
         runs = [run for _, added in stored for run in added]
         try:
-            errors = self._context.reconciler.launch(runs)
+            errors = self._context.installation.launch(runs)
         except StorageError as error:
             raise self._with_hint(error, runs) from error
         refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]

@@ -16,7 +16,6 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.accounts import unknown_accounts
-from hpc_board.catalog.folders import Catalog
 from hpc_board.domain.board_options import (
     UNCHANGED,
     BoardOptions,
@@ -25,6 +24,7 @@ from hpc_board.domain.board_options import (
     Visibility,
     moment_words,
 )
+from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Role
 from hpc_board.domain.standing import Standing
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Difference, Entries, Plan, differences

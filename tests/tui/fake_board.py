@@ -13,7 +13,7 @@ from hpc_board.board.runs import Runs
 from hpc_board.board.standings import Standings
 from hpc_board.board.submissions import Submissions
 from hpc_board.board.tasks import Tasks
-from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, Preview, Source
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.roles import Role

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
 
 from hpc_board.board import Board
-from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, Preview
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives

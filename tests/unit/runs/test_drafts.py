@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, Source
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import BoardError, InputError, Refused
