@@ -152,12 +152,13 @@ class Runs:
         words: str = "",
         gpu: str | None = None,
         mode: Mode | None = None,
-        outcome: RunState | Verdict | None = None,
+        state: RunState | None = None,
+        verdict: Verdict | None = None,
     ) -> tuple[Run, ...]:
         """Return the newest runs first: the user's own, those of another `user`, or `everyone`'s.
 
         Each has `note` in one of its notes, and each of `words` in one of its fields. `before` is the number of a run;
-        only older ones are returned. `gpu`, `mode` and `outcome`, a state or a verdict, restrict the selection.
+        only older ones are returned. `gpu`, `mode`, and `state` or `verdict` restrict the selection.
 
         Raises:
             Refused: others' runs are requested, and the user is no participant.
@@ -179,7 +180,7 @@ class Runs:
                 unless_by=self._context.user,
                 gpu=gpu,
                 mode=mode,
-                outcome=outcome,
+                outcome=verdict or state,
             ),
             limit=limit,
         )

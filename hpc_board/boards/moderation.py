@@ -127,8 +127,8 @@ class Rules(msgspec.Struct, frozen=True):
 
     # Limits
 
-    def limit(self, board: str, change: Callable[[Limits], Limits]) -> Limits:
-        """Change the limits of a leaderboard by `change`, and return the new ones.
+    def limit(self, board: str, limits: Limits, kept: Collection[Category] = ()) -> Limits:
+        """Set the limits of a leaderboard, but those of `kept` categories, and return the new ones.
 
         Raises:
             InputError: a limit is out of range.
@@ -136,14 +136,14 @@ class Rules(msgspec.Struct, frozen=True):
         """
         self.require(Role.ADMIN, "limit submissions")
 
-        def checked(present: Limits) -> Limits:
-            limits = change(present)
-            for limit in (limits.ranked, limits.other):
-                if limit is not None and not 0 <= limit <= LIMIT_MAX:
-                    raise InputError(f"invalid limit {limit}.", hint=f"Give a number from 0 to {LIMIT_MAX}, or `none`.")
-            return limits
+        for limit in (limits.ranked, limits.other):
+            if limit is not None and not 0 <= limit <= LIMIT_MAX:
+                raise InputError(f"invalid limit {limit}.", hint=f"Give a number from 0 to {LIMIT_MAX}, or `none`.")
 
-        return self.store.moderation.set_limits(board, checked, self.user, _now())
+        def change(present: Limits) -> Limits:
+            return Limits(*((present if each in kept else limits).of(each) for each in Category))
+
+        return self.store.moderation.set_limits(board, change, self.user, _now())
 
     def limits(self) -> tuple[tuple[Decision, Limits], ...]:
         """Return the visible leaderboards with limits, by name, each with the decision that set them."""

@@ -440,7 +440,8 @@ class FakeBoard(Board):
         note: str = "",
         gpu: str | None = None,
         mode: Mode | None = None,
-        outcome: RunState | Verdict | None = None,  # noqa: ARG002
+        state: RunState | None = None,  # noqa: ARG002
+        verdict: Verdict | None = None,  # noqa: ARG002
     ) -> tuple[Run, ...]:
         self._enter("runs")
         users = {user} if user else {run_.user for run_ in self.known_runs} if everyone else {self.user}

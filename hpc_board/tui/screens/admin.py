@@ -254,7 +254,7 @@ class AdminScreen(BoardScreen):
 
         def act(lines: tuple[str, ...]) -> str:
             limits = Limits(*map(limit_of, lines))
-            return f"{board.name}: {limits_text(self.board.moderation.limit(board.name, lambda _: limits))}."
+            return f"{board.name}: {limits_text(self.board.moderation.limit(board.name, limits))}."
 
         ranked, other = ("none" if limit is None else str(limit) for limit in (board.limits.ranked, board.limits.other))
         self._decide(
