@@ -25,6 +25,7 @@ from hpc_board.domain.board_options import (
     moment_words,
 )
 from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Role
 from hpc_board.domain.standing import Standing
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Difference, Entries, Plan, differences
@@ -34,7 +35,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
-from hpc_board.runs.drafts import allowed_gpus, check_reason, end_given, gpu
+from hpc_board.runs.drafts import check_reason, end_given
 from hpc_board.store import NewChange, Newest, Store
 from hpc_board.store.sharing import is_shared
 
