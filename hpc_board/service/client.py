@@ -360,6 +360,8 @@ class RemoteBoard(Board):
         self.warn = warn
         self._connection = Connection(path, self._warn)
 
+    served = True
+
     @property
     def exists(self) -> bool:
         """Return True: a service has made its board."""
