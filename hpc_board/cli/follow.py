@@ -68,7 +68,7 @@ def _report_in_flight(runs: "Sequence[Run]") -> None:
         )
 
 
-def report_unsent(board: "Board", runs: "Sequence[Run]", reported: Mapping[int, str] = MappingProxyType({})) -> None:
+def report_unsent(runs: "Sequence[Run]", reported: Mapping[int, str] = MappingProxyType({}), *, served: bool) -> None:
     """Report on stderr the runs that are not queued yet, each with its reason, and their next step.
 
     `reported` maps numbers of runs to reasons that were reported before.
