@@ -1,6 +1,7 @@
 """The board behind a service: `RemoteBoard` has the parts of `Board`, whose methods ask the service."""
 
 import math
+import select
 import socket
 import threading
 import time
@@ -115,6 +116,12 @@ class _Line:
             raise ConnectionResetError("the service answers another question")
         return reply
 
+    def is_open(self) -> bool:
+        """Return whether the service has not closed the connection, to which it sends nothing unasked."""
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return not waiting.poll(0)
+
     def wait_seconds(self, seconds: float | None) -> None:
         """Wait at most so long for the next line."""
         self._socket.settimeout(seconds)
@@ -194,8 +201,11 @@ class Connection:
 
     def _taken(self) -> _Line:
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
+            while self._idle:
+                line = self._idle.pop()
+                if line.is_open():
+                    return line
+                line.close()
         return _Line(self._path)
 
     def _give_back(self, line: _Line) -> None:

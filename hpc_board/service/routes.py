@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -103,6 +103,9 @@ ROUTES: Mapping[str, Route] = {
 }
 """The routes by name. The role is checked before anything runs, and by the method again."""
 
+WATCHED_MAX = 10_000
+"""The maximum number of runs in one WAIT."""
+
 WAIT = "runs.wait"
 """The route of a stream: the runs whenever they change, until all have ended."""
 
@@ -110,7 +113,7 @@ WAIT = "runs.wait"
 class Wait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of the route WAIT."""
 
-    ids: tuple[int, ...]
+    ids: Annotated[tuple[int, ...], msgspec.Meta(max_length=WATCHED_MAX)]
 
 
 class RunsChanged(msgspec.Struct, frozen=True):
