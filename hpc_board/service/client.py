@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from hpc_board.board.tasks import Tasks
     from hpc_board.boards.admin_views import AdminViews
     from hpc_board.boards.moderation import Rules
+    from hpc_board.domain.board_options import RequestedOptions
     from hpc_board.domain.draft import Draft, Preview, RerunCandidate
     from hpc_board.domain.run import Run
     from hpc_board.domain.submission import Directives
+    from hpc_board.domain.user_board import BoardRequest, PackedSource, Plan, Synced
     from hpc_board.model.gpu import Gpu
     from hpc_board.model.task import Task
 
@@ -92,10 +94,12 @@ class _Line:
                 f"{one_line(str(error.object), 80)!r} is no text, so the service has nothing of this name.",
                 hint="Correct the name.",
             ) from error
-        if len(line) >= wire.REQUEST_BYTES_MAX:
+        creator = Role(self.welcome.role).may_act_as(Role.CREATOR)
+        most = wire.SOURCE_BYTES_MAX if creator else wire.REQUEST_BYTES_MAX
+        if len(line) >= most:
             raise InputError(
                 f"this is too large for the service: {len(line):,} bytes.",
-                hint=f"A question has at most {wire.REQUEST_BYTES_MAX:,} bytes; send fewer files at once.",
+                hint=f"A question has at most {most:,} bytes; send fewer files at once.",
             )
         self._socket.sendall(line + b"\n")
         return self._number
@@ -363,6 +367,83 @@ class _Submissions(_Part):
         return runs
 
 
+class _Leaderboards(_Part):
+    """Leaderboards: sources of tasks are packed here, and the service reads and checks them."""
+
+    def __init__(self, connection: Connection, part: str) -> None:
+        super().__init__(connection, part)
+        self._requests: dict[str, BoardRequest] = {}
+
+    def plan_creation(
+        self, source: str, name: str | None = None, options: "RequestedOptions | None" = None
+    ) -> "tuple[Plan, ...]":
+        """Have leaderboards planned for the tasks in `source`, or one called `name`."""
+        from hpc_board.domain.board_options import RequestedOptions
+        from hpc_board.domain.user_board import BoardRequest
+
+        return self._planned(BoardRequest(_packed(source), name, options or RequestedOptions()))
+
+    def plan_update(self, name: str, source: str | None = None, options: "RequestedOptions | None" = None) -> "Plan":
+        """Have a change of the leaderboard `name` planned."""
+        from hpc_board.domain.board_options import RequestedOptions
+        from hpc_board.domain.user_board import BoardRequest
+
+        packed = None if source is None else _packed(source)
+        (plan,) = self._planned(BoardRequest(packed, name, options or RequestedOptions(), update=True))
+        return plan
+
+    def _planned(self, request: "BoardRequest") -> "tuple[Plan, ...]":
+        plans: tuple[Plan, ...] = _ask(self._connection, "leaderboards.plan_requested", request)
+        self._requests |= {plan.name: request for plan in plans}
+        return plans
+
+    def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> "tuple[Synced, ...]":
+        """Have the changes planned that make the leaderboards equal to a competition."""
+        from hpc_board.domain.user_board import BoardRequest
+
+        request = BoardRequest(_packed_path(source), sync=True, problem_set=problem_set, force=force)
+        found: tuple[Synced, ...] = _ask(self._connection, "leaderboards.plan_synced", request)
+        self._requests |= {each.name: request for each in found}
+        return found
+
+    def carry_out(self, plans: "Sequence[Plan]", *, force: bool = False, reason: str = "") -> "tuple[Plan, ...]":
+        """Have plans made anew and carried out; a leaderboard that changed since they were shown is an error."""
+        if not plans:
+            return ()
+        request, changes = self._requests[plans[0].name], {plan.name: plan.after_change for plan in plans}
+        done: tuple[Plan, ...] = _ask(
+            self._connection, "leaderboards.carry_out_requested", request, changes, force=force, reason=reason
+        )
+        return done
+
+
+def _packed(source: str) -> "PackedSource | str":
+    """Return the folder or file `source` packed; the name of a task as it is."""
+    from hpc_board.catalog.sources import ENDINGS
+    from hpc_board.files import is_folder
+
+    path = Path(source)
+    return _packed_path(path) if "/" in source or is_folder(path) or path.suffix in ENDINGS else source
+
+
+def _packed_path(path: Path) -> "PackedSource":
+    from hpc_board.catalog import archive
+    from hpc_board.catalog.folders import TASK_FILE
+    from hpc_board.catalog.sources import ENDINGS
+    from hpc_board.domain.user_board import PackedSource
+    from hpc_board.files import is_folder, read_bytes
+
+    folder = path.parent if path.name == TASK_FILE else path
+    if is_folder(folder):
+        return PackedSource(f"{folder.resolve().name}.zip", archive.pack(folder))
+    if path.suffix in ENDINGS and path.suffix not in (".yaml", ".yml"):
+        return PackedSource(path.name, read_bytes(path, archive.ARCHIVE_BYTES_MAX))
+    raise InputError(
+        f"{one_line(str(path), 300)} is not a folder, a zip or a reference file.",
+        hint="A service takes a competition as the folder or zip that holds it, with --problem-set.",
+    )
+
+
 class RemoteBoard(Board):
     """A board behind a service at the socket `path`, with the promises of `Board`."""
 
@@ -415,7 +496,7 @@ class RemoteBoard(Board):
     @cached_property
     def leaderboards(self) -> "Leaderboards":
         """The leaderboards that users created."""
-        return cast("Leaderboards", _Part(self._connection, "leaderboards"))
+        return cast("Leaderboards", _Leaderboards(self._connection, "leaderboards"))
 
     @cached_property
     def submissions(self) -> "Submissions":

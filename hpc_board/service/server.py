@@ -22,6 +22,7 @@ from hpc_board import __version__
 from hpc_board.accounts import user_name
 from hpc_board.board import Board
 from hpc_board.board.context import Installation
+from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError, Refused, StorageError
 from hpc_board.files import locked
@@ -35,6 +36,7 @@ from hpc_board.settings import Settings
 ROWS_MAX = 10_000
 """The largest `limit` of a question: an answer is made whole before it is sent."""
 
+_CHUNK_BYTES = 64 * 1024
 _WORKERS = 16
 _ADVANCE_SECONDS = 1.0
 _END_SECONDS = 10.0
@@ -186,7 +188,7 @@ class Service:
             await asyncio.wait((task,))
 
         try:
-            server = await asyncio.start_unix_server(accept, sock=listening, limit=wire.REQUEST_BYTES_MAX)
+            server = await asyncio.start_unix_server(accept, sock=listening)
             self._log("serving", board=self.settings.board, socket=self.path, version=__version__, pid=os.getpid())
             ready()
             async with server:
@@ -244,7 +246,7 @@ class Service:
         self._connections[uid] += 1
         try:
             await self._converse(uid, reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except ConnectionError:
             pass
         except TimeoutError:
             self._log("closed", uid=uid, reason="too slow")
@@ -261,7 +263,8 @@ class Service:
                 await asyncio.wait_for(writer.wait_closed(), self._bounds.line_seconds)
 
     async def _converse(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        hello = _parsed(await self._line(reader, self._bounds.hello_seconds), wire.Hello)
+        lines = _Lines(reader, self._bounds.line_seconds)
+        hello = _parsed(await lines.next(self._bounds.hello_seconds), wire.Hello)
         if hello.protocol != wire.PROTOCOL:
             raise _Unfit(
                 f"client {one_line(hello.version, 40)} and service {__version__} do not speak the same protocol: "
@@ -273,9 +276,12 @@ class Service:
             self._log("refused", uid=uid, reason=error.message)
             await self._last_words(writer, error)
             return
-        await self._send(writer, wire.Welcome(wire.PROTOCOL, __version__, user, str(self._board_of(user).role)))
+        role = self._board_of(user).role
+        if role.may_act_as(Role.CREATOR):
+            lines.bytes_max = wire.SOURCE_BYTES_MAX
+        await self._send(writer, wire.Welcome(wire.PROTOCOL, __version__, user, str(role)))
         while True:
-            request = _parsed(await self._line(reader, self._bounds.idle_seconds), wire.Request)
+            request = _parsed(await lines.next(self._bounds.idle_seconds), wire.Request)
             if request.route == routes.WAIT:
                 await self._stream(user, request, reader, writer)
                 return
@@ -285,22 +291,6 @@ class Service:
                 )
             for reply in replies:
                 await self._send(writer, reply)
-
-    async def _line(self, reader: asyncio.StreamReader, idle_seconds: float) -> bytes:
-        """Return the next line: its first byte within `idle_seconds`, the rest within `line_seconds`.
-
-        Raises:
-            TimeoutError: it does not arrive in time.
-            asyncio.IncompleteReadError: the client has closed the connection.
-            _Unfit: it is too long.
-        """
-        async with asyncio.timeout(idle_seconds):
-            first = await reader.readexactly(1)
-        try:
-            async with asyncio.timeout(self._bounds.line_seconds):
-                return first + await reader.readuntil(b"\n")
-        except asyncio.LimitOverrunError as error:
-            raise _Unfit(f"a line has more than {wire.REQUEST_BYTES_MAX} bytes") from error
 
     async def _send(self, writer: asyncio.StreamWriter, line: msgspec.Struct) -> None:
         writer.write(wire.encoded(line) + b"\n")
@@ -394,6 +384,42 @@ class Service:
         board = self._board_of(user)
         with board.session():
             return [board.runs.get(id_) for id_ in ids]
+
+
+class _Lines:
+    """The lines of a client, each within a time and a length."""
+
+    def __init__(self, reader: asyncio.StreamReader, line_seconds: float) -> None:
+        self._reader = reader
+        self._line_seconds = line_seconds
+        self._rest = b""
+        self.bytes_max = wire.REQUEST_BYTES_MAX
+
+    async def next(self, idle_seconds: float) -> bytes:
+        """Return the next line: its first bytes within `idle_seconds`, the rest within `line_seconds`.
+
+        Raises:
+            TimeoutError: it does not arrive in time.
+            ConnectionError: the client has closed the connection.
+            _Unfit: it is too long.
+        """
+        parts = [self._rest or await self._more(idle_seconds)]
+        size = len(parts[0])
+        async with asyncio.timeout(self._line_seconds):
+            while b"\n" not in parts[-1]:
+                if size > self.bytes_max:
+                    raise _Unfit(f"a line has more than {self.bytes_max:,} bytes")
+                parts.append(await self._more(None))
+                size += len(parts[-1])
+        last, _, self._rest = parts[-1].partition(b"\n")
+        return b"".join((*parts[:-1], last))
+
+    async def _more(self, seconds: float | None) -> bytes:
+        async with asyncio.timeout(seconds):
+            data = await self._reader.read(_CHUNK_BYTES)
+        if not data:
+            raise ConnectionResetError("the client has closed the connection")
+        return data
 
 
 class _Unfit(Exception):

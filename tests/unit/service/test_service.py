@@ -1,6 +1,8 @@
 """The service at its socket: who may ask for what, and what becomes of those who keep to no rule."""
 
+import base64
 import ctypes
+import io
 import json
 import os
 import pwd
@@ -10,6 +12,7 @@ import struct
 import tempfile
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -22,6 +25,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpc_board.board import Board
+from hpc_board.catalog import archive as archive_module
+from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
 from hpc_board.errors import BoardError, InputError, Refused
@@ -30,7 +35,7 @@ from hpc_board.service import routes, wire
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.server import ROWS_MAX, Bounds
 from tests.service import serving
-from tests.unit.recorded import KERNEL, SETTINGS, Recorded, recorded, result_of, status_of, timed_case
+from tests.unit.recorded import KERNEL, SETTINGS, TASK, Recorded, recorded, result_of, status_of, timed_case
 from tests.waiting import awaited
 
 OWNER = pwd.getpwuid(os.geteuid()).pw_name
@@ -72,11 +77,14 @@ def acting_as(name: str) -> Iterator[None]:
     def be(uid: int) -> None:
         assert libc.syscall(set_uids, ctypes.c_long(-1), ctypes.c_long(uid), ctypes.c_long(-1)) == 0
 
+    before = os.geteuid()
+    be(0)
     be(pwd.getpwnam(name).pw_uid)
     try:
         yield
     finally:
         be(0)
+        be(before)
 
 
 class Raw:
@@ -173,8 +181,6 @@ def test_the_runs_code_and_results_of_another_are_out_of_reach(board: Recorded, 
 
 @ROOT
 def test_a_board_that_is_closed_to_a_user_does_not_exist_for_them(board: Recorded, door: Path) -> None:
-    from hpc_board.domain.board_options import RequestedOptions
-
     files = Board(board.board.settings, user="games")
     plans = files.leaderboards.plan_creation("vectoradd_py", None, RequestedOptions(closed=True, members=("daemon",)))
     files.leaderboards.carry_out(plans)
@@ -297,7 +303,7 @@ def test_questions_that_are_sent_at_once_are_answered_in_turn(door: Path) -> Non
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=8,
 )
@@ -476,3 +482,95 @@ def test_every_run_of_a_served_board_is_verified(board: Recorded, door: Path) ->
     (own,) = board.board.submissions.submit(board.board.submissions.draft(board.kernel))
     assert own.trust == "self-run"
     board.board.runs.cancel(own.id)
+
+
+# Leaderboards
+
+
+@pytest.fixture
+def source(folder: Path) -> Path:
+    """A task folder that every account can read."""
+    folder = folder / "doubling"
+    folder.mkdir()
+    (folder / "task.yml").write_text(TASK.replace("gpus: [H100]\n", "tests: [{size: 1, seed: 2}]\n"))
+    (folder / "reference.py").write_text("def generate_input(size, seed):\n    return 0\n\n\nref_kernel = abs\n")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config").write_text("a secret of the creator")
+    return folder
+
+
+@ROOT
+def test_a_creator_makes_changes_and_deletes_a_board_through_the_service(
+    board: Recorded, door: Path, source: Path
+) -> None:
+    with asking(door, "bin") as creator:
+        plans = creator.leaderboards.plan_creation(str(source))
+        assert creator.leaderboards.list() == ()
+        creator.leaderboards.carry_out(plans, reason="for the course")
+        assert [made.terms.creator for made in creator.leaderboards.list()] == ["bin"]
+        plan = creator.leaderboards.plan_update("doubling", options=RequestedOptions(closed=True))
+        creator.leaderboards.carry_out([plan])
+        assert creator.leaderboards.get("doubling").terms.visibility == "closed"  # type: ignore[union-attr]
+        with asking(door, "daemon") as other:
+            assert isinstance(refusal(lambda: other.leaderboards.delete("doubling")), Refused)
+        kept = creator.leaderboards.delete("doubling", reason="over")
+    assert kept.is_relative_to(board.folder / "board")
+    assert board.board.leaderboards.list() == ()
+
+
+@ROOT
+def test_a_plan_that_another_user_has_overtaken_is_not_carried_out(door: Path, source: Path) -> None:
+    with asking(door, "bin") as creator:
+        creator.leaderboards.carry_out(creator.leaderboards.plan_creation(str(source)))
+        plan = creator.leaderboards.plan_update("doubling", options=RequestedOptions(closed=True))
+    with asking(door, "games") as admin:
+        admin.leaderboards.carry_out(
+            [admin.leaderboards.plan_update("doubling", options=RequestedOptions(gpus=("CPU",)))]
+        )
+    with acting_as("bin"):
+        error = refusal(lambda: creator.leaderboards.carry_out([plan]))
+    assert "has changed since this was planned" in error.message
+
+
+@ROOT
+def test_a_faulty_source_is_told_by_its_own_name(door: Path, source: Path) -> None:
+    (source / "task.yml").write_text("files: 1\n")
+    with asking(door, "bin") as creator:
+        error = refusal(lambda: creator.leaderboards.plan_creation(str(source)))
+    assert error.message.startswith("doubling.zip/task.yml:\n")
+    assert "line 1: files: expected a list" in error.message
+
+
+@ROOT
+@pytest.mark.parametrize("name", ["../x.zip", "/etc/x.zip", "a/b.zip", "", "x" * 300 + ".zip", "x\n.zip"])
+def test_a_packed_source_has_a_plain_name(door: Path, name: str) -> None:
+    with acting_as("bin"), raw(door) as client:
+        packed = {"file_name": name, "data": ""}
+        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": packed})
+    assert "is no name of a file" in answer["error"]["message"]
+
+
+@ROOT
+@pytest.mark.parametrize("path", ["/etc/passwd.py", "../../etc", "./hpc-board.yaml"])
+def test_a_creator_names_tasks_and_no_paths_of_the_service(door: Path, path: str) -> None:
+    with acting_as("bin"), raw(door) as client:
+        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": path})
+    assert "is no name of a task" in answer["error"]["message"]
+
+
+@ROOT
+def test_an_archive_that_climbs_out_of_its_folder_is_refused(door: Path, board: Recorded) -> None:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("../../escaped", "x")
+    packed = {"file_name": "x.zip", "data": base64.b64encode(data.getvalue()).decode()}
+    with acting_as("bin"), raw(door) as client:
+        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": packed})
+    assert answer["error"]["kind"] == "DocumentError"
+    assert not list(board.folder.rglob("escaped"))
+
+
+def test_a_packed_folder_has_no_hidden_files_and_no_links(source: Path) -> None:
+    (source / "link.py").symlink_to("/etc/passwd")
+    with zipfile.ZipFile(io.BytesIO(archive_module.pack(source))) as packed:
+        assert packed.namelist() == ["reference.py", "task.yml"]
