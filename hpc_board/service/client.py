@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -22,6 +22,7 @@ from hpc_board.service import routes, wire
 from hpc_board.service.peers import check_place, peer_uid
 
 if TYPE_CHECKING:
+    from hpc_board.admin.export import Written
     from hpc_board.board.administration import Administration
     from hpc_board.board.gpus import Gpus
     from hpc_board.board.leaderboards import Leaderboards
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from hpc_board.domain.user_board import BoardRequest, PackedSource, Plan, Synced
     from hpc_board.model.gpu import Gpu
     from hpc_board.model.task import Task
+    from hpc_board.store.backup import Contents
+
+T = TypeVar("T")
 
 ANSWER_SECONDS = 120.0
 """The time for an answer: a question to a hanging scheduler has its own, shorter limit."""
@@ -175,6 +179,28 @@ class Connection:
                 return None if not bytes(reply.event) else wire.decoded(reply.event, type_)
 
             yield following
+
+    def fetch(self, route: str, args: dict[str, Any], sink: IO[bytes], type_: type[T]) -> T:
+        """Write the file that the service sends to `sink`, and return the value at its end.
+
+        Raises:
+            OSError: `sink` cannot be written.
+            BoardError: as of `ask`.
+        """
+        # Written outside of `_line`, which takes an OSError for one of the connection.
+        pieces = self._pieces(route, args)
+        piece = next(pieces)
+        while isinstance(piece, bytes):
+            sink.write(piece)
+            piece = next(pieces)
+        return wire.decoded(piece.value, type_)
+
+    def _pieces(self, route: str, args: dict[str, Any]) -> Iterator[bytes | wire.Reply]:
+        with self._line() as line:
+            number = line.ask(route, args)
+            while not bytes((reply := line.reply(number)).value):
+                yield wire.decoded(reply.event, bytes)
+        yield reply
 
     @contextmanager
     def _line(self, *, keep: bool = True) -> Iterator[_Line]:
@@ -444,6 +470,33 @@ def _packed_path(path: Path) -> "PackedSource":
     )
 
 
+class _Administration(_Part):
+    """Administration: the service sends exports and backups, and this process writes the files."""
+
+    def export(self, form: str, **options: Any) -> "_Export":
+        """Return an export, which asks the service when it is written."""
+        return _Export(self._connection, {"form": form, **options})
+
+    def backup(self, target: Path, *, force: bool = False) -> "Contents":
+        """Write a copy of the service's database to `target`, and return its contents."""
+        from hpc_board.files import new_file
+        from hpc_board.store.backup import Contents
+
+        with new_file(target, force=force) as file:
+            return self._connection.fetch(routes.BACKUP, {}, file, Contents)
+
+
+class _Export(msgspec.Struct, frozen=True):
+    connection: Connection
+    args: dict[str, Any]
+
+    def write(self, sink: IO[bytes]) -> "Written":
+        """Write the export to `sink` as it arrives, and return the numbers of its runs and boards."""
+        from hpc_board.admin.export import Written
+
+        return self.connection.fetch(routes.EXPORT, self.args, sink, Written)
+
+
 class RemoteBoard(Board):
     """A board behind a service at the socket `path`, with the promises of `Board`."""
 
@@ -516,7 +569,7 @@ class RemoteBoard(Board):
     @cached_property
     def admin(self) -> "Administration":
         """Administration of the whole board."""
-        return cast("Administration", _Part(self._connection, "admin"))
+        return cast("Administration", _Administration(self._connection, "admin"))
 
     @cached_property
     def admin_views(self) -> "AdminViews":

@@ -6,6 +6,7 @@ and of its answer.
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
@@ -107,6 +108,24 @@ ROUTES: Mapping[str, Route] = {
     "admin.statistics": Route(Role.ADMIN, ("hpc_board.domain.statistics",)),
 }
 """The routes by name. The role is checked before anything runs, and by the method again."""
+
+EXPORT, BACKUP = "admin.export", "admin.backup"
+"""The routes of streams of bytes, for admins: a file, and at the end its contents in numbers."""
+
+
+class ExportArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of the route EXPORT, those of `Administration.export`."""
+
+    form: str
+    tasks: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    since: datetime | None = None
+    with_code: bool = False
+
+
+class BackupArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of the route BACKUP: none."""
+
 
 WATCHED_MAX = 10_000
 """The maximum number of runs in one WAIT."""

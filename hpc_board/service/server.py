@@ -25,7 +25,7 @@ from hpc_board.board.context import Installation
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError, Refused, StorageError
-from hpc_board.files import locked
+from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
 from hpc_board.service.peers import peer_name, peer_uid
@@ -37,6 +37,7 @@ ROWS_MAX = 10_000
 """The largest `limit` of a question: an answer is made whole before it is sent."""
 
 _CHUNK_BYTES = 64 * 1024
+_PIECE_BYTES = 512 * 1024
 _WORKERS = 16
 _ADVANCE_SECONDS = 1.0
 _END_SECONDS = 10.0
@@ -285,6 +286,10 @@ class Service:
             if request.route == routes.WAIT:
                 await self._stream(user, request, reader, writer)
                 return
+            if request.route in (routes.EXPORT, routes.BACKUP):
+                async with self._turn_of(uid):
+                    await self._send_file(user, request, writer)
+                continue
             async with self._turn_of(uid):
                 replies = await asyncio.get_running_loop().run_in_executor(
                     self._pool, partial(self._answer, uid, user, request)
@@ -379,6 +384,32 @@ class Service:
             await asyncio.gather(gone, return_exceptions=True)
         if not left:
             await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(b"null")))
+
+    async def _send_file(self, user: str, request: wire.Request, writer: asyncio.StreamWriter) -> None:
+        """Write the file of an EXPORT or BACKUP, send it in pieces, and at the end its contents in numbers."""
+        loop = asyncio.get_running_loop()
+        with temporary_folder("hpc-board-send-") as folder:
+            try:
+                file, value = (
+                    folder / "file",
+                    await loop.run_in_executor(self._pool, self._write_file, user, request, folder / "file"),
+                )
+            except BoardError as error:
+                await self._send(writer, wire.Reply(request.id, error=wire.failure(error)))
+                return
+            with file.open("rb") as opened:
+                while piece := await loop.run_in_executor(self._pool, opened.read, _PIECE_BYTES):
+                    await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(piece))))
+        await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(wire.encoded(value))))
+
+    def _write_file(self, user: str, request: wire.Request, file: Path) -> object:
+        admin = self._board_of(user).admin
+        if request.route == routes.BACKUP:
+            _parsed_args(request, routes.BackupArguments)
+            return admin.backup(file)
+        export = admin.export(**msgspec.structs.asdict(_parsed_args(request, routes.ExportArguments)))
+        with file.open("wb") as sink:
+            return export.write(sink)
 
     def _watched(self, user: str, ids: Sequence[int]) -> list[Run]:
         board = self._board_of(user)

@@ -35,7 +35,17 @@ from hpc_board.service import routes, wire
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.server import ROWS_MAX, Bounds
 from tests.service import serving
-from tests.unit.recorded import KERNEL, SETTINGS, TASK, Recorded, recorded, result_of, status_of, timed_case
+from tests.unit.recorded import (
+    KERNEL,
+    SETTINGS,
+    TASK,
+    Recorded,
+    full_device,
+    recorded,
+    result_of,
+    status_of,
+    timed_case,
+)
 from tests.waiting import awaited
 
 OWNER = pwd.getpwuid(os.geteuid()).pw_name
@@ -574,3 +584,41 @@ def test_a_packed_folder_has_no_hidden_files_and_no_links(source: Path) -> None:
     (source / "link.py").symlink_to("/etc/passwd")
     with zipfile.ZipFile(io.BytesIO(archive_module.pack(source))) as packed:
         assert packed.namelist() == ["reference.py", "task.yml"]
+
+
+# Files
+
+
+def test_an_export_through_the_service_is_that_of_the_files(board: Recorded, door: Path) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
+    own, sent = io.BytesIO(), io.BytesIO()
+    written = board.board.admin.export("csv", with_code=True).write(own)
+    with asking(door) as remote:
+        assert remote.admin.export("csv", with_code=True).write(sent) == written
+    assert sent.getvalue() == own.getvalue()
+
+
+def test_a_backup_through_the_service_is_a_database(board: Recorded, door: Path, tmp_path: Path) -> None:
+    board.add(status_of(RunState.QUEUED))
+    with asking(door) as remote:
+        contents = remote.admin.backup(tmp_path / "copy.db")
+        assert "is there already" in refusal(lambda: remote.admin.backup(tmp_path / "copy.db")).message
+    assert contents.runs == 1
+    assert (tmp_path / "copy.db").read_bytes().startswith(b"SQLite format 3")
+
+
+@ROOT
+def test_files_of_the_whole_board_are_for_admins(door: Path) -> None:
+    with asking(door, "bin") as creator:
+        assert isinstance(refusal(lambda: creator.admin.export("json").write(io.BytesIO())), Refused)
+        creator.admin_views.boards()  # the connection goes on
+    with asking(door, "games") as admin:
+        admin.admin.export("json").write(io.BytesIO())
+
+
+def test_a_full_disk_of_the_client_is_its_own_error(board: Recorded, door: Path) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
+    with asking(door) as remote, full_device().open("wb", buffering=0) as full:
+        with pytest.raises(OSError, match="No space left"):
+            remote.admin.export("json").write(full)
+        assert len(remote.runs.list()) == 1
