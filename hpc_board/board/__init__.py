@@ -77,7 +77,7 @@ class Board:
         return self.context.settings
 
     served = False
-    """Whether a service has the board and advances its runs; here each client does."""
+    """True if a service has the board and advances its runs; here each client does."""
 
     @property
     def exists(self) -> bool:
