@@ -9,6 +9,8 @@ import pwd
 import socket
 import stat
 import struct
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -622,3 +624,25 @@ def test_a_full_disk_of_the_client_is_its_own_error(board: Recorded, door: Path)
         with pytest.raises(OSError, match="No space left"):
             remote.admin.export("json").write(full)
         assert len(remote.runs.list()) == 1
+
+
+# Cost
+
+
+@pytest.mark.parametrize("command", [("runs",), ("list",), ("show", "narrow")])
+def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
+    board: Recorded, door: Path, command: tuple[str, ...]
+) -> None:
+    program = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); import runpy; "
+    program += "runpy.run_module('hpc_board', run_name='__main__')"
+    environ = {**board.environ(), "HPC_BOARD_SERVICE": str(door)}
+    del environ["HPC_BOARD_CONFIG"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command], env=environ, capture_output=True, text=True, timeout=120, check=True
+    )
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert "hpc_board.service.client" in loaded
+    heavy = {"sqlite3", "sqlite_utils", "yaml", "paramiko", "jinja2", "asyncio", "rich", "textual"}
+    assert not loaded & heavy
+    packages = ("store", "schedulers", "transport", "harness", "settings", "catalog", "runs")
+    assert not [name for name in loaded if name.split(".")[:2] in [["hpc_board", package] for package in packages]]
