@@ -35,6 +35,7 @@ from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.screens.opening import OpeningScreen
 from hpc_board.tui.screens.too_small import LEAST, TooSmallScreen
+from hpc_board.tui.sheet import Sheet
 from hpc_board.tui.terminal import TerminalDriver, abandon_questions, clipboard_sequence, notification_sequence
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ class BoardApp(App[None]):
         if os.environ.get("NO_COLOR") == "":
             del os.environ["NO_COLOR"]
         super().__init__(driver_class=TerminalDriver)
+        self.stylesheet = Sheet(variables=self.get_css_variables())
         self.failure: BoardError | None = None
         """The error that kept the board from opening."""
         self._open_board = open_board
