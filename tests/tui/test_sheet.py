@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from textual.css import stylesheet
 from textual.css.errors import StylesheetError
+from textual.css.parse import parse
 from textual.css.stylesheet import StylesheetParseError
 
 from hpc_board.tui.sheet import Sheet
@@ -25,7 +26,6 @@ def sheet() -> Sheet:
 
 async def test_no_source_is_parsed_twice_while_screens_open(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: Counter[tuple[object, ...]] = Counter()
-    parse = stylesheet.parse
 
     def counted(scope: str, css: str, read_from: Any, **options: Any) -> Any:
         parsed[scope, css, options["is_default_rules"], options["tie_breaker"]] += 1
