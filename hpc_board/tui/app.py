@@ -19,6 +19,7 @@ from textual import events, on, work
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import SimpleCommand, SimpleProvider
+from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.reactive import var
 from textual.screen import Screen
@@ -280,6 +281,11 @@ class BoardApp(App[None]):
     def on_resize(self, event: events.Resize) -> None:
         """Show or hide the message that the terminal is too small."""
         self._fit(event.size.width, event.size.height)
+    def _handle_exception(self, error: Exception) -> None:
+        # A screen that is closed while it opens lacks some of its widgets.
+        if self.is_running or not isinstance(error, NoMatches):
+            super()._handle_exception(error)
+
 
     def on_unmount(self) -> None:
         """Write the app's memory."""

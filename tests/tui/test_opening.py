@@ -14,9 +14,12 @@ from textual.widgets import Input
 
 from hpc_board.board import Board
 from hpc_board.errors import InputError
+from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
+from hpc_board.tui.messages import Open
 from hpc_board.tui.preferences import Preferences
 from hpc_board.tui.screens.opening import OpeningScreen
+from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.too_small import TooSmallScreen
@@ -29,7 +32,9 @@ from tests.unit.recorded import recorded
 SCREEN = "hpc_board.tui.screens."
 LOADED = """
 import asyncio, os, sys
+from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
+from hpc_board.tui.messages import Open
 
 def told(name):
     print(name, *sys.modules)
@@ -203,6 +208,18 @@ async def test_garbage_is_collected_once_the_first_list_is_there() -> None:
             await until(pilot, gc.isenabled)
     finally:
         gc.enable()
+
+
+async def test_the_app_can_be_left_while_a_screen_opens() -> None:
+    for steps in (0, 2, 4):
+        async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            pilot.app.post_message(Open(targets.Runs()))
+            while not isinstance(pilot.app.screen, RunsScreen):
+                await asyncio.sleep(0)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+        assert pilot.app.return_code in (0, None)
 
 
 async def test_a_board_that_does_not_open_ends_the_app_with_its_error() -> None:
