@@ -200,12 +200,15 @@ class BoardApp(App[None]):
         return OpeningScreen()
 
     def on_mount(self) -> None:
-        """Show the frame, then open the board."""
+        """Follow changes of the theme, and signals."""
         self.theme_changed_signal.subscribe(self, lambda _: self._redraw())
         self._handle_signals()
         if not self.is_headless and self.console.color_system == "standard" and self.theme == themes.DARK.name:
             self.theme = themes.SIXTEEN
-        self.screen.call_after_refresh(self._find_board)
+
+    def on_ready(self) -> None:
+        """Open the board after the first paint."""
+        self._find_board()
 
     @work(thread=True, group="board")
     def _find_board(self) -> None:
@@ -278,14 +281,14 @@ class BoardApp(App[None]):
             self._read_role()
             self._follow()
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Show or hide the message that the terminal is too small."""
-        self._fit(event.size.width, event.size.height)
     def _handle_exception(self, error: Exception) -> None:
         # A screen that is closed while it opens lacks some of its widgets.
         if self.is_running or not isinstance(error, NoMatches):
             super()._handle_exception(error)
 
+    def on_resize(self, event: events.Resize) -> None:
+        """Show or hide the message that the terminal is too small."""
+        self._fit(event.size.width, event.size.height)
 
     def on_unmount(self) -> None:
         """Write the app's memory."""

@@ -1,6 +1,6 @@
 """The list of tasks, with deadlines and the user's ranks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -50,11 +50,16 @@ _FILTER_MAX = 200
 _PAUSE = timedelta(seconds=5)
 """The interval of reads of the task folders, which change rarely and may be on a slow file system."""
 
+_FRAME_SECONDS = 0.3
+"""The longest time for which the app's frame stays until the first list; then the screen is painted without it."""
+
 
 class TasksScreen(BoardScreen):
     """The first screen: a list of tasks; for the selected one the description, the code and the user's ranks."""
 
     CSS_PATH = "tasks.tcss"
+    # The filter, which comes first and is hidden, would take the focus and with it the letters.
+    AUTO_FOCUS = "#tasks"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", show=False),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the selected task"),
@@ -97,9 +102,12 @@ class TasksScreen(BoardScreen):
         self._wanted: str | None = None
         self._looked_at = now()
         self._has_parts = False
+        self._waits_for_list = True
+        self._after_paint: list[Callable[[], object]] = []
 
     def compose_body(self) -> ComposeResult:
-        """Yield the list and the selected task."""
+        """Ask for the tasks, and yield the list and the selected task."""
+        self.action_reload()
         with Container(id="panes"):
             with Container(id="list"):
                 yield Input(
@@ -112,7 +120,7 @@ class TasksScreen(BoardScreen):
                 yield Static(id="places", markup=False)
 
     def on_mount(self) -> None:
-        """Read the tasks."""
+        """Restore the selection and the filter."""
         super().on_mount()
         self.title_bar.show_place("Tasks")
         self._wanted = self.memory.get("tasks", "selected", "") or None
@@ -122,7 +130,38 @@ class TasksScreen(BoardScreen):
             self.filter_input.value = words
         self.filter_input.display = bool(words)
         self.grid.focus()
-        self.action_reload()
+        self.watch(self.grid, "is_fitted", self._paint_list, init=False)
+        self.set_timer(_FRAME_SECONDS, self._paint)
+
+    def settle(self, subject: str) -> None:
+        """Paint the first list."""
+        if subject == "tasks":
+            self._paint_list()
+
+    def call_after_paint(self, act: Callable[[], object]) -> None:
+        """Call `act` when the rows that a table was just given are on the screen."""
+        if self._waits_for_list:
+            self._after_paint.append(act)
+        else:
+            super().call_after_paint(act)
+
+    def _compositor_refresh(self) -> None:
+        # Most boards have their list before two paints without it would be done.
+        if not self._waits_for_list:
+            super()._compositor_refresh()
+
+    def _paint_list(self) -> None:
+        """Paint the first list, or its error, once the table has its columns."""
+        if self.grid.is_fitted and not self.is_open("tasks"):
+            self._paint()
+
+    def _paint(self) -> None:
+        """End the wait for the first list."""
+        if self._waits_for_list:
+            self._waits_for_list = False
+            self.refresh()
+            for act in self._after_paint:
+                self.call_after_paint(act)
 
     def on_screen_resume(self) -> None:
         """Update the user's ranks."""
