@@ -32,9 +32,7 @@ from tests.unit.recorded import recorded
 SCREEN = "hpc_board.tui.screens."
 LOADED = """
 import asyncio, os, sys
-from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
-from hpc_board.tui.messages import Open
 
 def told(name):
     print(name, *sys.modules)
@@ -91,7 +89,7 @@ def test_a_module_is_loaded_when_its_screen_is_opened(tmp_path: Path) -> None:
         for name, modules in loaded.items()
     }
     frame = {"opening", "too_small"}
-    tasks = frame | {"base", "confirm", "tasks", "path_dialog"}
+    tasks = frame | {"base", "tasks"}
     assert screens == {"frame": frame, "list": tasks, "runs": tasks | {"runs"}}
     assert not {"yaml", "sqlite3", "pygments", "markdown_it", "hpc_board.board", "hpc_board.settings"} & loaded["frame"]
     assert not {"jinja2", "paramiko", "rich.syntax"} & loaded["list"]
@@ -161,7 +159,7 @@ async def test_keys_that_are_typed_before_the_first_screen_have_their_effect_on_
         await pilot.press("slash", *"qr")
         assert isinstance(app.screen, OpeningScreen)
         event.set()
-        await until(pilot, lambda: isinstance(app.screen, TasksScreen) and app.screen.filter_input.value == "qr")
+        await until(pilot, lambda: [field.value for field in app.screen.query(Input)] == ["qr"])
 
 
 async def test_later_keys_do_not_overtake_those_that_are_typed_early(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,10 @@ from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
-from textual.widgets import ContentSwitcher, Input, Static, Tab, Tabs
+from textual.widgets import Input, Static
 
 from hpc_board.board import Board
 from hpc_board.catalog.folders import Catalog
-from hpc_board.catalog.template import starter
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.standing import Page, Place
 from hpc_board.errors import InputError
@@ -28,14 +27,12 @@ from hpc_board.tui.formatting import RANKED_BY, languages, score, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
-from hpc_board.tui.screens.path_dialog import AskPath
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
-from hpc_board.tui.widgets.source_view import SourceView
 
 if TYPE_CHECKING:
-    from textual.widgets import Markdown
+    from textual.widgets import ContentSwitcher, Markdown, Tabs
 
 _COLUMNS = (
     Column("task", "Task", 16, grows=True),
@@ -58,7 +55,7 @@ class TasksScreen(BoardScreen):
     """The first screen: a list of tasks; for the selected one the description, the code and the user's ranks."""
 
     CSS_PATH = "tasks.tcss"
-    # The filter, which comes first and is hidden, would take the focus and with it the letters.
+    # The filter, which comes before the list, would take the letters.
     AUTO_FOCUS = "#tasks"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", show=False),
@@ -91,8 +88,6 @@ class TasksScreen(BoardScreen):
     about = getters.query_one("#about", VerticalScroll)
     places = getters.query_one("#places", Static)
     filter_input = getters.query_one("#filter", Input)
-    parts = getters.query_one("#part", ContentSwitcher)
-    tabs = getters.query_one("#parts", Tabs)
 
     def __init__(self, board: Board, now: Clock) -> None:
         super().__init__(board, now)
@@ -110,9 +105,8 @@ class TasksScreen(BoardScreen):
         self.action_reload()
         with Container(id="panes"):
             with Container(id="list"):
-                yield Input(
-                    placeholder="words of a task's name, language, GPUs or first line", compact=True, id="filter"
-                )
+                if self.memory.get("tasks", "filter", ""):
+                    yield _filter_input()
                 kind = Kind(_COLUMNS, key=lambda task: task.name, cells=self._cells)
                 yield ListPane(kind, id="task-list", grid_id="tasks")
             with VerticalScroll(id="about"):
@@ -124,11 +118,10 @@ class TasksScreen(BoardScreen):
         super().on_mount()
         self.title_bar.show_place("Tasks")
         self._wanted = self.memory.get("tasks", "selected", "") or None
-        words = self.memory.get("tasks", "filter", "")
-        # Restored words must not change the restored selection.
-        with self.prevent(Input.Changed):
-            self.filter_input.value = words
-        self.filter_input.display = bool(words)
+        for field in self.query("#filter").results(Input):
+            # Restored words must not change the restored selection.
+            with self.prevent(Input.Changed):
+                field.value = self.memory.get("tasks", "filter", "")
         self.grid.focus()
         self.watch(self.grid, "is_fitted", self._paint_list, init=False)
         self.set_timer(_FRAME_SECONDS, self._paint)
@@ -200,7 +193,9 @@ class TasksScreen(BoardScreen):
         self.post_message(Open(targets.Feed()))
 
     def action_filter(self) -> None:
-        """Open the filter."""
+        """Open the filter, whose field is made when it is first needed."""
+        if not self.query("#filter"):
+            self.query_one("#list").mount(_filter_input(), before=0)
         self.filter_input.display = True
         # At once: the next key belongs to the field.
         self.set_focus(self.filter_input)
@@ -221,6 +216,9 @@ class TasksScreen(BoardScreen):
         task = self._selected
         if task is None:
             return
+        from hpc_board.catalog.template import starter
+        from hpc_board.tui.screens.path_dialog import AskPath
+
         try:
             text = starter(task, _first(task))
         except InputError as error:
@@ -250,9 +248,9 @@ class TasksScreen(BoardScreen):
         """Clear the filter, and move the focus back to the list."""
         self.forget_failure("preferences")
         self.forget_failure("write")
-        if self.filter_input.display:
-            self.filter_input.value = ""
-            self.filter_input.display = False
+        for field in self.query("#filter").results(Input):
+            field.value = ""
+            field.display = False
         self.grid.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -262,6 +260,20 @@ class TasksScreen(BoardScreen):
         if action == "write" and (self._selected is None or not self._selected.templates):
             return None
         return super().check_action(action, parameters)
+
+    @property
+    def tabs(self) -> "Tabs":
+        """Return the names of the task's parts."""
+        from textual.widgets import Tabs
+
+        return self.query_one("#parts", Tabs)
+
+    @property
+    def parts(self) -> "ContentSwitcher":
+        """Return the widget with the task's parts."""
+        from textual.widgets import ContentSwitcher
+
+        return self.query_one("#part", ContentSwitcher)
 
     @property
     def description(self) -> "Markdown":
@@ -275,9 +287,13 @@ class TasksScreen(BoardScreen):
         return self.pane.selected if self._catalog else None
 
     @property
+    def _words(self) -> list[str]:
+        return " ".join(field.value for field in self.query("#filter").results(Input)).casefold().split()
+
+    @property
     def _found(self) -> str | None:
         """Return the task with the best match for the filter; the selected one wins ties."""
-        words = " ".join(self.filter_input.value.casefold().split())
+        words = " ".join(self._words)
         names = [task.name for task in self._tasks_shown]
         if not words or not names:
             return None
@@ -286,7 +302,7 @@ class TasksScreen(BoardScreen):
 
     @property
     def _tasks_shown(self) -> list[Task]:
-        words = self.filter_input.value.casefold().split()
+        words = self._words
         tasks = self._catalog.tasks if self._catalog else ()
         return [task for task in tasks if all(word in _searched(task) for word in words)]
 
@@ -340,8 +356,8 @@ class TasksScreen(BoardScreen):
     def _choose(self) -> None:
         self.action_submit()
 
-    @on(Tabs.TabActivated)
-    def _turn(self, event: Tabs.TabActivated) -> None:
+    def on_tabs_tab_activated(self, event: "Tabs.TabActivated") -> None:
+        """Show the part of the tab."""
         event.stop()
         self.parts.current = event.tab.id
         # The class gives code more lines.
@@ -379,7 +395,9 @@ class TasksScreen(BoardScreen):
 
     async def _add_parts(self) -> None:
         """Add the widgets of description and code after the first list, which need not wait for their imports."""
-        from textual.widgets import Markdown
+        from textual.widgets import ContentSwitcher, Markdown, Tab, Tabs
+
+        from hpc_board.tui.widgets.source_view import SourceView
 
         tabs = Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
         tabs.can_focus = False
@@ -425,6 +443,8 @@ class TasksScreen(BoardScreen):
         return "No tasks yet. `tasks` in the settings names their folders."
 
     def _show_code(self) -> None:
+        from hpc_board.tui.widgets.source_view import SourceView
+
         task, part = self._selected, self.parts.current
         if task is None or part not in ("reference", "starter"):
             return
@@ -452,6 +472,10 @@ class TasksScreen(BoardScreen):
         return self.board.standings.pages(task.name, gpus, limit=1)
 
 
+def _filter_input() -> Input:
+    return Input(placeholder="words of a task's name, language, GPUs or first line", compact=True, id="filter")
+
+
 def _searched(task: Task) -> str:
     """Return the text that a filter searches."""
     first = next((line for line in task.description.splitlines() if line.strip(" #")), "")
@@ -471,6 +495,8 @@ def _first(task: Task) -> str | None:
 def _code(task: Task, part: str) -> tuple[str | None, str]:
     """Return the reference or the starter of a task, None if it has none, and a file name for it."""
     if part == "starter":
+        from hpc_board.catalog.template import starter
+
         return (starter(task, _first(task)) if task.templates else None), task.submission_name
     files = [file for file in task.files if file.text is not None]
     named = [file for file in files if file.name.startswith("reference")] or files
