@@ -131,6 +131,7 @@ async def test_the_first_paint_of_the_tasks_has_their_list(
     first = next(text for screen, text in painted if screen is TasksScreen)
     assert "vectoradd" in first
     assert " s Submit " in first
+    assert "Reading the task folders" not in first
 
 
 async def test_tasks_that_are_read_slowly_are_waited_for_in_words(painted: list[tuple[type, str]]) -> None:

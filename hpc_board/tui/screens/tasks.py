@@ -334,6 +334,7 @@ class TasksScreen(BoardScreen):
         self._show_rows(wanted if wanted in self._versions else None)
         # An unchanged description keeps its scroll position.
         if before is None:
+            self.query_one("#facts", Static).update("")
             self.call_after_paint(self._add_parts)
             self.call_after_paint(self._ask_own)
         elif self._selected != selected:
