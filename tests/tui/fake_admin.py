@@ -1,6 +1,6 @@
 """A board that ada looks after: its boards, people, ranked runs and log, and what she decides about them."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
@@ -20,7 +20,6 @@ from hpc_board.domain.moderation import (
     BAN,
     BOARD,
     LIMIT,
-    NO_LIMITS,
     READMIT,
     REMOVE,
     START,
@@ -158,8 +157,8 @@ class _Rules:
         self._board.change_person(user, None)
         return True
 
-    def limit(self, board: str, change: Callable[[Limits], Limits]) -> Limits:
-        limits = change(NO_LIMITS)
+    def limit(self, board: str, limits: Limits, kept: Collection[Category] = ()) -> Limits:
+        assert not kept
         self._decided(LIMIT, BOARD, board, "", limits.to_json())
         self._board.change_state(board, limits=limits)
         return limits
