@@ -1,13 +1,27 @@
 """The same clock, colours and folder for every test of the app, and no wait that is there for people alone."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import _wait
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 
 from hpc_board.tui.screens import submit
+
+_parse_rules: Callable[..., list[RuleSet]] = Stylesheet._parse_rules
+_parsed: dict[tuple[Any, ...], list[RuleSet]] = {}
+
+
+def _rules_parsed_once(sheet: Stylesheet, css: str, **source: Any) -> list[RuleSet]:
+    """Parse style rules, once for all apps of this process: Textual does so for each app and each of its screens."""
+    key = (css, *source.items(), *sheet._variables.items())
+    if key not in _parsed:
+        _parsed[key] = _parse_rules(sheet, css, **source)
+    return _parsed[key]
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +33,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     # After every key the pilot sleeps for as long as it takes to see an idle processor; `settled` looks at the app.
     monkeypatch.setattr(_wait, "SLEEP_GRANULARITY", 0.002)
     monkeypatch.setattr(_wait, "SLEEP_IDLE", 0.0005)
+    monkeypatch.setattr(Stylesheet, "_parse_rules", _rules_parsed_once)
     time.tzset()
     yield
     monkeypatch.undo()
