@@ -3,7 +3,8 @@
 python -m tests.command_server FD       # a socket for requests, see tests/commands.py
 
 Each command is a process of its own, a fork with the arguments, environment, folder, umask, account and streams of the
-request. The start of the program from nothing is for tests that start `python -m hpc_board`, and for test_imports.py.
+request, and sends the harness file with byte code. The start of the program from nothing is for tests that start
+`python -m hpc_board`, and for test_imports.py.
 """
 
 import atexit
@@ -24,6 +25,7 @@ from typing import Any
 import hpc_board
 from hpc_board.__main__ import main as hpc_board_main
 from tests import accounts
+from tests.harness.harness_file import harness_file, send_with_byte_code
 
 REQUEST_BYTES = 1 << 19
 _PR_SET_DUMPABLE = 4
@@ -111,6 +113,8 @@ def _import_product() -> None:
 
 if __name__ == "__main__":
     _import_product()
+    send_with_byte_code()
+    harness_file()
     gc.collect()
     gc.freeze()
     serve(socket.socket(fileno=int(sys.argv[1])))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.harness_file import send_with_byte_code
 from tests.slurm.lab import SlurmLab, missing_programs
 
 # A shell that starts the tests in the background has them, and all that they start, ignore interrupts.
@@ -19,6 +20,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Some thousand commands start in these tests, and each would compile the product again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+send_with_byte_code()
 
 # Moments are shown in the time zone of who reads them.
 os.environ["TZ"] = "UTC"

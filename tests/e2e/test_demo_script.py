@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.installation import install
 from tests.unit.recorded import REPOSITORY
 
 
@@ -105,13 +106,12 @@ def test_the_demo_leaves_settings_alone_that_it_did_not_write(tmp_path: Path, ki
     assert not (tmp_path / "nowhere.yaml").exists()
 
 
-@pytest.mark.quiet
 @pytest.mark.timeout(600)
 def test_the_demo_leaves_the_users_own_board_alone_and_its_next_commands_work(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     folder = checkout(tmp_path / "checkout")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("HPC_BOARD_", "XDG_"))}
-    environ |= {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(REPOSITORY)}
+    environ |= {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(install(tmp_path / "installation"))}
     own_board = tmp_path / "home/.local/share/hpc-board"
     with_settings = environ | {"HPC_BOARD_CONFIG": str(tmp_path / "the-users-own.yaml")}
     printed = bash(f"PATH={folder}/.venv/bin:$PATH bash scripts/demo.sh", folder, with_settings)

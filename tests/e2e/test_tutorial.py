@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.e2e.installation import install
 from tests.slurm.lab import SlurmLab
 from tests.unit.recorded import REPOSITORY
 
@@ -47,6 +48,7 @@ class Follower:
     """Somebody who types in a folder what the tutorial says, with a board that is empty at first."""
 
     folder: Path
+    installation: Path
 
     def follow(self, page: str, environ: Mapping[str, str] | None = None) -> Iterator[Step]:
         """The commands of `page`, typed one after the other; its kernels go into `kernel.py`."""
@@ -65,7 +67,7 @@ class Follower:
         done = subprocess.run(
             [sys.executable, "-m", "hpc_board", *words],
             cwd=self.folder,
-            env=kept | {"HOME": str(self.folder), "PYTHONPATH": str(REPOSITORY)},
+            env=kept | {"HOME": str(self.folder), "PYTHONPATH": str(self.installation)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -115,7 +117,7 @@ def emulated(kind: str) -> dict[str, Any]:
 def follower(tmp_path_factory: pytest.TempPathFactory) -> Follower:
     """Somebody who has an empty board, and a machine whose GPUs, if any, are left aside."""
     pytest.importorskip("torch")
-    found = Follower(tmp_path_factory.mktemp("tutorial"))
+    found = Follower(tmp_path_factory.mktemp("tutorial"), install(tmp_path_factory.mktemp("installation")))
     found.settle({"local": {"scheduler": "local"}}, {"CPU": {"cluster": "local"}})
     return found
 

@@ -1,4 +1,4 @@
-"""The harness file as evaluations of tests run it: with byte code, and with changes where a test wants some."""
+"""The harness file as jobs of tests run it: with byte code, and with changes where a test wants some."""
 
 import functools
 import importlib.util
@@ -8,7 +8,9 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hpc_board.board import administration, context, submissions
 from hpc_board.harness.bundle import harness_bytes
+from hpc_board.task_check import local_job
 
 _UNCHECKED_HASH = 1
 """The flag of byte code that holds the hash of its source, which an import does not compare."""
@@ -30,6 +32,13 @@ def harness_file() -> bytes:
     Two processes of each evaluation would compile them otherwise, in two fifths of the processor time of a short one.
     """
     return _written(_members())
+
+
+def send_with_byte_code() -> None:
+    """Let the boards and the task checks of this process send the harness file with byte code."""
+    for module in (context, administration, submissions):
+        vars(module)["harness"] = harness_file
+    vars(local_job)["harness_bytes"] = harness_file
 
 
 def edited(edits: tuple[Edit, ...]) -> bytes:

@@ -172,82 +172,80 @@ using output_t = std::vector<double>;
 output_t custom_kernel(input_t data);
 """
 EVAL_CPP = """
-#include <unistd.h>
-
-#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <map>
-#include <sstream>
-#include <string>
+#include <ctime>
 
 #include "reference.hpp"
 #include "task.h"
 
-static void say(const std::string& line) {
-    static const int pipe = std::atoi(std::getenv("POPCORN_FD"));
-    const std::string whole = line + "\\n";
-    if (write(pipe, whole.data(), whole.size()) != static_cast<ssize_t>(whole.size())) std::exit(111);
+static FILE* pipe_file;
+
+static long given(const char* line, const char* name) {
+    const char* found = std::strstr(line, name);
+    if (!found) std::exit(113);
+    return std::strtol(found + std::strlen(name), nullptr, 10);
 }
 
-static std::map<std::string, long> parsed(const std::string& line) {
-    std::map<std::string, long> found;
-    std::stringstream parts(line);
-    for (std::string part; std::getline(parts, part, ';');) {
-        const size_t colon = part.find(':'), begin = part.find_first_not_of(' ');
-        if (colon == std::string::npos) std::exit(113);
-        found[part.substr(begin, colon - begin)] = std::stol(part.substr(colon + 1));
-    }
-    return found;
+static double now_ns() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e9 * now.tv_sec + now.tv_nsec;
 }
 
 int main(int count, const char** words) {
     if (!std::getenv("POPCORN_FD")) return 111;
-    const std::string mode = count > 2 ? words[1] : "";
-    if (mode != "test" && mode != "benchmark" && mode != "leaderboard") return 2;
+    pipe_file = fdopen(std::atoi(std::getenv("POPCORN_FD")), "w");
+    setvbuf(pipe_file, nullptr, _IOLBF, 1024);
+    const char* mode = count > 2 ? words[1] : "";
+    const bool tests = !std::strcmp(mode, "test");
+    if (!tests && std::strcmp(mode, "benchmark") && std::strcmp(mode, "leaderboard")) return 2;
     const char* seed = std::getenv("POPCORN_SEED");
-    const std::string phase = mode == "test" ? "test" : "benchmark";
-    std::ifstream file(words[2]);
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(file, line);) lines.push_back(line);
-    say(phase + "-count: " + std::to_string(lines.size()));
+    const char* phase = tests ? "test" : "benchmark";
+    char line[1000];
+    int cases = 0;
+    FILE* file = std::fopen(words[2], "r");
+    while (std::fgets(line, sizeof line, file)) ++cases;
+    std::fprintf(pipe_file, "%s-count: %d\\n", phase, cases);
+    std::rewind(file);
     bool passed = true;
-    for (size_t number = 0; number < lines.size(); ++number) {
-        auto given = parsed(lines[number]);
-        const std::string key = phase + "." + std::to_string(number);
-        const long mixed = given["seed"] + (seed ? std::atol(seed) : 0);
-        const input_t data = generate_input(given["size"], given["offset"], mixed);
-        const auto start = std::chrono::steady_clock::now();
+    for (int number = 0; number < cases; ++number) {
+        if (!std::fgets(line, sizeof line, file)) return 113;
+        line[std::strcspn(line, "\\n")] = 0;
+        const long mixed = given(line, "seed:") + (seed ? std::atol(seed) : 0);
+        const input_t data = generate_input(given(line, "size:"), given(line, "offset:"), mixed);
+        const double start_ns = now_ns();
         const output_t output = custom_kernel(data);
-        const auto took = std::chrono::steady_clock::now() - start;
-        say(key + ".spec: " + lines[number]);
+        const double took_ns = now_ns() - start_ns;
+        std::fprintf(pipe_file, "%s.%d.spec: %s\\n", phase, number, line);
         if (output != expected(data)) {
             passed = false;
-            say(key + ".status: fail");
-            say(key + ".error: not twice the input");
-        } else if (mode == "test") {
-            say(key + ".status: pass");
+            std::fprintf(pipe_file, "%s.%d.status: fail\\n", phase, number);
+            std::fprintf(pipe_file, "%s.%d.error: not twice the input\\n", phase, number);
+        } else if (tests) {
+            std::fprintf(pipe_file, "%s.%d.status: pass\\n", phase, number);
         } else {
-            say(key + ".runs: 1");
-            say(key + ".mean: " + std::to_string(std::chrono::duration<double, std::nano>(took).count() + OVERHEAD));
+            std::fprintf(pipe_file, "%s.%d.runs: 1\\n", phase, number);
+            std::fprintf(pipe_file, "%s.%d.mean: %f\\n", phase, number, took_ns + OVERHEAD);
         }
     }
-    say(passed ? "check: pass" : "check: fail");
+    std::fprintf(pipe_file, "check: %s\\n", passed ? "pass" : "fail");
     return passed ? 0 : 112;
 }
 """
+"""An eval without streams, strings and maps of C++, which take seconds to compile."""
+
 REFERENCE_HPP = """
 #pragma once
-#include <cmath>
-#include <random>
-
 #include "task.h"
 
-static input_t generate_input(long size, long offset, long seed) {
-    std::mt19937_64 generator(seed);
+static input_t generate_input(long size, long offset, unsigned long seed) {
     input_t data(size);
-    for (auto& each : data) each = offset + generator() % 1000;
+    for (auto& each : data) {
+        seed = 6364136223846793005 * seed + 1442695040888963407;
+        each = offset + (seed >> 33) % 1000;
+    }
     return data;
 }
 

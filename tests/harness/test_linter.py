@@ -187,11 +187,11 @@ def test_a_check_that_refuses_the_reference_is_found_and_says_why() -> None:
         (changed("return True, ", "return None, None, "), "raises", "the reference's answer"),
         (changed("rng.uniform(-2, 2)", "rng.unifrom(-2, 2)"), "raises", "unifrom"),
         (
-            changed("    for index", "    while True: pass\n    for index"),
+            changed("    for index", "    import time; time.sleep(99)\n    for index"),
             "lost",
             "did not check the output within 3 s",
         ),
-        (changed("    rng =", "    while True: pass\n    rng ="), "lost", "did not make the inputs"),
+        (changed("    rng =", "    import time; time.sleep(99)\n    rng ="), "lost", "did not make the inputs"),
         (changed("    return [x", "    while True: pass\n    return [x"), "lost", "the reference's answer to them"),
         (changed("    for index", "    import os; os._exit(3)\n    for index"), "lost", "exited with status 3"),
         ("import nothing_of_this_name\n" + SOUND, "unusable", "nothing_of_this_name"),
@@ -228,7 +228,9 @@ def test_a_library_that_is_missing_is_no_fault_of_the_task(place: str) -> None:
 
 
 def test_what_comes_after_a_lost_judge_is_left_out_and_said_to_be() -> None:
-    found = checked(changed("    for index", "    while True: pass\n    for index"), limits={"judge_seconds": 3})
+    found = checked(
+        changed("    for index", "    import time; time.sleep(99)\n    for index"), limits={"judge_seconds": 3}
+    )
     assert [case.name for case in found.lint.cases] == ["test 1"]
     assert [(each.phase, each.index, each.why) for each in found.lint.left_out] == [
         ("benchmark", 0, "test 1 ended the judge")

@@ -1,7 +1,5 @@
-"""The app on a real board: the embedded scheduler, the bundled tasks, real kernels."""
+"""The app on a real board: the embedded scheduler, a task of milliseconds, real kernels."""
 
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,33 +11,20 @@ from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.watch import WatchScreen
+from tests.e2e.boards import RIGHT, WRONG, board_files
 from tests.tui.driving import press, settled, text_of, until
-
-ROOT = Path(__file__).parents[2]
-
-SETTINGS = """\
-board: {folder}/board
-tasks: [{tasks}]
-clusters:
-  here: {{scheduler: local}}
-gpus:
-  CPU: {{cluster: here, device: cpu, python: {python}}}
-"""
 
 
 @pytest.fixture
 def board(tmp_path: Path) -> Board:
-    settings = tmp_path / "hpc-board.yaml"
-    settings.write_text(SETTINGS.format(folder=tmp_path, tasks=ROOT / "tasks", python=sys.executable))
-    return Board.open(settings)
+    return Board.open(board_files(tmp_path, slurm=False).settings)
 
 
-@pytest.mark.torch
 async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Path, board: Board) -> None:
-    shutil.copy(ROOT / "tasks/identity_py/template.py", tmp_path / "kernel.py")
+    (tmp_path / "kernel.py").write_text(RIGHT)
     app = BoardApp(lambda: board, Path("kernel.py"), tick_seconds=0.2, follow_seconds=0.2)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "Ready: identity_py on CPU, mode test" in text_of(app))
+        await until(pilot, lambda: "Ready: double on CPU, mode test" in text_of(app))
         await pilot.press("tab", "tab", "tab", "enter", "end", "enter")
         await until(pilot, lambda: "mode ranked: one job" in text_of(app))
         await pilot.press("ctrl+s")
@@ -54,24 +39,23 @@ async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Pat
         await until(pilot, lambda: "First place on CPU: " in text_of(app))
 
 
-@pytest.mark.torch
 async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Path, board: Board) -> None:
     kernel = tmp_path / "kernel.py"
-    shutil.copy(ROOT / "examples/identity_py/wrong.py", kernel)
+    kernel.write_text(WRONG)
     app = BoardApp(lambda: board, Path("kernel.py"), tick_seconds=0.2, follow_seconds=0.2)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "Ready: identity_py on CPU, mode test" in text_of(app))
+        await until(pilot, lambda: "Ready: double on CPU, mode test" in text_of(app))
         await pilot.press("ctrl+s")
         await until(pilot, lambda: isinstance(app.screen, ReportScreen))
         await until(pilot, lambda: "f Next step" in text_of(app), seconds=120)
         await pilot.press("f")
         await until(pilot, lambda: isinstance(app.screen, NextStepsScreen))
-        assert "hpc-board task test identity_py --submission run1.py" in text_of(app)
+        assert "hpc-board task test double --submission run1.py" in text_of(app)
         await pilot.press("w")
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
         await until(pilot, lambda: "watching: save the file" in text_of(app))
-        shutil.copy(ROOT / "tasks/identity_py/template.py", kernel)
-        await until(pilot, lambda: "Passed: 5 tests." in text_of(app), seconds=120)
+        kernel.write_text(RIGHT)
+        await until(pilot, lambda: "Passed: 2 tests." in text_of(app), seconds=120)
         assert [run.mode for run in board.runs.list()] == [Mode.TEST, Mode.TEST]
         await pilot.press("escape", "escape", "slash", *"wrong", "enter")
         await until(pilot, lambda: "own · /wrong" in text_of(app))
@@ -84,7 +68,7 @@ async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Pat
 
 def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, board: Board) -> None:
     kernel = tmp_path / "kernel.py"
-    shutil.copy(ROOT / "tasks/identity_py/template.py", kernel)
+    kernel.write_text(RIGHT)
     (sent,) = board.submissions.submit(board.submissions.draft(kernel, note="first"))
     draft = board.submissions.draft_again(sent.id, mode="ranked")
     assert (draft.source.data, draft.mode, draft.note) == (kernel.read_bytes(), Mode.RANKED, "first")
@@ -93,6 +77,6 @@ def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, board: Board)
         Board(board.settings, user="somebody").submissions.draft_again(sent.id)
     with pytest.raises(InputError, match="there is no run 99"):
         board.submissions.draft_again(99)
-    assert board.runs.list(words="identity first", before=sent.id + 1) == (board.runs.get(sent.id),)
+    assert board.runs.list(words="double first", before=sent.id + 1) == (board.runs.get(sent.id),)
     assert board.runs.started([sent.id]) == {}
     board.runs.cancel(sent.id)

@@ -7,6 +7,7 @@ a fork. A submission in C++ is compiled by the harness's own command.
 """
 
 import importlib.util
+import inspect
 import json
 import os
 import subprocess
@@ -57,6 +58,25 @@ def kernel(path: Path, ref_kernel: Callable[[Any], Any]) -> Callable[[Any], Any]
         return output
 
     return call
+
+
+def remembering(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function, which computes once for the same data as in its last call."""
+    last: list[Any] = []
+
+    def remembered(data: Any) -> Any:
+        if not last or last[0] is not data:
+            last[:] = [data, function(data)]
+        return last[1]
+
+    return remembered
+
+
+def remember_answers(reference: ModuleType) -> None:
+    """Let the functions of `data` remember: a check computes the right answer for each of twenty answers to a case."""
+    for name, function in list(vars(reference).items()):
+        if inspect.isfunction(function) and list(inspect.signature(function).parameters) == ["data"]:
+            setattr(reference, name, remembering(function))
 
 
 def tensors(data: Any) -> tuple[Any, ...]:
@@ -182,6 +202,7 @@ def probe(name: str, folder: Path, cases: list[dict[str, int]], submissions: lis
     torch.set_default_device("cpu")
     sys.path.insert(0, str(folder))
     reference = module(folder / "reference.py")
+    remember_answers(reference)
     kernels = {Path(path).name: kernel(Path(path), reference.ref_kernel) for path in submissions}
     lines = []
 

@@ -106,16 +106,24 @@ def test_a_new_task_has_a_template_for_each_of_its_languages(tmp_path: Path, lan
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("languages", [(), ("cu",)], ids=["py", "cu"])
+@pytest.mark.parametrize(("languages", "cases"), [((), 6), (("cu",), 2)], ids=["py", "cu"])
 @pytest.mark.slow
-def test_a_new_task_is_sound_as_it_is(tmp_path: Path, languages: tuple[str, ...]) -> None:
+def test_a_new_task_is_sound_as_it_is(tmp_path: Path, languages: tuple[str, ...], cases: int) -> None:
     pytest.importorskip("torch")
-    done = call("check", new(tmp_path / "mine", languages), "--json")
+    done = call("check", new(tmp_path / "mine", languages), "--cases", str(cases), "--json")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     assert told["findings"] == []
     assert all(case["complete"] for case in told["cases"])
-    assert len(told["cases"]) == 6
+    assert len(told["cases"]) == cases
+
+
+def test_a_new_task_has_the_same_judge_and_cases_in_every_language(tmp_path: Path) -> None:
+    folders = [new(tmp_path / "_".join(languages), languages) for languages in LANGUAGES]
+    assert len({(folder / "reference.py").read_text() for folder in folders}) == 1
+    tasks = [read_task(folder) for folder in folders]
+    assert len({(str(task.tests), str(task.benchmarks)) for task in tasks}) == 1
+    assert len(tasks[0].tests) + len(tasks[0].benchmarks) == 6
 
 
 @pytest.mark.torch
