@@ -34,6 +34,30 @@ def modules(board: Recorded, *argv: str, **environ: str) -> set[str]:
     return set(done.stderr.splitlines()[-1].split())
 
 
+FROZEN = """
+import atexit, gc
+atexit.register(lambda: print(gc.get_freeze_count() > len(gc.get_objects())))
+from hpc_board.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("argv", "code"), [(("list",), 0), (("show", "no_such_task"), 2)])
+def test_the_objects_of_a_command_are_left_out_of_the_last_search_for_garbage(
+    board: Recorded, argv: tuple[str, ...], code: int
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FROZEN, *argv],
+        cwd=board.folder,
+        env=board.environ(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (code, "True")
+
+
 OWN_FOR_HELP = {
     "hpc_board.__main__",
     "hpc_board.cli",
