@@ -1,9 +1,9 @@
 """The GPUs of a board's settings, and their availability."""
 
 from hpc_board.board.context import Context
+from hpc_board.domain import gpu_choice
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Task
-from hpc_board.runs import drafts
 
 
 class Gpus:
@@ -18,11 +18,11 @@ class Gpus:
         Raises:
             InputError: no GPU has this name; the hint offers the nearest one.
         """
-        return drafts.gpu(name, self._context.settings.gpus)
+        return gpu_choice.gpu(name, self._context.settings.gpus)
 
     def allowed(self, task: Task) -> tuple[Gpu, ...]:
         """Return the GPUs of the settings that `task` allows."""
-        return drafts.allowed_gpus(task, self._context.settings.gpus)
+        return gpu_choice.allowed_gpus(task, self._context.settings.gpus)
 
     def statuses(self) -> list[GpuStatus]:
         """Return the availability of every GPU of the settings, with the reason if its cluster does not answer.

@@ -1,6 +1,5 @@
 """Tasks: the function to implement, its cases, and the score from its times."""
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
@@ -186,6 +185,7 @@ class Task(Value):
     def version(self) -> str:
         """Return the sha256 of all that affects a result; standings of different versions are kept apart."""
         import hashlib
+        import json
 
         facts: dict[str, Any] = {
             "benchmarks": [dict(case) for case in self.benchmarks],

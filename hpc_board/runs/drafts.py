@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
+from hpc_board.domain.gpu_choice import allowed_gpus, gpu
 from hpc_board.domain.moderation import REASON_CHARACTERS_MAX
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import (
@@ -172,22 +173,6 @@ def check_fit(source: Source, task: Task, gpus: Sequence[Gpu], mode: Mode) -> No
     _check_cases(task, mode)
 
 
-def gpu(name: str, gpus: Sequence[Gpu]) -> Gpu:
-    """Return the GPU of `gpus` with this name, compared without case.
-
-    Raises:
-        InputError: no GPU has this name; the hint offers the nearest one.
-    """
-    for candidate in gpus:
-        if candidate.name.casefold() == name.casefold():
-            return candidate
-    names = [candidate.name for candidate in gpus]
-    raise InputError(
-        f'unknown GPU "{one_line(name, 80)}".{suggestion(name, names)}',
-        hint=f"This board has: {', '.join(names)}.",
-    )
-
-
 def named_gpus(words: Sequence[str], task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     """Return the GPUs in `words` for `task`, without duplicates, in the order of the words; `all` is every allowed GPU.
 
@@ -195,12 +180,6 @@ def named_gpus(words: Sequence[str], task: Task, gpus: Sequence[Gpu]) -> tuple[G
         InputError: no GPU has one of the names, or the task does not allow it.
     """
     return _resolved(words, task, allowed_gpus(task, gpus), gpus)
-
-
-def allowed_gpus(task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """Return the GPUs of `gpus` that `task` allows: those it names, or all if it names none."""
-    named = {name.casefold() for name in task.gpus}
-    return tuple(candidate for candidate in gpus if not named or candidate.name.casefold() in named)
 
 
 def check_owner(owned: Owned, user: str) -> None:

@@ -14,6 +14,7 @@ from hpc_board.board.standings import Standings
 from hpc_board.board.submissions import Submissions
 from hpc_board.board.tasks import Tasks
 from hpc_board.catalog.folders import Catalog
+from hpc_board.domain import gpu_choice
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Progress, Run, RunState, Status
@@ -318,10 +319,10 @@ class FakeBoard(Board):
 
     def allowed_gpus(self, task: Task) -> tuple[Gpu, ...]:
         self._enter("allowed_gpus")
-        return intake.allowed_gpus(task, self.known_gpus)
+        return gpu_choice.allowed_gpus(task, self.known_gpus)
 
     def gpu(self, name: str) -> Gpu:
-        return intake.gpu(name, self.known_gpus)
+        return gpu_choice.gpu(name, self.known_gpus)
 
     def gpu_statuses(self) -> list[GpuStatus]:
         self._enter("gpus")

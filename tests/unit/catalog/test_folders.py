@@ -19,7 +19,7 @@ from hpc_board.catalog.folders import Catalog, TaskCache, read_task, tasks
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.task import Language, Ranking, TaskFile, Timeouts
-from hpc_board.store.rows import task_definition, task_value
+from hpc_board.store.task_rows import task_definition, task_value
 from tests.conftest import short_folder
 from tests.unit.recorded import recorded
 from tests.unit.users import NEEDS_ROOT, another_user
