@@ -1,16 +1,24 @@
 """The GPUs of a board's settings, and their availability."""
 
-from hpc_board.board.context import Context
+from typing import TYPE_CHECKING
+
 from hpc_board.domain import gpu_choice
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Task
+
+if TYPE_CHECKING:
+    from hpc_board.board.context import Context
 
 
 class Gpus:
     """The GPUs of the settings."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: "Context") -> None:
         self._context = context
+
+    def all(self) -> tuple[Gpu, ...]:
+        """Return the GPUs of the settings, in their order."""
+        return self._context.settings.gpus
 
     def get(self, name: str) -> Gpu:
         """Return the GPU of the settings called `name`, compared without case.

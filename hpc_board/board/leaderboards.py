@@ -8,9 +8,7 @@ from pathlib import Path
 from hpc_board.board.context import Context, utc_now
 from hpc_board.board.tasks import Tasks
 from hpc_board.boards.editor import (
-    UNCHANGED,
     BoardArchive,
-    RequestedOptions,
     Synced,
     archive,
     archived,
@@ -19,6 +17,7 @@ from hpc_board.boards.editor import (
     synced,
     unknown_members,
 )
+from hpc_board.domain.board_options import UNCHANGED, RequestedOptions
 from hpc_board.domain.moderation import NO_LIMITS, Limits
 from hpc_board.domain.roles import Role
 from hpc_board.domain.user_board import BoardChange, CreatedBoard, Plan

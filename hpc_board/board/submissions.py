@@ -11,17 +11,16 @@ from hpc_board.board.gpus import Gpus
 from hpc_board.board.leaderboards import Leaderboards
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
-from hpc_board.boards.moderation import RerunCandidate, best_of_before, named
+from hpc_board.boards.moderation import best_of_before, named
+from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import Directives, Submission
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
-from hpc_board.runs.dispatch import DispatchPlan, Preview, Sent, new_submissions
+from hpc_board.runs.dispatch import DispatchPlan, Sent, new_submissions
 from hpc_board.runs.drafts import (
-    Draft,
-    Source,
     check_no_milestone,
     check_owner,
     draft,
@@ -34,7 +33,7 @@ from hpc_board.runs.drafts import (
 from hpc_board.store import RunQuery
 
 if TYPE_CHECKING:
-    from hpc_board.boards.comparison import Compared
+    from hpc_board.domain.comparison import Compared
 
 
 class Submissions:
@@ -244,7 +243,8 @@ class Submissions:
         new = new_submissions(
             sent,
             tokens,
-            account=self._context.user,
+            account=self._context.installation.account,
+            served=self._context.installation.served,
             harness_sha256=hashlib.sha256(harness()).hexdigest(),
             of_settings=self._context.editor.left_to_settings(names, self._tasks.of_settings),
             at=utc_now(),
@@ -253,7 +253,7 @@ class Submissions:
         stored = self._context.store.submissions.add_all(new, by_rules=by_rules)
         runs = [run for _, added in stored for run in added]
         try:
-            errors = self._context.reconciler.launch(runs)
+            errors = self._context.installation.launch(runs)
         except StorageError as error:
             raise self._with_hint(error, runs) from error
         refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]

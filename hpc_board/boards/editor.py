@@ -14,8 +14,15 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.accounts import unknown_accounts
-from hpc_board.catalog.folders import Catalog
-from hpc_board.domain.board_options import BoardOptions, CodeShown, Visibility, moment_words
+from hpc_board.domain.board_options import (
+    UNCHANGED,
+    BoardOptions,
+    CodeShown,
+    RequestedOptions,
+    Visibility,
+    moment_words,
+)
+from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.gpu_choice import allowed_gpus, gpu
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Role
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Difference, Entries, Plan, differences
@@ -48,24 +55,6 @@ class Person(msgspec.Struct, frozen=True):
     def sees(self, terms: BoardOptions) -> bool:
         """Return whether a leaderboard with these terms is visible to the user."""
         return terms.visible_to(self.name, self.groups, self.role)
-
-
-class RequestedOptions(msgspec.Struct, frozen=True):
-    """Requested terms of a leaderboard, in the user's words; None keeps the present value.
-
-    `gpus` and the lists of members may hold commas, `gpus` also "all". `members` are added, `no_members` removed.
-    """
-
-    deadline: str | None = None
-    gpus: tuple[str, ...] | None = None
-    closed: bool | None = None
-    members: tuple[str, ...] = ()
-    no_members: tuple[str, ...] = ()
-    show_code: bool | None = None
-
-
-UNCHANGED = RequestedOptions()
-"""The options that keep all terms."""
 
 
 class BoardArchive(msgspec.Struct, frozen=True):

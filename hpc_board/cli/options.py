@@ -111,7 +111,7 @@ def created_names(ctx: click.Context, _parameter: click.Parameter, incomplete: s
 
 def gpu_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of GPUs."""
-    return _beginning(incomplete, lambda board: (gpu.name for gpu in board.settings.gpus), ctx)
+    return _beginning(incomplete, lambda board: (gpu.name for gpu in board.gpus.all()), ctx)
 
 
 def mode_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

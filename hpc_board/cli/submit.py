@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hpc_board.board import Board
+    from hpc_board.domain.draft import Preview
     from hpc_board.domain.run import Run
-    from hpc_board.runs.dispatch import Preview
 
 
 @click.command(

@@ -5,9 +5,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
+from hpc_board.domain.draft import Draft, Source
 from hpc_board.domain.gpu_choice import allowed_gpus, gpu
 from hpc_board.domain.moderation import REASON_CHARACTERS_MAX
 from hpc_board.domain.run import Run
@@ -45,29 +44,6 @@ class Owned(Protocol):
     def user(self) -> str:
         """The user's name."""
         ...
-
-
-class Source(msgspec.Struct, frozen=True):
-    """The one file of a submission; its name has no folder and no control characters."""
-
-    file_name: str
-    text: str
-
-    @property
-    def data(self) -> bytes:
-        """The bytes of the file."""
-        return self.text.encode()
-
-
-class Draft(msgspec.Struct, frozen=True):
-    """A checked submission with resolved names; `milestone` is set if it measures one of a task's milestones."""
-
-    source: Source
-    task: Task
-    gpus: tuple[Gpu, ...]
-    mode: Mode
-    note: str = ""
-    milestone: str = ""
 
 
 def read_source(path: Path) -> Source:

@@ -13,8 +13,9 @@ from hpc_board.board.runs import Runs
 from hpc_board.board.standings import Standings
 from hpc_board.board.submissions import Submissions
 from hpc_board.board.tasks import Tasks
-from hpc_board.catalog.folders import Catalog
 from hpc_board.domain import gpu_choice
+from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.draft import Draft, Preview, Source
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Progress, Run, RunState, Status
@@ -26,7 +27,6 @@ from hpc_board.model.score import Interval
 from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, TaskFile
 from hpc_board.report.run_columns import outcome as outcome_of
 from hpc_board.runs import drafts as intake
-from hpc_board.runs.dispatch import Preview
 from tests.values import replace
 
 _Part = TypeVar("_Part")
@@ -274,7 +274,7 @@ class FakeBoard(Board):
         self.held = {name: threading.Event() for name in held}
         self.calls: list[str] = []
         self.read_rows: list[int] = []
-        self.sent: list[intake.Draft] = []
+        self.sent: list[Draft] = []
         self.silent: dict[str, datetime] = {}
         self.tasks = self._part(Tasks, "catalog", get="task")
         self.gpus = self._part(Gpus, get="gpu", allowed="allowed_gpus", statuses="gpu_statuses")
@@ -342,7 +342,7 @@ class FakeBoard(Board):
         gpus: Sequence[str] = (),
         mode: str | None = None,
         note: str = "",
-    ) -> intake.Draft:
+    ) -> Draft:
         self._enter("draft")
         return intake.draft(
             intake.read_source(file),
@@ -355,11 +355,11 @@ class FakeBoard(Board):
             now=NOW,
         )
 
-    def draft_again(self, run: int, *, mode: str | None = None) -> intake.Draft:
+    def draft_again(self, run: int, *, mode: str | None = None) -> Draft:
         self._enter("draft_again")
         found = self.run(run)
         return intake.draft(
-            intake.Source(found.file_name, "import torch\n"),
+            Source(found.file_name, "import torch\n"),
             task_name=found.task,
             gpu_names=[found.gpu],
             mode_name=mode or str(found.mode),
@@ -369,7 +369,7 @@ class FakeBoard(Board):
             now=NOW,
         )
 
-    def preview(self, *drafts: intake.Draft, array: bool | None = None) -> list[Preview]:
+    def preview(self, *drafts: Draft, array: bool | None = None) -> list[Preview]:
         del array
         (draft,) = drafts
         return [
@@ -383,7 +383,7 @@ class FakeBoard(Board):
             for gpu in draft.gpus
         ]
 
-    def submit(self, *drafts: intake.Draft, array: bool | None = None) -> list[Run]:
+    def submit(self, *drafts: Draft, array: bool | None = None) -> list[Run]:
         del array
         (draft,) = drafts
         self._enter("submit")
@@ -441,7 +441,8 @@ class FakeBoard(Board):
         note: str = "",
         gpu: str | None = None,
         mode: Mode | None = None,
-        outcome: RunState | Verdict | None = None,  # noqa: ARG002
+        state: RunState | None = None,  # noqa: ARG002
+        verdict: Verdict | None = None,  # noqa: ARG002
     ) -> tuple[Run, ...]:
         self._enter("runs")
         users = {user} if user else {run_.user for run_ in self.known_runs} if everyone else {self.user}
