@@ -1,7 +1,6 @@
 """Conversion of values to database rows and back."""
 
 import json
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -72,6 +71,8 @@ def result_document(result: Result) -> str:
     Raises:
         ResultError: it is larger than a result may be.
     """
+    from dataclasses import asdict
+
     document = json.dumps(asdict(result), allow_nan=False, separators=(",", ":"))
     if len(document) > RESULT_BYTES_MAX:
         raise ResultError(f"the result takes {len(document)} bytes to store, more than {RESULT_BYTES_MAX}")

@@ -178,3 +178,9 @@ def test_the_list_of_tasks_loads_neither_the_gateways_of_runs_nor_reports_that_i
 def test_the_runs_are_listed_without_reports_of_other_things(board: Recorded) -> None:
     unneeded = {f"hpc_board.report.{name}" for name in ("boards", "checks", "comparisons", "feeds", "tasks")}
     assert modules(board, "runs") & unneeded == set()
+
+
+def test_the_standings_are_shown_without_the_feed_and_what_changes_them(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
+    unneeded = {"hpc_board.store.feed", "hpc_board.domain.feed", "hpc_board.report.moderation", "hpc_board.runs.drafts"}
+    assert modules(board, "show", "vectoradd_py") & (HEAVY | unneeded | {"dataclasses", "sqlite_utils"}) == set()
