@@ -18,8 +18,6 @@ from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN, moment_in_utc
 from hpc_board.domain.catalog import Catalog
 from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.files import read_text
-from hpc_board.model.build_flags import flag_fault
-from hpc_board.model.eval_program import eval_program
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import (
     OWN,
@@ -365,8 +363,11 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
         flags=tuple(own.flags),
         milestones=_milestones(document, sources, own, own.languages or [Language(section.lang)]),
     )
-    for key, message in eval_program(task)[1] if task.harness == OWN else ():
-        document.fault(tuple(key.split(".")), message)
+    if task.harness == OWN:
+        from hpc_board.model.eval_program import eval_program
+
+        for key, message in eval_program(task)[1]:
+            document.fault(tuple(key.split(".")), message)
     document.check()
     return task
 
@@ -392,6 +393,10 @@ def _check_compiled(document: Document, own: OwnSection) -> None:
     for index, language in enumerate(own.languages):
         if language in own.languages[:index]:
             document.fault(("hpc_board", "languages", index), f"{language} is given twice")
+    if not own.flags:
+        return
+    from hpc_board.model.build_flags import flag_fault
+
     for index, flag in enumerate(own.flags):
         if message := flag_fault(flag):
             document.fault(("hpc_board", "flags", index), f'"{one_line(flag, 80)}" {message}')

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -181,7 +182,7 @@ class Task(Value):
         """Return the text of the task's file `name`, or None."""
         return next((file.text for file in self.files if file.name == name), None)
 
-    @property
+    @cached_property
     def version(self) -> str:
         """Return the sha256 of all that affects a result; standings of different versions are kept apart."""
         import hashlib
