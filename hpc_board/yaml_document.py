@@ -16,7 +16,7 @@ import yaml
 from hpc_board.errors import DocumentError, Fault
 from hpc_board.files import read_text
 from hpc_board.model.names import nearest, suggestion
-from hpc_board.model.text import one_line
+from hpc_board.model.text import is_simple, one_line
 from hpc_board.yaml_sections import Part, Place
 
 DOCUMENT_BYTES_MAX = 1_000_000
@@ -26,7 +26,7 @@ _VALUES_MAX = 100_000
 _DEPTH_MAX = 32
 _FAULTS_SHOWN_MAX = 100
 _NUMBER_CHARACTERS_MAX = 1000
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _TAG = "tag:yaml.org,2002:"
 _NUMBERS = {f"{_TAG}int": int, f"{_TAG}float": float, f"{_TAG}bool": bool, f"{_TAG}null": types.NoneType}
 _TEXTS = {f"{_TAG}{name}" for name in ("str", "timestamp", "merge", "value")}
@@ -227,7 +227,7 @@ class Document:
 
     def _scalar(self, node: yaml.ScalarNode, type_: Any, place: Place) -> Any:
         text = str(node.value)
-        if _CONTROL.search(text):
+        if not is_simple(text) and re.search(_CONTROL, text):
             self.fault(place, "holds a control character")
             return msgspec.UNSET
         if node.tag not in _NUMBERS and node.tag not in _TEXTS:
