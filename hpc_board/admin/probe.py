@@ -21,8 +21,8 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied
-from hpc_board.domain.gpu_choice import allowed_gpus
 from hpc_board.domain.gpu_names import name_mismatch
+from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.harness.confine.sandbox import lacking, reaches

@@ -81,6 +81,11 @@ class Board:
         """The settings of the board."""
         return self.context.settings
 
+    @property
+    def exists(self) -> bool:
+        """Return whether the board's folder exists; the first submission creates it."""
+        return self.settings.board.is_dir()
+
     @cached_property
     def user(self) -> str:
         """The user who holds the board."""

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hpc_board.domain import gpu_choice
+from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Task
 
@@ -26,11 +26,11 @@ class Gpus:
         Raises:
             InputError: no GPU has this name; the hint offers the nearest one.
         """
-        return gpu_choice.gpu(name, self._context.settings.gpus)
+        return gpu(name, self._context.settings.gpus)
 
     def allowed(self, task: Task) -> tuple[Gpu, ...]:
         """Return the GPUs of the settings that `task` allows."""
-        return gpu_choice.allowed_gpus(task, self._context.settings.gpus)
+        return allowed_gpus(task, self._context.settings.gpus)
 
     def statuses(self) -> list[GpuStatus]:
         """Return the availability of every GPU of the settings, with the reason if its cluster does not answer.

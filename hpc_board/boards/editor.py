@@ -23,7 +23,7 @@ from hpc_board.domain.board_options import (
     moment_words,
 )
 from hpc_board.domain.catalog import Catalog
-from hpc_board.domain.gpu_choice import allowed_gpus, gpu
+from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Role
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Difference, Entries, Plan, differences
 from hpc_board.errors import DocumentError, InputError, Refused, StorageError

@@ -30,6 +30,21 @@ class Draft(msgspec.Struct, frozen=True):
     milestone: str = ""
 
 
+class SubmissionRequest(msgspec.Struct, frozen=True):
+    """A file to submit with the names of its task, GPUs and mode, which the receiver of the request checks."""
+
+    source: Source
+    task: str | None = None
+    gpus: tuple[str, ...] = ()
+    mode: str | None = None
+    note: str = ""
+
+    @classmethod
+    def of(cls, draft: Draft) -> "SubmissionRequest":
+        """Return the request that makes `draft` anew."""
+        return cls(draft.source, draft.task.name, tuple(gpu.name for gpu in draft.gpus), str(draft.mode), draft.note)
+
+
 class Preview(msgspec.Struct, frozen=True):
     """The batch script of a draft on one GPU, and the command that submits it.
 

@@ -13,7 +13,7 @@ from hpc_board.model.text import one_line
 
 _TERMS = ("deadline", "gpus", "visibility", "members", "code_shown")
 _NOT_LISTED = ("members", "code shown")
-_NOT_COMPARED = ("name", "deadline", "gpus", "warnings")
+_NOT_COMPARED = ("name", "deadline", "gpus", "warnings", "published_version")
 _SHOWN_CHARACTERS = 120
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
 from hpc_board.domain.draft import Draft, Source
-from hpc_board.domain.gpu_choice import allowed_gpus, gpu
+from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.moderation import REASON_CHARACTERS_MAX
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import (
@@ -52,21 +52,43 @@ def read_source(path: Path) -> Source:
     Raises:
         InputError: it is missing, special, unreadable, empty, too large, binary, not UTF-8 or of another language.
     """
-    name = path.name
+    _check_file_name(path.name)
+    text = read_text(path, SOURCE_BYTES_MAX)
+    _check_text(path.suffix, text, str(path))
+    return Source(path.name, text)
+
+
+def check_source(source: Source) -> None:
+    """Require that `source` could have been read from a file, as `read_source` does.
+
+    Raises:
+        InputError: its name is no plain file name, or it is empty, too large or of another language.
+    """
+    if "/" in source.file_name or len(source.data) > SOURCE_BYTES_MAX:
+        raise InputError(
+            f"{one_line(source.file_name, 80)}: this is no submission.",
+            hint=f"A submission has a name without a folder, and at most {SOURCE_BYTES_MAX} bytes.",
+        )
+    _check_file_name(source.file_name)
+    _check_text(Path(source.file_name).suffix, source.text, source.file_name)
+
+
+def _check_file_name(name: str) -> None:
     if not name.isprintable() or len(name.encode(errors="replace")) > _FILE_NAME_BYTES_MAX:
         raise InputError(
             f"Invalid file name {one_line(name, 80)}.",
             hint=f"Use printable characters, at most {_FILE_NAME_BYTES_MAX} bytes.",
         )
-    text = read_text(path, SOURCE_BYTES_MAX)
-    if path.suffix not in EXTENSIONS:
+
+
+def _check_text(ending: str, text: str, shown: str) -> None:
+    if ending not in EXTENSIONS:
         raise InputError(
-            f"{one_line(str(path))}: please provide a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file.",
+            f"{one_line(shown)}: please provide a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file.",
             hint="Rename the file if it is one of these.",
         )
     if not text.strip():
-        raise InputError(f"{one_line(str(path))} is empty.", hint="`hpc-board template NAME` prints a template.")
-    return Source(name, text)
+        raise InputError(f"{one_line(shown)} is empty.", hint="`hpc-board template NAME` prints a template.")
 
 
 def header(source: Source) -> Directives:

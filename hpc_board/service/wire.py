@@ -17,6 +17,9 @@ REQUEST_BYTES_MAX = 2 * 1024 * 1024
 REPLY_BYTES_MAX = 256 * 1024 * 1024
 """The maximum length of a service's line, which the client trusts."""
 
+NONE = msgspec.Raw()
+"""The absence of a value, which is no JSON; `null` is a value."""
+
 T = TypeVar("T")
 
 
@@ -58,9 +61,9 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of an answer: an event of a stream, a warning to show, or the last line, which has a value or an error."""
 
     id: int
-    value: msgspec.Raw | None = None
+    value: msgspec.Raw = NONE
     error: Failure | None = None
-    event: msgspec.Raw | None = None
+    event: msgspec.Raw = NONE
     warning: str = ""
 
 
@@ -114,4 +117,6 @@ def _rich(type_: type, value: Any) -> Any:
         return raised(msgspec.convert(value, Failure))
     if issubclass(type_, Path):
         return type_(value)
+    if type_ is object:
+        return None  # the scheduler's options, which stay with the service
     raise NotImplementedError(f"{type_.__name__} does not cross the wire")

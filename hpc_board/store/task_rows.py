@@ -16,7 +16,9 @@ from hpc_board.store.row_texts import time_text
 
 def task_definition(task: Task) -> str:
     """Return all of the task as JSON, to explain its standings once its files have changed."""
-    return json.dumps(_as_json(task))
+    document = _as_json(task)
+    del document["published_version"]  # a stored task is whole
+    return json.dumps(document)
 
 
 def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
@@ -27,7 +29,7 @@ def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
     """
     found = RowReader(row, "tasks", "name")
     try:
-        value = {**json.loads(found.text("definition")), **(more or {})}
+        value = {**json.loads(found.text("definition")), **(more or {}), "published_version": ""}
         msgspec.convert(value, Task)
         return _task(value)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

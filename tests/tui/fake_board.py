@@ -13,10 +13,11 @@ from hpc_board.board.runs import Runs
 from hpc_board.board.standings import Standings
 from hpc_board.board.submissions import Submissions
 from hpc_board.board.tasks import Tasks
-from hpc_board.domain import gpu_choice
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, Preview, Source
 from hpc_board.domain.feed import FeedEntry
+from hpc_board.domain.gpus import allowed_gpus
+from hpc_board.domain.gpus import gpu as gpu_called
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Progress, Run, RunState, Status
 from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
@@ -319,10 +320,10 @@ class FakeBoard(Board):
 
     def allowed_gpus(self, task: Task) -> tuple[Gpu, ...]:
         self._enter("allowed_gpus")
-        return gpu_choice.allowed_gpus(task, self.known_gpus)
+        return allowed_gpus(task, self.known_gpus)
 
     def gpu(self, name: str) -> Gpu:
-        return gpu_choice.gpu(name, self.known_gpus)
+        return gpu_called(name, self.known_gpus)
 
     def gpu_statuses(self) -> list[GpuStatus]:
         self._enter("gpus")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, Source
-from hpc_board.domain.gpu_choice import allowed_gpus, gpu
+from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.gpu import Cluster, Device, Gpu

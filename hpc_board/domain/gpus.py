@@ -1,4 +1,4 @@
-"""The GPUs of the settings, by name and by task."""
+"""The GPUs of a board: the one with a name, and those that a task allows."""
 
 from collections.abc import Sequence
 

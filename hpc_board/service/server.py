@@ -1,0 +1,422 @@
+"""The service's process: it owns a board, advances its runs, and answers questions on a Unix socket."""
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import threading
+import traceback
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hpc_board import __version__
+from hpc_board.accounts import user_name
+from hpc_board.board import Board
+from hpc_board.board.context import Installation
+from hpc_board.errors import BoardError, InputError, Refused, StorageError
+from hpc_board.files import locked
+from hpc_board.model.text import one_line
+from hpc_board.service import routes, wire
+from hpc_board.service.peers import peer_name, peer_uid
+from hpc_board.service.published import holds_secrets, published
+from hpc_board.service.watching import Watching
+from hpc_board.settings import Settings
+
+HELLO_SECONDS = 10.0
+"""The time for a client's first line."""
+
+LINE_SECONDS = 30.0
+"""The time for a line to arrive whole, once it has begun, and for an answer to leave."""
+
+IDLE_SECONDS = 300.0
+"""The time after which a silent connection is closed; clients open another."""
+
+QUESTIONS_PER_USER = 2
+"""The questions of one user that are answered at one time."""
+
+CONNECTIONS_PER_USER = 64
+
+CONNECTIONS_MAX = 2_000
+
+_WORKERS = 16
+_ADVANCE_SECONDS = 1.0
+_END_SECONDS = 10.0
+
+
+class Log:
+    """A log of one JSON object a line, to stderr by default."""
+
+    def __init__(self, write: Callable[[str], object] = sys.stderr.write) -> None:
+        self._write = write
+
+    def __call__(self, event: str, **details: object) -> None:
+        """Write an event with its time and details."""
+        line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **details}
+        with suppress(OSError, ValueError):
+            self._write(f"{json.dumps(line, default=str)}\n")
+
+
+class Service:
+    """A board behind a Unix socket.
+
+    `connections_per_user` bounds the connections of one account; `advance_seconds` is the pause between two passes over
+    the runs in flight.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        path: Path,
+        *,
+        log: Log | None = None,
+        connections_per_user: int = CONNECTIONS_PER_USER,
+        advance_seconds: float = _ADVANCE_SECONDS,
+    ) -> None:
+        self.settings = settings
+        self.path = path
+        self._log = log or Log()
+        self._connections_per_user = connections_per_user
+        self._advance_seconds = advance_seconds
+        account = user_name(os.geteuid())
+        self._installation = Installation(settings, account, lambda text: self._log("warning", text=text), self._launch)
+        self._own = Board.seen_by(account, self._installation, lambda text: self._log("warning", text=text))
+        self._watching = Watching(self._own)
+        self._end: Callable[[], object] = lambda: None
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._connections: Counter[int] = Counter()
+        self._questions: dict[int, asyncio.Semaphore] = {}
+        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="question")
+
+    # Life
+
+    def run(self, ready: Callable[[], object] = lambda: None) -> None:
+        """Serve until `stop`; `ready` is called once clients can connect.
+
+        Raises:
+            InputError: another process serves this board or this socket.
+            StorageError: the board's folder or the socket cannot be made.
+        """
+        with ExitStack() as stack:
+            self._take_folder(stack)
+            listening = self._listen(stack)
+            asyncio.run(self._serve(listening, ready))
+
+    def stop(self) -> None:
+        """End `run` from any thread or signal handler, after the answers that are under way."""
+        self._end()
+
+    def _take_folder(self, stack: ExitStack) -> None:
+        folder = self.settings.board
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if folder.stat().st_uid != os.geteuid():
+                raise InputError(
+                    f"{folder} belongs to another account; a service owns its board.",
+                    hint="Run `hpc-board serve` as the owner of the board's folder.",
+                )
+            folder.chmod(0o700)
+            mine = stack.enter_context(locked(folder / "serve.lock"))
+        except OSError as error:
+            raise StorageError(
+                f"{folder}: the board's folder cannot be used: {error.strerror or error}",
+                hint="Point `board` in the settings to a folder that this account may write.",
+            ) from error
+        if not mine:
+            raise InputError(
+                f"another process serves {folder}.", hint="End it first, or use it: one service answers all clients."
+            )
+        self._own.context.has_runs_in_flight()  # makes the database, or brings it to this version
+
+    def _listen(self, stack: ExitStack) -> socket.socket:
+        """Return the listening socket; a stale one of a killed service is replaced."""
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        try:
+            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._remove_stale()
+            listening.bind(str(self.path))
+            stack.callback(self._unlink)
+            self.path.chmod(0o666)
+            listening.listen(128)
+        except OSError as error:
+            raise StorageError(
+                f"{self.path}: the service's socket cannot be made: {error.strerror or error}",
+                hint="Give a path of at most 107 bytes in a folder that only this account may write.",
+            ) from error
+        return listening
+
+    def _remove_stale(self) -> None:
+        if not self.path.is_socket():
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(str(self.path))
+            except ConnectionRefusedError:
+                self.path.unlink()
+                return
+        raise InputError(f"another service listens at {self.path}.", hint="Give another path with --socket.")
+
+    def _unlink(self) -> None:
+        with suppress(OSError):
+            self.path.unlink()
+
+    async def _serve(self, listening: socket.socket, ready: Callable[[], object]) -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        self._end = partial(loop.call_soon_threadsafe, stop.set)
+        self._watching.start(loop)
+        advancing = threading.Thread(target=self._advance, name="reconciler")
+        advancing.start()
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(self._connection(reader, writer))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            await asyncio.wait((task,))
+
+        try:
+            server = await asyncio.start_unix_server(accept, sock=listening, limit=wire.REQUEST_BYTES_MAX)
+            self._log("serving", board=self.settings.board, socket=self.path, version=__version__, pid=os.getpid())
+            ready()
+            async with server:
+                await stop.wait()
+                self._log("stopping")
+                server.close()
+        finally:
+            self._stopping.set()
+            self._wake.set()
+            for task in list(tasks):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            await loop.run_in_executor(None, advancing.join, _END_SECONDS)
+            self._log("stopped")
+
+    # Runs
+
+    def _launch(self, runs: Any) -> list[BoardError]:
+        errors = self._installation.reconciler.launch(runs)
+        self._wake.set()
+        return errors
+
+    def _advance(self) -> None:
+        """Advance the runs in flight until the end of the service."""
+        told = ""
+        while not self._stopping.is_set():
+            problem, turn = "", None
+            try:
+                if self._own.context.has_runs_in_flight():
+                    turn = self._installation.reconciler.turn()
+                    problem = turn.errors[0].message if turn is not None and turn.errors else ""
+                self._watching.look(turn)
+            except BoardError as error:
+                problem = error.message
+            except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
+                problem = traceback.format_exc()
+            if problem and problem != told:
+                self._log("not advanced", problem=problem)
+            told = problem
+            self._wake.wait(self._advance_seconds)
+            self._wake.clear()
+
+    # Connections
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        uid = peer_uid(writer.get_extra_info("socket"))
+        if self._connections[uid] >= self._connections_per_user or self._connections.total() >= CONNECTIONS_MAX:
+            self._log("refused", uid=uid, reason="too many connections")
+            await self._last_words(writer, Refused("too many connections are open.", hint="Try again in a moment."))
+            return
+        self._connections[uid] += 1
+        try:
+            await self._converse(uid, reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        except TimeoutError:
+            self._log("closed", uid=uid, reason="too slow")
+        except _Unfit as error:
+            self._log("refused", uid=uid, reason=str(error))
+            await self._last_words(writer, InputError(str(error), hint="Is this hpc-board's client?"))
+        finally:
+            self._connections[uid] -= 1
+            if not self._connections[uid]:
+                del self._connections[uid]
+                self._questions.pop(uid, None)
+            writer.close()
+            with suppress(ConnectionError, TimeoutError):
+                await asyncio.wait_for(writer.wait_closed(), LINE_SECONDS)
+
+    async def _converse(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        hello = _parsed(await _line(reader, HELLO_SECONDS), wire.Hello)
+        if hello.protocol != wire.PROTOCOL:
+            raise _Unfit(
+                f"client {one_line(hello.version, 40)} and service {__version__} do not speak the same protocol: "
+                f"{hello.protocol} and {wire.PROTOCOL}. Use the same version of hpc-board."
+            )
+        try:
+            user = peer_name(uid)
+        except Refused as error:
+            self._log("refused", uid=uid, reason=error.message)
+            await self._last_words(writer, error)
+            return
+        await _send(writer, wire.Welcome(wire.PROTOCOL, __version__, user, str(self._board_of(user).role)))
+        while True:
+            request = _parsed(await _line(reader, IDLE_SECONDS), wire.Request)
+            if request.route == routes.WAIT:
+                await self._stream(user, request, reader, writer)
+                return
+            async with self._turn_of(uid):
+                replies = await asyncio.get_running_loop().run_in_executor(
+                    self._pool, partial(self._answer, uid, user, request)
+                )
+            for reply in replies:
+                await _send(writer, reply)
+
+    async def _last_words(self, writer: asyncio.StreamWriter, error: BoardError) -> None:
+        with suppress(ConnectionError, TimeoutError):
+            await _send(writer, wire.Reply(0, error=wire.failure(error)))
+        writer.close()
+
+    @asynccontextmanager
+    async def _turn_of(self, uid: int) -> AsyncIterator[None]:
+        async with self._questions.setdefault(uid, asyncio.Semaphore(QUESTIONS_PER_USER)):
+            yield
+
+    def _board_of(self, user: str, warn: Callable[[str], object] = lambda _: None) -> Board:
+        return Board.seen_by(user, self._installation, warn)
+
+    # Questions
+
+    def _answer(self, uid: int, user: str, request: wire.Request) -> list[wire.Reply]:
+        """Return the replies to a question, the last of which ends the answer."""
+        warnings: list[str] = []
+        try:
+            board = self._board_of(user, warnings.append)
+            value = self._value(board, request)
+            last = wire.Reply(request.id, value=msgspec.Raw(wire.encoded(value)))
+        except BoardError as error:
+            if isinstance(error, Refused):
+                self._log("refused", uid=uid, route=request.route, reason=error.message)
+            last = wire.Reply(request.id, error=wire.failure(error))
+        except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
+            self._log("fault", uid=uid, route=request.route, traceback=traceback.format_exc())
+            fault = BoardError("the service failed at this question.", hint="Its log has the reason; tell its admin.")
+            last = wire.Reply(request.id, error=wire.failure(fault))
+        return [*(wire.Reply(request.id, warning=text) for text in warnings), last]
+
+    def _value(self, board: Board, request: wire.Request) -> object:
+        route = _route(request.route)
+        if not board.role.may_act_as(route.role):
+            raise Refused(
+                f"you may not ask for {request.route}: that takes the role {route.role}, and {board.user}'s is "
+                f"{board.role}.",
+                hint="The settings' `roles` say who has which.",
+            )
+        try:
+            args = wire.decoded(request.args, routes.arguments_type(request.route))
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise InputError(
+                f"the question {request.route} does not fit: {one_line(str(error), 300)}.",
+                hint="Use a client of the service's version.",
+            ) from error
+        part, name = request.route.split(".")
+        with board.session():
+            value = getattr(getattr(board, part), name)(
+                **{field: getattr(args, field) for field in args.__struct_fields__}
+            )
+        return published(value) if _secretive(request.route) else value
+
+    async def _stream(
+        self,
+        user: str,
+        request: wire.Request,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Send the runs of a WAIT whenever they change, until all have ended or the client has gone."""
+        loop = asyncio.get_running_loop()
+        try:
+            ids = _parsed_args(request, routes.Wait).ids
+            board = self._board_of(user)
+            runs = [await loop.run_in_executor(self._pool, board.runs.get, id_) for id_ in ids]
+        except BoardError as error:
+            await _send(writer, wire.Reply(request.id, error=wire.failure(error)))
+            return
+        gone = asyncio.ensure_future(reader.read(1))
+        try:
+            async for event in self._watching.changes(runs, gone):
+                await _send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(event))))
+        finally:
+            left = gone.done()
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+        if not left:
+            await _send(writer, wire.Reply(request.id, value=msgspec.Raw(b"null")))
+
+
+class _Unfit(Exception):
+    """A line that no client of this version sends; the connection ends."""
+
+
+def _route(name: str) -> routes.Route:
+    route = routes.ROUTES.get(name)
+    if route is None:
+        raise InputError(
+            f"the service has no route {one_line(name, 80)!r}.", hint="Use a client of the service's version."
+        )
+    return route
+
+
+_secretive_routes: dict[str, bool] = {}
+
+
+def _secretive(route: str) -> bool:
+    if route not in _secretive_routes:
+        _secretive_routes[route] = holds_secrets(routes.answer_type(route))
+    return _secretive_routes[route]
+
+
+def _parsed(line: bytes, type_: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(line, type=type_)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise _Unfit(f"a line is no {type_.__name__}: {one_line(str(error), 300)}") from error
+
+
+def _parsed_args(request: wire.Request, type_: type[Any]) -> Any:
+    try:
+        return wire.decoded(request.args, type_)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InputError(f"the question {request.route} does not fit: {one_line(str(error), 300)}.") from error
+
+
+async def _line(reader: asyncio.StreamReader, idle_seconds: float) -> bytes:
+    """Return the next line: its first byte within `idle_seconds`, the rest within LINE_SECONDS.
+
+    Raises:
+        TimeoutError: it does not arrive in time.
+        asyncio.IncompleteReadError: the client has closed the connection.
+        _Unfit: it is too long.
+    """
+    async with asyncio.timeout(idle_seconds):
+        first = await reader.readexactly(1)
+    try:
+        async with asyncio.timeout(LINE_SECONDS):
+            return first + await reader.readuntil(b"\n")
+    except asyncio.LimitOverrunError as error:
+        raise _Unfit(f"a line has more than {wire.REQUEST_BYTES_MAX} bytes") from error
+
+
+async def _send(writer: asyncio.StreamWriter, line: msgspec.Struct) -> None:
+    writer.write(wire.encoded(line) + b"\n")
+    async with asyncio.timeout(LINE_SECONDS):
+        await writer.drain()
