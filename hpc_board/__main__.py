@@ -38,7 +38,12 @@ def _run() -> None:
 
     if interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    run()
+    try:
+        run()
+    finally:
+        # Python looks for garbage once more when it ends, for a sixth of a command's time. What is frozen stays out of
+        # that search. Files are closed by now, and the system takes the memory.
+        gc.freeze()
 
 
 def _leave(_number: int, _frame: object) -> None:

@@ -240,24 +240,34 @@ def read_bytes(path: Path, bytes_max: int) -> bytes:
     Raises:
         InputError: it does not exist, is no regular file, unreadable or too large.
     """
-    name = one_line(str(path), 300)
     try:
         data = read_bounded(path, bytes_max, follow=True)
-    except FileNotFoundError as error:
-        raise InputError(f"{name}: there is no such file.", hint="Check the path for typing errors.") from error
-    except NotRegularFileError as error:
-        if is_folder(path):
-            raise InputError(f"{name} is a folder, not a file.", hint="Give the path of a file in it.") from error
-        raise InputError(f"{name} is not a regular file.", hint="Give the path of an ordinary file.") from error
-    except PermissionError as error:
-        raise InputError(f"{name} may not be read by you.", hint=f"Try: ls -l '{name}'") from error
-    except OSError as error:
-        raise InputError(f"{name} cannot be read: {error.strerror}.", hint="Check the path.") from error
-    except ValueError as error:
-        raise InputError(f"{name} is not a path: {error}.", hint="Check the path.") from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
     if len(data) > bytes_max:
-        raise InputError(f"{name} is too large: more than {bytes_max:,} bytes.", hint="Make the file smaller.")
+        raise InputError(f"{_shown(path)} is too large: more than {bytes_max:,} bytes.", hint="Make the file smaller.")
     return data
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> InputError:
+    """Return the error for a user's file that `error` kept from being read."""
+    name = _shown(path)
+    match error:
+        case FileNotFoundError():
+            return InputError(f"{name}: there is no such file.", hint="Check the path for typing errors.")
+        case NotRegularFileError() if is_folder(path):
+            return InputError(f"{name} is a folder, not a file.", hint="Give the path of a file in it.")
+        case NotRegularFileError():
+            return InputError(f"{name} is not a regular file.", hint="Give the path of an ordinary file.")
+        case PermissionError():
+            return InputError(f"{name} may not be read by you.", hint=f"Try: ls -l '{name}'")
+        case OSError():
+            return InputError(f"{name} cannot be read: {error.strerror}.", hint="Check the path.")
+    return InputError(f"{name} is not a path: {error}.", hint="Check the path.")
+
+
+def _shown(path: Path) -> str:
+    return one_line(str(path), 300)
 
 
 def read_text(path: Path, bytes_max: int) -> str:
@@ -266,18 +276,17 @@ def read_text(path: Path, bytes_max: int) -> str:
     Raises:
         InputError: it does not exist, is no regular file, unreadable, too large, or not UTF-8 text.
     """
-    name = one_line(str(path), 300)
     data = read_bytes(path, bytes_max)
     if b"\0" in data:
         raise InputError(
-            f"{name} holds a NUL byte at offset {data.index(0)}: is it a binary file?",
+            f"{_shown(path)} holds a NUL byte at offset {data.index(0)}: is it a binary file?",
             hint="Give a text file in UTF-8.",
         )
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InputError(
-            f"Could not decode {name}, is it UTF-8? The byte at offset {error.start} is not.",
+            f"Could not decode {_shown(path)}, is it UTF-8? The byte at offset {error.start} is not.",
             hint="Save the file in UTF-8.",
         ) from error
 

@@ -250,14 +250,13 @@ def time_limit_seconds(text: str) -> int:
 
 def machine_gpu_names(driver: Path = Path("/proc/driver/nvidia/gpus")) -> tuple[str, ...]:
     """Return the names of the NVIDIA GPUs that the driver of this machine reports, each once, in the driver's order."""
+    texts = [information.read_text(errors="replace") for information in sorted(driver.glob("*/information"))]
+    if not texts:
+        return ()
     from hpc_board.domain.gpu_names import gpu_model_name
 
-    names: dict[str, None] = {}
-    for information in sorted(driver.glob("*/information")):
-        match = re.search(r"^Model:\s*(.+)$", information.read_text(errors="replace"), re.MULTILINE)
-        if match:
-            names[gpu_model_name(match[1].strip())] = None
-    return tuple(names)
+    matches = (re.search(r"^Model:\s*(.+)$", text, re.MULTILINE) for text in texts)
+    return tuple(dict.fromkeys(gpu_model_name(match[1].strip()) for match in matches if match))
 
 
 def _this_machine() -> Cluster:

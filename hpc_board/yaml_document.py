@@ -16,7 +16,7 @@ import yaml
 from hpc_board.errors import DocumentError, Fault
 from hpc_board.files import read_text
 from hpc_board.model.names import nearest, suggestion
-from hpc_board.model.text import one_line
+from hpc_board.model.text import is_simple, one_line
 from hpc_board.yaml_sections import Part, Place
 
 DOCUMENT_BYTES_MAX = 1_000_000
@@ -26,7 +26,7 @@ _VALUES_MAX = 100_000
 _DEPTH_MAX = 32
 _FAULTS_SHOWN_MAX = 100
 _NUMBER_CHARACTERS_MAX = 1000
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _TAG = "tag:yaml.org,2002:"
 _NUMBERS = {f"{_TAG}int": int, f"{_TAG}float": float, f"{_TAG}bool": bool, f"{_TAG}null": types.NoneType}
 _TEXTS = {f"{_TAG}{name}" for name in ("str", "timestamp", "merge", "value")}
@@ -143,7 +143,9 @@ class Document:
             raise _not_yaml(self.path, f"holds more than {_VALUES_MAX} values, counting aliases")
         if len(place) > _DEPTH_MAX:
             raise _not_yaml(self.path, f"nested more than {_DEPTH_MAX} levels deep", node.start_mark.line + 1)
-        type_ = _member(type_, node)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, type_, place)
+        type_ = _member(type_, mapping=isinstance(node, yaml.MappingNode))
         if isinstance(node, yaml.MappingNode):
             if type_ is Part:
                 return Part(place, node)
@@ -152,11 +154,8 @@ class Document:
             if type_ is Any or get_origin(type_) is dict:
                 key_type, value_type = get_args(type_) or (str, Any)
                 return self._mapping(node, key_type, value_type, place)
-        elif isinstance(node, yaml.SequenceNode):
-            if type_ is Any or get_origin(type_) in (list, tuple):
-                return self._list(node, (get_args(type_) or (Any,))[0], place)
-        else:
-            return self._scalar(node, type_, place)
+        elif isinstance(node, yaml.SequenceNode) and (type_ is Any or get_origin(type_) in (list, tuple)):
+            return self._list(node, (get_args(type_) or (Any,))[0], place)
         return self._unexpected(node, type_, place)
 
     def _struct(
@@ -226,9 +225,9 @@ class Document:
                 entries[key_node.value] = (key_node, value_node)
         return entries
 
-    def _scalar(self, node: yaml.Node, type_: Any, place: Place) -> Any:
+    def _scalar(self, node: yaml.ScalarNode, type_: Any, place: Place) -> Any:
         text = str(node.value)
-        if _CONTROL.search(text):
+        if not is_simple(text) and re.search(_CONTROL, text):
             self.fault(place, "holds a control character")
             return msgspec.UNSET
         if node.tag not in _NUMBERS and node.tag not in _TEXTS:
@@ -241,10 +240,12 @@ class Document:
             if len(text) > _NUMBER_CHARACTERS_MAX:
                 return self._unexpected(node, wanted, place)
             try:
-                value = yaml.constructor.SafeConstructor().construct_object(node)
+                value = _number(node)
             except (ValueError, LookupError, OverflowError):
                 # An explicit tag makes PyYAML read a text that is of another kind: `!!bool maybe`, `!!int ""`.
                 return self._unexpected(node, wanted, place)
+        elif type_ is Any or type_ is str:
+            return text
         try:
             return msgspec.convert(value, type_)
         except msgspec.ValidationError:
@@ -265,6 +266,18 @@ class Document:
 def _fields(type_: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
     """Return the fields of a Struct by their names in documents."""
     return {field.encode_name: field for field in msgspec.structs.fields(type_)}
+
+
+def _number(node: yaml.ScalarNode) -> Any:
+    """Return a number, a truth value or nothing as PyYAML reads it; plain decimals need no constructor of PyYAML's.
+
+    Raises:
+        ValueError, LookupError, OverflowError: the text is of another kind than its tag.
+    """
+    text = node.value
+    if node.tag == f"{_TAG}int" and text.isdecimal() and text.isascii() and (text[0] != "0" or text == "0"):
+        return int(text)
+    return yaml.constructor.SafeConstructor().construct_object(node)
 
 
 def _composed(text: str) -> yaml.Node | None:
@@ -308,17 +321,17 @@ def _path(place: Place) -> str:
     return path.removeprefix(".")
 
 
+@cache
 def _members(type_: Any) -> tuple[Any, ...]:
     return get_args(type_) if get_origin(type_) in (Union, types.UnionType) else (type_,)
 
 
-def _member(type_: Any, node: yaml.Node) -> Any:
-    """Return the member of a union that a mapping or a list can be; the type itself for everything else."""
+@cache
+def _member(type_: Any, *, mapping: bool) -> Any:
+    """Return the member of a union that a mapping can be, or else a list; the type itself if none can."""
     for member in _members(type_):
         is_struct = isinstance(member, type) and issubclass(member, msgspec.Struct)
-        if isinstance(node, yaml.MappingNode) and (is_struct or get_origin(member) is dict):
-            return member
-        if isinstance(node, yaml.SequenceNode) and get_origin(member) in (list, tuple):
+        if (is_struct or get_origin(member) is dict) if mapping else get_origin(member) in (list, tuple):
             return member
     return type_
 
@@ -327,6 +340,7 @@ def _bare(type_: Any) -> Any:
     return get_args(type_)[0] if get_origin(type_) is Annotated else type_
 
 
+@cache
 def _text_only(type_: Any) -> bool:
     bare = [_bare(member) for member in _members(type_)]
     return str in bare and not {int, float, bool} & {member for member in bare if isinstance(member, type)}

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
-from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Place, Placing, Rows, Standing, Version
 
 if TYPE_CHECKING:
     from hpc_board.board.context import Context
+    from hpc_board.domain.feed import FeedEntry
 
 
 class Standings:
@@ -91,7 +91,7 @@ class Standings:
         user: str | None = None,
         before: int | None = None,
         limit: int = 50,
-    ) -> tuple[FeedEntry, ...]:
+    ) -> "tuple[FeedEntry, ...]":
         """Return the changes that runs made on the visible leaderboards, newest first, older than the entry `before`.
 
         Raises:

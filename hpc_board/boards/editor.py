@@ -1,8 +1,6 @@
 """Leaderboards that users created: visibility, creation, change and deletion."""
 
-import dataclasses
 import errno
-import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -10,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -27,7 +25,6 @@ from hpc_board.domain.board_options import (
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Role
-from hpc_board.domain.standing import Standing
 from hpc_board.domain.user_board import (
     Action,
     BoardChange,
@@ -44,9 +41,11 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
-from hpc_board.runs.drafts import check_reason, end_given
 from hpc_board.store import NewChange, Newest, Store
 from hpc_board.store.sharing import is_shared
+
+if TYPE_CHECKING:
+    from hpc_board.domain.standing import Standing
 
 EXPORTS = "exports"
 """The folder in which a board archives deleted leaderboards."""
@@ -276,6 +275,8 @@ class Boards:
             Refused: a leaderboard or its name belongs to another user, or users would lose their ranks and `force` is
                 false.
         """
+        from hpc_board.runs.drafts import check_reason
+
         person = self._person()
         check_reason(reason)
         for plan in plans:
@@ -324,6 +325,8 @@ class Boards:
         )
 
     def _changed(self, board: CreatedBoard, task: Task, terms: BoardOptions) -> Plan:
+        import dataclasses
+
         restarts = task.version != board.task.version
         return Plan(
             board.name,
@@ -377,6 +380,8 @@ class Boards:
         return tuple(dict.fromkeys(gpu(name, self._gpus).name for name in names))
 
     def _check_gpus(self, task: Task, terms: BoardOptions) -> None:
+        import dataclasses
+
         if not allowed_gpus(dataclasses.replace(task, gpus=terms.gpus), self._gpus):
             raise InputError(
                 f"{task.name}: none of its GPUs ({', '.join(map(one_line, terms.gpus))}) is in the settings.",
@@ -398,6 +403,8 @@ def chosen_task(name: str, tasks: Sequence[Task], source: str) -> Task:
         InputError: the source has several tasks, and none of that name.
     """
     if len(tasks) == 1:
+        import dataclasses
+
         return dataclasses.replace(tasks[0], name=name)
     found = next((task for task in tasks if task.name == name), None)
     if found is None:
@@ -430,7 +437,7 @@ def loss(plan: Plan) -> str:
     return f"the standings of {plan.name} would start anew ({what}), and users are on them ({who})."
 
 
-def archived(rows: Sequence[Standing]) -> list[dict[str, Any]]:
+def archived(rows: "Sequence[Standing]") -> list[dict[str, Any]]:
     """Return standings as the archive of a deleted leaderboard has them: texts unchanged, times in ISO 8601."""
     from hpc_board.report.standing_columns import Document, Line, values
 
@@ -451,6 +458,8 @@ def archive(kept: BoardArchive, board: Path) -> Path:
     Raises:
         StorageError: the file cannot be written, or the folder is none.
     """
+    import json
+
     folder = board / EXPORTS
     shared = is_shared(board)
     file = folder / f"{kept.plan.name}-{kept.at:%Y%m%dT%H%M%S.%fZ}.json"
@@ -563,6 +572,8 @@ def _check_own_deadline(task: Task, options: RequestedOptions, now: datetime) ->
 
 
 def _deadline(before: datetime | None, requested: str | None, now: datetime) -> datetime | None:
+    from hpc_board.runs.drafts import end_given
+
     return before if requested is None else end_given(requested, now, what="deadline", option="--deadline")
 
 

@@ -92,9 +92,9 @@ def case_faults(
 
     `supplied` are the arguments that the evaluation adds to those of the case.
     """
-    takes = one_line(", ".join(generator.names)) or "no arguments"
     for key in case:
         if key not in generator.names and not generator.open_ended:
+            takes = one_line(", ".join(generator.names)) or "no arguments"
             yield key, f"is no argument of {GENERATOR}, which takes {takes}.{suggestion(key, generator.names)}"
     for name in generator.required:
         if name not in case and name not in supplied:

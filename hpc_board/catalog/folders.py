@@ -18,8 +18,6 @@ from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN, moment_in_utc
 from hpc_board.domain.catalog import Catalog
 from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.files import read_text
-from hpc_board.model.build_flags import flag_fault
-from hpc_board.model.eval_program import eval_program
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import (
     OWN,
@@ -319,10 +317,11 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
     document = Document.read(folder / TASK_FILE, hint=_HINT)
     section = document.value(TaskDocument, _STAND_INS)
     own = section.hpc_board
-    name = section.name or folder.resolve().name
+    real_folder = folder.resolve()
+    name = section.name or real_folder.name
     if section.name is None and not re.fullmatch(NAME, name):
         document.fault(("name",), f'is missing, and the folder\'s name "{one_line(name)}" is not {NAME_WORDS}')
-    sources = _Sources(document, folder.resolve(), (root or folder.resolve().parent).resolve(), note)
+    sources = _Sources(document, real_folder, real_folder.parent if root is None else root.resolve(), note)
     files = sources.files(section.files)
     templates: dict[str, str] = {
         language: sources.text(("templates", language), source) or ""
@@ -364,8 +363,11 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
         flags=tuple(own.flags),
         milestones=_milestones(document, sources, own, own.languages or [Language(section.lang)]),
     )
-    for key, message in eval_program(task)[1] if task.harness == OWN else ():
-        document.fault(tuple(key.split(".")), message)
+    if task.harness == OWN:
+        from hpc_board.model.eval_program import eval_program
+
+        for key, message in eval_program(task)[1]:
+            document.fault(tuple(key.split(".")), message)
     document.check()
     return task
 
@@ -391,6 +393,10 @@ def _check_compiled(document: Document, own: OwnSection) -> None:
     for index, language in enumerate(own.languages):
         if language in own.languages[:index]:
             document.fault(("hpc_board", "languages", index), f"{language} is given twice")
+    if not own.flags:
+        return
+    from hpc_board.model.build_flags import flag_fault
+
     for index, flag in enumerate(own.flags):
         if message := flag_fault(flag):
             document.fault(("hpc_board", "flags", index), f'"{one_line(flag, 80)}" {message}')
@@ -453,24 +459,25 @@ class _Sources:
         self._root = root
         self._note = note
         self._bytes = 0
+        self._real_folders = {folder: folder}
 
     def files(self, entries: Sequence[FileEntry]) -> tuple[TaskFile, ...]:
-        files: dict[PurePosixPath, TaskFile] = {}
+        files: dict[str, TaskFile] = {}
         if len(entries) > FILES_MAX:
             self._document.fault(("files",), f"expected at most {FILES_MAX:,} files, found {len(entries):,}")
         for index, entry in enumerate(entries[:FILES_MAX]):
             place = ("files", index)
-            target = PurePosixPath(entry.name)
+            name = str(PurePosixPath(entry.name))
             if not _is_plain(entry.name):
                 self._document.fault(
                     (*place, "name"), f'expected a relative path without "..", found "{one_line(entry.name)}"'
                 )
-            elif any(target == other or target in other.parents or other in target.parents for other in files):
+            elif any(f"{name}/".startswith(f"{other}/") or other.startswith(f"{name}/") for other in files):
                 self._document.fault((*place, "name"), f'"{entry.name}" is taken by another file')
             elif entry.source == SUBMISSION:
-                files[target] = TaskFile(str(target), None)
+                files[name] = TaskFile(name, None)
             else:
-                files[target] = TaskFile(str(target), self.text((*place, "source"), entry.source) or "")
+                files[name] = TaskFile(name, self.text((*place, "source"), entry.source) or "")
         submissions = sum(entry.source == SUBMISSION for entry in entries)
         if submissions != 1 and (entries or self._document.sound("files")):
             self._document.fault(("files",), f"expected one file with the source {SUBMISSION}, found {submissions}")
@@ -479,9 +486,10 @@ class _Sources:
     def text(self, place: Place, source: str) -> str | None:
         """Return the text of the file `source`; None, and a fault at `place`, if it cannot be read."""
         try:
+            path = self._folder / source
             # Before links are followed: one may lead somewhere else the next time.
-            self._note(self._folder / source)
-            path = (self._folder / source).resolve()
+            self._note(path)
+            path = self._resolved(path)
             if not path.is_relative_to(self._root):
                 self._document.fault(place, f'"{one_line(source)}" lies outside of {self._root}')
                 return None
@@ -497,6 +505,15 @@ class _Sources:
         if within and self._bytes > TASK_BYTES_MAX:
             self._document.fault(place, f"the files of the task have more than {TASK_BYTES_MAX:,} bytes")
         return text
+
+    def _resolved(self, path: Path) -> Path:
+        """Return `path.resolve()`, with one look at each folder for all of its files."""
+        if path.name == ".." or os.path.islink(path):  # noqa: PTH114 - False, and no error, in a closed folder
+            return path.resolve()
+        folder = path.parent
+        if folder not in self._real_folders:
+            self._real_folders[folder] = folder.resolve()
+        return self._real_folders[folder] / path.name
 
 
 def _is_plain(name: str) -> bool:

@@ -1,6 +1,5 @@
 """Output of commands: blocks fitted to the terminal, JSON, and remarks."""
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +41,8 @@ def output_width() -> int | None:
 
 def print_json(view: Any) -> None:
     """Print the Structs of `report.views` to stdout as JSON in ASCII, which is independent of terminal and locale."""
+    import json
+
     import msgspec
 
     click.echo(json.dumps(msgspec.to_builtins(view), indent=2, allow_nan=False))

@@ -189,7 +189,6 @@ def history(
 def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows", *, as_json: bool) -> None:
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.domain.standing import Rows
-    from hpc_board.report.moderation import removed_blocks
     from hpc_board.report.standings import board_report
 
     task = board.tasks.get(name).name
@@ -212,7 +211,10 @@ def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows
         if rows is Rows.USERS:
             more.append("All: `--all-users`.")
         blocks += board_report(task, page, board.user, own_runs=rows is Rows.OWN, more=" ".join(more))
-        blocks += removed_blocks(removed[page.gpu])
+        if removed[page.gpu]:
+            from hpc_board.report.moderation import removed_blocks
+
+            blocks += removed_blocks(removed[page.gpu])
     print_blocks(*blocks)
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from hpc_board.cli.options import PATH_OR_NAME, Open, examples, force_option, json_option, mode_names, task_names
 from hpc_board.errors import InputError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from hpc_board.model.task import Task
 
 
@@ -80,8 +81,10 @@ class _ShownByDefault(click.Group):
             args = ["show", *args]
         return super().parse_args(ctx, args)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         """Complete commands and names of tasks."""
+        from click.shell_completion import CompletionItem
+
         names = task_names(ctx, click.Argument(["name"]), incomplete)
         return [*super().shell_complete(ctx, incomplete), *map(CompletionItem, names)]
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.graces import CANCELLED_GRACE, MISSING_GRACE, RESULT_GRACE
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
 from hpc_board.domain.standing import Placing
 from hpc_board.model.result import Result, Verdict
@@ -223,15 +224,6 @@ def array_of(token: str) -> str:
     """Return the name of the job array in a run's `token`; empty if it has none."""
     return token.rpartition(".")[0]
 
-
-RESULT_GRACE = timedelta(seconds=60)
-"""The time for a result to appear after the end of the job: network file systems are late."""
-
-CANCELLED_GRACE = timedelta(seconds=5)
-"""The time for a cancelled job's result to appear, if it had just written one."""
-
-MISSING_GRACE = timedelta(minutes=5)
-"""The time after which a job that the scheduler does not know counts as lost."""
 
 UNREADABLE = "its job has ended, and it waits until its folder can be read; cancel it to give the result up"
 """The reason of a run whose result may be there and cannot be read."""

@@ -1,7 +1,6 @@
 """Leaderboards that users created: their history, and planned changes of them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -165,6 +164,8 @@ def change_summary(change: BoardChange, before: BoardChange | None) -> str:
 
 
 def _of_tasks(before: Task, after: Task) -> Iterator[Difference]:
+    from dataclasses import fields, replace
+
     for field in fields(Task):
         old, new = getattr(before, field.name), getattr(after, field.name)
         if field.name in _NOT_COMPARED or _plain(old) == _plain(new):
@@ -221,6 +222,8 @@ def _seconds(timeouts: Timeouts) -> str:
 
 
 def _words(value: Any) -> str:
+    from dataclasses import is_dataclass
+
     if isinstance(value, Mapping):
         value = dict(value)
     elif isinstance(value, tuple):

@@ -1,9 +1,9 @@
 """Tasks: the function to implement, its cases, and the score from its times."""
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
+from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -184,10 +184,11 @@ class Task(Value):
         """Return the text of the task's file `name`, or None."""
         return next((file.text for file in self.files if file.name == name), None)
 
-    @property
+    @cached_property
     def version(self) -> str:
         """Return the sha256 of all that affects a result; standings of different versions are kept apart."""
         import hashlib
+        import json
 
         if self.published_version:
             return self.published_version

@@ -3,12 +3,13 @@
 import re
 import unicodedata
 
-_ESCAPES = re.compile(
+# Compiled when a text first needs them: most are simple.
+_ESCAPES = (
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|\x1b[\]PX^_][^\x1b\x07\r\n]{0,4096}(?:\x07|\x1b\\)"  # OSC, DCS, SOS, PM, APC: titles, clipboard
     r"|\x1b(?![\]PX^_])[ -/]*[0-~]"
 )
-_CONTROLS = re.compile(
+_CONTROLS = (
     "\x1b[\\]PX^_]"  # the introducer alone: an unterminated sequence must not hide the text after it
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
     # format characters
@@ -25,13 +26,21 @@ _MARKS_MAX = 4
 """Largest number of combining marks on a character: no language uses more, and they paint over their neighbours."""
 
 
+def is_simple(text: str) -> bool:
+    """Return whether `text` has only printable ASCII characters, newlines and tabs."""
+    return text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
+
+
 def printable(text: str, limit: int = 64 * 1024) -> str:
     """Return `text` without escape sequences, other control and invisible characters as "·", at most `limit` long.
 
     Newlines and tabs stay; a carriage return starts a new line. The end of a text that is too long is cut.
     """
-    clean = _ESCAPES.sub("", text[: 4 * limit]).replace("\r\n", "\n").replace("\r", "\n")
-    return _few_marks(_CONTROLS.sub("·", clean))[:limit]
+    text = text[: 4 * limit]
+    if is_simple(text):
+        return text[:limit]
+    clean = re.sub(_ESCAPES, "", text).replace("\r\n", "\n").replace("\r", "\n")
+    return _few_marks(re.sub(_CONTROLS, "·", clean))[:limit]
 
 
 def one_line(text: str, limit: int = 200) -> str:

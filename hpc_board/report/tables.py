@@ -8,7 +8,6 @@ from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Column, Table
-from hpc_board.report.formatting import span_text
 
 
 def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: datetime) -> Table:
@@ -79,6 +78,8 @@ def gpus_table(statuses: Sequence[GpuStatus], now: datetime) -> Table:
 
 
 def _asked_text(asked_at: datetime | None, now: datetime) -> str:
+    from hpc_board.report.formatting import span_text
+
     return "now" if asked_at is None else f"{span_text(now - asked_at)} ago"
 
 

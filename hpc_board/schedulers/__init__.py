@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 
 import msgspec
 
-from hpc_board.domain.run import RESULT_GRACE, JobStatus, array_of
+from hpc_board.domain.graces import RESULT_GRACE
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Availability, Cluster, ContainerRuntime, Device, Gpu
 from hpc_board.model.job_environment import JobEnvironment
 
 if TYPE_CHECKING:
     from hpc_board.domain.diagnostic import Diagnostic
+    from hpc_board.domain.run import JobStatus
     from hpc_board.schedulers.sections import ClusterSection, GpuSection
     from hpc_board.schedulers.settings_text import Detected
     from hpc_board.transport import Host
@@ -73,6 +74,8 @@ class JobKey(msgspec.Struct, frozen=True):
     @property
     def listed_as(self) -> str:
         """Return the name under which the scheduler lists the job: all tasks of an array bear the array's."""
+        from hpc_board.domain.run import array_of
+
         return array_of(self.name) if "_" in self.job_id else self.name
 
 
@@ -96,7 +99,7 @@ class Scheduler(Protocol):
         A task of an array has the array's name, with its index after a dot.
         """
 
-    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
+    def poll(self, jobs: Sequence[JobKey]) -> "Mapping[str, JobStatus]":
         """Return the status of each job, by its name, from one query for all of them."""
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:

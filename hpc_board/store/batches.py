@@ -12,7 +12,7 @@ import msgspec
 
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.row_reader import Row
-from hpc_board.store.rows import optional_time_text
+from hpc_board.store.row_texts import optional_time_text
 
 PAGE_SUBMISSIONS = 2000
 

@@ -3,11 +3,9 @@
 To read them creates no database, and loads SQLite alone: every command that names a task reads them.
 """
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +19,7 @@ from hpc_board.model.text import one_line
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader, unreadable
-from hpc_board.store.rows import plain_text, task_definition, task_value, time_text
+from hpc_board.store.row_texts import plain_text, time_text
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -130,6 +128,10 @@ def check_takes(db: Readable, task: Task, at: datetime, *, of_settings: bool) ->
 
 
 def _add(db: "Database", new: NewChange) -> None:
+    import json
+
+    from hpc_board.store.task_rows import task_definition
+
     for row in db.query("SELECT * FROM boards WHERE name = ? ORDER BY id DESC LIMIT 1", [new.name]):
         if row["id"] != new.after:
             raise InputError(
@@ -175,14 +177,14 @@ def _board(connection: sqlite3.Connection, number: int) -> Newest:
     if change.task_version is None:
         return change
     with _readable(row):
-        own = dict(json.loads(row["terms"]).get("task", {}))
+        own = dict(_terms(row).get("task", {}))
     return CreatedBoard(change, _task(connection, change, own))
 
 
 def _change(row: Mapping[str, Any]) -> BoardChange:
     found = RowReader(row, "boards")
     with _readable(row):
-        document = json.loads(found.text("terms"))
+        document = _terms(row)
         document.pop("task", None)
         terms = BoardOptions.from_json(document)
     return BoardChange(
@@ -197,6 +199,13 @@ def _change(row: Mapping[str, Any]) -> BoardChange:
     )
 
 
+def _terms(row: Mapping[str, Any]) -> dict[str, Any]:
+    import json
+
+    document: dict[str, Any] = json.loads(RowReader(row, "boards").text("terms"))
+    return document
+
+
 @contextmanager
 def _readable(row: Mapping[str, Any]) -> Iterator[None]:
     """Translate the errors from a row of `boards` that hpc-board did not write: a group's members can write any."""
@@ -209,6 +218,10 @@ def _readable(row: Mapping[str, Any]) -> Iterator[None]:
 
 def _task(connection: sqlite3.Connection, change: BoardChange, own: Mapping[str, Any]) -> Task:
     """Return the task of a leaderboard: that of its version, with the leaderboard's own values."""
+    from dataclasses import replace
+
+    from hpc_board.store.task_rows import task_value
+
     where = "SELECT name, definition FROM tasks WHERE name = ? AND version = ?"
     for row in _rows(connection, where, change.name, change.task_version or ""):
         task = task_value(row, {**own, "name": change.name})

@@ -7,7 +7,6 @@ one GPU; both follow from the facts and change with them.
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hpc_board.domain.feed import Entry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Placing
 from hpc_board.store.reading import Readable
@@ -16,6 +15,8 @@ from hpc_board.store.rows import row_id
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
+
+    from hpc_board.domain.feed import Entry
 
 ON_BOARD = "task = :task AND task_version = :task_version AND gpu = :gpu"
 OF_USER = f"{ON_BOARD} AND user = :user"
@@ -76,7 +77,9 @@ def score_of(row: Mapping[str, Any]) -> float:
     return RowReader(row, "bests of run", "run").score()
 
 
-def _entry_of(row: Mapping[str, Any]) -> Entry:
+def _entry_of(row: Mapping[str, Any]) -> "Entry":
+    from hpc_board.domain.feed import Entry
+
     return Entry(RowReader(row, "bests of run", "run").text("user"), score_of(row))
 
 
@@ -105,7 +108,7 @@ def former(db: Readable, board: BoardKey, user: str) -> tuple[int, float] | None
     return None if best is None else (rank_of(db, board, best["score_s"]), best["score_s"])
 
 
-def podium(db: Readable, board: BoardKey) -> tuple[Entry, ...]:
+def podium(db: Readable, board: BoardKey) -> "tuple[Entry, ...]":
     """Return the first users of the board in order, with all who have one of the first three places."""
     rows = db.table("bests").rows_where(
         ON_BOARD, board._asdict(), order_by="score_s, submitted_at, run", limit=_PODIUM_ROWS
@@ -113,7 +116,7 @@ def podium(db: Readable, board: BoardKey) -> tuple[Entry, ...]:
     return tuple(map(_entry_of, rows))
 
 
-def passed_by(db: Readable, board: BoardKey, score_s: float, former_s: float | None) -> Entry | None:
+def passed_by(db: Readable, board: BoardKey, score_s: float, former_s: float | None) -> "Entry | None":
     """Return the user directly behind `score_s` on the board and not behind `former_s`, if any."""
     rows = db.table("bests").rows_where(
         f"{ON_BOARD} AND score_s > :score_s AND score_s <= :former_s",

@@ -1,9 +1,7 @@
 """Conversion of values to database rows and back."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from hpc_board.domain.moderation import NOTE, RERUN, UNKNOWN_MOMENT, Decision, Remark, Remarks, Removal, Rerun
@@ -13,9 +11,10 @@ from hpc_board.domain.submission import Submission
 from hpc_board.errors import UnreadableError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, ResultError, Timing, Verdict
 from hpc_board.model.score import Interval, overlaps
-from hpc_board.model.task import CaseValue, Language, Milestone, Mode, Ranking, Task, TaskFile, Timeouts
+from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.store.row_reader import Row, RowReader, moment_of, unreadable
+from hpc_board.store.row_texts import optional_time_text, plain_text, time_text
 
 _NUMBERS = 2**63
 """More than any row is numbered with."""
@@ -44,97 +43,9 @@ _STANDING_TABLES = {
 }
 
 
-def time_text(at: datetime) -> str:
-    """Format a time as UTC text of fixed width, which sorts as the times do.
-
-    Raises:
-        ValueError: the time has no zone.
-    """
-    if at.tzinfo is None:
-        raise ValueError(f"{at} has no time zone")
-    return at.astimezone(UTC).isoformat(timespec="microseconds")
-
-
-def optional_time_text(at: datetime | None) -> str | None:
-    """Format a time as `time_text` does; None stays None."""
-    return None if at is None else time_text(at)
-
-
-def plain_text(text: str) -> str:
-    """Return the text without lone surrogates, which file names and JSON can hold and a database cannot."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def row_id(number: int) -> int:
     """Return the number in SQLite's range: 0, which no row has, for one outside of it."""
     return number if 0 < number < 2**63 else 0
-
-
-def task_definition(task: Task) -> str:
-    """Return all of the task as JSON, to explain its standings once its files have changed."""
-    document = _as_json(task)
-    del document["published_version"]  # a stored task is whole
-    return json.dumps(document)
-
-
-def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
-    """Return the task in a row of `tasks`, with the keys of `more` replaced.
-
-    Raises:
-        StorageError: the row has no task.
-    """
-    import msgspec
-
-    found = RowReader(row, "tasks", "name")
-    try:
-        value = {**json.loads(found.text("definition")), **(more or {}), "published_version": ""}
-        msgspec.convert(value, Task)
-        return _task(value)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise unreadable("tasks", str(row["name"]), f"it has no task, {one_line(str(error), 200)}") from error
-
-
-def _task(value: Mapping[str, Any]) -> Task:
-    return Task(
-        **{
-            **value,
-            "language": Language(value["language"]),
-            "files": tuple(TaskFile(**file) for file in value["files"]),
-            "tests": tuple(map(_case, value["tests"])),
-            "benchmarks": tuple(map(_case, value["benchmarks"])),
-            "timeouts": Timeouts(**value["timeouts"]),
-            "ranking_by": Ranking(value["ranking_by"]),
-            "libraries": tuple(value["libraries"]),
-            "gpus": tuple(value["gpus"]),
-            "deadline": None if value["deadline"] is None else datetime.fromisoformat(value["deadline"]),
-            "accepts": tuple(value.get("accepts", ())),
-            "warnings": tuple(value["warnings"]),
-            "languages": tuple(map(Language, value.get("languages", ()))),
-            "flags": tuple(value.get("flags", ())),
-            "milestones": tuple(
-                Milestone(**{**each, "exclude_gpus": tuple(each["exclude_gpus"])})
-                for each in value.get("milestones", ())
-            ),
-        }
-    )
-
-
-def _case(case: dict[str, Any]) -> dict[str, CaseValue]:
-    return {key: _frozen(value) for key, value in case.items()}
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
-
-
-def _as_json(value: Any) -> Any:
-    if is_dataclass(value):
-        return {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _as_json(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_as_json(item) for item in value]
-    return time_text(value) if isinstance(value, datetime) else value
 
 
 def event_row(run: int, status: Status) -> dict[str, Any]:
@@ -160,6 +71,8 @@ def result_document(result: Result) -> str:
     Raises:
         ResultError: it is larger than a result may be.
     """
+    from dataclasses import asdict
+
     document = json.dumps(asdict(result), allow_nan=False, separators=(",", ":"))
     if len(document) > RESULT_BYTES_MAX:
         raise ResultError(f"the result takes {len(document)} bytes to store, more than {RESULT_BYTES_MAX}")

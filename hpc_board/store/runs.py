@@ -12,22 +12,13 @@ from hpc_board.domain.run import Run, RunState, Status, WholeRun
 from hpc_board.errors import InputError
 from hpc_board.model.result import Case, Result, ResultError
 from hpc_board.model.score import Interval
-from hpc_board.store import feed, ranking
+from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.listing import EVERY_RUN, RunQuery, select
 from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader, unreadable
-from hpc_board.store.rows import (
-    case_row,
-    case_value,
-    event_row,
-    optional_time_text,
-    plain_text,
-    result_document,
-    row_id,
-    run_value,
-    status_value,
-)
+from hpc_board.store.row_texts import optional_time_text, plain_text
+from hpc_board.store.rows import case_row, case_value, event_row, result_document, row_id, run_value, status_value
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -98,6 +89,8 @@ class RunGateway:
             ResultError: the result is too large to be stored.
             ValueError: the status is not `finished`, the result is another run's, or the score is no positive number.
         """
+        from hpc_board.store import feed
+
         if status.state is not RunState.FINISHED:
             raise ValueError(f"a run with a result is finished, not {status.state}")
         if result.run != number:

@@ -4,19 +4,21 @@ Equal scores share a rank and leave a gap behind it; among them, the earlier sub
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Place, Placing, Rows, Standing, Version, ranks
 from hpc_board.model.result import Case
-from hpc_board.store import feed, ranking
+from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.ranking import BETTER, OF_USER, ON_BOARD, BoardKey
 from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader
 from hpc_board.store.rows import mark_value, run_value, standing_value
 from hpc_board.store.runs import stored_cases
+
+if TYPE_CHECKING:
+    from hpc_board.domain.feed import FeedEntry
 
 # CROSS JOIN keeps SQLite to this order, so that it reads the other tables for the rows of the page only. The index that
 # ranks `table` has the row above, on the page or not.
@@ -229,11 +231,13 @@ class StandingsGateway:
         before: int | None = None,
         limit: int = 50,
         among: Collection[str] | None = None,
-    ) -> tuple[FeedEntry, ...]:
+    ) -> "tuple[FeedEntry, ...]":
         """Return the changes of standings by runs that still count, newest first.
 
         Only entries older than the entry number `before`, and of the tasks in `among`, are returned.
         """
+        from hpc_board.store import feed
+
         with self._file.reading() as db:
             return feed.feed(db, task=task, gpu=gpu, user=user, before=before, limit=limit, among=among)
 

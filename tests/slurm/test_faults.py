@@ -23,7 +23,8 @@ import yaml
 
 from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.domain.run import MISSING_GRACE, RESULT_GRACE, UNREADABLE, Run, RunState
+from hpc_board.domain.graces import MISSING_GRACE, RESULT_GRACE
+from hpc_board.domain.run import UNREADABLE, Run, RunState
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Verdict
 from hpc_board.runs import job_folder, reconciler

@@ -34,6 +34,30 @@ def modules(board: Recorded, *argv: str, **environ: str) -> set[str]:
     return set(done.stderr.splitlines()[-1].split())
 
 
+FROZEN = """
+import atexit, gc
+atexit.register(lambda: print(gc.get_freeze_count() > len(gc.get_objects())))
+from hpc_board.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("argv", "code"), [(("list",), 0), (("show", "no_such_task"), 2)])
+def test_the_objects_of_a_command_are_left_out_of_the_last_search_for_garbage(
+    board: Recorded, argv: tuple[str, ...], code: int
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FROZEN, *argv],
+        cwd=board.folder,
+        env=board.environ(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (code, "True")
+
+
 OWN_FOR_HELP = {
     "hpc_board.__main__",
     "hpc_board.cli",
@@ -143,14 +167,20 @@ def test_the_list_of_tasks_loads_neither_the_gateways_of_runs_nor_reports_that_i
     loaded = modules(board, "list")
     assert {each for each in own(loaded) if each.startswith("hpc_board.report.")} == {
         "hpc_board.report.blocks",
-        "hpc_board.report.formatting",
         "hpc_board.report.plain",
         "hpc_board.report.tables",
     }
     gateways = {f"hpc_board.store.{name}" for name in ("runs", "submissions", "standings", "moderation", "feed")}
-    assert loaded & (gateways | NOT_FOR_LISTS | {"hpc_board.runs.reconciler"}) == set()
+    of_runs = {"hpc_board.domain.run", "hpc_board.model.result", "hpc_board.runs.drafts", "hpc_board.runs.reconciler"}
+    assert loaded & (gateways | NOT_FOR_LISTS | of_runs | {"dataclasses", "json"}) == set()
 
 
 def test_the_runs_are_listed_without_reports_of_other_things(board: Recorded) -> None:
     unneeded = {f"hpc_board.report.{name}" for name in ("boards", "checks", "comparisons", "feeds", "tasks")}
     assert modules(board, "runs") & unneeded == set()
+
+
+def test_the_standings_are_shown_without_the_feed_and_what_changes_them(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
+    unneeded = {"hpc_board.store.feed", "hpc_board.domain.feed", "hpc_board.report.moderation", "hpc_board.runs.drafts"}
+    assert modules(board, "show", "vectoradd_py") & (HEAVY | unneeded | {"dataclasses", "sqlite_utils"}) == set()

@@ -20,7 +20,7 @@ from hpc_board.domain.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.task import Language, Ranking, TaskFile, Timeouts
-from hpc_board.store.rows import task_definition, task_value
+from hpc_board.store.task_rows import task_definition, task_value
 from tests.conftest import short_folder
 from tests.unit.recorded import recorded
 from tests.unit.users import NEEDS_ROOT, another_user
@@ -229,7 +229,9 @@ def test_every_fault_of_a_task_is_reported_at_once(tmp_path: Path) -> None:
         ("missing.py", "missing.py: there is no such file"),
         ("../../outside.py", '"../../outside.py" lies outside of'),
         ("/etc/passwd", '"/etc/passwd" lies outside of'),
+        ("../..", '"../.." lies outside of'),
         ("link.py", '"link.py" lies outside of'),
+        ("link/outside.py", '"link/outside.py" lies outside of'),
         ("pipe", "pipe is not a regular file"),
         (".", "is a folder, not a file"),
         ("loop", "loop"),
@@ -246,6 +248,7 @@ def test_a_source_that_may_not_or_cannot_be_read_is_a_fault(tmp_path: Path, sour
     text = f"{MINIMAL}templates: {{Python: {source}}}\n"
     folder = folder_with(root, text)
     (folder / "link.py").symlink_to(tmp_path / "outside.py")
+    (folder / "link").symlink_to(tmp_path)
     (folder / "loop").symlink_to("loop")
     (folder / "large.py").write_text("#" * 1_000_001)
     (folder / "binary.py").write_bytes(b"\0")

@@ -47,6 +47,11 @@ def test_nothing_but_newlines_and_tabs_controls_and_no_text_is_longer_than_asked
     assert "\x1b" not in shown
 
 
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_reads_the_same_beside_other_letters(text: str) -> None:
+    assert printable(f"é{text}") == f"é{printable(text)}"
+
+
 def test_no_format_character_is_shown() -> None:
     every = "".join(map(chr, range(sys.maxunicode + 1)))
     shown = printable(every, len(every))

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from hpc_board.domain.graces import RESULT_GRACE
 from hpc_board.domain.result_checks import is_model
-from hpc_board.domain.run import RESULT_GRACE, UNREADABLE, JobState, JobStatus, Run, RunState, Status
+from hpc_board.domain.run import UNREADABLE, JobState, JobStatus, Run, RunState, Status
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict

@@ -17,7 +17,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import TaskFile
 from hpc_board.report.checks import check_report
 from hpc_board.report.plain import plain
-from hpc_board.store.rows import task_definition, task_value
+from hpc_board.store.task_rows import task_definition, task_value
 from hpc_board.task_check.lint import Bounds, check
 from tests.harness.evaluations import REFERENCE, a_task
 from tests.harness.own_evals import own_task

@@ -1,0 +1,79 @@
+"""Conversion of tasks to database rows and back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from hpc_board.model.task import CaseValue, Language, Milestone, Ranking, Task, TaskFile, Timeouts
+from hpc_board.model.text import one_line
+from hpc_board.store.row_reader import Row, RowReader, unreadable
+from hpc_board.store.row_texts import time_text
+
+
+def task_definition(task: Task) -> str:
+    """Return all of the task as JSON, to explain its standings once its files have changed."""
+    document = _as_json(task)
+    del document["published_version"]  # a stored task is whole
+    return json.dumps(document)
+
+
+def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
+    """Return the task in a row of `tasks`, with the keys of `more` replaced.
+
+    Raises:
+        StorageError: the row has no task.
+    """
+    found = RowReader(row, "tasks", "name")
+    try:
+        value = {**json.loads(found.text("definition")), **(more or {}), "published_version": ""}
+        msgspec.convert(value, Task)
+        return _task(value)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise unreadable("tasks", str(row["name"]), f"it has no task, {one_line(str(error), 200)}") from error
+
+
+def _task(value: Mapping[str, Any]) -> Task:
+    return Task(
+        **{
+            **value,
+            "language": Language(value["language"]),
+            "files": tuple(TaskFile(**file) for file in value["files"]),
+            "tests": tuple(map(_case, value["tests"])),
+            "benchmarks": tuple(map(_case, value["benchmarks"])),
+            "timeouts": Timeouts(**value["timeouts"]),
+            "ranking_by": Ranking(value["ranking_by"]),
+            "libraries": tuple(value["libraries"]),
+            "gpus": tuple(value["gpus"]),
+            "deadline": None if value["deadline"] is None else datetime.fromisoformat(value["deadline"]),
+            "accepts": tuple(value.get("accepts", ())),
+            "warnings": tuple(value["warnings"]),
+            "languages": tuple(map(Language, value.get("languages", ()))),
+            "flags": tuple(value.get("flags", ())),
+            "milestones": tuple(
+                Milestone(**{**each, "exclude_gpus": tuple(each["exclude_gpus"])})
+                for each in value.get("milestones", ())
+            ),
+        }
+    )
+
+
+def _case(case: dict[str, Any]) -> dict[str, CaseValue]:
+    return {key: _frozen(value) for key, value in case.items()}
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _as_json(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_as_json(item) for item in value]
+    return time_text(value) if isinstance(value, datetime) else value
