@@ -62,15 +62,15 @@ class _Line:
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._file = self._socket.makefile("rb")
         try:
             self._socket.settimeout(ANSWER_SECONDS)
             self._socket.connect(str(path))
             check_place(path, peer_uid(self._socket))
-            self._file = self._socket.makefile("rb")
             self._socket.sendall(wire.HELLO + b"\n")
             self.welcome = self._welcome()
         except BaseException:
-            self._socket.close()
+            self.close()
             raise
         self._number = 0
 
@@ -212,10 +212,6 @@ class Connection:
             if line is not None:
                 self._give_back(line) if keep else line.close()
             raise
-        except TimeoutError:
-            if line is not None:
-                line.close()
-            raise
         except (OSError, msgspec.MsgspecError) as error:
             if line is not None:
                 line.close()
@@ -249,6 +245,11 @@ class Connection:
                 self._idle.pop().close()
 
     def _unreachable(self, error: Exception) -> ServiceError:
+        if isinstance(error, TimeoutError):
+            return ServiceError(
+                f"{self._path}: no answer within {ANSWER_SECONDS:g} s.",
+                hint="The service may have carried out the question: look at its effect before you ask again.",
+            )
         reason = getattr(error, "strerror", None) or str(error)
         return ServiceError(
             f"{self._path}: {reason}.",
@@ -334,6 +335,8 @@ class _Runs(_Part):
                 try:
                     event = following(left)
                 except TimeoutError:
+                    if not runs:
+                        raise
                     raise expired([run for run in runs if not run.state.ended], timeout_seconds) from None
                 if event is None:
                     return

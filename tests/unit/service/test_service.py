@@ -33,6 +33,7 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.result import Verdict
+from hpc_board.service import client as client_module
 from hpc_board.service import routes, wire
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.server import ROWS_MAX, Bounds
@@ -437,6 +438,19 @@ def test_a_service_that_is_not_there_is_said(folder: Path) -> None:
     error = refusal(RemoteBoard(folder / "board.sock").runs.list)
     assert "hpc-board serve" in error.hint
     assert error.exit_code == 3
+
+
+@pytest.mark.parametrize("question", [lambda board: board.runs.list(), lambda board: list(board.runs.wait([1]))])
+def test_a_service_that_is_silent_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, question: Callable[[RemoteBoard], object]
+) -> None:
+    monkeypatch.setattr(client_module, "ANSWER_SECONDS", 0.2)
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as silent:
+        silent.bind(str(folder / "board.sock"))
+        silent.listen()
+        error = refusal(lambda: question(RemoteBoard(folder / "board.sock")))
+    assert (error.exit_code, error.title) == (3, "The service did not answer")
+    assert "no answer within 0.2 s" in error.message
 
 
 @ROOT
