@@ -1,6 +1,5 @@
 """Peers of a Unix socket: the account at the other end, as the kernel tells it."""
 
-import os
 import pwd
 import socket
 import stat
@@ -64,8 +63,3 @@ def account_name(uid: int) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"account {uid}"
-
-
-def own_uid() -> int:
-    """Return the effective uid of this process."""
-    return os.geteuid()

@@ -8,9 +8,9 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,7 @@ _PIECE_BYTES = 512 * 1024
 _WORKERS = 16
 _ADVANCE_SECONDS = 1.0
 _END_SECONDS = 10.0
+_LAST_ANSWERS_SECONDS = 60.0
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -96,10 +97,12 @@ class Service:
         self._own = Board.seen_by(account, self._installation, lambda text: self._log("warning", text=text))
         self._watching = Watching(self._own)
         self._end: Callable[[], object] = lambda: None
+        self._end_requested = threading.Event()
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._connections: Counter[int] = Counter()
         self._questions: dict[int, asyncio.Semaphore] = {}
+        self._answering: set[asyncio.Task[None] | None] = set()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="question")
 
     # Life
@@ -117,7 +120,8 @@ class Service:
             asyncio.run(self._serve(listening, ready))
 
     def stop(self) -> None:
-        """End `run` from any thread or signal handler, after the answers that are under way."""
+        """End `run` from any thread or signal handler, also before it serves, after the answers that are under way."""
+        self._end_requested.set()
         self._end()
 
     def _take_folder(self, stack: ExitStack) -> None:
@@ -141,6 +145,7 @@ class Service:
                 f"another process serves {folder}.", hint="End it first, or use it: one service answers all clients."
             )
         self._own.context.has_runs_in_flight()  # makes the database, or brings it to this version
+        self._installation.reconciler  # noqa: B018 - made here, since two threads could make a cached property twice
 
     def _listen(self, stack: ExitStack) -> socket.socket:
         """Return the listening socket; a stale one of a killed service is replaced."""
@@ -182,28 +187,45 @@ class Service:
         advancing.start()
         tasks: set[asyncio.Task[None]] = set()
 
-        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.ensure_future(self._connection(reader, writer))
             tasks.add(task)
-            task.add_done_callback(tasks.discard)
-            await asyncio.wait((task,))
+            task.add_done_callback(partial(ended, writer))
 
+        def ended(writer: asyncio.StreamWriter, task: "asyncio.Task[None]") -> None:
+            tasks.discard(task)
+            writer.close()  # also if the task was cancelled before its first step
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self._log("fault", traceback="".join(traceback.format_exception(error)))
+
+        # Closed by hand: on leaving a block, newer Pythons wait for the connections, and thus for idle clients.
+        server = None
         try:
             server = await asyncio.start_unix_server(accept, sock=listening)
             self._log("serving", board=self.settings.board, socket=self.path, version=__version__, pid=os.getpid())
             ready()
-            async with server:
-                await stop.wait()
-                self._log("stopping")
-                server.close()
+            if self._end_requested.is_set():
+                stop.set()
+            await stop.wait()
+            self._log("stopping")
         finally:
+            if server is not None:
+                # asyncio loses a connection that it has accepted and not yet handed over when its server is closed.
+                loop.remove_reader(listening)
+                await asyncio.sleep(0)
+                server.close()
             self._stopping.set()
             self._wake.set()
+            for task in tasks - self._answering:
+                task.cancel()
+            if answering := tasks & self._answering:
+                await asyncio.wait(answering, timeout=_LAST_ANSWERS_SECONDS)
             for task in list(tasks):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._pool.shutdown(wait=True, cancel_futures=True)
             await loop.run_in_executor(None, advancing.join, _END_SECONDS)
+            self._end = lambda: None
             self._log("stopped")
 
     # Runs
@@ -265,37 +287,55 @@ class Service:
 
     async def _converse(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         lines = _Lines(reader, self._bounds.line_seconds)
-        hello = _parsed(await lines.next(self._bounds.hello_seconds), wire.Hello)
+        first = await lines.next(self._bounds.hello_seconds)
+        if first is None:
+            raise TimeoutError
+        hello = _parsed(first, wire.Hello)
         if hello.protocol != wire.PROTOCOL:
             raise _Unfit(
                 f"client {one_line(hello.version, 40)} and service {__version__} do not speak the same protocol: "
                 f"{hello.protocol} and {wire.PROTOCOL}. Use the same version of hpc-board."
             )
         try:
-            user = peer_name(uid)
+            # In a thread, since directories of users may be slow; not in one of the questions, which may be busy.
+            user, role = await asyncio.get_running_loop().run_in_executor(None, self._user_and_role, uid)
         except Refused as error:
             self._log("refused", uid=uid, reason=error.message)
             await self._last_words(writer, error)
             return
-        role = self._board_of(user).role
         if role.may_act_as(Role.CREATOR):
             lines.bytes_max = wire.SOURCE_BYTES_MAX
         await self._send(writer, wire.Welcome(wire.PROTOCOL, __version__, user, str(role)))
-        while True:
-            request = _parsed(await lines.next(self._bounds.idle_seconds), wire.Request)
+        while not self._stopping.is_set() and (line := await lines.next(self._bounds.idle_seconds)) is not None:
+            request = _parsed(line, wire.Request)
             if request.route == routes.WAIT:
-                await self._stream(user, request, reader, writer)
+                await self._stream(uid, user, request, reader, writer)
                 return
-            if request.route in (routes.EXPORT, routes.BACKUP):
+            with self._under_way():
+                if request.route in (routes.EXPORT, routes.BACKUP):
+                    async with self._turn_of(uid):
+                        await self._send_file(uid, user, request, writer)
+                    continue
                 async with self._turn_of(uid):
-                    await self._send_file(user, request, writer)
-                continue
-            async with self._turn_of(uid):
-                replies = await asyncio.get_running_loop().run_in_executor(
-                    self._pool, partial(self._answer, uid, user, request)
-                )
-            for reply in replies:
-                await self._send(writer, reply)
+                    replies = await asyncio.get_running_loop().run_in_executor(
+                        self._pool, partial(self._answer, uid, user, request)
+                    )
+                for reply in replies:
+                    await self._send(writer, reply)
+
+    def _user_and_role(self, uid: int) -> tuple[str, Role]:
+        user = peer_name(uid)
+        return user, self._board_of(user).role
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        """Let the end of the service wait for this task, which has an answer under way."""
+        task = asyncio.current_task()
+        self._answering.add(task)
+        try:
+            yield
+        finally:
+            self._answering.discard(task)
 
     async def _send(self, writer: asyncio.StreamWriter, line: msgspec.Struct) -> None:
         writer.write(wire.encoded(line) + b"\n")
@@ -324,15 +364,19 @@ class Service:
             board = self._board_of(user, warnings.append)
             value = self._value(board, request)
             last = wire.Reply(request.id, value=msgspec.Raw(wire.encoded(value)))
-        except BoardError as error:
-            if isinstance(error, Refused):
-                self._log("refused", uid=uid, route=request.route, reason=error.message)
-            last = wire.Reply(request.id, error=wire.failure(error))
-        except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
-            self._log("fault", uid=uid, route=request.route, traceback=traceback.format_exc())
-            fault = BoardError("the service failed at this question.", hint="Its log has the reason; tell its admin.")
-            last = wire.Reply(request.id, error=wire.failure(fault))
+        except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
+            last = self._failed(uid, request, error)
         return [*(wire.Reply(request.id, warning=text) for text in warnings), last]
+
+    def _failed(self, uid: int, request: wire.Request, error: Exception) -> wire.Reply:
+        """Return the last reply to a question that ended in `error`, and log a refusal or a fault."""
+        if isinstance(error, Refused):
+            self._log("refused", uid=uid, route=request.route, reason=error.message)
+        if isinstance(error, BoardError):
+            return wire.Reply(request.id, error=wire.failure(error))
+        self._log("fault", uid=uid, route=request.route, traceback="".join(traceback.format_exception(error)))
+        fault = BoardError("the service failed at this question.", hint="Its log has the reason; tell its admin.")
+        return wire.Reply(request.id, error=wire.failure(fault))
 
     def _value(self, board: Board, request: wire.Request) -> object:
         route = _route(request.route)
@@ -361,6 +405,7 @@ class Service:
 
     async def _stream(
         self,
+        uid: int,
         user: str,
         request: wire.Request,
         reader: asyncio.StreamReader,
@@ -370,14 +415,16 @@ class Service:
         loop = asyncio.get_running_loop()
         try:
             ids = _parsed_args(request, routes.Wait).ids
-            runs = await loop.run_in_executor(self._pool, self._watched, user, ids)
-        except BoardError as error:
-            await self._send(writer, wire.Reply(request.id, error=wire.failure(error)))
+            async with self._turn_of(uid):
+                runs = await loop.run_in_executor(self._pool, self._watched, user, ids)
+        except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
+            await self._send(writer, self._failed(uid, request, error))
             return
         gone = asyncio.ensure_future(reader.read(1))
         try:
-            async for event in self._watching.changes(runs, gone):
-                await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(event))))
+            async with aclosing(self._watching.changes(runs, gone)) as changes:
+                async for event in changes:
+                    await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(event))))
         finally:
             left = gone.done()
             gone.cancel()
@@ -385,21 +432,19 @@ class Service:
         if not left:
             await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(b"null")))
 
-    async def _send_file(self, user: str, request: wire.Request, writer: asyncio.StreamWriter) -> None:
+    async def _send_file(self, uid: int, user: str, request: wire.Request, writer: asyncio.StreamWriter) -> None:
         """Write the file of an EXPORT or BACKUP, send it in pieces, and at the end its contents in numbers."""
         loop = asyncio.get_running_loop()
-        with temporary_folder("hpc-board-send-") as folder:
+        with ExitStack() as stack:
             try:
-                file, value = (
-                    folder / "file",
-                    await loop.run_in_executor(self._pool, self._write_file, user, request, folder / "file"),
-                )
-            except BoardError as error:
-                await self._send(writer, wire.Reply(request.id, error=wire.failure(error)))
+                file = stack.enter_context(temporary_folder("hpc-board-send-")) / "file"
+                value = await loop.run_in_executor(self._pool, self._write_file, user, request, file)
+                opened = stack.enter_context(file.open("rb"))
+            except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
+                await self._send(writer, self._failed(uid, request, error))
                 return
-            with file.open("rb") as opened:
-                while piece := await loop.run_in_executor(self._pool, opened.read, _PIECE_BYTES):
-                    await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(piece))))
+            while piece := await loop.run_in_executor(self._pool, opened.read, _PIECE_BYTES):
+                await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(piece))))
         await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(wire.encoded(value))))
 
     def _write_file(self, user: str, request: wire.Request, file: Path) -> object:
@@ -426,15 +471,18 @@ class _Lines:
         self._rest = b""
         self.bytes_max = wire.REQUEST_BYTES_MAX
 
-    async def next(self, idle_seconds: float) -> bytes:
-        """Return the next line: its first bytes within `idle_seconds`, the rest within `line_seconds`.
+    async def next(self, idle_seconds: float) -> bytes | None:
+        """Return the next line, or None if it has not begun within `idle_seconds`.
 
         Raises:
-            TimeoutError: it does not arrive in time.
+            TimeoutError: it has begun, and does not arrive whole within `line_seconds`.
             ConnectionError: the client has closed the connection.
             _Unfit: it is too long.
         """
-        parts = [self._rest or await self._more(idle_seconds)]
+        try:
+            parts = [self._rest or await self._more(idle_seconds)]
+        except TimeoutError:
+            return None
         size = len(parts[0])
         async with asyncio.timeout(self._line_seconds):
             while b"\n" not in parts[-1]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hpc_board.domain.run import Progress, Run, RunState
@@ -27,7 +27,7 @@ class Watching:
         """Send events to the streams of this loop."""
         self._loop = loop
 
-    async def changes(self, runs: Sequence[Run], gone: "asyncio.Future[bytes]") -> AsyncIterator[RunsChanged]:
+    async def changes(self, runs: Sequence[Run], gone: "asyncio.Future[bytes]") -> AsyncGenerator[RunsChanged, None]:
         """Yield these runs now and whenever they change, until all have ended or `gone` is done."""
         stream = _Stream({run.id: (run, ()) for run in runs})
         with self._lock:
@@ -36,8 +36,10 @@ class Watching:
             yield stream.event()
             while not stream.ended and not gone.done():
                 changed = asyncio.ensure_future(stream.changed.wait())
-                await asyncio.wait((changed, gone), return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
+                try:
+                    await asyncio.wait((changed, gone), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    changed.cancel()
                 if stream.changed.is_set():
                     stream.changed.clear()
                     yield stream.event()

@@ -16,7 +16,7 @@ import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpc_board.board import Board
+from hpc_board.board.administration import Administration
+from hpc_board.board.gpus import Gpus
+from hpc_board.board.runs import Runs
 from hpc_board.catalog import archive as archive_module
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import RunState
+from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.service import client as client_module
 from hpc_board.service import routes, wire
 from hpc_board.service.client import RemoteBoard
-from hpc_board.service.server import ROWS_MAX, Bounds
+from hpc_board.service.server import ROWS_MAX, Bounds, Log, Service
 from tests.service import serving
 from tests.unit.recorded import (
     KERNEL,
@@ -397,6 +400,32 @@ def test_a_wait_is_told_each_change_and_ends_with_the_run(board: Recorded, door:
     assert seen[-1] is RunState.LOST
 
 
+def test_the_runs_of_waits_are_read_in_their_users_turns(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = board.add(status_of(RunState.LOST, reason="gone"), user=OWNER)
+    at_work: list[int] = []
+    peaks: list[int] = []
+    whole = Runs.get
+
+    def counted(runs: Runs, id_: int) -> Run:
+        at_work.append(id_)
+        peaks.append(len(at_work))
+        time.sleep(0.05)
+        at_work.pop()
+        return whole(runs, id_)
+
+    monkeypatch.setattr(Runs, "get", counted)
+    path = folder / "board.sock"
+    with bounded(board, folder, Bounds(questions_per_user=1)), ExitStack() as stack:
+        clients = [stack.enter_context(raw(path)).greeted() for _ in range(4)]
+        for client in clients:
+            client.send(json.dumps({"id": 1, "route": "runs.wait", "args": {"ids": [run.id]}}).encode() + b"\n")
+        for client in clients:
+            assert "event" in client.read()
+    assert peaks == [1] * 4
+
+
 def test_a_wait_for_a_service_that_ends_says_so(board: Recorded, folder: Path) -> None:
     run = board.add(status_of(RunState.QUEUED))
     path = folder / "board.sock"
@@ -407,6 +436,83 @@ def test_a_wait_for_a_service_that_ends_says_so(board: Recorded, folder: Path) -
         error = refusal(lambda: list(waiting))
     assert (error.exit_code, error.title) == (3, "The service did not answer")
     assert "closed the connection" in error.message
+
+
+# Life
+
+
+def test_an_answer_under_way_leaves_before_the_service_ends(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, asked, go_on = folder / "board.sock", threading.Event(), threading.Event()
+
+    def slow(_: object) -> tuple[()]:
+        asked.set()
+        assert go_on.wait(30)
+        return ()
+
+    monkeypatch.setattr(Gpus, "all", slow)
+    with serving(board.board.settings, path) as service, raw(path) as client, raw(path) as idle:
+        idle.greeted()
+        client.greeted().send(b'{"id":7,"route":"gpus.all","args":{}}\n')
+        assert asked.wait(30)
+        service.stop()
+        assert idle.read() is None
+        go_on.set()
+        assert client.read() == {"id": 7, "value": []}
+        assert client.read() is None
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_service_that_does_not_serve_takes_an_end(board: Recorded, folder: Path, moment: str) -> None:
+    service = Service(board.board.settings, folder / "board.sock", log=Log(lambda _: None))
+    service.stop()
+    service.run()
+    if moment == "after":
+        service.stop()
+    assert not (folder / "board.sock").exists()
+
+
+@contextmanager
+def logged(board: Recorded, path: Path) -> Iterator[list[dict[str, Any]]]:
+    """Serve the board at `path`, with faults if need be, and yield the lines of its log."""
+    lines: list[dict[str, Any]] = []
+    log = Log(lambda line: lines.append(json.loads(line)))
+    service, ready = Service(board.board.settings, path, log=log), threading.Event()
+    thread = threading.Thread(target=service.run, args=(ready.set,))
+    thread.start()
+    try:
+        assert ready.wait(60)
+        yield lines
+    finally:
+        service.stop()
+        thread.join(60)
+
+
+@pytest.mark.parametrize(("route", "args"), [("admin.export", {"form": "csv"}), ("runs.wait", {"ids": [1]})])
+def test_a_fault_in_a_stream_is_answered_and_logged(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch, route: str, args: dict[str, Any]
+) -> None:
+    def faulty(*_: object, **__: object) -> None:
+        raise ValueError("a fault")
+
+    board.add(status_of(RunState.QUEUED))
+    monkeypatch.setattr(Administration, "export", faulty)
+    monkeypatch.setattr(Runs, "get", faulty)
+    path = folder / "board.sock"
+    with logged(board, path) as log, raw(path) as client:
+        assert "the service failed" in client.greeted().ask(route, **args)["error"]["message"]
+    (fault,) = [line for line in log if line["event"] == "fault"]
+    assert (fault["uid"], fault["route"]) == (os.geteuid(), route)
+    assert "ValueError: a fault" in fault["traceback"]
+
+
+@ROOT
+def test_a_refused_file_is_in_the_log(board: Recorded, folder: Path) -> None:
+    path = folder / "board.sock"
+    with logged(board, path) as log, acting_as("bin"), raw(path) as client:
+        assert client.greeted().ask("admin.backup")["error"]["kind"] == "Refused"
+    assert [line["uid"] for line in log if line["event"] == "refused"] == [pwd.getpwnam("bin").pw_uid]
 
 
 # Sockets
@@ -553,7 +659,7 @@ def test_a_plan_that_another_user_has_overtaken_is_not_carried_out(door: Path, s
         admin.leaderboards.carry_out(
             [admin.leaderboards.plan_update("doubling", options=RequestedOptions(gpus=("CPU",)))]
         )
-    with acting_as("bin"):
+    with acting_as("bin"), creator.session():
         error = refusal(lambda: creator.leaderboards.carry_out([plan]))
     assert "has changed since this was planned" in error.message
 
