@@ -54,6 +54,7 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
     with its own eval program, prints that program.
     """
     from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.domain.catalog import require_texts
     from hpc_board.model.task import OWN
 
     task = None if name is None else open_().tasks.get(name)
@@ -62,6 +63,8 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
             f"{task.name} does not accept submissions in {language}.", hint=f"It accepts {', '.join(task.accepted)}."
         )
     own = task if task is not None and task.harness == OWN else None
+    if own is not None:
+        require_texts(own)
     files = _judge_files() if own is None else _own_files(own)
     if file_name is not None:
         click.echo(_file(files, file_name).encode(), nl=False)

@@ -125,6 +125,7 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
     --file prints any file that participants may read, including the reference.
     """
     from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.domain.catalog import require_texts
     from hpc_board.model.names import suggestion
     from hpc_board.report.boards import created_report
     from hpc_board.report.moderation import limits_facts
@@ -141,6 +142,7 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
                 f"task {found.name} has no text file {file_name}.{suggestion(file_name, names)}",
                 hint=f"Its files: {', '.join(names)}.",
             )
+        require_texts(found)
         click.echo(text.encode(), nl=False)
     elif as_json:
         from hpc_board.report.views.tasks import WholeTaskView
@@ -269,12 +271,15 @@ def _kind(device: str) -> str:
 def _source(open_: Open, source: str) -> "tuple[Task, ...]":
     """Return the tasks in the folder or file `source`, or the known task of that name."""
     from hpc_board.catalog.sources import ENDINGS, sound_tasks
+    from hpc_board.domain.catalog import require_texts
     from hpc_board.files import is_folder
 
     path = Path(source)
     if "/" in source or is_folder(path) or path.suffix in ENDINGS:
         return sound_tasks(path)
-    return (open_().tasks.get(source),)
+    found = open_().tasks.get(source)
+    require_texts(found)
+    return (found,)
 
 
 @task.command(

@@ -39,3 +39,16 @@ class Catalog(msgspec.Struct, frozen=True):
             f'unknown task "{one_line(name, 80)}".{suggestion(name, names)}',
             hint=f"Tasks: {', '.join(names) or 'none'}.{broken}",
         )
+
+
+def require_texts(task: Task) -> None:
+    """Require the texts of a task's files.
+
+    Raises:
+        InputError: the task comes from a service, which keeps them.
+    """
+    if task.published_version:
+        raise InputError(
+            f"the texts of {task.name}'s files stay with the service.",
+            hint=f"`hpc-board task {task.name}` shows the description and the cases; the task's author has the files.",
+        )

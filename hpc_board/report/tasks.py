@@ -6,7 +6,7 @@ from datetime import datetime
 from hpc_board.domain.board_options import moment_words
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import Limits
-from hpc_board.model.task import ISOLATED, CaseValue, Milestone, Ranking, Task, case_text
+from hpc_board.model.task import ISOLATED, CaseValue, Milestone, Ranking, Task, TaskFile, case_text
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
 
@@ -82,8 +82,11 @@ def _cases_table(cases: Sequence[Mapping[str, CaseValue]]) -> Table:
 
 
 def _files_table(task: Task) -> Table:
-    rows = tuple(
-        (one_line(file.name), "your submission" if file.text is None else f"{len(file.text.splitlines())} lines")
-        for file in task.files
-    )
+    rows = tuple((one_line(file.name), _contents(task, file)) for file in task.files)
     return Table((Column("FILE"), Column("CONTENTS")), rows)
+
+
+def _contents(task: Task, file: TaskFile) -> str:
+    if file.text is None:
+        return "your submission"
+    return "with the service" if task.published_version else f"{len(file.text.splitlines())} lines"

@@ -23,6 +23,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
+from click.testing import Result as Done
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +33,7 @@ from hpc_board.board.administration import Administration
 from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
 from hpc_board.catalog import archive as archive_module
+from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
@@ -242,6 +245,40 @@ def test_no_text_of_a_tasks_files_leaves_the_service(door: Path) -> None:
         answers = [client.ask("tasks.catalog"), client.ask("tasks.get", name="narrow")]
     assert REFERENCE not in json.dumps(answers)
     assert '"reference.py"' in json.dumps(answers)
+
+
+def command(door: Path, *words: str) -> Done:
+    environ = {"HPC_BOARD_SERVICE": str(door)}
+    return CliRunner().invoke(cli, words, env=environ, catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("task", "check", "narrow"),
+        ("task", "test", "narrow", "--submission", __file__),
+        ("task", "narrow", "--file", "reference.py"),
+        ("eval-code", "own"),
+    ],
+)
+def test_a_command_that_needs_the_texts_of_a_task_says_that_the_service_keeps_them(
+    board: Recorded, door: Path, words: tuple[str, ...]
+) -> None:
+    own = board.folder / "tasks" / "own"
+    own.mkdir()
+    (own / "task.yml").write_text(
+        TASK.replace("gpus: [H100]", "hpc_board: {harness: task}").replace("reference", "eval")
+    )
+    (own / "eval.py").write_text(f"# {REFERENCE}\n")
+    done = command(door, *words)
+    assert done.exit_code == 2
+    assert f"the texts of {'own' if 'own' in words else 'narrow'}'s files stay with the service" in done.stderr
+
+
+def test_the_files_of_a_task_are_shown_to_be_with_the_service(door: Path) -> None:
+    shown = command(door, "task", "narrow").stdout
+    assert "reference.py   with the service\n" in shown
+    assert "submission.py  your submission\n" in shown
 
 
 def test_a_task_from_the_service_has_the_version_that_its_files_give(board: Recorded, door: Path) -> None:
