@@ -38,7 +38,7 @@ def peer_name(uid: int) -> str:
 
 
 def check_place(path: Path, owner: int) -> None:
-    """Require that nobody but `owner` and root could have put a socket at `path`.
+    """Require that only `owner` and root could have put a socket at `path`.
 
     Raises:
         InputError: another account may write the socket's folder, or one above it.
@@ -48,7 +48,7 @@ def check_place(path: Path, owner: int) -> None:
             status = folder.stat()
         except OSError as error:
             raise InputError(f"{folder}: {error.strerror}", hint="Check the path of the service's socket.") from error
-        # A sticky folder lets nobody replace another's entry; the entry itself is checked in its turn.
+        # In a sticky folder no account can replace the entry of another; the entry itself is checked in its turn.
         sticky = bool(status.st_mode & stat.S_ISVTX) and folder != path.parent
         if status.st_uid not in (0, owner) or (status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky):
             raise InputError(

@@ -76,7 +76,7 @@ class _Stream:
 
     @property
     def ended(self) -> bool:
-        """Whether all runs have ended."""
+        """True if all runs have ended."""
         return all(run.state.ended for run, _ in self.runs.values())
 
     def take(self, found: Mapping[int, tuple[Run, Sequence[Progress]]], turn: "Pass | None") -> None:

@@ -28,6 +28,7 @@ DONE = (
     "report",
     "runs",
     "schedulers",
+    "service",
     "settings.py",
     "store",
     "task_check",
