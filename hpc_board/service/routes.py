@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import structs
 
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Progress, Run
@@ -31,16 +32,21 @@ PARTS: Mapping[str, str] = {
 
 
 class Route(msgspec.Struct, frozen=True):
-    """The least role that may ask, and modules whose names the method's annotations need besides its own module's."""
+    """The least role that may ask.
+
+    `purpose` completes "you may not ..." for a user with a lower role. `types` are modules whose names the method's
+    annotations need besides its own module's.
+    """
 
     role: Role
+    purpose: str
     types: tuple[str, ...] = ()
 
 
-_ANYONE = Route(Role.NONE)
-_PARTICIPANT = Route(Role.PARTICIPANT)
-_CREATOR = Route(Role.CREATOR)
-_ADMIN = Route(Role.ADMIN)
+_ANYONE = Route(Role.NONE, "use this service")
+_PARTICIPANT = Route(Role.PARTICIPANT, "use this board")
+_CREATOR = Route(Role.CREATOR, "create or change boards")
+_ADMIN = Route(Role.ADMIN, "administer this board")
 
 ROUTES: Mapping[str, Route] = {
     "tasks.catalog": _PARTICIPANT,
@@ -66,7 +72,7 @@ ROUTES: Mapping[str, Route] = {
     "standings.pages": _PARTICIPANT,
     "standings.at_rank": _PARTICIPANT,
     "standings.versions": _PARTICIPANT,
-    "standings.feed": Route(Role.PARTICIPANT, ("hpc_board.domain.feed",)),
+    "standings.feed": structs.replace(_PARTICIPANT, types=("hpc_board.domain.feed",)),
     "standings.places": _ANYONE,
     "standings.rank": _ANYONE,
     "standings.placing": _ANYONE,
@@ -90,7 +96,7 @@ ROUTES: Mapping[str, Route] = {
     "submissions.code": _ANYONE,
     "submissions.shows_code": _ANYONE,
     "submissions.note": _ANYONE,
-    "submissions.compare": Route(Role.PARTICIPANT, ("hpc_board.domain.comparison",)),
+    "submissions.compare": structs.replace(_PARTICIPANT, types=("hpc_board.domain.comparison",)),
     "submissions.get": _ANYONE,
     "moderation.ban": _ADMIN,
     "moderation.unban": _ADMIN,
@@ -105,7 +111,7 @@ ROUTES: Mapping[str, Route] = {
     "admin_views.stop": _PARTICIPANT,
     "admin_views.boards": _CREATOR,
     "admin_views.people": _ADMIN,
-    "admin.statistics": Route(Role.ADMIN, ("hpc_board.domain.statistics",)),
+    "admin.statistics": structs.replace(_ADMIN, types=("hpc_board.domain.statistics",)),
 }
 """The routes by name. The role is checked before anything runs, and by the method again."""
 

@@ -380,12 +380,7 @@ class Service:
 
     def _value(self, board: Board, request: wire.Request) -> object:
         route = _route(request.route)
-        if not board.role.may_act_as(route.role):
-            raise Refused(
-                f"you may not ask for {request.route}: that takes the role {route.role}, and {board.user}'s is "
-                f"{board.role}.",
-                hint="The settings' `roles` say who has which.",
-            )
+        board.context.require(route.role, route.purpose)
         try:
             args = wire.decoded(request.args, routes.arguments_type(request.route))
         except (msgspec.MsgspecError, RecursionError) as error:

@@ -179,7 +179,8 @@ def test_a_role_below_the_routes_least_one_is_refused_before_anything_runs(door:
         # The arguments do not even fit: the role comes first.
         answer = client.greeted().ask(route, nonsense=1)
     assert answer["error"]["kind"] == "Refused"
-    assert str(least) in answer["error"]["message"]
+    assert f"that takes the role {least}, and {below[least]}'s is" in answer["error"]["message"]
+    assert route not in answer["error"]["message"]
 
 
 @ROOT
