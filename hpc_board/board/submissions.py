@@ -100,20 +100,35 @@ class Submissions:
         note: str = "",
     ) -> list[Draft]:
         """Return a checked draft of each of `sources`, as `drafts` does of files."""
-        self._check_open()
+        return self._drafts_of_sources(sources, task, gpus, mode, note)
+
+    def _drafts_of_sources(
+        self,
+        sources: Sequence[Source],
+        task: str | None,
+        gpus: Sequence[str],
+        mode: str | None,
+        note: str,
+        *,
+        warn: bool = True,
+    ) -> list[Draft]:
+        self._check_open(warn=warn)
         for source in sources:
             check_source(source)
-        return self._drafts(sources, task, gpus, mode, note)
+        return self._drafts(sources, task, gpus, mode, note, warn=warn)
 
     def _requested(self, requests: Sequence[SubmissionRequest]) -> list[Draft]:
-        """Return the checked drafts of requests; those with equal options count as one batch."""
+        """Return the checked drafts of requests; those with equal options count as one batch.
+
+        The user has had the warnings when the drafts of these requests were made.
+        """
         alike: dict[object, list[int]] = {}
         for index, each in enumerate(requests):
             alike.setdefault((each.task, each.gpus, each.mode, each.note), []).append(index)
         drafts: dict[int, Draft] = {}
         for indexes in alike.values():
             sources, first = [requests[index].source for index in indexes], requests[indexes[0]]
-            made = self.draft_sources(sources, task=first.task, gpus=first.gpus, mode=first.mode, note=first.note)
+            made = self._drafts_of_sources(sources, first.task, first.gpus, first.mode, first.note, warn=False)
             drafts |= zip(indexes, made, strict=True)
         return [drafts[index] for index in range(len(requests))]
 
@@ -126,7 +141,14 @@ class Submissions:
         return self.submit(*self._requested(requests), array=array)
 
     def _drafts(
-        self, sources: Sequence[Source], task: str | None, gpus: Sequence[str], mode: str | None, note: str
+        self,
+        sources: Sequence[Source],
+        task: str | None,
+        gpus: Sequence[str],
+        mode: str | None,
+        note: str,
+        *,
+        warn: bool = True,
     ) -> list[Draft]:
         find_task, now, admit = cache(self._tasks.get), utc_now(), self._admission()
         late = self._context.role is Role.ADMIN
@@ -145,14 +167,15 @@ class Submissions:
             )
             for source in sources
         ]
-        for task_name in dict.fromkeys(each.task.name for each in drafts if is_over(each.task, now)):
+        late_for = dict.fromkeys(each.task.name for each in drafts if is_over(each.task, now))
+        for task_name in late_for if warn else ():
             self._context.warn(f"the deadline of {task_name} has passed; you may submit as an admin.")
         return drafts
 
-    def _check_open(self) -> None:
+    def _check_open(self, *, warn: bool = True) -> None:
         self._context.require_participant()
         stop = self._context.rules.check_open() if self._context.has_database() else None
-        if stop is not None:
+        if stop is not None and warn:
             self._context.warn("The board takes no submissions at present; yours are taken, since you are an admin.")
 
     def _admission(self) -> Callable[[Task, Mode], None]:

@@ -654,6 +654,13 @@ def test_every_run_of_a_served_board_is_verified(board: Recorded, door: Path) ->
     board.board.runs.cancel(own.id)
 
 
+def test_an_admin_is_warned_once_of_a_board_that_is_stopped(board: Recorded, door: Path) -> None:
+    board.board.moderation.stop("a pause")
+    done = command(door, "submit", str(board.kernel), "--dry-run")
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("The board takes no submissions at present") == 1
+
+
 # Leaderboards
 
 
