@@ -152,6 +152,15 @@ async def test_reference_and_starter_are_read_as_text() -> None:
         assert "Vector addition" in text_of(pilot.app)
 
 
+async def test_a_reference_that_a_service_keeps_is_said_to_be_there() -> None:
+    files = tuple(replace(file, text=None if file.text is None else "") for file in TASKS[-1].files)
+    kept = replace(TASKS[-1], files=files, published_version="a" * 64)
+    async with app_on(FakeBoard(tasks=(*TASKS[:-1], kept))).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "v")
+        assert "The reference stays with the service." in text_of(pilot.app)
+
+
 async def test_a_task_without_a_starter_offers_none() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)

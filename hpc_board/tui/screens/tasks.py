@@ -451,7 +451,9 @@ class TasksScreen(BoardScreen):
             return
         text, name = _code(task, part)
         view = self.query_one(f"#{part}", SourceView)
-        if text is None:
+        if part == "reference" and task.published_version:
+            view.say("The reference stays with the service.")
+        elif text is None:
             view.say("This task has no starter; its description specifies the submission.")
         else:
             view.show(text, name.rpartition(".")[2])
