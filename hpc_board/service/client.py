@@ -270,8 +270,8 @@ class _Part:
             raise AttributeError(name)
         if route not in routes.ROUTES:
             raise InputError(
-                f"a client of a service cannot do this ({route}).",
-                hint="The service's admin does it on the service's machine, with the service's settings.",
+                "a client of a service cannot do this: it works with the board's own settings and files.",
+                hint="The service's account does it on the service's machine, with the service's settings.",
             )
         return partial(_ask, self._connection, route)
 
@@ -467,9 +467,10 @@ def _packed_path(path: Path) -> "PackedSource":
         return PackedSource(f"{folder.resolve().name}.zip", archive.pack(folder))
     if path.suffix in ENDINGS and path.suffix not in (".yaml", ".yml"):
         return PackedSource(path.name, read_bytes(path, archive.ARCHIVE_BYTES_MAX))
+    read_bytes(path, archive.ARCHIVE_BYTES_MAX)  # a missing file has a message of its own
     raise InputError(
         f"{one_line(str(path), 300)} is not a folder, a zip or a reference file.",
-        hint="A service takes a competition as the folder or zip that holds it, with --problem-set.",
+        hint="Give the folder that holds it, or a zip of that folder.",
     )
 
 

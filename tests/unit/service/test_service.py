@@ -718,6 +718,24 @@ def test_a_faulty_source_is_told_by_its_own_name(door: Path, source: Path) -> No
     assert "line 1: files: expected a list" in error.message
 
 
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [("./nope", "nope: there is no such file."), ("./nope.yaml", "nope.yaml: there is no such file.")],
+)
+def test_a_source_that_is_not_there_is_said(door: Path, source: str, words: str) -> None:
+    done = command(door, "create", source)
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize("words", [("admin", "check"), ("admin", "doctor"), ("admin", "restore", "x.db", "--yes")])
+def test_a_command_on_the_boards_own_files_says_that_a_client_has_none(door: Path, words: tuple[str, ...]) -> None:
+    done = command(door, *words)
+    assert done.exit_code != 0
+    assert "it works with the board's own settings and files" in done.output
+    assert "admin." not in done.output
+
+
 @ROOT
 @pytest.mark.parametrize("name", ["../x.zip", "/etc/x.zip", "a/b.zip", "", "x" * 300 + ".zip", "x\n.zip"])
 def test_a_packed_source_has_a_plain_name(door: Path, name: str) -> None:
