@@ -10,6 +10,7 @@ from hpc_board.domain.moderation import NOTE, RERUN, UNKNOWN_MOMENT, Decision, R
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.standing import Mark, MarkKind, Standing
 from hpc_board.domain.submission import Submission
+from hpc_board.domain.task_rules import task_faults
 from hpc_board.errors import UnreadableError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, ResultError, Timing, Verdict
 from hpc_board.model.score import Interval, overlaps
@@ -76,10 +77,10 @@ def task_definition(task: Task) -> str:
 
 
 def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
-    """Return the task in a row of `tasks`, with the keys of `more` replaced.
+    """Return the task in a row of `tasks`, with the keys of `more` replaced; the rules are those for a task file.
 
     Raises:
-        StorageError: the row has no task.
+        DamagedRowError: the row has no task, or one that a task file could not have.
     """
     import msgspec
 
@@ -87,9 +88,15 @@ def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
     try:
         value = {**json.loads(found.text("definition")), **(more or {})}
         msgspec.convert(value, Task)
-        return _task(value)
+        task = _task(value)
+        fault = next(task_faults(task), "")
+        if not fault and not more and task.name != row["name"]:
+            fault = f'its definition has the name "{one_line(task.name, 80)}"'
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise unreadable("tasks", str(row["name"]), f"it has no task, {one_line(str(error), 200)}") from error
+    if fault:
+        raise unreadable("tasks", str(row["name"]), one_line(fault, 300))
+    return task
 
 
 def _task(value: Mapping[str, Any]) -> Task:
@@ -201,7 +208,7 @@ def _status(found: RowReader) -> Status:
     return Status(
         state=found.word(RunState, "state"),
         at=found.moment("at"),
-        job_id=found.text("job_id"),
+        job_id=found.job_id(),
         node=found.text("node"),
         reason=found.text("reason"),
         source=found.text("evidence"),
@@ -218,22 +225,22 @@ def run_value(row: Row) -> Run:
     return Run(
         id=found.integer("id"),
         submission=found.integer("submission"),
-        task=found.text("task"),
+        task=found.name("task"),
         task_version=found.text("task_version"),
         user=found.text("user"),
-        file_name=found.text("file_name"),
-        gpu=found.text("gpu"),
-        cluster=found.text("cluster"),
+        file_name=found.file_name(),
+        gpu=found.name("gpu"),
+        cluster=found.name("cluster"),
         partition=found.text("partition"),
         mode=found.word(Mode, "mode"),
-        token=found.text("token"),
+        token=found.token(),
         nonce=found.text("nonce"),
         trust=found.text("trust"),
         emulated=bool(found.integer("emulated")),
         created_at=found.moment("created_at"),
         status=_status(found),
         code_sha256=found.text("code_sha256"),
-        harness_sha256=found.text("harness_sha256"),
+        harness_sha256=found.digest("harness_sha256"),
         note=found.text("note"),
         milestone=found.text("milestone"),
         verdict=found.word(Verdict, "verdict") if found.has("verdict") else None,
@@ -367,10 +374,10 @@ def submission_value(row: Row) -> Submission:
     found = RowReader(row, "submissions")
     return Submission(
         id=found.integer("id"),
-        task=found.text("task"),
+        task=found.name("task"),
         task_version=found.text("task_version"),
         user=found.text("user"),
-        file_name=found.text("file_name"),
+        file_name=found.file_name(),
         code_sha256=found.text("code_sha256"),
         mode=found.word(Mode, "mode"),
         note=found.text("note"),
@@ -389,7 +396,7 @@ def standing_value(row: Row, rank: int) -> Standing:
         submission=found.integer("submission"),
         run=found.integer("run"),
         submitted_at=found.moment("submitted_at"),
-        file_name=found.text("file_name"),
+        file_name=found.file_name(),
         trust=found.text("trust"),
         emulated=bool(found.integer("emulated")),
         interval=_interval(found),
@@ -414,7 +421,7 @@ def mark_value(row: Row) -> Mark:
         submission=found.integer("submission"),
         run=found.integer("run"),
         submitted_at=found.moment("submitted_at"),
-        file_name=found.text("file_name"),
+        file_name=found.file_name(),
         trust=found.text("trust"),
         emulated=bool(found.integer("emulated")),
     )
