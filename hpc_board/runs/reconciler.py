@@ -18,7 +18,14 @@ from msgspec.structs import replace
 
 from hpc_board.domain.result_checks import ended_at, result_faults
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState, Status, next_status
-from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.errors import (
+    BoardError,
+    DamagedRowError,
+    InputError,
+    SchedulerError,
+    SchedulerRefused,
+    StorageError,
+)
 from hpc_board.files import LOCK_SECONDS, NotRegularFileError, locked
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
@@ -291,6 +298,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         for run in wanted:
             try:
                 prepared_jobs.append(self._prepare(run))
+            except DamagedRowError as error:
+                # The definition of its task, or its file: no later attempt reads them, and other runs have their own.
+                errors += self._record_failure([run], InputError(error.message, hint=error.hint))
             except (StorageError, SchedulerError) as error:
                 # None is sent without the others: two arrays of one name could not be told apart.
                 return errors + self._record_failure(wanted, error)
@@ -543,10 +553,16 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             result = self._accepted(run, self.store.submissions.task(run.task, run.task_version), data)
         except ResultError:
             return _Leftover(whole=True)
+        except DamagedRowError as error:
+            return _Leftover(result_problem=_unjudged(error))
         return _Leftover(partial=result) if result.interrupted else _Leftover(whole=True)
 
     def _take_result(self, run: Run, data: bytes) -> None:
-        task = self.store.submissions.task(run.task, run.task_version)
+        try:
+            task = self.store.submissions.task(run.task, run.task_version)
+        except DamagedRowError:
+            # The answer of the scheduler records it: alternating rows of two sources would add a row in each pass.
+            return
         try:
             result = self._accepted(run, task, data)
         except ResultError as error:
@@ -754,6 +770,11 @@ def _moved(
 def _cancel_reason(user: str) -> str:
     """Return the reason of a run whose cancellation `user` requested; its state keeps its own time."""
     return f"cancel requested by {user} at {_now():%H:%M:%S} UTC"
+
+
+def _unjudged(error: DamagedRowError) -> str:
+    """Return the reason why a result cannot be accepted: the definition of its task cannot be read."""
+    return f"{job_folder.RESULT} cannot be compared with its task: {one_line(error.message, 300)}"
 
 
 def _leaves_unsent(error: BoardError) -> bool:
