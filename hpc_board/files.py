@@ -328,11 +328,14 @@ def take_lock(path: Path, *, wait_seconds: float = 0.0, shared: bool = False) ->
     Several may hold it `shared`, as long as none holds it otherwise.
 
     Raises:
-        OSError: the file cannot be opened, or its file system has no such locks.
+        OSError: the file cannot be opened or is no regular file, or its file system has no such locks.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
     taken = False
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotRegularFileError(f"{path.name} is no regular file")
         taken = lock_descriptor(descriptor, wait_seconds=wait_seconds, shared=shared)
     finally:
         if not taken:

@@ -184,6 +184,17 @@ def _board(connection: sqlite3.Connection, number: int) -> Newest:
         )
 
 
+def check_board_row(db: Readable, row: Mapping[str, Any]) -> None:
+    """Check a row of `boards`, and that its version of a task can be read with the values of the row.
+
+    Raises:
+        DamagedRowError: it cannot be read.
+    """
+    change = _change(row)
+    if change.task_version is not None:
+        _created(db.conn, row, change)
+
+
 def _created(connection: sqlite3.Connection, row: Mapping[str, Any], change: BoardChange) -> CreatedBoard:
     with _readable(row):
         own = dict(json.loads(row["terms"]).get("task", {}))
