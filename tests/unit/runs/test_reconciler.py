@@ -20,7 +20,7 @@ import pytest
 
 from hpc_board.domain.result_checks import is_model
 from hpc_board.domain.run import RESULT_GRACE, UNREADABLE, JobState, JobStatus, Run, RunState, Status
-from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.errors import DamagedRowError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode, Task
@@ -162,6 +162,24 @@ def test_a_sent_run_whose_task_is_damaged_says_so_and_hinders_no_other(world: Wo
     redefine(world, "damaged", limits=dict(task.limits))
     assert world.advance()
     assert world.state(damaged) is RunState.FINISHED
+
+
+def test_a_damaged_run_stays_as_it_is_and_hinders_no_other(world: World) -> None:
+    damaged, sound = world.run(), world.run()
+    with closing(sqlite3.connect(world.store.file.path)) as db:
+        (trigger,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'runs_stay'").fetchone()
+        db.execute("DROP TRIGGER runs_stay")
+        db.execute("UPDATE runs SET token = '../../x' WHERE id = ?", [damaged.id])
+        db.execute(trigger)
+        db.commit()
+    turn = world.advance.turn()
+    assert turn is not None
+    assert [type(error) for error in turn.errors] == [DamagedRowError]
+    assert "row 1 of `runs` in the database cannot be read: its token is '../../x'" in turn.errors[0].message
+    assert world.scheduler.sent == [sound.token]
+    assert not (world.folder.parent / "x").exists()
+    with pytest.raises(DamagedRowError):
+        world.advance()
 
 
 def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -> None:
