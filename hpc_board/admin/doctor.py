@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from hpc_board.accounts import unknown_accounts
-from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, diagnostic
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError

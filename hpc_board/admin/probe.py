@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied
 from hpc_board.domain.gpu_names import name_mismatch
+from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.harness.confine.sandbox import lacking, reaches
@@ -30,7 +31,6 @@ from hpc_board.model.node_probe import ANSWER, GREETING, INSPECTION_BYTES_MAX, G
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.runs import job_folder
-from hpc_board.runs.drafts import allowed_gpus
 from hpc_board.schedulers import GpuFault, Job, JobKey, Rehearsal, Rehearsing, Scheduler, kind_of
 from hpc_board.transport import Files
 

@@ -7,13 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpc_board.accounts import user_name
-from hpc_board.board.context import Context
-from hpc_board.domain.roles import Role
-from hpc_board.settings import Settings, find, load
-
 if TYPE_CHECKING:
     from hpc_board.board.administration import Administration
+    from hpc_board.board.context import Context, Installation
     from hpc_board.board.gpus import Gpus
     from hpc_board.board.leaderboards import Leaderboards
     from hpc_board.board.runs import Runs
@@ -22,20 +18,28 @@ if TYPE_CHECKING:
     from hpc_board.board.tasks import Tasks
     from hpc_board.boards.admin_views import AdminViews
     from hpc_board.boards.moderation import Rules
+    from hpc_board.domain.roles import Role
+    from hpc_board.settings import Settings
 
 
 class Board:
     """Tasks, GPUs, submissions, runs and standings of one installation; each part is imported when first used.
 
     Every method is thread-safe and raises BoardError for problems that a user can solve. `warn` is called from any
-    thread with warnings; a front end may replace it.
+    thread with warnings; a front end may replace it. `service/client.py` has the same board behind a service.
     """
 
+    context: "Context"
+
     def __init__(
-        self, settings: Settings, *, user: str | None = None, warn: Callable[[str], object] = lambda _: None
+        self, settings: "Settings", *, user: str | None = None, warn: Callable[[str], object] = lambda _: None
     ) -> None:
+        from hpc_board.accounts import user_name
+        from hpc_board.board.context import Context, Installation
+
         self.warn = warn
-        self.context = Context(settings, user or user_name(os.geteuid()), self._warn)
+        name = user or user_name(os.geteuid())
+        self.context = Context(Installation(settings, name, self._warn), name, self._warn)
 
     @classmethod
     def open(
@@ -50,20 +54,35 @@ class Board:
         Raises:
             InputError: the settings file is missing or has faults.
         """
-        try:
-            here = Path.cwd()
-        except FileNotFoundError:
-            here = Path("/")  # the working folder was removed, so no settings lie in it
-        file = find(explicit, environ, here)
-        return cls(load(file, environ), warn=warn)
+        from hpc_board.settings import open_settings
+
+        return cls(open_settings(explicit, environ), warn=warn)
+
+    @classmethod
+    def seen_by(cls, user: str, installation: "Installation", warn: Callable[[str], object]) -> "Board":
+        """Return the board of an installation as `user` sees it."""
+        from hpc_board.board.context import Context
+
+        board = cls.__new__(cls)
+        board.warn = warn
+        board.context = Context(installation, user, warn)
+        return board
 
     def _warn(self, text: str) -> None:
         self.warn(text)
 
     @cached_property
-    def settings(self) -> Settings:
+    def settings(self) -> "Settings":
         """The settings of the board."""
         return self.context.settings
+
+    served = False
+    """Whether a service has the board and advances its runs; here each client does."""
+
+    @property
+    def exists(self) -> bool:
+        """Return whether the board's folder exists; the first submission creates it."""
+        return self.settings.board.is_dir()
 
     @cached_property
     def user(self) -> str:
@@ -71,7 +90,7 @@ class Board:
         return self.context.user
 
     @cached_property
-    def role(self) -> Role:
+    def role(self) -> "Role":
         """The user's role, from the settings' `roles` and the owner of the board's folder."""
         return self.context.role
 

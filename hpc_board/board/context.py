@@ -1,6 +1,6 @@
-"""The context that the parts of a board share: settings, user, clusters and database."""
+"""The context that the parts of a board share: the installation, and the user who asks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hpc_board.accounts import Groups, user_name
 from hpc_board.domain.roles import Role
-from hpc_board.errors import Refused
+from hpc_board.errors import BoardError, Refused
 from hpc_board.runs.clusters import Clusters
 from hpc_board.settings import Settings
 from hpc_board.store import Store
@@ -18,23 +18,114 @@ if TYPE_CHECKING:
     from hpc_board.boards.editor import Boards, Person
     from hpc_board.boards.moderation import Rules
     from hpc_board.catalog.folders import TaskCache
+    from hpc_board.domain.run import Run
     from hpc_board.runs.reconciler import Reconciler
 
 
-class Context:
-    """The settings of a board, its user and role, its database and its clusters.
+class Installation:
+    """The settings of a board, its database and its clusters, which all its users share.
 
+    `account` is the Unix account that owns the folder and sends the jobs. With `launch`, the board is served: that
+    function takes new runs, and the service advances all runs; without it, each client of the account does both.
     `warn` is called from any thread with warnings about the settings.
     """
 
-    def __init__(self, settings: Settings, user: str, warn: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        account: str,
+        warn: Callable[[str], object],
+        launch: "Callable[[Sequence[Run]], Sequence[BoardError]] | None" = None,
+    ) -> None:
         self.settings = settings
-        self.user = user
-        self.warn = warn
-        # Not a cached property, which two threads could make twice: it holds the connections to clusters.
+        self.account = account
+        self.served = launch is not None
+        self._launch = launch
+        # Not cached properties, which two threads could make twice: the one holds the connections to clusters.
         self.clusters = Clusters(settings, warn)
         self.groups = Groups()
+        self.reading = Store(settings.board / "board.db")
+
+    @cached_property
+    def own_folder(self) -> Path:
+        """The folder of this account's locks, queues and jobs."""
+        return own_folder(self.settings.board)
+
+    @cached_property
+    def store(self) -> Store:
+        """The store for writing; its folder is created."""
+        make_own_folder(self.settings.board)
+        return self.reading
+
+    @cached_property
+    def known_tasks(self) -> "TaskCache":
+        """The tasks of the settings that were read before."""
+        from hpc_board.catalog.folders import TaskCache
+
+        return TaskCache()
+
+    @property
+    def advanced_account(self) -> str | None:
+        """The account whose runs this process carries on; None for those of all accounts."""
+        return self.account if is_shared(self.settings.board) else None
+
+    def launch(self, runs: "Sequence[Run]") -> "Sequence[BoardError]":
+        """Send new runs to their schedulers, now or by the service, and return at most one error for each."""
+        return self.reconciler.launch(runs) if self._launch is None else self._launch(runs)
+
+    @cached_property
+    def reconciler(self) -> "Reconciler":
+        """The reconciler of this account's runs."""
+        from hpc_board.runs.fair_queue import FairQueue
+        from hpc_board.runs.reconciler import Reconciler
+
+        limit = self.settings.runs_per_user if self.served else None
+        return Reconciler(
+            folder=self.own_folder,
+            store=self.store,
+            schedulers=self.clusters.schedulers,
+            clusters={cluster.name: cluster for cluster in self.settings.clusters},
+            gpus={gpu.name: gpu for gpu in self.settings.gpus},
+            harness=harness,
+            folders=self.clusters.folders,
+            user=self.advanced_account,
+            queue=None if limit is None else FairQueue(limit),
+        )
+
+
+class Context:
+    """An installation as one user sees it; `warn` is called from any thread with warnings for this user."""
+
+    def __init__(self, installation: Installation, user: str, warn: Callable[[str], object]) -> None:
+        self.installation = installation
+        self.user = user
+        self.warn = warn
         self._access_problem_shown = False
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the board."""
+        return self.installation.settings
+
+    @property
+    def clusters(self) -> Clusters:
+        """The schedulers, login nodes and job folders of the clusters."""
+        return self.installation.clusters
+
+    @property
+    def reading(self) -> Store:
+        """The store for reading, which creates no folder."""
+        return self.installation.reading
+
+    @property
+    def store(self) -> Store:
+        """The store for writing; its folder is created."""
+        return self.installation.store
+
+    @property
+    def reconciler(self) -> "Reconciler":
+        """The reconciler of the installation's runs."""
+        return self.installation.reconciler
 
     # The user
 
@@ -46,7 +137,7 @@ class Context:
     def role_of(self, user: str) -> Role:
         """Return the role of `user`."""
         roles = self.settings.roles
-        groups = self.groups.of(user) if roles.name_groups else frozenset()
+        groups = self.installation.groups.of(user) if roles.name_groups else frozenset()
         return roles.role(user, groups, owner=self.owns_folder(user))
 
     def require(self, least: Role, what: str) -> None:
@@ -74,14 +165,14 @@ class Context:
         try:
             owner = self.settings.board.stat().st_uid
         except OSError:
-            return user == self.user  # its maker will own the folder
+            return user == self.installation.account  # its maker will own the folder
         return user == user_name(owner)
 
     def person(self) -> "Person":
         """Return the user with their groups and role."""
         from hpc_board.boards.editor import Person
 
-        return Person(self.user, self.groups.of(self.user), self.role)
+        return Person(self.user, self.installation.groups.of(self.user), self.role)
 
     # The database
 
@@ -89,36 +180,13 @@ class Context:
         """Return whether the database exists; a command that only reads does not create it."""
         return self.reading.file.is_there()
 
-    @cached_property
-    def own_folder(self) -> Path:
-        """The folder of this account's locks, queues and jobs."""
-        return own_folder(self.settings.board)
-
-    @cached_property
-    def reading(self) -> Store:
-        """The store for reading, which creates no folder."""
-        return Store(self.settings.board / "board.db")
-
-    @cached_property
-    def store(self) -> Store:
-        """The store for writing; its folder is created."""
-        make_own_folder(self.settings.board)
-        return self.reading
-
     def warn_without_access(self) -> None:
         """Warn once that leaderboards are missing if the user cannot enter the board's folder."""
         if not self._access_problem_shown and (found := access_problem(self.settings.board)):
             self._access_problem_shown = True
             self.warn(f"{found}. Only the tasks of the settings can be seen.")
 
-    # Clusters, runs and leaderboards
-
-    @cached_property
-    def known_tasks(self) -> "TaskCache":
-        """The tasks of the settings that were read before."""
-        from hpc_board.catalog.folders import TaskCache
-
-        return TaskCache()
+    # Runs and leaderboards
 
     @cached_property
     def editor(self) -> "Boards":
@@ -134,30 +202,9 @@ class Context:
 
         return Rules(self.store, self.user, self.role.may_act_as(Role.ADMIN), self.require, self.editor.hidden)
 
-    @property
-    def account(self) -> str | None:
-        """The account whose runs this process carries on; None for those of all accounts."""
-        return self.user if is_shared(self.settings.board) else None
-
     def has_runs_in_flight(self) -> bool:
         """Return whether any run is this account's to carry on."""
-        return self.store.runs.has_in_flight(account=self.account)
-
-    @cached_property
-    def reconciler(self) -> "Reconciler":
-        """The reconciler of this account's runs."""
-        from hpc_board.runs.reconciler import Reconciler
-
-        return Reconciler(
-            folder=self.own_folder,
-            store=self.store,
-            schedulers=self.clusters.schedulers,
-            clusters={cluster.name: cluster for cluster in self.settings.clusters},
-            gpus={gpu.name: gpu for gpu in self.settings.gpus},
-            harness=harness,
-            folders=self.clusters.folders,
-            user=self.account,
-        )
+        return self.store.runs.has_in_flight(account=self.installation.advanced_account)
 
 
 @cache

@@ -6,16 +6,15 @@ from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from hpc_board.board.context import Context
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.domain.run import Progress, Run, RunState, Status, WholeRun
 from hpc_board.errors import InputError, SchedulerError, StorageError
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
-from hpc_board.store import RunQuery, WholeRun
 
 if TYPE_CHECKING:
+    from hpc_board.board.context import Context
     from hpc_board.runs.backoff import ProgressCache
     from hpc_board.runs.reconciler import Pass
 
@@ -28,7 +27,7 @@ FOLLOWED_MAX = 1_000
 class Runs:
     """The runs that are visible to the user."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: "Context") -> None:
         self._context = context
 
     @cached_property
@@ -38,7 +37,7 @@ class Runs:
         return ProgressCache()
 
     def advance(self, watched: Collection[int] | None = None) -> bool:
-        """Advance the runs in flight; return False if another client is doing so.
+        """Advance the runs in flight, unless a service does; return False if another client is doing so.
 
         A front end that calls this repeatedly passes the runs that it shows as `watched`: the others are then scanned
         at growing intervals, so that their number costs little.
@@ -47,6 +46,8 @@ class Runs:
             SchedulerError: a scheduler did not answer.
         """
         # The machinery is imported for runs that need it.
+        if self._context.installation.served:
+            return True
         return not self._context.has_runs_in_flight() or self._context.reconciler(watched)
 
     def wait(
@@ -151,16 +152,19 @@ class Runs:
         words: str = "",
         gpu: str | None = None,
         mode: Mode | None = None,
-        outcome: RunState | Verdict | None = None,
+        state: RunState | None = None,
+        verdict: Verdict | None = None,
     ) -> tuple[Run, ...]:
         """Return the newest runs first: the user's own, those of another `user`, or `everyone`'s.
 
         Each has `note` in one of its notes, and each of `words` in one of its fields. `before` is the number of a run;
-        only older ones are returned. `gpu`, `mode` and `outcome`, a state or a verdict, restrict the selection.
+        only older ones are returned. `gpu`, `mode`, and `state` or `verdict` restrict the selection.
 
         Raises:
             Refused: others' runs are requested, and the user is no participant.
         """
+        from hpc_board.store import RunQuery
+
         if user is None and not everyone:
             user = self._context.user
         if user != self._context.user:
@@ -176,7 +180,7 @@ class Runs:
                 unless_by=self._context.user,
                 gpu=gpu,
                 mode=mode,
-                outcome=outcome,
+                outcome=verdict or state,
             ),
             limit=limit,
         )

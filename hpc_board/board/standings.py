@@ -1,23 +1,25 @@
 """Standings: ranks on the leaderboards, the meaning of runs there, and the feed of changes."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from hpc_board.board.context import Context
 from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
-from hpc_board.boards.pages import definition, page, version_called
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Page, Place, Placing, Rows, Standing, Version
+
+if TYPE_CHECKING:
+    from hpc_board.board.context import Context
 
 
 class Standings:
     """The standings on the leaderboards that are visible to the user."""
 
-    def __init__(self, context: Context, tasks: Tasks, gpus: Gpus, runs: Runs) -> None:
+    def __init__(self, context: "Context", tasks: Tasks, gpus: Gpus, runs: Runs) -> None:
         self._context = context
         self._tasks = tasks
         self._gpus = gpus
@@ -51,6 +53,8 @@ class Standings:
         Raises:
             InputError: no task, GPU or version has this name.
         """
+        from hpc_board.boards.pages import definition, page, version_called
+
         found = self._tasks.get(task)
         store = self._context.store
         wanted = definition(store, found, version_called(version, found, store))
@@ -67,6 +71,8 @@ class Standings:
         Raises:
             InputError: no task, GPU or version has this name.
         """
+        from hpc_board.boards.pages import definition, version_called
+
         found = self._tasks.get(task)
         store = self._context.store
         wanted = definition(store, found, version_called(version, found, store))

@@ -11,19 +11,19 @@ from hpc_board.board.gpus import Gpus
 from hpc_board.board.leaderboards import Leaderboards
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
-from hpc_board.boards.moderation import RerunCandidate, best_of_before, named
+from hpc_board.boards.moderation import best_of_before, named
+from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source, SubmissionRequest
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import Directives, Submission
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
-from hpc_board.runs.dispatch import DispatchPlan, Preview, Sent, new_submissions
+from hpc_board.runs.dispatch import DispatchPlan, Sent, new_submissions
 from hpc_board.runs.drafts import (
-    Draft,
-    Source,
     check_no_milestone,
     check_owner,
+    check_source,
     draft,
     header,
     is_over,
@@ -34,7 +34,7 @@ from hpc_board.runs.drafts import (
 from hpc_board.store import RunQuery
 
 if TYPE_CHECKING:
-    from hpc_board.boards.comparison import Compared
+    from hpc_board.domain.comparison import Compared
 
 
 class Submissions:
@@ -89,6 +89,41 @@ class Submissions:
         """
         self._check_open()
         return self._drafts([read_source(file) for file in files], task, gpus, mode, note)
+
+    def draft_sources(
+        self,
+        sources: Sequence[Source],
+        *,
+        task: str | None = None,
+        gpus: Sequence[str] = (),
+        mode: str | None = None,
+        note: str = "",
+    ) -> list[Draft]:
+        """Return a checked draft of each of `sources`, as `drafts` does of files."""
+        self._check_open()
+        for source in sources:
+            check_source(source)
+        return self._drafts(sources, task, gpus, mode, note)
+
+    def _requested(self, requests: Sequence[SubmissionRequest]) -> list[Draft]:
+        """Return the checked drafts of requests; those with equal options count as one batch."""
+        alike: dict[object, list[int]] = {}
+        for index, each in enumerate(requests):
+            alike.setdefault((each.task, each.gpus, each.mode, each.note), []).append(index)
+        drafts: dict[int, Draft] = {}
+        for indexes in alike.values():
+            sources, first = [requests[index].source for index in indexes], requests[indexes[0]]
+            made = self.draft_sources(sources, task=first.task, gpus=first.gpus, mode=first.mode, note=first.note)
+            drafts |= zip(indexes, made, strict=True)
+        return [drafts[index] for index in range(len(requests))]
+
+    def preview_requests(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Preview]:
+        """Check requests as `drafts` does, and return what `preview` returns for them."""
+        return self.preview(*self._requested(requests), array=array)
+
+    def submit_requests(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Run]:
+        """Check requests as `drafts` does, and submit them as `submit` does."""
+        return self.submit(*self._requested(requests), array=array)
 
     def _drafts(
         self, sources: Sequence[Source], task: str | None, gpus: Sequence[str], mode: str | None, note: str
@@ -211,6 +246,19 @@ class Submissions:
         ]
         return self._submit(drafts, None, by_rules=False) if drafts else []
 
+    def rerun_chosen(
+        self,
+        task: str,
+        chosen: Sequence[int],
+        *,
+        top: int = 100,
+        gpus: Sequence[str] = (),
+        submissions: Sequence[int] = (),
+    ) -> list[Run]:
+        """Plan reruns as `rerun_plan` does, and carry out those of the submissions `chosen`, as `rerun` does."""
+        plan = self.rerun_plan(task, top=top, gpus=gpus, submissions=submissions)
+        return self.rerun([each for each in plan if each.submission.id in chosen])
+
     def submit_milestones(self, task: str, gpus: Sequence[str] = ()) -> list[Run]:
         """Send each milestone of `task` as a ranked run to `gpus`, or to all GPUs that show it.
 
@@ -244,7 +292,8 @@ class Submissions:
         new = new_submissions(
             sent,
             tokens,
-            account=self._context.user,
+            account=self._context.installation.account,
+            served=self._context.installation.served,
             harness_sha256=hashlib.sha256(harness()).hexdigest(),
             of_settings=self._context.editor.left_to_settings(names, self._tasks.of_settings),
             at=utc_now(),
@@ -253,7 +302,7 @@ class Submissions:
         stored = self._context.store.submissions.add_all(new, by_rules=by_rules)
         runs = [run for _, added in stored for run in added]
         try:
-            errors = self._context.reconciler.launch(runs)
+            errors = self._context.installation.launch(runs)
         except StorageError as error:
             raise self._with_hint(error, runs) from error
         refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]

@@ -1,18 +1,22 @@
 """The tasks of a board: those of the settings' folders, and of the leaderboards that its users created."""
 
-from hpc_board.board.context import Context
-from hpc_board.catalog import folders
+from typing import TYPE_CHECKING
+
+from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.roles import Role
 from hpc_board.model.task import Task
+
+if TYPE_CHECKING:
+    from hpc_board.board.context import Context
 
 
 class Tasks:
     """The tasks that are visible to the user."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: "Context") -> None:
         self._context = context
 
-    def catalog(self) -> folders.Catalog:
+    def catalog(self) -> Catalog:
         """Return every task of the settings' folders and every visible leaderboard, and the faults of folders.
 
         Raises:
@@ -30,14 +34,18 @@ class Tasks:
             InputError: no task has this name, or it has faults.
             Refused: the user is no participant.
         """
-        self._context.require(Role.PARTICIPANT, "see the tasks of this board")
-        self._context.warn_without_access()
+        from hpc_board.catalog import folders
+
         context = self._context
+        context.require(Role.PARTICIPANT, "see the tasks of this board")
+        context.warn_without_access()
         found = context.editor.task(
-            name, lambda name: folders.task_called(name, context.settings.tasks, context.known_tasks)
+            name, lambda name: folders.task_called(name, context.settings.tasks, context.installation.known_tasks)
         )
         return self.catalog().task(name) if found is None else found
 
-    def of_settings(self) -> folders.Catalog:
+    def of_settings(self) -> Catalog:
         """Return the tasks of the settings' folders, without the leaderboards of users."""
-        return folders.tasks(self._context.settings.tasks, self._context.known_tasks)
+        from hpc_board.catalog import folders
+
+        return folders.tasks(self._context.settings.tasks, self._context.installation.known_tasks)

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import msgspec
 
 from hpc_board.boards.moderation import Require
-from hpc_board.catalog.folders import Catalog
 from hpc_board.domain.admin_views import BoardState, HourCount, LimitUse, PersonState
 from hpc_board.domain.board_options import Visibility
+from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.moderation import LIMITED_PERIOD, NO_LIMITS, Category, Decision, Limits
 from hpc_board.domain.roles import GROUP, Role, Roles
 from hpc_board.domain.user_board import CreatedBoard

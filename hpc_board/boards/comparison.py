@@ -2,9 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-import msgspec
-
-from hpc_board.domain.comparison import Comparison, compared
+from hpc_board.domain.comparison import Compared, compared
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import InputError
@@ -12,19 +10,6 @@ from hpc_board.model.result import Result
 from hpc_board.store import RunQuery, Store
 
 _HINT = "Modes benchmark and ranked measure times; `hpc-board runs --all --task NAME` lists what has run."
-
-
-class Compared(msgspec.Struct, frozen=True):
-    """A run of each submission on one GPU, their results, and the difference of their times."""
-
-    runs: tuple[Run, Run]
-    results: tuple[Result, Result]
-    comparison: Comparison
-
-    @property
-    def gpu(self) -> str:
-        """The GPU of both runs."""
-        return self.runs[0].gpu
 
 
 def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str] = ()) -> list[Compared]:

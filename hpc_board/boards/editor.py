@@ -16,8 +16,16 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.accounts import unknown_accounts
-from hpc_board.catalog.folders import Catalog
-from hpc_board.domain.board_options import BoardOptions, CodeShown, Visibility, moment_words
+from hpc_board.domain.board_options import (
+    UNCHANGED,
+    BoardOptions,
+    CodeShown,
+    RequestedOptions,
+    Visibility,
+    moment_words,
+)
+from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Role
 from hpc_board.domain.standing import Standing
 from hpc_board.domain.user_board import (
@@ -28,6 +36,7 @@ from hpc_board.domain.user_board import (
     Difference,
     Entries,
     Plan,
+    Synced,
     differences,
 )
 from hpc_board.errors import DamagedRowError, DocumentError, Fault, InputError, Refused, StorageError
@@ -36,7 +45,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
-from hpc_board.runs.drafts import allowed_gpus, check_reason, end_given, gpu
+from hpc_board.runs.drafts import check_reason, end_given
 from hpc_board.store import NewChange, Newest, Store
 from hpc_board.store.sharing import is_shared
 
@@ -57,24 +66,6 @@ class Person(msgspec.Struct, frozen=True):
     def sees(self, terms: BoardOptions) -> bool:
         """Return whether a leaderboard with these terms is visible to the user."""
         return terms.visible_to(self.name, self.groups, self.role)
-
-
-class RequestedOptions(msgspec.Struct, frozen=True):
-    """Requested terms of a leaderboard, in the user's words; None keeps the present value.
-
-    `gpus` and the lists of members may hold commas, `gpus` also "all". `members` are added, `no_members` removed.
-    """
-
-    deadline: str | None = None
-    gpus: tuple[str, ...] | None = None
-    closed: bool | None = None
-    members: tuple[str, ...] = ()
-    no_members: tuple[str, ...] = ()
-    show_code: bool | None = None
-
-
-UNCHANGED = RequestedOptions()
-"""The options that keep all terms."""
 
 
 class BoardArchive(msgspec.Struct, frozen=True):
@@ -635,20 +626,6 @@ def _raise_together(faults: Sequence[InputError]) -> None:
     if faults:
         hints = dict.fromkeys(fault.hint for fault in faults if fault.hint)
         raise InputError("\n".join(fault.message for fault in faults), hint=" ".join(hints))
-
-
-class Synced(msgspec.Struct, frozen=True):
-    """The outcome of one task of a competition: `result` is created, updated, unchanged, skipped or error."""
-
-    name: str
-    result: str
-    reason: str = ""
-    plan: Plan | None = None
-
-    @property
-    def stored(self) -> bool:
-        """Return whether the plan changes the database."""
-        return self.plan is not None and self.result in ("created", "updated")
 
 
 def synced(

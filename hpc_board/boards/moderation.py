@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.accounts import is_user
+from hpc_board.domain.draft import RerunCandidate, Source
 from hpc_board.domain.moderation import (
     BAN,
     EVERYTHING,
@@ -40,19 +41,6 @@ class Require(Protocol):
     def __call__(self, least: Role, what: str) -> None:
         """Require at least the role `least`; else raise Refused, which says that they may not do `what`."""
         ...
-
-
-class RerunCandidate(msgspec.Struct, frozen=True):
-    """A submission to send again and its GPUs; or the reason `why` not.
-
-    `unless_ranked` skips a file that has passed at the present version.
-    """
-
-    submission: Submission
-    source: drafts.Source | None
-    gpus: tuple[Gpu, ...]
-    why: str = ""
-    unless_ranked: bool = False
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -139,8 +127,8 @@ class Rules(msgspec.Struct, frozen=True):
 
     # Limits
 
-    def limit(self, board: str, change: Callable[[Limits], Limits]) -> Limits:
-        """Change the limits of a leaderboard by `change`, and return the new ones.
+    def limit(self, board: str, limits: Limits, kept: Collection[Category] = ()) -> Limits:
+        """Set the limits of a leaderboard, but those of `kept` categories, and return the new ones.
 
         Raises:
             InputError: a limit is out of range.
@@ -148,14 +136,14 @@ class Rules(msgspec.Struct, frozen=True):
         """
         self.require(Role.ADMIN, "limit submissions")
 
-        def checked(present: Limits) -> Limits:
-            limits = change(present)
-            for limit in (limits.ranked, limits.other):
-                if limit is not None and not 0 <= limit <= LIMIT_MAX:
-                    raise InputError(f"invalid limit {limit}.", hint=f"Give a number from 0 to {LIMIT_MAX}, or `none`.")
-            return limits
+        for limit in (limits.ranked, limits.other):
+            if limit is not None and not 0 <= limit <= LIMIT_MAX:
+                raise InputError(f"invalid limit {limit}.", hint=f"Give a number from 0 to {LIMIT_MAX}, or `none`.")
 
-        return self.store.moderation.set_limits(board, checked, self.user, _now())
+        def change(present: Limits) -> Limits:
+            return Limits(*((present if each in kept else limits).of(each) for each in Category))
+
+        return self.store.moderation.set_limits(board, change, self.user, _now())
 
     def limits(self) -> tuple[tuple[Decision, Limits], ...]:
         """Return the visible leaderboards with limits, by name, each with the decision that set them."""
@@ -323,7 +311,7 @@ def named(
 
 
 def _again(store: Store, found: Submission, task: Task, gpus: Sequence[Gpu]) -> RerunCandidate:
-    source = drafts.Source(found.file_name, store.submissions.code(found.code_sha256).decode(errors="replace"))
+    source = Source(found.file_name, store.submissions.code(found.code_sha256).decode(errors="replace"))
     try:
         if hashlib.sha256(source.data).hexdigest() != found.code_sha256:
             raise InputError("not UTF-8 text")

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from hpc_board.catalog.contract import GENERATOR, Signature, case_faults, signature
 from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN, moment_in_utc
+from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.task_rules import (
     CASE_KEY,
     FILE_BYTES_MAX,
@@ -156,37 +157,6 @@ class TaskDocument(msgspec.Struct, frozen=True):
     """The GPUs that the task may run on; all of the board's if empty."""
     hpc_board: OwnSection = OwnSection()
     """The keys that KernelBot does not have."""
-
-
-class Catalog(msgspec.Struct, frozen=True):
-    """The tasks of a board by name, and the faults of folders without a readable one.
-
-    `replaced` are the names of tasks in folders that leaderboards of users have, too.
-    """
-
-    tasks: tuple[Task, ...]
-    faults: tuple[DocumentError, ...] = ()
-    replaced: tuple[str, ...] = ()
-
-    def task(self, name: str) -> Task:
-        """Return the task called `name`.
-
-        Raises:
-            DocumentError: the folder of that name has faults.
-            InputError: no such task exists; the message offers the nearest name.
-        """
-        for task in self.tasks:
-            if task.name == name:
-                return task
-        for error in self.faults:
-            if Path(error.file).parent.name == name:
-                raise error
-        names = [task.name for task in self.tasks]
-        broken = f" {len(self.faults)} more cannot be read: hpc-board list" if self.faults else ""
-        raise InputError(
-            f'unknown task "{one_line(name, 80)}".{suggestion(name, names)}',
-            hint=f"Tasks: {', '.join(names) or 'none'}.{broken}",
-        )
 
 
 class _Stamp(msgspec.Struct, frozen=True):

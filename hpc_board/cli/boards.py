@@ -73,8 +73,8 @@ def create(
     task of SOURCE becomes a board of the same name. Deadline and GPUs default
     to the task's. Requires the role creator.
     """
-    from hpc_board.boards.editor import RequestedOptions
     from hpc_board.cli.output import confirm, remark
+    from hpc_board.domain.board_options import RequestedOptions
 
     if len(words) not in (1, 2):
         raise click.UsageError("Give NAME and SOURCE, or SOURCE alone.")
@@ -137,8 +137,8 @@ def update(
     standings stay readable. Requires the board's creator or an admin; the
     history is visible to all users who see the board.
     """
-    from hpc_board.boards.editor import RequestedOptions
     from hpc_board.cli.output import print_blocks
+    from hpc_board.domain.board_options import RequestedOptions
     from hpc_board.report.boards import plan_report
 
     board = open_()

@@ -183,6 +183,7 @@ _COMMANDS = (
     ("note", "moderation:note", "Add a note to one of your submissions."),
     ("poll", "runs:poll", "Update all runs in flight once and print the changes."),
     ("admin", "admin_commands:admin", "Administer a board: setup, checks, export and moderation."),
+    ("serve", "serve:serve", "Serve a board to other accounts."),
     ("completion", "completion:completion", "Print a shell completion script."),
 )
 """The commands except `help`: name, `module:attribute`, and first line of the help."""

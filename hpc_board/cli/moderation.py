@@ -18,8 +18,7 @@ from hpc_board.domain.moderation import LIMIT_MAX
 from hpc_board.model.names import listed
 
 if TYPE_CHECKING:
-    from hpc_board.boards.moderation import RerunCandidate
-    from hpc_board.domain.moderation import Limits
+    from hpc_board.domain.draft import RerunCandidate
 
 _NONE = "none"
 
@@ -83,7 +82,7 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
     Admins have no limits, and their reruns do not count.
     """
     from hpc_board.cli.output import print_json, remark
-    from hpc_board.domain.moderation import Limits
+    from hpc_board.domain.moderation import Category, Limits
     from hpc_board.report.moderation import limits_text
 
     given = ranked is not None or other is not None
@@ -93,10 +92,9 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
     if not (no_limits and any(decision.subject == name for decision, _ in board.moderation.limits())):
         board.tasks.get(name)  # a former task's limits can only be removed
 
-    def change(present: "Limits") -> "Limits":
-        return Limits() if no_limits else Limits(_chosen(ranked, present.ranked), _chosen(other, present.other))
-
-    limits = board.moderation.limit(name, change)
+    asked = {Category.RANKED: ranked, Category.OTHER: other}
+    kept = () if no_limits else tuple(each for each, number in asked.items() if number is None)
+    limits = board.moderation.limit(name, Limits(_positive(ranked), _positive(other)), kept)
     if as_json:
         from hpc_board.report.views.moderation import LimitsView
 
@@ -105,10 +103,9 @@ def limit(open_: Open, *, name: str, ranked: int | None, other: int | None, no_l
         remark(f"{name}: {limits_text(limits)}, per user.")
 
 
-def _chosen(given: int | None, present: int | None) -> int | None:
-    if given is None:
-        return present
-    return None if given < 0 else given
+def _positive(limit: int | None) -> int | None:
+    """Return `limit`; None for a negative one, which removes the limit."""
+    return None if limit is None or limit < 0 else limit
 
 
 @admin.command(epilog=examples("hpc-board admin limits", "hpc-board admin limits --json"))
@@ -339,7 +336,7 @@ def rerun(
     else:
         _report_skipped(plan)
         print_blocks(runs_table(runs, users=True))
-    report_unsent(runs)
+    report_unsent(runs, served=board.served)
     if going := [run.id for run in runs if not run.state.ended]:
         remark(
             f"`hpc-board watch {going[0]}` follows a run. Only your account can advance these runs: keep `watch`, the "

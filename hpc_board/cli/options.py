@@ -1,6 +1,7 @@
 """Shared parts of commands: access to the board, options, examples, completion of names."""
 
 import math
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,11 +93,26 @@ def examples(*lines: str) -> str:
 
 
 def open_board(config: Path | None) -> "Board":
-    """Open the board of the settings file `config`, or of the file at a default path."""
-    from hpc_board.board import Board
+    """Open the board of the settings file `config`, of a service, or of the file at a default path."""
     from hpc_board.cli.output import remark
 
-    return Board.open(config, warn=lambda text: remark(f"Warning: {text}"))
+    def warn(text: str) -> None:
+        remark(f"Warning: {text}")
+
+    address = None if config else os.environ.get("HPC_BOARD_SERVICE")
+    if address:
+        from hpc_board.service.client import RemoteBoard
+
+        return RemoteBoard(Path(address), warn=warn)
+    from hpc_board.board import Board
+    from hpc_board.settings import open_settings
+
+    settings = open_settings(config, os.environ)
+    if settings.service is not None:
+        from hpc_board.service.client import RemoteBoard
+
+        return RemoteBoard(settings.service, warn=warn)
+    return Board(settings, warn=warn)
 
 
 def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -111,7 +127,7 @@ def created_names(ctx: click.Context, _parameter: click.Parameter, incomplete: s
 
 def gpu_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of GPUs."""
-    return _beginning(incomplete, lambda board: (gpu.name for gpu in board.settings.gpus), ctx)
+    return _beginning(incomplete, lambda board: (gpu.name for gpu in board.gpus.all()), ctx)
 
 
 def mode_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -170,7 +186,7 @@ def submission_numbers(ctx: click.Context, _parameter: click.Parameter, incomple
 
 def _runs(board: "Board") -> "tuple[Run, ...]":
     """Return the user's newest runs, without creating a missing board."""
-    return board.runs.list() if board.settings.board.is_dir() else ()
+    return board.runs.list() if board.exists else ()
 
 
 def _beginning(incomplete: str, names: "Callable[[Board], Iterable[str]]", ctx: click.Context) -> list[str]:

@@ -29,9 +29,8 @@ from hpc_board.errors import BoardError, WaitExpired
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
-    from hpc_board.domain.run import Run
+    from hpc_board.domain.run import Run, WholeRun
     from hpc_board.report.blocks import Block
-    from hpc_board.store import WholeRun
 
 
 _WIDE = 100
@@ -80,6 +79,8 @@ def runs(
     REMARKS holds notes and admin actions.
     """
     from hpc_board.cli.output import output_width, print_blocks, print_json, refresh
+    from hpc_board.domain.run import RunState
+    from hpc_board.model.result import Verdict
     from hpc_board.report.runs import runs_table
     from hpc_board.runs.drafts import mode_called
 
@@ -87,7 +88,15 @@ def runs(
     board = open_()
     refresh(board)
     read = partial(
-        board.runs.list, everyone=everyone, user=user, task=task, limit=limit, note=note, mode=kind, outcome=outcome
+        board.runs.list,
+        everyone=everyone,
+        user=user,
+        task=task,
+        limit=limit,
+        note=note,
+        mode=kind,
+        state=outcome if isinstance(outcome, RunState) else None,
+        verdict=outcome if isinstance(outcome, Verdict) else None,
     )
     found = read(gpu=gpu)
     if gpu is not None and not found:

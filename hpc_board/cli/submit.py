@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hpc_board.board import Board
+    from hpc_board.domain.draft import Preview
     from hpc_board.domain.run import Run
-    from hpc_board.runs.dispatch import Preview
 
 
 @click.command(
@@ -114,7 +114,7 @@ def submit(
         if wait:
             raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
         _print_accepted(board, runs, as_json=as_json)
-    report_unsent(runs)
+    report_unsent(runs, served=board.served)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 

@@ -196,3 +196,21 @@ def _word(kind: type[E], value: Any) -> E:
         return kind(value)
     except ValueError as error:
         raise TermsError(f"{value!r} is no {kind.__name__}") from error
+
+
+class RequestedOptions(msgspec.Struct, frozen=True):
+    """Requested terms of a leaderboard, in the user's words; None keeps the present value.
+
+    `gpus` and the lists of members may hold commas, `gpus` also "all". `members` are added, `no_members` removed.
+    """
+
+    deadline: str | None = None
+    gpus: tuple[str, ...] | None = None
+    closed: bool | None = None
+    members: tuple[str, ...] = ()
+    no_members: tuple[str, ...] = ()
+    show_code: bool | None = None
+
+
+UNCHANGED = RequestedOptions()
+"""The options that keep all terms."""

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hpc_board.model.result import Case, Timing
+from hpc_board.domain.run import Run
+from hpc_board.model.result import Case, Result, Timing
 from hpc_board.model.score import score_of
 from hpc_board.model.task import Ranking
 
@@ -107,6 +108,19 @@ class Comparison(msgspec.Struct, frozen=True):
     score: Difference | None
     reference: float | None
     """The time of the reference in the other run, in units of one: the difference of the machines."""
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """A run of each submission on one GPU, their results, and the difference of their times."""
+
+    runs: tuple[Run, Run]
+    results: tuple[Result, Result]
+    comparison: Comparison
+
+    @property
+    def gpu(self) -> str:
+        """The GPU of both runs."""
+        return self.runs[0].gpu
 
 
 def compared(one: Sequence[Case], other: Sequence[Case], ranking_by: Ranking) -> Comparison:

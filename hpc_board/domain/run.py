@@ -7,7 +7,8 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
-from hpc_board.model.result import Verdict
+from hpc_board.domain.standing import Placing
+from hpc_board.model.result import Result, Verdict
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
 
@@ -203,6 +204,15 @@ class Run(msgspec.Struct, frozen=True):
         """Return the scheduler's reason why a queued run will never start, with NEVER_STARTS before it; else empty."""
         waits = self.state is RunState.QUEUED and not self.status.cancel_requested
         return self.status.reason if waits and self.status.reason.startswith(NEVER_STARTS) else ""
+
+
+class WholeRun(msgspec.Struct, frozen=True):
+    """A run as of one moment: its placing on its board, its result, and its history, oldest status first."""
+
+    run: Run
+    placing: Placing | None
+    result: Result | None
+    history: tuple[Status, ...]
 
 
 NEVER_STARTS = "will never start"

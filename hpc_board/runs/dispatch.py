@@ -8,29 +8,16 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.draft import Draft, Preview
 from hpc_board.domain.moderation import Rerun
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import Clusters
-from hpc_board.runs.drafts import Draft
 from hpc_board.schedulers import Arrays, Job
 from hpc_board.store import NewRun, NewSubmission
 
 ARRAY_LEAST = 3
 """The number of jobs from which an array is cheaper: it takes two queries (the largest array size, sbatch)."""
-
-
-class Preview(msgspec.Struct, frozen=True):
-    """The batch script of a draft on one GPU, and the command that submits it.
-
-    For a member of a job array, `array` is the array's script, which the command submits and which runs `script`.
-    """
-
-    gpu: Gpu
-    script: str
-    command: tuple[str, ...]
-    file_name: str = ""
-    array: str = ""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -125,12 +112,14 @@ def new_submissions(
     tokens: Sequence[str],
     *,
     account: str,
+    served: bool,
     harness_sha256: str,
     of_settings: frozenset[str],
     at: datetime,
 ) -> list[NewSubmission]:
     """Return the rows of drafts that `account` sends, with one of `tokens` for each of their GPUs.
 
+    The results of a `served` board are out of its users' reach, so all its runs are `verified`.
     `of_settings` has the names of deleted leaderboards whose tasks belong to the settings again.
     """
     left = iter(tokens)
@@ -143,7 +132,9 @@ def new_submissions(
             mode=each.draft.mode,
             note=each.draft.note,
             at=at,
-            runs=[_new_run(gpu, next(left), harness_sha256, each.user, account) for gpu in each.draft.gpus],
+            runs=[
+                _new_run(gpu, next(left), harness_sha256, each.user, account, served=served) for gpu in each.draft.gpus
+            ],
             rerun=each.rerun,
             unless_ranked=each.unless_ranked,
             milestone=each.draft.milestone,
@@ -153,7 +144,7 @@ def new_submissions(
     ]
 
 
-def _new_run(gpu: Gpu, token: str, harness_sha256: str, user: str, account: str) -> NewRun:
+def _new_run(gpu: Gpu, token: str, harness_sha256: str, user: str, account: str, *, served: bool) -> NewRun:
     """Return a run of `user` whose job `account` sends, which decides the trust: that account can forge results."""
     return NewRun(
         gpu=gpu.name,
@@ -161,7 +152,7 @@ def _new_run(gpu: Gpu, token: str, harness_sha256: str, user: str, account: str)
         partition=gpu.partition,
         token=token,
         nonce=secrets.token_hex(16),
-        trust="self-run" if account == user else "verified",
+        trust="self-run" if account == user and not served else "verified",
         emulated=gpu.emulated,
         harness_sha256=harness_sha256,
         account="" if account == user else account,

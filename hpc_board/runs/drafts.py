@@ -5,9 +5,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
+from hpc_board.domain.draft import Draft, Source
+from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.moderation import REASON_CHARACTERS_MAX
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import (
@@ -46,50 +46,49 @@ class Owned(Protocol):
         ...
 
 
-class Source(msgspec.Struct, frozen=True):
-    """The one file of a submission; its name has no folder and no control characters."""
-
-    file_name: str
-    text: str
-
-    @property
-    def data(self) -> bytes:
-        """The bytes of the file."""
-        return self.text.encode()
-
-
-class Draft(msgspec.Struct, frozen=True):
-    """A checked submission with resolved names; `milestone` is set if it measures one of a task's milestones."""
-
-    source: Source
-    task: Task
-    gpus: tuple[Gpu, ...]
-    mode: Mode
-    note: str = ""
-    milestone: str = ""
-
-
 def read_source(path: Path) -> Source:
     """Read the submission in the file `path`.
 
     Raises:
         InputError: it is missing, special, unreadable, empty, too large, binary, not UTF-8 or of another language.
     """
-    name = path.name
+    _check_file_name(path.name)
+    text = read_text(path, SOURCE_BYTES_MAX)
+    _check_text(path.suffix, text, str(path))
+    return Source(path.name, text)
+
+
+def check_source(source: Source) -> None:
+    """Require that `source` could have been read from a file, as `read_source` does.
+
+    Raises:
+        InputError: its name is no plain file name, or it is empty, too large or of another language.
+    """
+    if "/" in source.file_name or len(source.data) > SOURCE_BYTES_MAX:
+        raise InputError(
+            f"{one_line(source.file_name, 80)}: this is no submission.",
+            hint=f"A submission has a name without a folder, and at most {SOURCE_BYTES_MAX} bytes.",
+        )
+    _check_file_name(source.file_name)
+    _check_text(Path(source.file_name).suffix, source.text, source.file_name)
+
+
+def _check_file_name(name: str) -> None:
     if not name.isprintable() or len(name.encode(errors="replace")) > _FILE_NAME_BYTES_MAX:
         raise InputError(
             f"Invalid file name {one_line(name, 80)}.",
             hint=f"Use printable characters, at most {_FILE_NAME_BYTES_MAX} bytes.",
         )
-    text = read_text(path, SOURCE_BYTES_MAX)
-    if path.suffix not in EXTENSIONS:
+
+
+def _check_text(ending: str, text: str, shown: str) -> None:
+    if ending not in EXTENSIONS:
         raise InputError(
-            f"{one_line(str(path))}: please provide a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file.",
+            f"{one_line(shown)}: please provide a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file.",
             hint="Rename the file if it is one of these.",
         )
     if not text.strip():
-        raise InputError(f"{one_line(str(path))} is empty.", hint="`hpc-board template NAME` prints a template.")
-    return Source(name, text)
+        raise InputError(f"{one_line(shown)} is empty.", hint="`hpc-board template NAME` prints a template.")
 
 
 def header(source: Source) -> Directives:
@@ -172,22 +171,6 @@ def check_fit(source: Source, task: Task, gpus: Sequence[Gpu], mode: Mode) -> No
     _check_cases(task, mode)
 
 
-def gpu(name: str, gpus: Sequence[Gpu]) -> Gpu:
-    """Return the GPU of `gpus` with this name, compared without case.
-
-    Raises:
-        InputError: no GPU has this name; the hint offers the nearest one.
-    """
-    for candidate in gpus:
-        if candidate.name.casefold() == name.casefold():
-            return candidate
-    names = [candidate.name for candidate in gpus]
-    raise InputError(
-        f'unknown GPU "{one_line(name, 80)}".{suggestion(name, names)}',
-        hint=f"This board has: {', '.join(names)}.",
-    )
-
-
 def named_gpus(words: Sequence[str], task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     """Return the GPUs in `words` for `task`, without duplicates, in the order of the words; `all` is every allowed GPU.
 
@@ -195,12 +178,6 @@ def named_gpus(words: Sequence[str], task: Task, gpus: Sequence[Gpu]) -> tuple[G
         InputError: no GPU has one of the names, or the task does not allow it.
     """
     return _resolved(words, task, allowed_gpus(task, gpus), gpus)
-
-
-def allowed_gpus(task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """Return the GPUs of `gpus` that `task` allows: those it names, or all if it names none."""
-    named = {name.casefold() for name in task.gpus}
-    return tuple(candidate for candidate in gpus if not named or candidate.name.casefold() in named)
 
 
 def check_owner(owned: Owned, user: str) -> None:

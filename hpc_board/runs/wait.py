@@ -2,14 +2,17 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from hpc_board.domain.run import Run
 from hpc_board.errors import WaitExpired
-from hpc_board.runs.reconciler import Pass
+
+if TYPE_CHECKING:
+    from hpc_board.runs.reconciler import Pass
 
 
 def changes(
-    turn: Callable[[], Pass | None],
+    turn: "Callable[[], Pass | None]",
     look: Callable[[], tuple[list[Run], object]],
     *,
     timeout_seconds: float | None,
@@ -26,7 +29,7 @@ def changes(
     """
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     seen: object = None
-    problem = _Problem(say)
+    problem = Problem(say)
     while True:
         turned = turn()
         now = look()
@@ -39,11 +42,11 @@ def changes(
         if all(run.state.ended for run in runs):
             return
         if deadline is not None and time.monotonic() >= deadline:
-            raise _expired([run for run in runs if not run.state.ended], timeout_seconds)
+            raise expired([run for run in runs if not run.state.ended], timeout_seconds)
         time.sleep(poll_seconds)
 
 
-class _Problem:
+class Problem:
     """The problem of the awaited runs, reported once until it is solved."""
 
     def __init__(self, say: Callable[[str], object]) -> None:
@@ -51,7 +54,7 @@ class _Problem:
         self._told = ""
         self._asked: frozenset[str] = frozenset()
 
-    def after(self, turn: Pass, runs: Sequence[Run]) -> None:
+    def after(self, turn: "Pass", runs: Sequence[Run]) -> None:
         """Report this pass's problem, unless it was the last one reported or the status of one of the runs shows it."""
         if turn.errors:
             message = turn.errors[0].message
@@ -65,7 +68,7 @@ class _Problem:
             self._told = ""
 
 
-def _expired(going: Sequence[Run], timeout_seconds: float | None) -> WaitExpired:
+def expired(going: Sequence[Run], timeout_seconds: float | None) -> WaitExpired:
     """Return the error of a wait that timed out; unsent runs need a client to continue."""
     sent = [str(run.id) for run in going if not run.state.unsent]
     if len(sent) == len(going):

@@ -9,11 +9,12 @@ from hpc_board.store.database import BUSY_TIMEOUT_SECONDS, DatabaseFile
 from hpc_board.store.journal import MOUNTS
 
 if TYPE_CHECKING:
+    from hpc_board.domain.run import WholeRun
     from hpc_board.store.boards import BoardGateway, NewChange, Newest
     from hpc_board.store.export import ExportGateway
     from hpc_board.store.listing import RunQuery
     from hpc_board.store.moderation import ModerationGateway
-    from hpc_board.store.runs import RunGateway, WholeRun
+    from hpc_board.store.runs import RunGateway
     from hpc_board.store.standings import StandingsGateway
     from hpc_board.store.submissions import NewRun, NewSubmission, SubmissionGateway
 

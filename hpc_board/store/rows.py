@@ -73,7 +73,9 @@ def row_id(number: int) -> int:
 
 def task_definition(task: Task) -> str:
     """Return all of the task as JSON, to explain its standings once its files have changed."""
-    return json.dumps(_as_json(task))
+    document = _as_json(task)
+    del document["published_version"]  # a stored task is whole
+    return json.dumps(document)
 
 
 def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
@@ -86,7 +88,7 @@ def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
 
     found = RowReader(row, "tasks", "name")
     try:
-        value = {**json.loads(found.text("definition")), **(more or {})}
+        value = {**json.loads(found.text("definition")), **(more or {}), "published_version": ""}
         msgspec.convert(value, Task)
         task = _task(value)
         fault = next(task_faults(task), "")

@@ -6,11 +6,9 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec.structs import replace
 
-from hpc_board.domain.run import Run, RunState, Status
-from hpc_board.domain.standing import Placing
+from hpc_board.domain.run import Run, RunState, Status, WholeRun
 from hpc_board.errors import DamagedRowError, InputError
 from hpc_board.model.result import Case, Result, ResultError
 from hpc_board.model.score import Interval
@@ -38,15 +36,6 @@ _IN_FLIGHT = (
     "id in (select run from in_flight where :among is null or run in (select value from json_each(:among))) "
     "and (:account is null or :account = case account when '' then user else account end)"
 )
-
-
-class WholeRun(msgspec.Struct, frozen=True):
-    """A run as of one moment: its placing on its board, its result, and its history, oldest status first."""
-
-    run: Run
-    placing: Placing | None
-    result: Result | None
-    history: tuple[Status, ...]
 
 
 class RunGateway:

@@ -5,6 +5,7 @@ import sys
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.draft import Source
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Device
@@ -26,7 +27,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 
 def try_out(
-    source: drafts.Source, task: Task, mode: Mode, *, device: Device = Device.CPU, python: str = sys.executable
+    source: Source, task: Task, mode: Mode, *, device: Device = Device.CPU, python: str = sys.executable
 ) -> Trial:
     """Judge `source` as a job of a board would; its header, the task's GPUs and its deadline do not count.
 

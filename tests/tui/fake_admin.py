@@ -5,10 +5,17 @@ from datetime import timedelta
 from typing import Any, cast
 
 from hpc_board.boards.admin_views import AdminViews
-from hpc_board.boards.editor import UNCHANGED, RequestedOptions
-from hpc_board.boards.moderation import RerunCandidate, Rules
+from hpc_board.boards.moderation import Rules
 from hpc_board.domain.admin_views import BoardState, LimitUse, PersonState
-from hpc_board.domain.board_options import BoardOptions, Visibility, deadline_of, moment_words
+from hpc_board.domain.board_options import (
+    UNCHANGED,
+    BoardOptions,
+    RequestedOptions,
+    Visibility,
+    deadline_of,
+    moment_words,
+)
+from hpc_board.domain.draft import RerunCandidate, Source
 from hpc_board.domain.moderation import (
     BAN,
     BOARD,
@@ -35,7 +42,6 @@ from hpc_board.domain.user_board import Action, Difference, Plan
 from hpc_board.errors import BoardError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.runs.drafts import Source
 from tests.tui.fake_board import A100, H100, NOW, RUNS, FakeBoard, run
 from tests.values import replace
 

@@ -13,8 +13,11 @@ from hpc_board.board.runs import Runs
 from hpc_board.board.standings import Standings
 from hpc_board.board.submissions import Submissions
 from hpc_board.board.tasks import Tasks
-from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.draft import Draft, Preview, Source
 from hpc_board.domain.feed import FeedEntry
+from hpc_board.domain.gpus import allowed_gpus
+from hpc_board.domain.gpus import gpu as gpu_called
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Progress, Run, RunState, Status
 from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
@@ -25,7 +28,6 @@ from hpc_board.model.score import Interval
 from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, TaskFile
 from hpc_board.report.run_columns import outcome as outcome_of
 from hpc_board.runs import drafts as intake
-from hpc_board.runs.dispatch import Preview
 from tests.values import replace
 
 _Part = TypeVar("_Part")
@@ -273,7 +275,7 @@ class FakeBoard(Board):
         self.held = {name: threading.Event() for name in held}
         self.calls: list[str] = []
         self.read_rows: list[int] = []
-        self.sent: list[intake.Draft] = []
+        self.sent: list[Draft] = []
         self.silent: dict[str, datetime] = {}
         self.tasks = self._part(Tasks, "catalog", get="task")
         self.gpus = self._part(Gpus, get="gpu", allowed="allowed_gpus", statuses="gpu_statuses")
@@ -318,10 +320,10 @@ class FakeBoard(Board):
 
     def allowed_gpus(self, task: Task) -> tuple[Gpu, ...]:
         self._enter("allowed_gpus")
-        return intake.allowed_gpus(task, self.known_gpus)
+        return allowed_gpus(task, self.known_gpus)
 
     def gpu(self, name: str) -> Gpu:
-        return intake.gpu(name, self.known_gpus)
+        return gpu_called(name, self.known_gpus)
 
     def gpu_statuses(self) -> list[GpuStatus]:
         self._enter("gpus")
@@ -341,7 +343,7 @@ class FakeBoard(Board):
         gpus: Sequence[str] = (),
         mode: str | None = None,
         note: str = "",
-    ) -> intake.Draft:
+    ) -> Draft:
         self._enter("draft")
         return intake.draft(
             intake.read_source(file),
@@ -354,11 +356,11 @@ class FakeBoard(Board):
             now=NOW,
         )
 
-    def draft_again(self, run: int, *, mode: str | None = None) -> intake.Draft:
+    def draft_again(self, run: int, *, mode: str | None = None) -> Draft:
         self._enter("draft_again")
         found = self.run(run)
         return intake.draft(
-            intake.Source(found.file_name, "import torch\n"),
+            Source(found.file_name, "import torch\n"),
             task_name=found.task,
             gpu_names=[found.gpu],
             mode_name=mode or str(found.mode),
@@ -368,7 +370,7 @@ class FakeBoard(Board):
             now=NOW,
         )
 
-    def preview(self, *drafts: intake.Draft, array: bool | None = None) -> list[Preview]:
+    def preview(self, *drafts: Draft, array: bool | None = None) -> list[Preview]:
         del array
         (draft,) = drafts
         return [
@@ -382,7 +384,7 @@ class FakeBoard(Board):
             for gpu in draft.gpus
         ]
 
-    def submit(self, *drafts: intake.Draft, array: bool | None = None) -> list[Run]:
+    def submit(self, *drafts: Draft, array: bool | None = None) -> list[Run]:
         del array
         (draft,) = drafts
         self._enter("submit")
@@ -440,7 +442,8 @@ class FakeBoard(Board):
         note: str = "",
         gpu: str | None = None,
         mode: Mode | None = None,
-        outcome: RunState | Verdict | None = None,  # noqa: ARG002
+        state: RunState | None = None,  # noqa: ARG002
+        verdict: Verdict | None = None,  # noqa: ARG002
     ) -> tuple[Run, ...]:
         self._enter("runs")
         users = {user} if user else {run_.user for run_ in self.known_runs} if everyone else {self.user}

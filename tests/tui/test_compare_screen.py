@@ -5,8 +5,7 @@ from pathlib import Path
 
 from textual.app import App
 
-from hpc_board.boards.comparison import Compared
-from hpc_board.domain.comparison import compared
+from hpc_board.domain.comparison import Compared, compared
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.boards.editor import RequestedOptions
+from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until

@@ -8,7 +8,7 @@ import pytest
 
 from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.boards.editor import RequestedOptions
+from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.run import Run
 from hpc_board.errors import Refused
 from hpc_board.model.result import Verdict

@@ -22,8 +22,10 @@ from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
+from hpc_board.service.client import RemoteBoard
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.commands import run_hpc_board
+from tests.service import Services
 from tests.values import replace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -56,6 +58,9 @@ description: A task for one GPU.
 gpus: [H100]
 """
 
+_OF_CLIENTS = frozenset({"TERM", "COLUMNS", "LINES", "NO_COLOR", "PYTHONPATH", "PYTHONUTF8", "PYTHONIOENCODING"})
+"""Variables of the environment that matter to commands alone."""
+
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
 
 
@@ -72,6 +77,8 @@ class Recorded:
     """A folder with settings, a task of its own, a kernel and a board."""
 
     folder: Path
+    services: Services | None = None
+    """The service through which commands reach the board; None for the files of the board."""
 
     @property
     def settings(self) -> Path:
@@ -82,7 +89,13 @@ class Recorded:
         return self.folder / "kernel.py"
 
     @property
+    def door(self) -> Board:
+        """The board as commands open it."""
+        return self.board if self.services is None else RemoteBoard(self.services.socket({}))
+
+    @property
     def board(self) -> Board:
+        """The board by its files."""
         return Board.open(self.settings, {"XDG_STATE_HOME": str(self.folder / "state")})
 
     def add(
@@ -140,6 +153,10 @@ class Recorded:
     def environ(self, **more: str) -> dict[str, str]:
         """An environment in which this folder's settings are found and no other."""
         own = {"HPC_BOARD_CONFIG": str(self.settings), "PYTHONPATH": str(REPOSITORY), "HOME": str(self.folder)}
+        if self.services is not None:
+            beyond = {name: value for name, value in more.items() if name not in _OF_CLIENTS and "COMP" not in name}
+            own["HPC_BOARD_SERVICE"] = str(self.services.socket({**own, **beyond} if beyond else {}))
+            del own["HPC_BOARD_CONFIG"]
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL") if name in os.environ}
         return {**kept, **own, **more}
 
@@ -208,7 +225,7 @@ def result_of(verdict: Verdict, *cases: Case, message: str = "", stdout: str = "
 
 def call(board: Recorded, *argv: str | Path) -> Done:
     """The command within this process, on the board of the test."""
-    return CliRunner().invoke(cli, [*map(str, argv)], obj=lambda: board.board)
+    return CliRunner().invoke(cli, [*map(str, argv)], obj=lambda: board.door)
 
 
 def read(board: Recorded, *argv: str | Path) -> Any:

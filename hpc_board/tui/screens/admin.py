@@ -12,10 +12,9 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.boards.editor import RequestedOptions
-from hpc_board.boards.moderation import RerunCandidate
 from hpc_board.domain.admin_views import BoardState, PersonState
-from hpc_board.domain.board_options import Visibility, utc_words
+from hpc_board.domain.board_options import RequestedOptions, Visibility, utc_words
+from hpc_board.domain.draft import RerunCandidate
 from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
@@ -255,7 +254,7 @@ class AdminScreen(BoardScreen):
 
         def act(lines: tuple[str, ...]) -> str:
             limits = Limits(*map(limit_of, lines))
-            return f"{board.name}: {limits_text(self.board.moderation.limit(board.name, lambda _: limits))}."
+            return f"{board.name}: {limits_text(self.board.moderation.limit(board.name, limits))}."
 
         ranked, other = ("none" if limit is None else str(limit) for limit in (board.limits.ranked, board.limits.other))
         self._decide(

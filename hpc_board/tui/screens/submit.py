@@ -17,14 +17,13 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
 
 from hpc_board.board import Board
-from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.draft import Draft, Preview
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode
 from hpc_board.report.run_words import start_text
-from hpc_board.runs import drafts
-from hpc_board.runs.dispatch import Preview
 from hpc_board.tui import targets
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import MODE_HELP, listing
@@ -297,7 +296,7 @@ class SubmitScreen(BoardScreen):
         else:
             self._check()
 
-    async def _show_draft(self, checked: tuple[drafts.Draft, Sequence[Preview]]) -> None:
+    async def _show_draft(self, checked: tuple[Draft, Sequence[Preview]]) -> None:
         if self._choice.missing:
             return
         draft, previews = checked
@@ -366,11 +365,11 @@ class SubmitScreen(BoardScreen):
     def _allowed_gpus(self, task: str) -> tuple[Gpu, ...]:
         return self.board.gpus.allowed(self.board.tasks.get(task))
 
-    def _checked(self, choice: Choice) -> tuple[drafts.Draft, Sequence[Preview]]:
+    def _checked(self, choice: Choice) -> tuple[Draft, Sequence[Preview]]:
         draft = self._draft(choice)
         return draft, self.board.submissions.preview(draft)
 
-    def _draft(self, choice: Choice) -> drafts.Draft:
+    def _draft(self, choice: Choice) -> Draft:
         return self.board.submissions.draft(
             choice.file or Path(), task=choice.task, gpus=choice.gpus, mode=str(choice.mode), note=choice.note
         )

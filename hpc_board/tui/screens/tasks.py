@@ -15,9 +15,9 @@ from textual.containers import Container, VerticalScroll
 from textual.widgets import ContentSwitcher, Input, Static, Tab, Tabs
 
 from hpc_board.board import Board
-from hpc_board.catalog.folders import Catalog
 from hpc_board.catalog.template import starter
 from hpc_board.domain.board_options import moment_words
+from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.standing import Page, Place
 from hpc_board.errors import InputError
 from hpc_board.files import write_file

@@ -9,8 +9,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Static, Tab, Tabs, TextArea
 
+from hpc_board.domain.draft import Preview
 from hpc_board.model.text import printable
-from hpc_board.runs.dispatch import Preview
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.script_notes import unusual
 

@@ -14,7 +14,7 @@ import pytest
 
 from hpc_board.admin import doctor
 from hpc_board.admin.doctor import Installation, diagnose
-from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.roles import Roles
 from hpc_board.domain.run import Run

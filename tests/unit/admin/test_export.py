@@ -21,8 +21,8 @@ from hpc_board.admin.export import columns
 from hpc_board.admin.export.chart import chart, records
 from hpc_board.admin.export.rendering import template
 from hpc_board.board import Board
-from hpc_board.boards.editor import RequestedOptions
 from hpc_board.cli.main import cli
+from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.run import RunState
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing

@@ -11,8 +11,7 @@ import pytest
 
 from hpc_board import settings
 from hpc_board.board import Board
-from hpc_board.boards.editor import RequestedOptions
-from hpc_board.domain.board_options import Visibility
+from hpc_board.domain.board_options import RequestedOptions, Visibility
 from hpc_board.domain.moderation import BAN, USER, Category, Decision, Limits, Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.errors import Refused, StorageError
@@ -63,7 +62,7 @@ def test_there_is_every_board_with_what_holds_and_what_was_sent_within_the_hour(
     admin.leaderboards.carry_out(
         admin.leaderboards.plan_creation("vectoradd_py", "secret", RequestedOptions(closed=True, deadline="+3d"))
     )
-    admin.moderation.limit("vectoradd_py", lambda _: Limits(5, 60))
+    admin.moderation.limit("vectoradd_py", Limits(5, 60))
     for user, minutes in (("ada", 5), ("ada", 20), ("bob", 59), ("bob", 61)):
         sent(place, user, minutes_ago=minutes)
     states = {state.name: state for state in admin.admin_views.boards()}
@@ -127,8 +126,8 @@ def test_people_are_read_page_by_page_and_searched(place: Recorded) -> None:
 
 def test_a_person_has_what_they_did_within_the_hour_and_the_limits_that_it_counts_against(place: Recorded) -> None:
     admin = board_of(place)
-    admin.moderation.limit("vectoradd_py", lambda _: Limits(2, None))
-    admin.moderation.limit("matmul_py", lambda _: Limits(None, 9))
+    admin.moderation.limit("vectoradd_py", Limits(2, None))
+    admin.moderation.limit("matmul_py", Limits(None, 9))
     sent(place, "ada", gpus=3)
     sent(place, "ada", minutes_ago=2)
     sent(place, "ada", minutes_ago=3, mode=Mode.TEST)

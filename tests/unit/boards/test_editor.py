@@ -21,9 +21,15 @@ from click.testing import CliRunner, Result
 
 from hpc_board import settings
 from hpc_board.board import Board
-from hpc_board.boards.editor import RequestedOptions
 from hpc_board.cli.main import cli
-from hpc_board.domain.board_options import BoardOptions, CodeShown, TermsError, Visibility, deadline_of
+from hpc_board.domain.board_options import (
+    BoardOptions,
+    CodeShown,
+    RequestedOptions,
+    TermsError,
+    Visibility,
+    deadline_of,
+)
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState

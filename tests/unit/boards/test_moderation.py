@@ -20,8 +20,8 @@ from click.testing import CliRunner, Result
 
 from hpc_board import settings
 from hpc_board.board import Board
-from hpc_board.boards.moderation import RerunCandidate
 from hpc_board.cli.main import cli
+from hpc_board.domain.draft import RerunCandidate
 from hpc_board.domain.moderation import (
     BAN,
     NO_REMARKS,
@@ -587,7 +587,7 @@ def test_the_log_has_who_decided_what_and_can_be_narrowed(board: Recorded) -> No
     rules = board.board.moderation
     rules.stop("down")
     rules.start()
-    rules.limit("vectoradd_py", lambda _: Limits(2, None))
+    rules.limit("vectoradd_py", Limits(2, None))
     rules.ban("bob", "twice")
     rules.remove([ada.submission], "wrong")
     rules.readmit([ada.submission], "right")
@@ -659,7 +659,7 @@ PARTICIPANT: list[Callable[[Board], object]] = [
     lambda board: board.moderation.bans(),
     lambda board: board.moderation.stop(),
     lambda board: board.moderation.start(),
-    lambda board: board.moderation.limit("vectoradd_py", lambda _: Limits(1)),
+    lambda board: board.moderation.limit("vectoradd_py", Limits(1)),
     lambda board: board.moderation.remove([1], "x"),
     lambda board: board.moderation.readmit([1]),
     lambda board: board.moderation.decisions(),

@@ -16,7 +16,8 @@ from hpc_board import bundled
 from hpc_board import settings as config
 from hpc_board.board import Board
 from hpc_board.catalog import contract
-from hpc_board.catalog.folders import Catalog, TaskCache, read_task, tasks
+from hpc_board.catalog.folders import TaskCache, read_task, tasks
+from hpc_board.domain.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.build_flags import flags_for
 from hpc_board.model.task import Language, Ranking, TaskFile, Timeouts

@@ -200,6 +200,7 @@ def test_help_is_a_command_too() -> None:
     assert "`hpc-board submit` has no commands" in run(cli, ["help", "submit", "x"], prog_name="hpc-board").stderr
 
 
+@pytest.mark.files_alone("the settings are the service's")
 def test_help_needs_no_settings(board: Recorded) -> None:
     board.settings.write_text("no: settings")
     done = board.hpc_board("help", "submit")
@@ -299,6 +300,7 @@ def test_gpus_are_listed_with_their_state_and_their_emulation(board: Recorded) -
     assert "emulated" in call(board, "gpus").stdout
 
 
+@pytest.mark.files_alone("a service keeps the texts of a task's files")
 def test_a_task_shows_its_cases_and_prints_its_files(board: Recorded) -> None:
     assert "size: 127; seed: 4242" in call(board, "task", "vectoradd_py").stdout
     assert call(board, "task", "narrow", "--file", "reference.py").stdout == (
@@ -411,7 +413,8 @@ def test_a_dry_run_for_one_gpu_prints_the_script_alone_and_stores_nothing(board:
     (preview,) = json.loads(call(board, "submit", board.kernel, "--dry-run", "--json").stdout)
     assert preview["script"] == done.stdout
     assert (preview["gpu"], preview["command"][0]) == ("CPU", "bash")
-    assert not (board.folder / "board").exists()
+    assert not (board.folder / "board" / "runs").exists()
+    assert board.services or not (board.folder / "board").exists()
 
 
 def test_a_dry_run_for_several_gpus_separates_the_scripts(board: Recorded) -> None:
@@ -521,6 +524,7 @@ def test_a_deadline_that_has_passed_is_a_refusal(board: Recorded) -> None:
     assert "deadline" in done.stderr
 
 
+@pytest.mark.files_alone("the settings are the service's")
 def test_a_wrong_key_in_the_settings_names_file_line_key_and_the_nearest_right_one(board: Recorded) -> None:
     board.settings.write_text(board.settings.read_text().replace("tasks:", "taks:"))
     done = board.hpc_board("list")
@@ -607,6 +611,7 @@ def test_waiting_for_a_run_that_slurm_does_not_answer_says_so_once_and_again_at_
     assert "`hpc-board poll`" in done.stderr
 
 
+@pytest.mark.files_alone("the service has tried again by the end, with another reason")
 def test_a_reason_that_was_told_and_has_not_changed_is_not_told_again_at_the_end(board: Recorded) -> None:
     environ = slurm_programs(board, sbatch="exit 1", squeue=f"echo '{UNREACHABLE}' >&2; exit 1")
     done = board.hpc_board("submit", "kernel.py", "--wait", "--timeout", "3", **environ)
@@ -637,6 +642,7 @@ def test_the_live_line_of_a_run_that_slurm_does_not_answer_has_the_reason(board:
     assert b"Still waiting" not in shown
 
 
+@pytest.mark.files_alone("the warning goes into the service's log")
 def test_pyslurm_that_does_not_work_is_told_once_and_slurm_is_asked_by_its_commands(board: Recorded) -> None:
     asked = board.folder / "asked"
     environ = slurm_programs(
@@ -708,6 +714,7 @@ def write_progress(path: Path, over: threading.Event) -> None:
             file.write('{"at": "t", "phase": "test", "case": 1, "of": 9, "message": ""}\n')
 
 
+@pytest.mark.files_alone("the service has asked before the wait begins")
 def test_a_queue_that_fails_again_after_it_has_answered_is_told_again(board: Recorded) -> None:
     asked = board.folder / "asked"
     squeue = f"echo x >> {asked}; [ $(wc -l < {asked}) = 2 ] && exit; echo '{UNREACHABLE}' >&2; exit 1"
@@ -727,6 +734,7 @@ def hindered(board: Recorded) -> Recorded:
     return board
 
 
+@pytest.mark.files_alone("the service advances runs, not the command")
 def test_a_run_that_cannot_be_sent_says_why_wherever_it_is_followed(board: Recorded) -> None:
     hindered(board)
     why = "the harness cannot be written"
@@ -765,6 +773,7 @@ def test_an_interrupt_before_a_run_was_sent_promises_nothing(board: Recorded) ->
     assert "go on" not in errors
 
 
+@pytest.mark.files_alone("the service advances runs, not the command")
 def test_poll_says_what_changed_though_something_could_not_be_carried_on(board: Recorded) -> None:
     board.add(status_of(RunState.QUEUED))
     hindered(board)
@@ -786,6 +795,7 @@ def test_a_submission_beside_a_client_that_is_busy_is_said_to_be_sent_by_the_nex
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 @pytest.mark.parametrize("mode", [0o755, 0o700], ids=["read alone", "closed"])
+@pytest.mark.files_alone("the board's folder is the service's")
 def test_a_board_that_may_not_be_written_is_an_input_error(board: Recorded, mode: int) -> None:
     (board.folder / "board").mkdir(mode=mode)
     for path in (board.folder, *board.folder.parents[:3]):
@@ -995,6 +1005,7 @@ def _until(descriptor: int, words: bytes) -> bytes:
     return shown
 
 
+@pytest.mark.files_alone("a service sends a created run at once")
 def test_cancelling_a_run_that_was_never_sent_ends_it_and_one_that_ended_stays(board: Recorded) -> None:
     board.add()
     board.add(status_of(RunState.LOST))
@@ -1012,6 +1023,7 @@ def test_somebody_elses_run_is_not_cancelled(board: Recorded) -> None:
     assert board.board.runs.get(1).state is RunState.CREATED
 
 
+@pytest.mark.files_alone("the service advances runs, not the command")
 def test_poll_says_what_changed_and_is_silent_where_nothing_did(board: Recorded) -> None:
     board.add(status_of(RunState.QUEUED))
     first = call(board, "poll")

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc_board.catalog.folders import Catalog
+from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.draft import Draft, Source
+from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.task import Language, Mode, Task, TaskFile
-from hpc_board.runs.drafts import Draft, Source, allowed_gpus, check_owner, draft, gpu, read_source
+from hpc_board.runs.drafts import check_owner, draft, read_source
 from tests.values import replace
 
 MAIN = Cluster("main", "slurm")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from hpc_board.boards.editor import RequestedOptions
 from hpc_board.cli.main import cli
-from hpc_board.domain.moderation import Limits
+from hpc_board.domain.board_options import RequestedOptions
+from hpc_board.domain.moderation import Category, Limits
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError, Refused, StorageError, UnreadableError
 from hpc_board.model.result import INTERRUPTED, Verdict
@@ -98,7 +98,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     board.submissions.note(removed.submission, "a note")
     board.moderation.remove([removed.submission], "a reason")
     board.moderation.ban("ada", "another")
-    board.moderation.limit("vectoradd_py", lambda present: type(present)(5, None))
+    board.moderation.limit("vectoradd_py", Limits(5))
     board.leaderboards.carry_out(
         board.leaderboards.plan_creation("vectoradd_py", "course", RequestedOptions(deadline="+30d"))
     )
@@ -244,7 +244,7 @@ def test_limits_that_nobody_can_read_are_replaced(whole: Recorded) -> None:
         assert [limits for _, limits in rules.limits()] == [Limits(0, 0)]
         with pytest.raises(UnreadableError, match="the limits of vectoradd_py"):
             Store(path).moderation.check_limit("ada", "vectoradd_py", Mode.TEST, 1, datetime.now(UTC))
-        rules.limit("vectoradd_py", lambda present: replace(present, ranked=3))
+        rules.limit("vectoradd_py", Limits(3), [Category.OTHER])
         assert [limits.ranked for _, limits in rules.limits()] == [3]
     finally:
         restore(path, sound)

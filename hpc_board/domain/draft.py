@@ -1,0 +1,71 @@
+"""Drafts: checked submissions before they are stored, their batch scripts, and submissions to send again."""
+
+import msgspec
+
+from hpc_board.domain.submission import Submission
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.task import Mode, Task
+
+
+class Source(msgspec.Struct, frozen=True):
+    """The one file of a submission; its name has no folder and no control characters."""
+
+    file_name: str
+    text: str
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the file."""
+        return self.text.encode()
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A checked submission with resolved names; `milestone` is set if it measures one of a task's milestones."""
+
+    source: Source
+    task: Task
+    gpus: tuple[Gpu, ...]
+    mode: Mode
+    note: str = ""
+    milestone: str = ""
+
+
+class SubmissionRequest(msgspec.Struct, frozen=True):
+    """A file to submit with the names of its task, GPUs and mode, which the receiver of the request checks."""
+
+    source: Source
+    task: str | None = None
+    gpus: tuple[str, ...] = ()
+    mode: str | None = None
+    note: str = ""
+
+    @classmethod
+    def of(cls, draft: Draft) -> "SubmissionRequest":
+        """Return the request that makes `draft` anew."""
+        return cls(draft.source, draft.task.name, tuple(gpu.name for gpu in draft.gpus), str(draft.mode), draft.note)
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """The batch script of a draft on one GPU, and the command that submits it.
+
+    For a member of a job array, `array` is the array's script, which the command submits and which runs `script`.
+    """
+
+    gpu: Gpu
+    script: str
+    command: tuple[str, ...]
+    file_name: str = ""
+    array: str = ""
+
+
+class RerunCandidate(msgspec.Struct, frozen=True):
+    """A submission to send again and its GPUs; or the reason `why` not.
+
+    `unless_ranked` skips a file that has passed at the present version.
+    """
+
+    submission: Submission
+    source: Source | None
+    gpus: tuple[Gpu, ...]
+    why: str = ""
+    unless_ranked: bool = False

@@ -1,0 +1,577 @@
+"""The board behind a service: `RemoteBoard` has the parts of `Board`, whose methods ask the service."""
+
+import math
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property, partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
+
+from hpc_board import __version__
+from hpc_board.board import Board
+from hpc_board.domain.roles import Role
+from hpc_board.errors import BoardError, InputError
+from hpc_board.model.text import one_line
+from hpc_board.service import routes, wire
+from hpc_board.service.peers import check_place, peer_uid
+
+if TYPE_CHECKING:
+    from hpc_board.admin.export import Written
+    from hpc_board.board.administration import Administration
+    from hpc_board.board.gpus import Gpus
+    from hpc_board.board.leaderboards import Leaderboards
+    from hpc_board.board.runs import Runs
+    from hpc_board.board.standings import Standings
+    from hpc_board.board.submissions import Submissions
+    from hpc_board.board.tasks import Tasks
+    from hpc_board.boards.admin_views import AdminViews
+    from hpc_board.boards.moderation import Rules
+    from hpc_board.domain.board_options import RequestedOptions
+    from hpc_board.domain.draft import Draft, Preview, RerunCandidate
+    from hpc_board.domain.run import Run
+    from hpc_board.domain.submission import Directives
+    from hpc_board.domain.user_board import BoardRequest, PackedSource, Plan, Synced
+    from hpc_board.model.gpu import Gpu
+    from hpc_board.model.task import Task
+    from hpc_board.store.backup import Contents
+
+T = TypeVar("T")
+
+ANSWER_SECONDS = 120.0
+"""The time for an answer: a question to a hanging scheduler has its own, shorter limit."""
+
+
+GPUS_SECONDS = 60.0
+"""The lifetime of the list of GPUs in a client."""
+
+
+class ServiceError(BoardError):
+    """The service cannot be reached, or has broken off."""
+
+    title = "The service did not answer"
+
+
+class _Line:
+    """A connection to the service, for one question at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.settimeout(ANSWER_SECONDS)
+            self._socket.connect(str(path))
+            check_place(path, peer_uid(self._socket))
+            self._file = self._socket.makefile("rb")
+            self._socket.sendall(wire.HELLO + b"\n")
+            self.welcome = self._welcome()
+        except BaseException:
+            self._socket.close()
+            raise
+        self._number = 0
+
+    def _welcome(self) -> wire.Welcome:
+        line = self.read()
+        with suppress(msgspec.MsgspecError):
+            told = msgspec.json.decode(line, type=wire.Reply)
+            if told.error is not None:
+                raise wire.raised(told.error)
+        welcome = msgspec.json.decode(line, type=wire.Welcome)
+        if welcome.protocol != wire.PROTOCOL:
+            raise InputError(
+                f"this client is version {__version__}, the service {welcome.version}; they do not fit together.",
+                hint="Use the service's version.",
+            )
+        return welcome
+
+    def ask(self, route: str, args: dict[str, Any]) -> int:
+        """Send a question and return its number."""
+        self._number += 1
+        try:
+            line = wire.encoded(wire.Request(self._number, route, msgspec.Raw(wire.encoded(args))))
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{one_line(str(error.object), 80)!r} is no text, so the service has nothing of this name.",
+                hint="Correct the name.",
+            ) from error
+        creator = Role(self.welcome.role).may_act_as(Role.CREATOR)
+        most = wire.SOURCE_BYTES_MAX if creator else wire.REQUEST_BYTES_MAX
+        if len(line) >= most:
+            raise InputError(
+                f"this is too large for the service: {len(line):,} bytes.",
+                hint=f"A question has at most {most:,} bytes; send fewer files at once.",
+            )
+        self._socket.sendall(line + b"\n")
+        return self._number
+
+    def read(self) -> bytes:
+        """Return the next line."""
+        line = self._file.readline(wire.REPLY_BYTES_MAX)
+        if not line.endswith(b"\n"):
+            raise ConnectionResetError("the service has closed the connection")
+        return line
+
+    def reply(self, number: int) -> wire.Reply:
+        """Return the next line of the answer to the question `number`."""
+        reply = msgspec.json.decode(self.read(), type=wire.Reply)
+        if reply.error is not None and reply.id in (0, number):
+            raise wire.raised(reply.error)
+        if reply.id != number:
+            raise ConnectionResetError("the service answers another question")
+        return reply
+
+    def is_open(self) -> bool:
+        """Return whether the service has not closed the connection, to which it sends nothing unasked."""
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return not waiting.poll(0)
+
+    def wait_seconds(self, seconds: float | None) -> None:
+        """Wait at most so long for the next line."""
+        self._socket.settimeout(seconds)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._file.close()
+        self._socket.close()
+
+
+class Connection:
+    """The connections of this process to a service; each is used by one thread at a time."""
+
+    def __init__(self, path: Path, warn: Callable[[str], object]) -> None:
+        self._path = path
+        self._warn = warn
+        self._lock = threading.Lock()
+        self._idle: list[_Line] = []
+
+    @property
+    def welcome(self) -> wire.Welcome:
+        """The service's greeting."""
+        with self._line() as line:
+            return line.welcome
+
+    def ask(self, route: str, args: dict[str, Any]) -> Any:
+        """Return the answer to a question.
+
+        Raises:
+            BoardError: the service's own error, or that it cannot be reached.
+        """
+        with self._line() as line:
+            number = line.ask(route, args)
+            while not bytes((reply := line.reply(number)).value):
+                self._warn(reply.warning)
+            return wire.decoded(reply.value, routes.answer_type(route))
+
+    @contextmanager
+    def stream(self, route: str, args: dict[str, Any], type_: type[Any]) -> Iterator[Callable[[float | None], Any]]:
+        """Yield a function that returns the next event, None at the end; it raises TimeoutError after its seconds."""
+        with self._line(keep=False) as line:
+            number = line.ask(route, args)
+
+            def following(seconds: float | None) -> Any:
+                line.wait_seconds(seconds)
+                reply = line.reply(number)
+                return None if not bytes(reply.event) else wire.decoded(reply.event, type_)
+
+            yield following
+
+    def fetch(self, route: str, args: dict[str, Any], sink: IO[bytes], type_: type[T]) -> T:
+        """Write the file that the service sends to `sink`, and return the value at its end.
+
+        Raises:
+            OSError: `sink` cannot be written.
+            BoardError: as of `ask`.
+        """
+        # Written outside of `_line`, which takes an OSError for one of the connection.
+        pieces = self._pieces(route, args)
+        piece = next(pieces)
+        while isinstance(piece, bytes):
+            sink.write(piece)
+            piece = next(pieces)
+        return wire.decoded(piece.value, type_)
+
+    def _pieces(self, route: str, args: dict[str, Any]) -> Iterator[bytes | wire.Reply]:
+        with self._line() as line:
+            number = line.ask(route, args)
+            while not bytes((reply := line.reply(number)).value):
+                yield wire.decoded(reply.event, bytes)
+        yield reply
+
+    @contextmanager
+    def _line(self, *, keep: bool = True) -> Iterator[_Line]:
+        line = None
+        try:
+            line = self._taken()
+            yield line
+        except BoardError:
+            if line is not None:
+                self._give_back(line) if keep else line.close()
+            raise
+        except TimeoutError:
+            if line is not None:
+                line.close()
+            raise
+        except (OSError, msgspec.MsgspecError) as error:
+            if line is not None:
+                line.close()
+            raise self._unreachable(error) from error
+        except BaseException:
+            if line is not None:
+                line.close()
+            raise
+        if keep:
+            self._give_back(line)
+        else:
+            line.close()
+
+    def _taken(self) -> _Line:
+        with self._lock:
+            while self._idle:
+                line = self._idle.pop()
+                if line.is_open():
+                    return line
+                line.close()
+        return _Line(self._path)
+
+    def _give_back(self, line: _Line) -> None:
+        with self._lock:
+            self._idle.append(line)
+
+    def close(self) -> None:
+        """Close all connections that no thread uses."""
+        with self._lock:
+            while self._idle:
+                self._idle.pop().close()
+
+    def _unreachable(self, error: Exception) -> ServiceError:
+        reason = getattr(error, "strerror", None) or str(error)
+        return ServiceError(
+            f"{self._path}: {reason}.",
+            hint="Is the service running? Its admin starts it with `hpc-board serve`.",
+        )
+
+
+class _Part:
+    """A part of the board: each attribute asks the route of its name."""
+
+    def __init__(self, connection: Connection, part: str) -> None:
+        self._connection = connection
+        self._part = part
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        route = f"{self._part}.{name}"
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if route not in routes.ROUTES:
+            raise InputError(
+                f"a client of a service cannot do this ({route}).",
+                hint="The service's admin does it on the service's machine, with the service's settings.",
+            )
+        return partial(_ask, self._connection, route)
+
+
+def _ask(connection: Connection, route: str, *args: Any, **named: Any) -> Any:
+    names = routes.method(route).__code__.co_varnames[1:]
+    return connection.ask(route, {**dict(zip(names, args, strict=False)), **named})
+
+
+class _Gpus(_Part):
+    """The GPUs of the service, which are read once in a while."""
+
+    _known: "tuple[float, tuple[Gpu, ...]]" = (-math.inf, ())
+
+    def all(self) -> "tuple[Gpu, ...]":
+        """Return the GPUs, as they were within the last GPUS_SECONDS."""
+        at, gpus = self._known
+        if time.monotonic() - at > GPUS_SECONDS:
+            gpus = self._connection.ask("gpus.all", {})
+            self._known = time.monotonic(), gpus
+        return gpus
+
+    def get(self, name: str) -> "Gpu":
+        """Return the GPU called `name`."""
+        from hpc_board.domain.gpus import gpu
+
+        return gpu(name, self.all())
+
+    def allowed(self, task: "Task") -> "tuple[Gpu, ...]":
+        """Return the GPUs that `task` allows."""
+        from hpc_board.domain.gpus import allowed_gpus
+
+        return allowed_gpus(task, self.all())
+
+
+class _Runs(_Part):
+    """The runs: the service advances them, and sends their changes."""
+
+    def advance(self, _watched: object = None) -> bool:
+        """Return True: the service advances all runs."""
+        return True
+
+    def wait(
+        self,
+        ids: Sequence[int],
+        *,
+        timeout_seconds: float | None = None,
+        poll_seconds: float = 0.5,  # noqa: ARG002 - the service sends changes
+        say: Callable[[str], object] = lambda _: None,
+    ) -> "Iterator[list[Run]]":
+        """Yield the runs whenever they change, until all have ended."""
+        from hpc_board.runs.wait import expired
+
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        runs: list[Run] = []
+        with self._connection.stream(routes.WAIT, {"ids": tuple(ids)}, routes.RunsChanged) as following:
+            while True:
+                # Even a wait of no time shows the runs once.
+                least = 0.001 if runs else ANSWER_SECONDS
+                left = None if deadline is None else max(deadline - time.monotonic(), least)
+                try:
+                    event = following(left)
+                except TimeoutError:
+                    raise expired([run for run in runs if not run.state.ended], timeout_seconds) from None
+                if event is None:
+                    return
+                for problem in event.problems:
+                    say(problem)
+                if runs != list(event.runs) or event.progress:
+                    runs = list(event.runs)
+                    yield runs
+
+
+class _Submissions(_Part):
+    """Submissions: files are read here, and the service checks their names and texts."""
+
+    def header(self, file: Path) -> "Directives":
+        """Parse the header of the submission in `file`."""
+        from hpc_board.runs.drafts import header, read_source
+
+        return header(read_source(file))
+
+    def draft(self, file: Path, **options: Any) -> "Draft":
+        """Return a checked draft of `file`."""
+        return self.drafts([file], **options)[0]
+
+    def drafts(self, files: Sequence[Path], **options: Any) -> "list[Draft]":
+        """Return a checked draft of each of `files`."""
+        from hpc_board.runs.drafts import read_source
+
+        drafts: list[Draft] = _ask(
+            self._connection, "submissions.draft_sources", [read_source(file) for file in files], **options
+        )
+        return drafts
+
+    def preview(self, *drafts: "Draft", array: bool | None = None) -> "list[Preview]":
+        """Return the batch script and the command for each GPU of each draft."""
+        return cast("list[Preview]", self._again("submissions.preview_requests", drafts, array))
+
+    def submit(self, *drafts: "Draft", array: bool | None = None) -> "list[Run]":
+        """Have the service check the drafts' files anew, store them and send their jobs."""
+        return cast("list[Run]", self._again("submissions.submit_requests", drafts, array))
+
+    def _again(self, route: str, drafts: "Sequence[Draft]", array: bool | None) -> Any:
+        from hpc_board.domain.draft import SubmissionRequest
+
+        return _ask(self._connection, route, [SubmissionRequest.of(draft) for draft in drafts], array=array)
+
+    def rerun_plan(self, task: str, **options: Any) -> "list[RerunCandidate]":
+        """Return the submissions that `rerun` would send again."""
+        plan: list[RerunCandidate] = _ask(self._connection, "submissions.rerun_plan", task, **options)
+        self._planned = task, options
+        return plan
+
+    def rerun(self, plan: "Sequence[RerunCandidate]") -> "list[Run]":
+        """Have the service plan the reruns anew, and carry out those of the plan's submissions."""
+        task, options = self._planned
+        chosen = [each.submission.id for each in plan if each.source is not None]
+        runs: list[Run] = _ask(self._connection, "submissions.rerun_chosen", task, chosen, **options)
+        return runs
+
+
+class _Leaderboards(_Part):
+    """Leaderboards: sources of tasks are packed here, and the service reads and checks them."""
+
+    def __init__(self, connection: Connection, part: str) -> None:
+        super().__init__(connection, part)
+        self._requests: dict[str, BoardRequest] = {}
+
+    def plan_creation(
+        self, source: str, name: str | None = None, options: "RequestedOptions | None" = None
+    ) -> "tuple[Plan, ...]":
+        """Have leaderboards planned for the tasks in `source`, or one called `name`."""
+        from hpc_board.domain.board_options import RequestedOptions
+        from hpc_board.domain.user_board import BoardRequest
+
+        return self._planned(BoardRequest(_packed(source), name, options or RequestedOptions()))
+
+    def plan_update(self, name: str, source: str | None = None, options: "RequestedOptions | None" = None) -> "Plan":
+        """Have a change of the leaderboard `name` planned."""
+        from hpc_board.domain.board_options import RequestedOptions
+        from hpc_board.domain.user_board import BoardRequest
+
+        packed = None if source is None else _packed(source)
+        (plan,) = self._planned(BoardRequest(packed, name, options or RequestedOptions(), update=True))
+        return plan
+
+    def _planned(self, request: "BoardRequest") -> "tuple[Plan, ...]":
+        plans: tuple[Plan, ...] = _ask(self._connection, "leaderboards.plan_requested", request)
+        self._requests |= {plan.name: request for plan in plans}
+        return plans
+
+    def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> "tuple[Synced, ...]":
+        """Have the changes planned that make the leaderboards equal to a competition."""
+        from hpc_board.domain.user_board import BoardRequest
+
+        request = BoardRequest(_packed_path(source), sync=True, problem_set=problem_set, force=force)
+        found: tuple[Synced, ...] = _ask(self._connection, "leaderboards.plan_synced", request)
+        self._requests |= {each.name: request for each in found}
+        return found
+
+    def carry_out(self, plans: "Sequence[Plan]", *, force: bool = False, reason: str = "") -> "tuple[Plan, ...]":
+        """Have plans made anew and carried out; a leaderboard that changed since they were shown is an error."""
+        if not plans:
+            return ()
+        request, changes = self._requests[plans[0].name], {plan.name: plan.after_change for plan in plans}
+        done: tuple[Plan, ...] = _ask(
+            self._connection, "leaderboards.carry_out_requested", request, changes, force=force, reason=reason
+        )
+        return done
+
+
+def _packed(source: str) -> "PackedSource | str":
+    """Return the folder or file `source` packed; the name of a task as it is."""
+    from hpc_board.catalog.sources import ENDINGS
+    from hpc_board.files import is_folder
+
+    path = Path(source)
+    return _packed_path(path) if "/" in source or is_folder(path) or path.suffix in ENDINGS else source
+
+
+def _packed_path(path: Path) -> "PackedSource":
+    from hpc_board.catalog import archive
+    from hpc_board.catalog.folders import TASK_FILE
+    from hpc_board.catalog.sources import ENDINGS
+    from hpc_board.domain.user_board import PackedSource
+    from hpc_board.files import is_folder, read_bytes
+
+    folder = path.parent if path.name == TASK_FILE else path
+    if is_folder(folder):
+        return PackedSource(f"{folder.resolve().name}.zip", archive.pack(folder))
+    if path.suffix in ENDINGS and path.suffix not in (".yaml", ".yml"):
+        return PackedSource(path.name, read_bytes(path, archive.ARCHIVE_BYTES_MAX))
+    raise InputError(
+        f"{one_line(str(path), 300)} is not a folder, a zip or a reference file.",
+        hint="A service takes a competition as the folder or zip that holds it, with --problem-set.",
+    )
+
+
+class _Administration(_Part):
+    """Administration: the service sends exports and backups, and this process writes the files."""
+
+    def export(self, form: str, **options: Any) -> "_Export":
+        """Return an export, which asks the service when it is written."""
+        return _Export(self._connection, {"form": form, **options})
+
+    def backup(self, target: Path, *, force: bool = False) -> "Contents":
+        """Write a copy of the service's database to `target`, and return its contents."""
+        from hpc_board.files import new_file
+        from hpc_board.store.backup import Contents
+
+        with new_file(target, force=force) as file:
+            return self._connection.fetch(routes.BACKUP, {}, file, Contents)
+
+
+class _Export(msgspec.Struct, frozen=True):
+    connection: Connection
+    args: dict[str, Any]
+
+    def write(self, sink: IO[bytes]) -> "Written":
+        """Write the export to `sink` as it arrives, and return the numbers of its runs and boards."""
+        from hpc_board.admin.export import Written
+
+        return self.connection.fetch(routes.EXPORT, self.args, sink, Written)
+
+
+class RemoteBoard(Board):
+    """A board behind a service at the socket `path`, with the promises of `Board`."""
+
+    def __init__(self, path: Path, *, warn: Callable[[str], object] = lambda _: None) -> None:
+        self.warn = warn
+        self._connection = Connection(path, self._warn)
+
+    served = True
+
+    @property
+    def exists(self) -> bool:
+        """Return True: a service has made its board."""
+        return True
+
+    @cached_property
+    def user(self) -> str:
+        """The user, as the service's kernel tells it."""
+        return self._connection.welcome.user
+
+    @cached_property
+    def role(self) -> Role:
+        """The user's role, as the service tells it."""
+        return Role(self._connection.welcome.role)
+
+    @contextmanager
+    def session(self) -> Iterator[None]:
+        """Keep connections open for later questions, and close them at the end."""
+        try:
+            yield
+        finally:
+            self._connection.close()
+
+    # Parts
+
+    @cached_property
+    def tasks(self) -> "Tasks":
+        """The tasks that are visible to the user."""
+        return cast("Tasks", _Part(self._connection, "tasks"))
+
+    @cached_property
+    def gpus(self) -> "Gpus":
+        """The GPUs of the service."""
+        return cast("Gpus", _Gpus(self._connection, "gpus"))
+
+    @cached_property
+    def runs(self) -> "Runs":
+        """The runs that are visible to the user."""
+        return cast("Runs", _Runs(self._connection, "runs"))
+
+    @cached_property
+    def leaderboards(self) -> "Leaderboards":
+        """The leaderboards that users created."""
+        return cast("Leaderboards", _Leaderboards(self._connection, "leaderboards"))
+
+    @cached_property
+    def submissions(self) -> "Submissions":
+        """Submissions: drafts, dispatch, code and notes."""
+        return cast("Submissions", _Submissions(self._connection, "submissions"))
+
+    @cached_property
+    def standings(self) -> "Standings":
+        """The standings on the leaderboards that are visible to the user."""
+        return cast("Standings", _Part(self._connection, "standings"))
+
+    @cached_property
+    def moderation(self) -> "Rules":
+        """Limits, bans, removals, the audit log and notes."""
+        return cast("Rules", _Part(self._connection, "moderation"))
+
+    @cached_property
+    def admin(self) -> "Administration":
+        """Administration of the whole board."""
+        return cast("Administration", _Administration(self._connection, "admin"))
+
+    @cached_property
+    def admin_views(self) -> "AdminViews":
+        """Overviews of leaderboards and users."""
+        return cast("AdminViews", _Part(self._connection, "admin_views"))

@@ -1,0 +1,71 @@
+"""Peers of a Unix socket: the account at the other end, as the kernel tells it."""
+
+import os
+import pwd
+import socket
+import stat
+import struct
+from pathlib import Path
+
+from hpc_board.errors import InputError, Refused
+
+_CREDENTIALS = struct.Struct("3i")
+
+
+def peer_uid(connected: socket.socket) -> int:
+    """Return the uid of the process at the other end of a connected Unix socket (SO_PEERCRED of unix(7)).
+
+    At the client's end it is the process that called listen, at the service's end the one that called connect.
+    """
+    data = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(data)[1])
+
+
+def peer_name(uid: int) -> str:
+    """Return the name of the account `uid`.
+
+    Raises:
+        Refused: it has none, or its name belongs to another account.
+    """
+    try:
+        name = pwd.getpwuid(uid).pw_name
+        if pwd.getpwnam(name).pw_uid == uid:
+            return name
+    except KeyError:
+        pass
+    raise Refused(
+        f"this machine has no account with the number {uid}.", hint="Ask its admin; the board knows users by name."
+    )
+
+
+def check_place(path: Path, owner: int) -> None:
+    """Require that nobody but `owner` and root could have put a socket at `path`.
+
+    Raises:
+        InputError: another account may write the socket's folder, or one above it.
+    """
+    for folder in path.absolute().parents:
+        try:
+            status = folder.stat()
+        except OSError as error:
+            raise InputError(f"{folder}: {error.strerror}", hint="Check the path of the service's socket.") from error
+        # A sticky folder lets nobody replace another's entry; the entry itself is checked in its turn.
+        sticky = bool(status.st_mode & stat.S_ISVTX) and folder != path.parent
+        if status.st_uid not in (0, owner) or (status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky):
+            raise InputError(
+                f"{path}: accounts besides the service's may write {folder}, and could answer in its place.",
+                hint="Have the admin put the socket into a folder that only the service's account may write.",
+            )
+
+
+def account_name(uid: int) -> str:
+    """Return the name of `uid` for a message."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"account {uid}"
+
+
+def own_uid() -> int:
+    """Return the effective uid of this process."""
+    return os.geteuid()

@@ -1,0 +1,189 @@
+"""Routes: the promises of the facade that cross the wire, each with the least role that may ask.
+
+A route is named after a part of `Board` and a method of it; the method's annotations are the schema of its arguments
+and of its answer.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any
+
+import msgspec
+
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Progress, Run
+
+PARTS: Mapping[str, str] = {
+    "tasks": "hpc_board.board.tasks:Tasks",
+    "gpus": "hpc_board.board.gpus:Gpus",
+    "runs": "hpc_board.board.runs:Runs",
+    "standings": "hpc_board.board.standings:Standings",
+    "leaderboards": "hpc_board.board.leaderboards:Leaderboards",
+    "submissions": "hpc_board.board.submissions:Submissions",
+    "moderation": "hpc_board.boards.moderation:Rules",
+    "admin_views": "hpc_board.boards.admin_views:AdminViews",
+    "admin": "hpc_board.board.administration:Administration",
+}
+"""The classes of the parts of `Board`, by attribute."""
+
+
+class Route(msgspec.Struct, frozen=True):
+    """The least role that may ask, and modules whose names the method's annotations need besides its own module's."""
+
+    role: Role
+    types: tuple[str, ...] = ()
+
+
+_ANYONE = Route(Role.NONE)
+_PARTICIPANT = Route(Role.PARTICIPANT)
+_CREATOR = Route(Role.CREATOR)
+_ADMIN = Route(Role.ADMIN)
+
+ROUTES: Mapping[str, Route] = {
+    "tasks.catalog": _PARTICIPANT,
+    "tasks.get": _PARTICIPANT,
+    "gpus.all": _PARTICIPANT,
+    "gpus.statuses": _PARTICIPANT,
+    # A user who has lost the role keeps the sight of their own runs and submissions: the methods check the owner.
+    "runs.cancel": _ANYONE,
+    "runs.get": _ANYONE,
+    "runs.whole": _ANYONE,
+    "runs.list": _ANYONE,
+    "runs.started": _ANYONE,
+    "runs.in_flight": _ANYONE,
+    "runs.followed": _ANYONE,
+    "runs.result": _ANYONE,
+    "runs.cases": _ANYONE,
+    "runs.history": _ANYONE,
+    "runs.progress": _ANYONE,
+    "runs.log": _ANYONE,
+    "runs.asked_at": _PARTICIPANT,
+    "runs.silent_since": _PARTICIPANT,
+    "standings.removed": _PARTICIPANT,
+    "standings.pages": _PARTICIPANT,
+    "standings.at_rank": _PARTICIPANT,
+    "standings.versions": _PARTICIPANT,
+    "standings.feed": _PARTICIPANT,
+    "standings.places": _ANYONE,
+    "standings.rank": _ANYONE,
+    "standings.placing": _ANYONE,
+    "leaderboards.get": _PARTICIPANT,
+    "leaderboards.list": _PARTICIPANT,
+    "leaderboards.limits": _PARTICIPANT,
+    "leaderboards.history": _PARTICIPANT,
+    "leaderboards.own": _CREATOR,
+    "leaderboards.plan_requested": _CREATOR,
+    "leaderboards.plan_synced": _ADMIN,
+    "leaderboards.carry_out_requested": _CREATOR,
+    "leaderboards.plan_deletion": _CREATOR,
+    "leaderboards.delete": _CREATOR,
+    "submissions.draft_sources": _PARTICIPANT,
+    "submissions.draft_again": _ANYONE,
+    "submissions.preview_requests": _PARTICIPANT,
+    "submissions.submit_requests": _PARTICIPANT,
+    "submissions.submit_milestones": _CREATOR,
+    "submissions.rerun_plan": _ADMIN,
+    "submissions.rerun_chosen": _ADMIN,
+    "submissions.code": _ANYONE,
+    "submissions.shows_code": _ANYONE,
+    "submissions.note": _ANYONE,
+    "submissions.compare": Route(Role.PARTICIPANT, ("hpc_board.domain.comparison",)),
+    "submissions.get": _ANYONE,
+    "moderation.ban": _ADMIN,
+    "moderation.unban": _ADMIN,
+    "moderation.bans": _ADMIN,
+    "moderation.stop": _ADMIN,
+    "moderation.start": _ADMIN,
+    "moderation.limit": _ADMIN,
+    "moderation.limits": _PARTICIPANT,
+    "moderation.remove": _ADMIN,
+    "moderation.readmit": _ADMIN,
+    "moderation.decisions": _ADMIN,
+    "admin_views.stop": _PARTICIPANT,
+    "admin_views.boards": _CREATOR,
+    "admin_views.people": _ADMIN,
+    "admin.statistics": Route(Role.ADMIN, ("hpc_board.domain.statistics",)),
+}
+"""The routes by name. The role is checked before anything runs, and by the method again."""
+
+EXPORT, BACKUP = "admin.export", "admin.backup"
+"""The routes of streams of bytes, for admins: a file, and at the end its contents in numbers."""
+
+
+class ExportArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of the route EXPORT, those of `Administration.export`."""
+
+    form: str
+    tasks: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    since: datetime | None = None
+    with_code: bool = False
+
+
+class BackupArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of the route BACKUP: none."""
+
+
+WATCHED_MAX = 10_000
+"""The maximum number of runs in one WAIT."""
+
+WAIT = "runs.wait"
+"""The route of a stream: the runs whenever they change, until all have ended."""
+
+
+class Wait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of the route WAIT."""
+
+    ids: Annotated[tuple[int, ...], msgspec.Meta(max_length=WATCHED_MAX)]
+
+
+class RunsChanged(msgspec.Struct, frozen=True):
+    """The runs that a client waits for, the progress of those that are running, and new problems of the schedulers."""
+
+    runs: tuple[Run, ...]
+    progress: Mapping[int, Sequence[Progress]]
+    problems: tuple[str, ...] = ()
+
+
+def method(route: str) -> Callable[..., Any]:
+    """Return the function of the facade that `route` names."""
+    part, name = route.split(".")
+    module, class_name = PARTS[part].split(":")
+    found: Callable[..., Any] = getattr(getattr(import_module(module), class_name), name)
+    return found
+
+
+@cache
+def answer_type(route: str) -> Any:
+    """Return the type of a route's answer."""
+    return _annotations(route)["return"]
+
+
+@cache
+def arguments_type(route: str) -> type[msgspec.Struct]:
+    """Return a Struct of a route's arguments, which refuses unknown ones."""
+    import inspect
+
+    known = _annotations(route)
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for parameter in list(inspect.signature(method(route)).parameters.values())[1:]:
+        if parameter.default is parameter.empty:
+            fields.append((parameter.name, known[parameter.name]))
+        else:
+            fields.append((parameter.name, known[parameter.name], parameter.default))
+    return msgspec.defstruct(f"Arguments of {route}", fields, forbid_unknown_fields=True, kw_only=True)
+
+
+def _annotations(route: str) -> dict[str, Any]:
+    """Return the annotations of a route's method, evaluated in its module and in the modules that the route names."""
+    found = method(route)
+    names = dict(vars(sys.modules[found.__module__]))
+    for module in ROUTES[route].types:
+        names |= vars(import_module(module))
+    return {
+        name: eval(kind, names) if isinstance(kind, str) else kind  # noqa: S307 - the source of this package
+        for name, kind in found.__annotations__.items()
+    }

@@ -1,0 +1,489 @@
+"""The service's process: it owns a board, advances its runs, and answers questions on a Unix socket."""
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import threading
+import traceback
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hpc_board import __version__
+from hpc_board.accounts import user_name
+from hpc_board.board import Board
+from hpc_board.board.context import Installation
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Run
+from hpc_board.errors import BoardError, InputError, Refused, StorageError
+from hpc_board.files import locked, temporary_folder
+from hpc_board.model.text import one_line
+from hpc_board.service import routes, wire
+from hpc_board.service.peers import peer_name, peer_uid
+from hpc_board.service.published import holds_secrets, published
+from hpc_board.service.watching import Watching
+from hpc_board.settings import Settings
+
+ROWS_MAX = 10_000
+"""The largest `limit` of a question: an answer is made whole before it is sent."""
+
+_CHUNK_BYTES = 64 * 1024
+_PIECE_BYTES = 512 * 1024
+_WORKERS = 16
+_ADVANCE_SECONDS = 1.0
+_END_SECONDS = 10.0
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """The bounds of clients.
+
+    - `hello_seconds` is the time for a client's first line.
+    - `line_seconds` is the time for a line to arrive whole, once it has begun, and for an answer to leave.
+    - `idle_seconds` is the time after which a silent connection is closed; clients open another.
+    - `questions_per_user` are answered at one time.
+    - `connections_per_user` and `connections` may be open, those of one user and of all together.
+    """
+
+    hello_seconds: float = 10.0
+    line_seconds: float = 30.0
+    idle_seconds: float = 300.0
+    questions_per_user: int = 2
+    connections_per_user: int = 64
+    connections: int = 2_000
+
+
+class Log:
+    """A log of one JSON object a line, to stderr by default."""
+
+    def __init__(self, write: Callable[[str], object] = sys.stderr.write) -> None:
+        self._write = write
+
+    def __call__(self, event: str, **details: object) -> None:
+        """Write an event with its time and details."""
+        line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **details}
+        with suppress(OSError, ValueError):
+            self._write(f"{json.dumps(line, default=str)}\n")
+
+
+class Service:
+    """A board behind a Unix socket; `advance_seconds` is the pause between two passes over the runs in flight."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        path: Path,
+        *,
+        log: Log | None = None,
+        bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
+        advance_seconds: float = _ADVANCE_SECONDS,
+    ) -> None:
+        self.settings = settings
+        self.path = path
+        self._log = log or Log()
+        self._bounds = bounds
+        self._advance_seconds = advance_seconds
+        account = user_name(os.geteuid())
+        self._installation = Installation(settings, account, lambda text: self._log("warning", text=text), self._launch)
+        self._own = Board.seen_by(account, self._installation, lambda text: self._log("warning", text=text))
+        self._watching = Watching(self._own)
+        self._end: Callable[[], object] = lambda: None
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._connections: Counter[int] = Counter()
+        self._questions: dict[int, asyncio.Semaphore] = {}
+        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="question")
+
+    # Life
+
+    def run(self, ready: Callable[[], object] = lambda: None) -> None:
+        """Serve until `stop`; `ready` is called once clients can connect.
+
+        Raises:
+            InputError: another process serves this board or this socket.
+            StorageError: the board's folder or the socket cannot be made.
+        """
+        with ExitStack() as stack:
+            self._take_folder(stack)
+            listening = self._listen(stack)
+            asyncio.run(self._serve(listening, ready))
+
+    def stop(self) -> None:
+        """End `run` from any thread or signal handler, after the answers that are under way."""
+        self._end()
+
+    def _take_folder(self, stack: ExitStack) -> None:
+        folder = self.settings.board
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if folder.stat().st_uid != os.geteuid():
+                raise InputError(
+                    f"{folder} belongs to another account; a service owns its board.",
+                    hint="Run `hpc-board serve` as the owner of the board's folder.",
+                )
+            folder.chmod(0o700)
+            mine = stack.enter_context(locked(folder / "serve.lock"))
+        except OSError as error:
+            raise StorageError(
+                f"{folder}: the board's folder cannot be used: {error.strerror or error}",
+                hint="Point `board` in the settings to a folder that this account may write.",
+            ) from error
+        if not mine:
+            raise InputError(
+                f"another process serves {folder}.", hint="End it first, or use it: one service answers all clients."
+            )
+        self._own.context.has_runs_in_flight()  # makes the database, or brings it to this version
+
+    def _listen(self, stack: ExitStack) -> socket.socket:
+        """Return the listening socket; a stale one of a killed service is replaced."""
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        try:
+            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._remove_stale()
+            listening.bind(str(self.path))
+            stack.callback(self._unlink)
+            self.path.chmod(0o666)
+            listening.listen(128)
+        except OSError as error:
+            raise StorageError(
+                f"{self.path}: the service's socket cannot be made: {error.strerror or error}",
+                hint="Give a path of at most 107 bytes in a folder that only this account may write.",
+            ) from error
+        return listening
+
+    def _remove_stale(self) -> None:
+        if not self.path.is_socket():
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            try:
+                probe.connect(str(self.path))
+            except ConnectionRefusedError:
+                self.path.unlink()
+                return
+        raise InputError(f"another service listens at {self.path}.", hint="Give another path with --socket.")
+
+    def _unlink(self) -> None:
+        with suppress(OSError):
+            self.path.unlink()
+
+    async def _serve(self, listening: socket.socket, ready: Callable[[], object]) -> None:
+        loop, stop = asyncio.get_running_loop(), asyncio.Event()
+        self._end = partial(loop.call_soon_threadsafe, stop.set)
+        self._watching.start(loop)
+        advancing = threading.Thread(target=self._advance, name="reconciler")
+        advancing.start()
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(self._connection(reader, writer))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            await asyncio.wait((task,))
+
+        try:
+            server = await asyncio.start_unix_server(accept, sock=listening)
+            self._log("serving", board=self.settings.board, socket=self.path, version=__version__, pid=os.getpid())
+            ready()
+            async with server:
+                await stop.wait()
+                self._log("stopping")
+                server.close()
+        finally:
+            self._stopping.set()
+            self._wake.set()
+            for task in list(tasks):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            await loop.run_in_executor(None, advancing.join, _END_SECONDS)
+            self._log("stopped")
+
+    # Runs
+
+    def _launch(self, runs: Any) -> list[BoardError]:
+        errors = self._installation.reconciler.launch(runs)
+        self._wake.set()
+        return errors
+
+    def _advance(self) -> None:
+        """Advance the runs in flight until the end of the service."""
+        told = ""
+        while not self._stopping.is_set():
+            problem, turn = "", None
+            try:
+                if self._own.context.has_runs_in_flight():
+                    turn = self._installation.reconciler.turn()
+                    problem = turn.errors[0].message if turn is not None and turn.errors else ""
+                self._watching.look(turn)
+            except BoardError as error:
+                problem = error.message
+            except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
+                problem = traceback.format_exc()
+            if problem and problem != told:
+                self._log("not advanced", problem=problem)
+            told = problem
+            self._wake.wait(self._advance_seconds)
+            self._wake.clear()
+
+    # Connections
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        uid = peer_uid(writer.get_extra_info("socket"))
+        if (
+            self._connections[uid] >= self._bounds.connections_per_user
+            or self._connections.total() >= self._bounds.connections
+        ):
+            self._log("refused", uid=uid, reason="too many connections")
+            await self._last_words(writer, Refused("too many connections are open.", hint="Try again in a moment."))
+            return
+        self._connections[uid] += 1
+        try:
+            await self._converse(uid, reader, writer)
+        except ConnectionError:
+            pass
+        except TimeoutError:
+            self._log("closed", uid=uid, reason="too slow")
+        except _Unfit as error:
+            self._log("refused", uid=uid, reason=str(error))
+            await self._last_words(writer, InputError(str(error), hint="Is this hpc-board's client?"))
+        finally:
+            self._connections[uid] -= 1
+            if not self._connections[uid]:
+                del self._connections[uid]
+                self._questions.pop(uid, None)
+            writer.close()
+            with suppress(ConnectionError, TimeoutError):
+                await asyncio.wait_for(writer.wait_closed(), self._bounds.line_seconds)
+
+    async def _converse(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lines = _Lines(reader, self._bounds.line_seconds)
+        hello = _parsed(await lines.next(self._bounds.hello_seconds), wire.Hello)
+        if hello.protocol != wire.PROTOCOL:
+            raise _Unfit(
+                f"client {one_line(hello.version, 40)} and service {__version__} do not speak the same protocol: "
+                f"{hello.protocol} and {wire.PROTOCOL}. Use the same version of hpc-board."
+            )
+        try:
+            user = peer_name(uid)
+        except Refused as error:
+            self._log("refused", uid=uid, reason=error.message)
+            await self._last_words(writer, error)
+            return
+        role = self._board_of(user).role
+        if role.may_act_as(Role.CREATOR):
+            lines.bytes_max = wire.SOURCE_BYTES_MAX
+        await self._send(writer, wire.Welcome(wire.PROTOCOL, __version__, user, str(role)))
+        while True:
+            request = _parsed(await lines.next(self._bounds.idle_seconds), wire.Request)
+            if request.route == routes.WAIT:
+                await self._stream(user, request, reader, writer)
+                return
+            if request.route in (routes.EXPORT, routes.BACKUP):
+                async with self._turn_of(uid):
+                    await self._send_file(user, request, writer)
+                continue
+            async with self._turn_of(uid):
+                replies = await asyncio.get_running_loop().run_in_executor(
+                    self._pool, partial(self._answer, uid, user, request)
+                )
+            for reply in replies:
+                await self._send(writer, reply)
+
+    async def _send(self, writer: asyncio.StreamWriter, line: msgspec.Struct) -> None:
+        writer.write(wire.encoded(line) + b"\n")
+        async with asyncio.timeout(self._bounds.line_seconds):
+            await writer.drain()
+
+    async def _last_words(self, writer: asyncio.StreamWriter, error: BoardError) -> None:
+        with suppress(ConnectionError, TimeoutError):
+            await self._send(writer, wire.Reply(0, error=wire.failure(error)))
+        writer.close()
+
+    @asynccontextmanager
+    async def _turn_of(self, uid: int) -> AsyncIterator[None]:
+        async with self._questions.setdefault(uid, asyncio.Semaphore(self._bounds.questions_per_user)):
+            yield
+
+    def _board_of(self, user: str, warn: Callable[[str], object] = lambda _: None) -> Board:
+        return Board.seen_by(user, self._installation, warn)
+
+    # Questions
+
+    def _answer(self, uid: int, user: str, request: wire.Request) -> list[wire.Reply]:
+        """Return the replies to a question, the last of which ends the answer."""
+        warnings: list[str] = []
+        try:
+            board = self._board_of(user, warnings.append)
+            value = self._value(board, request)
+            last = wire.Reply(request.id, value=msgspec.Raw(wire.encoded(value)))
+        except BoardError as error:
+            if isinstance(error, Refused):
+                self._log("refused", uid=uid, route=request.route, reason=error.message)
+            last = wire.Reply(request.id, error=wire.failure(error))
+        except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
+            self._log("fault", uid=uid, route=request.route, traceback=traceback.format_exc())
+            fault = BoardError("the service failed at this question.", hint="Its log has the reason; tell its admin.")
+            last = wire.Reply(request.id, error=wire.failure(fault))
+        return [*(wire.Reply(request.id, warning=text) for text in warnings), last]
+
+    def _value(self, board: Board, request: wire.Request) -> object:
+        route = _route(request.route)
+        if not board.role.may_act_as(route.role):
+            raise Refused(
+                f"you may not ask for {request.route}: that takes the role {route.role}, and {board.user}'s is "
+                f"{board.role}.",
+                hint="The settings' `roles` say who has which.",
+            )
+        try:
+            args = wire.decoded(request.args, routes.arguments_type(request.route))
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise InputError(
+                f"the question {request.route} does not fit: {one_line(str(error), 300)}.",
+                hint="Use a client of the service's version.",
+            ) from error
+        limit = getattr(args, "limit", None)
+        if isinstance(limit, int) and limit > ROWS_MAX:
+            raise InputError(f"a service sends at most {ROWS_MAX} rows at once, not {limit}.", hint="Ask for fewer.")
+        part, name = request.route.split(".")
+        with board.session():
+            value = getattr(getattr(board, part), name)(
+                **{field: getattr(args, field) for field in args.__struct_fields__}
+            )
+        return published(value) if _secretive(request.route) else value
+
+    async def _stream(
+        self,
+        user: str,
+        request: wire.Request,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Send the runs of a WAIT whenever they change, until all have ended or the client has gone."""
+        loop = asyncio.get_running_loop()
+        try:
+            ids = _parsed_args(request, routes.Wait).ids
+            runs = await loop.run_in_executor(self._pool, self._watched, user, ids)
+        except BoardError as error:
+            await self._send(writer, wire.Reply(request.id, error=wire.failure(error)))
+            return
+        gone = asyncio.ensure_future(reader.read(1))
+        try:
+            async for event in self._watching.changes(runs, gone):
+                await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(event))))
+        finally:
+            left = gone.done()
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+        if not left:
+            await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(b"null")))
+
+    async def _send_file(self, user: str, request: wire.Request, writer: asyncio.StreamWriter) -> None:
+        """Write the file of an EXPORT or BACKUP, send it in pieces, and at the end its contents in numbers."""
+        loop = asyncio.get_running_loop()
+        with temporary_folder("hpc-board-send-") as folder:
+            try:
+                file, value = (
+                    folder / "file",
+                    await loop.run_in_executor(self._pool, self._write_file, user, request, folder / "file"),
+                )
+            except BoardError as error:
+                await self._send(writer, wire.Reply(request.id, error=wire.failure(error)))
+                return
+            with file.open("rb") as opened:
+                while piece := await loop.run_in_executor(self._pool, opened.read, _PIECE_BYTES):
+                    await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(piece))))
+        await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(wire.encoded(value))))
+
+    def _write_file(self, user: str, request: wire.Request, file: Path) -> object:
+        admin = self._board_of(user).admin
+        if request.route == routes.BACKUP:
+            _parsed_args(request, routes.BackupArguments)
+            return admin.backup(file)
+        export = admin.export(**msgspec.structs.asdict(_parsed_args(request, routes.ExportArguments)))
+        with file.open("wb") as sink:
+            return export.write(sink)
+
+    def _watched(self, user: str, ids: Sequence[int]) -> list[Run]:
+        board = self._board_of(user)
+        with board.session():
+            return [board.runs.get(id_) for id_ in ids]
+
+
+class _Lines:
+    """The lines of a client, each within a time and a length."""
+
+    def __init__(self, reader: asyncio.StreamReader, line_seconds: float) -> None:
+        self._reader = reader
+        self._line_seconds = line_seconds
+        self._rest = b""
+        self.bytes_max = wire.REQUEST_BYTES_MAX
+
+    async def next(self, idle_seconds: float) -> bytes:
+        """Return the next line: its first bytes within `idle_seconds`, the rest within `line_seconds`.
+
+        Raises:
+            TimeoutError: it does not arrive in time.
+            ConnectionError: the client has closed the connection.
+            _Unfit: it is too long.
+        """
+        parts = [self._rest or await self._more(idle_seconds)]
+        size = len(parts[0])
+        async with asyncio.timeout(self._line_seconds):
+            while b"\n" not in parts[-1]:
+                if size > self.bytes_max:
+                    raise _Unfit(f"a line has more than {self.bytes_max:,} bytes")
+                parts.append(await self._more(None))
+                size += len(parts[-1])
+        last, _, self._rest = parts[-1].partition(b"\n")
+        return b"".join((*parts[:-1], last))
+
+    async def _more(self, seconds: float | None) -> bytes:
+        async with asyncio.timeout(seconds):
+            data = await self._reader.read(_CHUNK_BYTES)
+        if not data:
+            raise ConnectionResetError("the client has closed the connection")
+        return data
+
+
+class _Unfit(Exception):
+    """A line that no client of this version sends; the connection ends."""
+
+
+def _route(name: str) -> routes.Route:
+    route = routes.ROUTES.get(name)
+    if route is None:
+        raise InputError(
+            f"the service has no route {one_line(name, 80)!r}.", hint="Use a client of the service's version."
+        )
+    return route
+
+
+_secretive_routes: dict[str, bool] = {}
+
+
+def _secretive(route: str) -> bool:
+    if route not in _secretive_routes:
+        _secretive_routes[route] = holds_secrets(routes.answer_type(route))
+    return _secretive_routes[route]
+
+
+def _parsed(line: bytes, type_: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(line, type=type_)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise _Unfit(f"a line is no {type_.__name__}: {one_line(str(error), 300)}") from error
+
+
+def _parsed_args(request: wire.Request, type_: type[Any]) -> Any:
+    try:
+        return wire.decoded(request.args, type_)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InputError(f"the question {request.route} does not fit: {one_line(str(error), 300)}.") from error

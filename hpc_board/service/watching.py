@@ -1,0 +1,93 @@
+"""Watched runs: one look at all of them after each pass, and an event for each client whose runs have changed."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.runs.wait import Problem
+from hpc_board.service.routes import RunsChanged
+
+if TYPE_CHECKING:
+    from hpc_board.board import Board
+    from hpc_board.runs.reconciler import Pass
+
+
+class Watching:
+    """The runs that clients wait for, each read once for all of them; `board` sees every run."""
+
+    def __init__(self, board: "Board") -> None:
+        self._board = board
+        self._lock = threading.Lock()
+        self._streams: set[_Stream] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Send events to the streams of this loop."""
+        self._loop = loop
+
+    async def changes(self, runs: Sequence[Run], gone: "asyncio.Future[bytes]") -> AsyncIterator[RunsChanged]:
+        """Yield these runs now and whenever they change, until all have ended or `gone` is done."""
+        stream = _Stream({run.id: (run, ()) for run in runs})
+        with self._lock:
+            self._streams.add(stream)
+        try:
+            yield stream.event()
+            while not stream.ended and not gone.done():
+                changed = asyncio.ensure_future(stream.changed.wait())
+                await asyncio.wait((changed, gone), return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if stream.changed.is_set():
+                    stream.changed.clear()
+                    yield stream.event()
+        finally:
+            with self._lock:
+                self._streams.discard(stream)
+
+    def look(self, turn: "Pass | None") -> None:
+        """Read the watched runs after a pass, and wake the streams with news; called from the thread of the passes."""
+        with self._lock:
+            streams = list(self._streams)
+        wanted = {id_ for stream in streams for id_, (run, _) in stream.runs.items() if not run.state.ended}
+        if not wanted or self._loop is None:
+            return
+        store = self._board.context.store.runs
+        found = {run.id: run for run in store.in_flight(wanted)}
+        found |= {id_: store.get(id_) for id_ in wanted.difference(found)}
+        now = {id_: (run, self._progress(run)) for id_, run in found.items()}
+        for stream in streams:
+            self._loop.call_soon_threadsafe(stream.take, now, turn)
+
+    def _progress(self, run: Run) -> Sequence[Progress]:
+        return self._board.runs.progress(run.id) if run.state is RunState.RUNNING else ()
+
+
+class _Stream:
+    """The runs of one waiting client; only the event loop's thread changes them."""
+
+    def __init__(self, runs: Mapping[int, tuple[Run, Sequence[Progress]]]) -> None:
+        self.runs = dict(runs)
+        self.changed = asyncio.Event()
+        self._problems: list[str] = []
+        self._problem = Problem(self._problems.append)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all runs have ended."""
+        return all(run.state.ended for run, _ in self.runs.values())
+
+    def take(self, found: Mapping[int, tuple[Run, Sequence[Progress]]], turn: "Pass | None") -> None:
+        """Take the changed runs of `found`, and a new problem of the pass."""
+        news = {id_: found[id_] for id_, known in self.runs.items() if id_ in found and found[id_] != known}
+        self.runs = {**self.runs, **news}
+        if turn is not None:
+            self._problem.after(turn, [run for run, _ in self.runs.values()])
+        if news or self._problems:
+            self.changed.set()
+
+    def event(self) -> RunsChanged:
+        """Return the present state as an event."""
+        runs, problems = tuple(run for run, _ in self.runs.values()), tuple(self._problems)
+        self._problems.clear()
+        return RunsChanged(runs, {id_: progress for id_, (_, progress) in self.runs.items() if progress}, problems)
