@@ -68,9 +68,22 @@ class RolesSection(Section, frozen=True):
     """Users who may submit: all with access to the board if this is empty."""
 
 
+class ServeSection(Section, frozen=True):
+    """`serve:`: the service of the board, for `hpc-board serve`."""
+
+    socket: Line | None = None
+    """The Unix socket for clients; only the service's account may write its folder."""
+    runs_per_user: Annotated[int, Meta(ge=1, le=100_000, description="a number of runs from 1 to 100000")] | None = None
+    """The number of a user's runs that the schedulers have at one time; the others wait with the service."""
+
+
 class SettingsFile(Section, frozen=True):
     """The whole settings file."""
 
+    service: Line | None = None
+    """The socket of a service, which has the board, tasks, GPUs and roles: no other key is allowed beside it."""
+    serve: ServeSection = ServeSection()
+    """The service of the board, for `hpc-board serve`."""
     board: Line | None = None
     """The board's folder: `hpc-board` in the user's data folder by default."""
     tasks: list[Line] | None = None
@@ -88,7 +101,9 @@ class SettingsFile(Section, frozen=True):
 class Settings(msgspec.Struct, frozen=True):
     """The settings, with every default filled in; `file` is None for the embedded default.
 
-    `devices` is the folder in which the user's boards reserve this machine's devices.
+    `devices` is the folder in which the user's boards reserve this machine's devices. `service` is the socket of the
+    service that has the board; None if this process opens the board itself. `socket` is the one on which `serve`
+    listens, `runs_per_user` its limit of a user's runs in flight.
     """
 
     board: Path
@@ -98,6 +113,9 @@ class Settings(msgspec.Struct, frozen=True):
     clusters: tuple[Cluster, ...]
     file: Path | None = None
     roles: Roles = msgspec.field(default_factory=Roles)
+    service: Path | None = None
+    socket: Path | None = None
+    runs_per_user: int | None = None
 
 
 def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
@@ -135,6 +153,19 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path |
     return _SYSTEM_FILE if _is_there(_SYSTEM_FILE) else None
 
 
+def open_settings(explicit: Path | None, environ: Mapping[str, str]) -> Settings:
+    """Read the settings of this process: those of `explicit`, or of the file that `find` chooses.
+
+    Raises:
+        InputError: the settings file is missing or has faults.
+    """
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        here = Path("/")  # the working folder was removed, so no settings lie in it
+    return load(find(explicit, environ, here), environ)
+
+
 def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
     """Read the settings in `file`, or the embedded default: this machine's GPUs, and the tasks that ship.
 
@@ -154,6 +185,8 @@ def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
     document = Document.read(file, hint="Correct these lines of the settings file.")
     section = document.value(SettingsFile)
     base = file.absolute().parent
+    if section.service is not None:
+        return Settings(board, devices, (), (), (), file.absolute(), service=_service(document, base, section.service))
     if section.board is not None:
         board = _inside(document, ("board",), base, section.board)
     tasks = _task_folders(document, section, base)
@@ -172,7 +205,27 @@ def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
     roles = Roles(
         *(tuple(names) for names in (section.roles.admins, section.roles.creators, section.roles.participants))
     )
-    return Settings(board, devices, tasks, gpus, tuple(clusters.values()), file.absolute(), roles)
+    given = section.serve.socket
+    return Settings(
+        board,
+        devices,
+        tasks,
+        gpus,
+        tuple(clusters.values()),
+        file.absolute(),
+        roles,
+        socket=None if given is None else _inside(document, ("serve", "socket"), base, given),
+        runs_per_user=section.serve.runs_per_user,
+    )
+
+
+def _service(document: "Document", base: Path, address: str) -> Path:
+    for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve"):
+        if document.has((key,)):
+            document.fault((key,), "is given beside service, which has its own")
+    path = _inside(document, ("service",), base, address)
+    document.check()
+    return path
 
 
 def time_limit_seconds(text: str) -> int:

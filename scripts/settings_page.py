@@ -71,6 +71,7 @@ def _tables() -> Iterator[tuple[str, str]]:
     yield "`gpus.NAME.sandbox`", _table(sections.SandboxSection)
     yield "`defaults`", _table(settings.DefaultsSection)
     yield "`roles`", _table(settings.RolesSection)
+    yield "`serve`", _table(settings.ServeSection)
 
 
 def _defaults(kind: schedulers.AnyKind) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from hpc_board.service.server import Log, Service
+from hpc_board.service.server import Bounds, Log, Service
 from hpc_board.settings import Settings, load
 from tests.waiting import awaited
 
@@ -18,10 +18,10 @@ START_SECONDS = 60
 
 
 @contextmanager
-def serving(settings: Settings, socket: Path) -> Iterator[Service]:
+def serving(settings: Settings, socket: Path, bounds: Bounds | None = None) -> Iterator[Service]:
     """Serve the board of `settings` at `socket`, in a thread, until the block ends; the service must have no fault."""
     lines: list[str] = []
-    service = Service(settings, socket, log=Log(lines.append), advance_seconds=0.2)
+    service = Service(settings, socket, log=Log(lines.append), bounds=bounds or Bounds(), advance_seconds=0.2)
     ready, failures = threading.Event(), []
 
     def run() -> None:

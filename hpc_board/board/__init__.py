@@ -54,14 +54,9 @@ class Board:
         Raises:
             InputError: the settings file is missing or has faults.
         """
-        from hpc_board.settings import find, load
+        from hpc_board.settings import open_settings
 
-        try:
-            here = Path.cwd()
-        except FileNotFoundError:
-            here = Path("/")  # the working folder was removed, so no settings lie in it
-        file = find(explicit, environ, here)
-        return cls(load(file, environ), warn=warn)
+        return cls(open_settings(explicit, environ), warn=warn)
 
     @classmethod
     def seen_by(cls, user: str, installation: "Installation", warn: Callable[[str], object]) -> "Board":
@@ -80,6 +75,9 @@ class Board:
     def settings(self) -> "Settings":
         """The settings of the board."""
         return self.context.settings
+
+    served = False
+    """True if a service has the board and advances its runs; here each client does."""
 
     @property
     def exists(self) -> bool:

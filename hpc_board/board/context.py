@@ -76,8 +76,10 @@ class Installation:
     @cached_property
     def reconciler(self) -> "Reconciler":
         """The reconciler of this account's runs."""
+        from hpc_board.runs.fair_queue import FairQueue
         from hpc_board.runs.reconciler import Reconciler
 
+        limit = self.settings.runs_per_user if self.served else None
         return Reconciler(
             folder=self.own_folder,
             store=self.store,
@@ -87,6 +89,7 @@ class Installation:
             harness=harness,
             folders=self.clusters.folders,
             user=self.advanced_account,
+            queue=None if limit is None else FairQueue(limit),
         )
 
 

@@ -1,15 +1,15 @@
 """Leaderboards that users created: history, creation, change and deletion."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hpc_board.board.context import Context, utc_now
 from hpc_board.board.tasks import Tasks
 from hpc_board.boards.editor import (
     BoardArchive,
-    Synced,
     archive,
     archived,
     chosen_task,
@@ -20,8 +20,13 @@ from hpc_board.boards.editor import (
 from hpc_board.domain.board_options import UNCHANGED, RequestedOptions
 from hpc_board.domain.moderation import NO_LIMITS, Limits
 from hpc_board.domain.roles import Role
-from hpc_board.domain.user_board import BoardChange, CreatedBoard, Plan
+from hpc_board.domain.user_board import BoardChange, BoardRequest, CreatedBoard, PackedSource, Plan, Synced
+from hpc_board.errors import BoardError, DocumentError, InputError
+from hpc_board.files import temporary_folder
 from hpc_board.model.task import Task
+from hpc_board.model.text import one_line
+
+_FILE_NAME_MAX = 200
 
 
 class Leaderboards:
@@ -97,6 +102,39 @@ class Leaderboards:
         self._context.require(Role.ADMIN, "have the boards be those of a competition")
         competition = task_sources.read(source, problem_set)
         return tuple(synced(self._context.editor, competition, self._tasks.of_settings(), force=force, now=utc_now()))
+
+    def plan_requested(self, request: BoardRequest) -> tuple[Plan, ...]:
+        """Plan as `plan_creation` or `plan_update` does, for a request from another process.
+
+        Raises:
+            BoardError: as those methods do; a fault of a packed source has its file name.
+        """
+        with _unpacked(request.source) as source:
+            if request.update:
+                return (self.plan_update(request.name or "", source, request.options),)
+            return self.plan_creation(source or "", request.name, request.options)
+
+    def plan_synced(self, request: BoardRequest) -> tuple[Synced, ...]:
+        """Plan as `plan_sync` does, for a request from another process."""
+        with _unpacked(request.source) as source:
+            return self.plan_sync(Path(source or ""), request.problem_set, force=request.force)
+
+    def carry_out_requested(
+        self, request: BoardRequest, changes: Mapping[str, int], *, force: bool = False, reason: str = ""
+    ) -> tuple[Plan, ...]:
+        """Plan anew, and carry out the plans that `changes` names, each with its `after_change`.
+
+        Raises:
+            InputError: another user has changed a leaderboard since the plan was shown.
+        """
+        if request.sync:
+            plans = tuple(each.plan for each in self.plan_synced(request) if each.plan is not None and each.stored)
+        else:
+            plans = self.plan_requested(request)
+        chosen = tuple(plan for plan in plans if plan.name in changes)
+        if {plan.name: plan.after_change for plan in chosen} != dict(changes):
+            raise InputError("a board has changed since this was planned.", hint="Look at it, and try again.")
+        return self.carry_out(chosen, force=force, reason=reason)
 
     def carry_out(self, plans: Sequence[Plan], *, force: bool = False, reason: str = "") -> tuple[Plan, ...]:
         """Carry out all plans in one transaction; return them with the number of users who lost a rank.
@@ -183,3 +221,27 @@ class Leaderboards:
             if task.name == source and source not in self._context.editor.hidden():
                 return (task,)
         return (self._tasks.get(source),)
+
+
+@contextmanager
+def _unpacked(source: PackedSource | str | None) -> Iterator[str | None]:
+    """Yield the path of a file with a packed source, or the name of a task; faults are told of the file's name."""
+    if not isinstance(source, PackedSource):
+        if source is not None and "/" in source:
+            raise InputError(f"{one_line(source, 80)} is no name of a task.", hint="Send the folder or the file.")
+        yield source
+        return
+    name = PurePosixPath(source.file_name).name
+    if not name or name != source.file_name or not name.isprintable() or len(name) > _FILE_NAME_MAX:
+        raise InputError(f"{one_line(source.file_name, 80)} is no name of a file.", hint="Give a plain name.")
+    with temporary_folder("hpc-board-source-") as folder:
+        (folder / name).write_bytes(source.data)
+        try:
+            yield str(folder / name)
+        except DocumentError as error:
+            error.file = error.file.replace(f"{folder}/", "")
+            error.message = error.message.replace(f"{folder}/", "")
+            raise
+        except BoardError as error:
+            error.message = error.message.replace(f"{folder}/", "")
+            raise

@@ -25,7 +25,16 @@ from hpc_board.domain.board_options import (
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Role
-from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Difference, Entries, Plan, differences
+from hpc_board.domain.user_board import (
+    Action,
+    BoardChange,
+    CreatedBoard,
+    Difference,
+    Entries,
+    Plan,
+    Synced,
+    differences,
+)
 from hpc_board.errors import DocumentError, InputError, Refused, StorageError
 from hpc_board.files import whole_file
 from hpc_board.model.gpu import Gpu
@@ -600,20 +609,6 @@ def _raise_together(faults: Sequence[InputError]) -> None:
     if faults:
         hints = dict.fromkeys(fault.hint for fault in faults if fault.hint)
         raise InputError("\n".join(fault.message for fault in faults), hint=" ".join(hints))
-
-
-class Synced(msgspec.Struct, frozen=True):
-    """The outcome of one task of a competition: `result` is created, updated, unchanged, skipped or error."""
-
-    name: str
-    result: str
-    reason: str = ""
-    plan: Plan | None = None
-
-    @property
-    def stored(self) -> bool:
-        """Return whether the plan changes the database."""
-        return self.plan is not None and self.result in ("created", "updated")
 
 
 def synced(

@@ -34,6 +34,37 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _HINT = "Pack the folder anew, for example with: python3 -m zipfile -c task.zip FOLDER"
 
 
+def pack(folder: Path) -> bytes:
+    """Return a zip of the regular files in `folder` whose names do not begin with a dot, at any depth.
+
+    Raises:
+        InputError: they cannot be read, are too many or too large.
+    """
+    found = io.BytesIO()
+    size = 0
+    with zipfile.ZipFile(found, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, path in enumerate(_packable(folder)):
+            data = read_bytes(path, UNPACKED_BYTES_MAX)
+            size += len(data)
+            if number >= ENTRIES_MAX or size > UNPACKED_BYTES_MAX:
+                raise InputError(
+                    f"{one_line(str(folder), 300)} has over {ENTRIES_MAX:,} files or {UNPACKED_BYTES_MAX:,} bytes.",
+                    hint="Give the folder of a task alone.",
+                )
+            archive.writestr(str(path.relative_to(folder)), data)
+    return found.getvalue()
+
+
+def _packable(folder: Path) -> Iterator[Path]:
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith(".") or entry.name == "__pycache__" or entry.is_symlink():
+            continue
+        if entry.is_dir():
+            yield from _packable(entry)
+        elif entry.is_file():
+            yield entry
+
+
 def unpack(path: Path, target: Path) -> None:
     """Unpack the zip archive at `path` into the empty folder `target`, or nothing if it has faults.
 

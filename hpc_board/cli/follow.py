@@ -35,13 +35,13 @@ def follow(board: "Board", ids: Sequence[int], timeout_seconds: float | None) ->
                 show(runs)
     except WaitExpired:
         _report_never_starting(runs, reported)
-        report_unsent(runs, reported)
+        report_unsent(runs, reported, served=board.served)
         raise
     except KeyboardInterrupt:
         remark("Stopped waiting.")
         _report_never_starting(runs, reported)
         _report_in_flight([run for run in runs if not run.state.ended and not run.state.unsent])
-        report_unsent(runs, reported)
+        report_unsent(runs, reported, served=board.served)
         raise
     return runs
 
@@ -68,7 +68,7 @@ def _report_in_flight(runs: "Sequence[Run]") -> None:
         )
 
 
-def report_unsent(runs: "Sequence[Run]", reported: Mapping[int, str] = MappingProxyType({})) -> None:
+def report_unsent(runs: "Sequence[Run]", reported: Mapping[int, str] = MappingProxyType({}), *, served: bool) -> None:
     """Report on stderr the runs that are not queued yet, each with its reason, and their next step.
 
     `reported` maps numbers of runs to reasons that were reported before.
@@ -76,8 +76,8 @@ def report_unsent(runs: "Sequence[Run]", reported: Mapping[int, str] = MappingPr
     unsent = [run for run in runs if run.state.unsent]
     for run in unsent:
         remark(_unsent_line(run, because=reported.get(run.id) != run.blocked_by))
-    _report_stored([run for run in unsent if not run.status.cancel_requested])
-    _report_cancelled([run for run in unsent if run.status.cancel_requested])
+    _report_stored([run for run in unsent if not run.status.cancel_requested], served=served)
+    _report_cancelled([run for run in unsent if run.status.cancel_requested], served=served)
 
 
 def _unsent_line(run: "Run", *, because: bool = True) -> str:
@@ -87,25 +87,29 @@ def _unsent_line(run: "Run", *, because: bool = True) -> str:
     return f"Run {run.id} on {run.gpu} is not queued yet{reason}"
 
 
-def _report_stored(runs: "Sequence[Run]") -> None:
-    """Report the commands that send unsent runs."""
+def _report_stored(runs: "Sequence[Run]", *, served: bool) -> None:
+    """Report who sends unsent runs: the service, or commands of a client."""
     if not runs:
         return
     ids = [str(run.id) for run in runs]
     when = " once the scheduler answers" if any(run.status.unanswered for run in runs) else ""
     remark(
-        f"Stored; `hpc-board watch {ids[0]}`, `hpc-board poll` or the app sends it{when}: do not submit again. "
+        f"Stored; {_senders(ids[0], served=served)} sends it{when}: do not submit again. "
         f"`hpc-board cancel {' '.join(ids)}` cancels it."
     )
 
 
-def _report_cancelled(runs: "Sequence[Run]") -> None:
+def _senders(id_: object, *, served: bool) -> str:
+    return "the service" if served else f"`hpc-board watch {id_}`, `hpc-board poll` or the app"
+
+
+def _report_cancelled(runs: "Sequence[Run]", *, served: bool) -> None:
     """Report cancelled runs whose job the scheduler has not confirmed yet."""
     if runs:
         ids = ", ".join(str(run.id) for run in runs)
+        senders = _senders(runs[0].id, served=served)
         remark(
-            f"Cancel requested: run {ids}. `hpc-board watch {runs[0].id}`, `hpc-board poll` or the app completes it "
-            "once the scheduler answers."
+            f"Cancel requested: run {ids}. {senders[0].upper()}{senders[1:]} completes it once the scheduler answers."
         )
 
 

@@ -41,5 +41,5 @@ def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> 
         print_json(listed_runs(board, runs))
     else:
         print_blocks(runs_table(runs))
-    report_unsent(runs)
+    report_unsent(runs, served=board.served)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)

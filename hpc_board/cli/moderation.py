@@ -336,7 +336,7 @@ def rerun(
     else:
         _report_skipped(plan)
         print_blocks(runs_table(runs, users=True))
-    report_unsent(runs)
+    report_unsent(runs, served=board.served)
     if going := [run.id for run in runs if not run.state.ended]:
         remark(
             f"`hpc-board watch {going[0]}` follows a run. Only your account can advance these runs: keep `watch`, the "

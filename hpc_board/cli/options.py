@@ -105,8 +105,14 @@ def open_board(config: Path | None) -> "Board":
 
         return RemoteBoard(Path(address), warn=warn)
     from hpc_board.board import Board
+    from hpc_board.settings import open_settings
 
-    return Board.open(config, warn=warn)
+    settings = open_settings(config, os.environ)
+    if settings.service is not None:
+        from hpc_board.service.client import RemoteBoard
+
+        return RemoteBoard(settings.service, warn=warn)
+    return Board(settings, warn=warn)
 
 
 def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -30,6 +30,7 @@ from hpc_board.errors import BoardError, WaitExpired
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.run import Run, WholeRun
+    from hpc_board.model.task import Mode
     from hpc_board.report.blocks import Block
 
 
@@ -82,9 +83,8 @@ def runs(
     from hpc_board.domain.run import RunState
     from hpc_board.model.result import Verdict
     from hpc_board.report.runs import runs_table
-    from hpc_board.runs.drafts import mode_called
 
-    kind, outcome = None if mode is None else mode_called(mode), None if state is None else outcome_called(state)
+    kind, outcome = None if mode is None else _mode_called(mode), None if state is None else outcome_called(state)
     board = open_()
     refresh(board)
     read = partial(
@@ -117,6 +117,12 @@ def runs(
                 narrowed=bool(user or task or gpu or kind or outcome or note),
             )
         )
+
+
+def _mode_called(name: str) -> "Mode":
+    from hpc_board.runs.drafts import mode_called
+
+    return mode_called(name)
 
 
 @click.command(epilog=examples("hpc-board run 12", "hpc-board run 12 --log", "hpc-board run 12 --json --samples"))

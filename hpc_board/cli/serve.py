@@ -15,13 +15,12 @@ from hpc_board.errors import InputError
     "--socket",
     "path",
     metavar="PATH",
-    required=True,
     type=click.Path(path_type=Path),
-    help="Unix socket for clients; only this account may write its folder.",
+    help="Unix socket for clients. Default: `serve.socket` of the settings.",
 )
 @click.option("--allow-root", is_flag=True, help="Serve as root, whose jobs may do everything.")
 @click.pass_context
-def serve(ctx: click.Context, *, path: Path, allow_root: bool) -> None:
+def serve(ctx: click.Context, *, path: Path | None, allow_root: bool) -> None:
     """Serve a board to other accounts.
 
     One process owns the board, sends all jobs and stores all results; the
@@ -30,15 +29,20 @@ def serve(ctx: click.Context, *, path: Path, allow_root: bool) -> None:
     a line.
     """
     from hpc_board.service.server import Service
-    from hpc_board.settings import find, load
+    from hpc_board.settings import open_settings
 
     if os.geteuid() == 0 and not allow_root:
         raise InputError(
             "this is root, and a service needs no rights beyond an ordinary account's.",
             hint="Run it as an account of its own, or add --allow-root.",
         )
-    settings = load(find(ctx.find_root().params.get("config"), os.environ, Path.cwd()), os.environ)
-    service = Service(settings, path.absolute())
+    settings = open_settings(ctx.find_root().params.get("config"), os.environ)
+    if settings.service is not None:
+        raise InputError(f"{settings.file} names a service; it has no board to serve.", hint="Give --config FILE.")
+    chosen = path or settings.socket
+    if chosen is None:
+        raise InputError("no socket is given.", hint="Give --socket PATH, or `serve: {socket: PATH}` in the settings.")
+    service = Service(settings, chosen.absolute())
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
     service.run()

@@ -114,7 +114,7 @@ def submit(
         if wait:
             raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
         _print_accepted(board, runs, as_json=as_json)
-    report_unsent(runs)
+    report_unsent(runs, served=board.served)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 

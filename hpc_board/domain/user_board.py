@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from hpc_board.domain.board_options import BoardOptions, moment_words
+from hpc_board.domain.board_options import UNCHANGED, BoardOptions, RequestedOptions, moment_words
 from hpc_board.model.task import CaseValue, Task, Timeouts
 from hpc_board.model.text import one_line
 
@@ -103,6 +103,43 @@ class Plan(msgspec.Struct, frozen=True):
     def needs_force(self) -> bool:
         """Return whether a user would lose a rank."""
         return self.action is Action.UPDATE and bool(self.left)
+
+
+class Synced(msgspec.Struct, frozen=True):
+    """The outcome of one task of a competition: `result` is created, updated, unchanged, skipped or error."""
+
+    name: str
+    result: str
+    reason: str = ""
+    plan: Plan | None = None
+
+    @property
+    def stored(self) -> bool:
+        """Return whether the plan changes the database."""
+        return self.plan is not None and self.result in ("created", "updated")
+
+
+class PackedSource(msgspec.Struct, frozen=True):
+    """The source of tasks as one file: a zip, a competition or a reference, with its name."""
+
+    file_name: str
+    data: bytes
+
+
+class BoardRequest(msgspec.Struct, frozen=True):
+    """A request for plans: to create leaderboards, to update one, or to make them those of a competition.
+
+    `source` is a packed one, or the name of an existing task; an update may have none. `sync` asks for those of a
+    competition, `problem_set` is its name.
+    """
+
+    source: PackedSource | str | None = None
+    name: str | None = None
+    options: RequestedOptions = UNCHANGED
+    update: bool = False
+    sync: bool = False
+    problem_set: str | None = None
+    force: bool = False
 
 
 def differences(before: Task, after: Task, old: BoardOptions, new: BoardOptions) -> tuple[Difference, ...]:

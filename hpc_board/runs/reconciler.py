@@ -27,6 +27,7 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
 from hpc_board.runs.backoff import LOOK_PATIENCE, LOOK_SECONDS, PATIENCE, SILENCE_SECONDS, Backoff, NextScan
+from hpc_board.runs.fair_queue import FairQueue
 from hpc_board.schedulers import AnyKind, Arrays, Job, JobKey, Scheduler, kind_of
 from hpc_board.store import Store
 
@@ -76,6 +77,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     - `schedulers`, `clusters` and `gpus` are those of the settings, by name.
     - `harness` returns the bytes of the harness file.
     - `folders` has the clusters whose job folders lie outside `folder`.
+    - `queue` holds back runs of users who have many in flight; None sends all.
     """
 
     folder: Path
@@ -86,6 +88,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     harness: Callable[[], bytes]
     folders: Mapping[str, job_folder.Folders] = msgspec.field(default_factory=dict)
     user: str | None = None
+    queue: FairQueue | None = None
     settle: timedelta = SETTLE
     lock_seconds: float = LOCK_SECONDS
 
@@ -125,7 +128,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                     self._mark_orphaned(run)
             asked = self._clusters_due(runs)
             self._read_folders([run for run in runs if not run.state.unsent], watched=chosen is not None)
-            sendable = [run for run in runs if self._may_send(run, asked)]
+            sendable = self._admitted([run for run in runs if self._may_send(run, asked)])
             unsent, silent = self._launch_all(
                 self._complete_arrays(sendable) if any(run.array for run in sendable) else sendable
             )
@@ -153,7 +156,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if not mine:
                 return []
             # Another process may have sent them between their rows and this lock.
-            errors, silent = self._launch_all(run for run in map(self._reload, runs) if run.state.unsent)
+            unsent = [run for run in map(self._reload, runs) if run.state.unsent]
+            errors, silent = self._launch_all(self._admitted(unsent))
             self._note_silences({name: seconds for name, seconds in silent.items() if seconds >= SILENCE_SECONDS})
             return errors
 
@@ -249,6 +253,16 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         if run.state is RunState.CREATED:
             return not self._backoff(run.cluster).rests(_now())
         return run.state is RunState.SUBMITTING and run.cluster in asked
+
+    def _admitted(self, runs: Sequence[Run]) -> list[Run]:
+        """Return the runs that the queue lets go now, and record the reasons of the others."""
+        if self.queue is None or not runs:
+            return [*runs]
+        admitted, reasons = self.queue.admitted(runs, self.store.runs.in_flight(account=self.user))
+        for run in runs:
+            if run.id in reasons and run.status.reason != reasons[run.id]:
+                self._record(run, run.state, reason=reasons[run.id])
+        return admitted
 
     def _complete_arrays(self, runs: Sequence[Run]) -> list[Run]:
         """Drop runs whose array is incomplete: two arrays with one job name cannot be told apart."""

@@ -1,6 +1,7 @@
 """The board behind a service: `RemoteBoard` has the parts of `Board`, whose methods ask the service."""
 
 import math
+import select
 import socket
 import threading
 import time
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -21,6 +22,7 @@ from hpc_board.service import routes, wire
 from hpc_board.service.peers import check_place, peer_uid
 
 if TYPE_CHECKING:
+    from hpc_board.admin.export import Written
     from hpc_board.board.administration import Administration
     from hpc_board.board.gpus import Gpus
     from hpc_board.board.leaderboards import Leaderboards
@@ -30,11 +32,16 @@ if TYPE_CHECKING:
     from hpc_board.board.tasks import Tasks
     from hpc_board.boards.admin_views import AdminViews
     from hpc_board.boards.moderation import Rules
+    from hpc_board.domain.board_options import RequestedOptions
     from hpc_board.domain.draft import Draft, Preview, RerunCandidate
     from hpc_board.domain.run import Run
     from hpc_board.domain.submission import Directives
+    from hpc_board.domain.user_board import BoardRequest, PackedSource, Plan, Synced
     from hpc_board.model.gpu import Gpu
     from hpc_board.model.task import Task
+    from hpc_board.store.backup import Contents
+
+T = TypeVar("T")
 
 ANSWER_SECONDS = 120.0
 """The time for an answer: a question to a hanging scheduler has its own, shorter limit."""
@@ -91,10 +98,12 @@ class _Line:
                 f"{one_line(str(error.object), 80)!r} is no text, so the service has nothing of this name.",
                 hint="Correct the name.",
             ) from error
-        if len(line) >= wire.REQUEST_BYTES_MAX:
+        creator = Role(self.welcome.role).may_act_as(Role.CREATOR)
+        most = wire.SOURCE_BYTES_MAX if creator else wire.REQUEST_BYTES_MAX
+        if len(line) >= most:
             raise InputError(
                 f"this is too large for the service: {len(line):,} bytes.",
-                hint=f"A question has at most {wire.REQUEST_BYTES_MAX:,} bytes; send fewer files at once.",
+                hint=f"A question has at most {most:,} bytes; send fewer files at once.",
             )
         self._socket.sendall(line + b"\n")
         return self._number
@@ -114,6 +123,12 @@ class _Line:
         if reply.id != number:
             raise ConnectionResetError("the service answers another question")
         return reply
+
+    def is_open(self) -> bool:
+        """Return whether the service has not closed the connection, to which it sends nothing unasked."""
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return not waiting.poll(0)
 
     def wait_seconds(self, seconds: float | None) -> None:
         """Wait at most so long for the next line."""
@@ -165,6 +180,28 @@ class Connection:
 
             yield following
 
+    def fetch(self, route: str, args: dict[str, Any], sink: IO[bytes], type_: type[T]) -> T:
+        """Write the file that the service sends to `sink`, and return the value at its end.
+
+        Raises:
+            OSError: `sink` cannot be written.
+            BoardError: as of `ask`.
+        """
+        # Written outside of `_line`, which takes an OSError for one of the connection.
+        pieces = self._pieces(route, args)
+        piece = next(pieces)
+        while isinstance(piece, bytes):
+            sink.write(piece)
+            piece = next(pieces)
+        return wire.decoded(piece.value, type_)
+
+    def _pieces(self, route: str, args: dict[str, Any]) -> Iterator[bytes | wire.Reply]:
+        with self._line() as line:
+            number = line.ask(route, args)
+            while not bytes((reply := line.reply(number)).value):
+                yield wire.decoded(reply.event, bytes)
+        yield reply
+
     @contextmanager
     def _line(self, *, keep: bool = True) -> Iterator[_Line]:
         line = None
@@ -194,8 +231,11 @@ class Connection:
 
     def _taken(self) -> _Line:
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
+            while self._idle:
+                line = self._idle.pop()
+                if line.is_open():
+                    return line
+                line.close()
         return _Line(self._path)
 
     def _give_back(self, line: _Line) -> None:
@@ -353,12 +393,118 @@ class _Submissions(_Part):
         return runs
 
 
+class _Leaderboards(_Part):
+    """Leaderboards: sources of tasks are packed here, and the service reads and checks them."""
+
+    def __init__(self, connection: Connection, part: str) -> None:
+        super().__init__(connection, part)
+        self._requests: dict[str, BoardRequest] = {}
+
+    def plan_creation(
+        self, source: str, name: str | None = None, options: "RequestedOptions | None" = None
+    ) -> "tuple[Plan, ...]":
+        """Have leaderboards planned for the tasks in `source`, or one called `name`."""
+        from hpc_board.domain.board_options import RequestedOptions
+        from hpc_board.domain.user_board import BoardRequest
+
+        return self._planned(BoardRequest(_packed(source), name, options or RequestedOptions()))
+
+    def plan_update(self, name: str, source: str | None = None, options: "RequestedOptions | None" = None) -> "Plan":
+        """Have a change of the leaderboard `name` planned."""
+        from hpc_board.domain.board_options import RequestedOptions
+        from hpc_board.domain.user_board import BoardRequest
+
+        packed = None if source is None else _packed(source)
+        (plan,) = self._planned(BoardRequest(packed, name, options or RequestedOptions(), update=True))
+        return plan
+
+    def _planned(self, request: "BoardRequest") -> "tuple[Plan, ...]":
+        plans: tuple[Plan, ...] = _ask(self._connection, "leaderboards.plan_requested", request)
+        self._requests |= {plan.name: request for plan in plans}
+        return plans
+
+    def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> "tuple[Synced, ...]":
+        """Have the changes planned that make the leaderboards equal to a competition."""
+        from hpc_board.domain.user_board import BoardRequest
+
+        request = BoardRequest(_packed_path(source), sync=True, problem_set=problem_set, force=force)
+        found: tuple[Synced, ...] = _ask(self._connection, "leaderboards.plan_synced", request)
+        self._requests |= {each.name: request for each in found}
+        return found
+
+    def carry_out(self, plans: "Sequence[Plan]", *, force: bool = False, reason: str = "") -> "tuple[Plan, ...]":
+        """Have plans made anew and carried out; a leaderboard that changed since they were shown is an error."""
+        if not plans:
+            return ()
+        request, changes = self._requests[plans[0].name], {plan.name: plan.after_change for plan in plans}
+        done: tuple[Plan, ...] = _ask(
+            self._connection, "leaderboards.carry_out_requested", request, changes, force=force, reason=reason
+        )
+        return done
+
+
+def _packed(source: str) -> "PackedSource | str":
+    """Return the folder or file `source` packed; the name of a task as it is."""
+    from hpc_board.catalog.sources import ENDINGS
+    from hpc_board.files import is_folder
+
+    path = Path(source)
+    return _packed_path(path) if "/" in source or is_folder(path) or path.suffix in ENDINGS else source
+
+
+def _packed_path(path: Path) -> "PackedSource":
+    from hpc_board.catalog import archive
+    from hpc_board.catalog.folders import TASK_FILE
+    from hpc_board.catalog.sources import ENDINGS
+    from hpc_board.domain.user_board import PackedSource
+    from hpc_board.files import is_folder, read_bytes
+
+    folder = path.parent if path.name == TASK_FILE else path
+    if is_folder(folder):
+        return PackedSource(f"{folder.resolve().name}.zip", archive.pack(folder))
+    if path.suffix in ENDINGS and path.suffix not in (".yaml", ".yml"):
+        return PackedSource(path.name, read_bytes(path, archive.ARCHIVE_BYTES_MAX))
+    raise InputError(
+        f"{one_line(str(path), 300)} is not a folder, a zip or a reference file.",
+        hint="A service takes a competition as the folder or zip that holds it, with --problem-set.",
+    )
+
+
+class _Administration(_Part):
+    """Administration: the service sends exports and backups, and this process writes the files."""
+
+    def export(self, form: str, **options: Any) -> "_Export":
+        """Return an export, which asks the service when it is written."""
+        return _Export(self._connection, {"form": form, **options})
+
+    def backup(self, target: Path, *, force: bool = False) -> "Contents":
+        """Write a copy of the service's database to `target`, and return its contents."""
+        from hpc_board.files import new_file
+        from hpc_board.store.backup import Contents
+
+        with new_file(target, force=force) as file:
+            return self._connection.fetch(routes.BACKUP, {}, file, Contents)
+
+
+class _Export(msgspec.Struct, frozen=True):
+    connection: Connection
+    args: dict[str, Any]
+
+    def write(self, sink: IO[bytes]) -> "Written":
+        """Write the export to `sink` as it arrives, and return the numbers of its runs and boards."""
+        from hpc_board.admin.export import Written
+
+        return self.connection.fetch(routes.EXPORT, self.args, sink, Written)
+
+
 class RemoteBoard(Board):
     """A board behind a service at the socket `path`, with the promises of `Board`."""
 
     def __init__(self, path: Path, *, warn: Callable[[str], object] = lambda _: None) -> None:
         self.warn = warn
         self._connection = Connection(path, self._warn)
+
+    served = True
 
     @property
     def exists(self) -> bool:
@@ -403,7 +549,7 @@ class RemoteBoard(Board):
     @cached_property
     def leaderboards(self) -> "Leaderboards":
         """The leaderboards that users created."""
-        return cast("Leaderboards", _Part(self._connection, "leaderboards"))
+        return cast("Leaderboards", _Leaderboards(self._connection, "leaderboards"))
 
     @cached_property
     def submissions(self) -> "Submissions":
@@ -423,7 +569,7 @@ class RemoteBoard(Board):
     @cached_property
     def admin(self) -> "Administration":
         """Administration of the whole board."""
-        return cast("Administration", _Part(self._connection, "admin"))
+        return cast("Administration", _Administration(self._connection, "admin"))
 
     @cached_property
     def admin_views(self) -> "AdminViews":

@@ -6,9 +6,10 @@ and of its answer.
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -74,6 +75,11 @@ ROUTES: Mapping[str, Route] = {
     "leaderboards.limits": _PARTICIPANT,
     "leaderboards.history": _PARTICIPANT,
     "leaderboards.own": _CREATOR,
+    "leaderboards.plan_requested": _CREATOR,
+    "leaderboards.plan_synced": _ADMIN,
+    "leaderboards.carry_out_requested": _CREATOR,
+    "leaderboards.plan_deletion": _CREATOR,
+    "leaderboards.delete": _CREATOR,
     "submissions.draft_sources": _PARTICIPANT,
     "submissions.draft_again": _ANYONE,
     "submissions.preview_requests": _PARTICIPANT,
@@ -103,6 +109,27 @@ ROUTES: Mapping[str, Route] = {
 }
 """The routes by name. The role is checked before anything runs, and by the method again."""
 
+EXPORT, BACKUP = "admin.export", "admin.backup"
+"""The routes of streams of bytes, for admins: a file, and at the end its contents in numbers."""
+
+
+class ExportArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of the route EXPORT, those of `Administration.export`."""
+
+    form: str
+    tasks: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    since: datetime | None = None
+    with_code: bool = False
+
+
+class BackupArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of the route BACKUP: none."""
+
+
+WATCHED_MAX = 10_000
+"""The maximum number of runs in one WAIT."""
+
 WAIT = "runs.wait"
 """The route of a stream: the runs whenever they change, until all have ended."""
 
@@ -110,7 +137,7 @@ WAIT = "runs.wait"
 class Wait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of the route WAIT."""
 
-    ids: tuple[int, ...]
+    ids: Annotated[tuple[int, ...], msgspec.Meta(max_length=WATCHED_MAX)]
 
 
 class RunsChanged(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -22,8 +22,10 @@ from hpc_board import __version__
 from hpc_board.accounts import user_name
 from hpc_board.board import Board
 from hpc_board.board.context import Installation
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError, Refused, StorageError
-from hpc_board.files import locked
+from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
 from hpc_board.service.peers import peer_name, peer_uid
@@ -31,25 +33,32 @@ from hpc_board.service.published import holds_secrets, published
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
 
-HELLO_SECONDS = 10.0
-"""The time for a client's first line."""
+ROWS_MAX = 10_000
+"""The largest `limit` of a question: an answer is made whole before it is sent."""
 
-LINE_SECONDS = 30.0
-"""The time for a line to arrive whole, once it has begun, and for an answer to leave."""
-
-IDLE_SECONDS = 300.0
-"""The time after which a silent connection is closed; clients open another."""
-
-QUESTIONS_PER_USER = 2
-"""The questions of one user that are answered at one time."""
-
-CONNECTIONS_PER_USER = 64
-
-CONNECTIONS_MAX = 2_000
-
+_CHUNK_BYTES = 64 * 1024
+_PIECE_BYTES = 512 * 1024
 _WORKERS = 16
 _ADVANCE_SECONDS = 1.0
 _END_SECONDS = 10.0
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """The bounds of clients.
+
+    - `hello_seconds` is the time for a client's first line.
+    - `line_seconds` is the time for a line to arrive whole, once it has begun, and for an answer to leave.
+    - `idle_seconds` is the time after which a silent connection is closed; clients open another.
+    - `questions_per_user` are answered at one time.
+    - `connections_per_user` and `connections` may be open, those of one user and of all together.
+    """
+
+    hello_seconds: float = 10.0
+    line_seconds: float = 30.0
+    idle_seconds: float = 300.0
+    questions_per_user: int = 2
+    connections_per_user: int = 64
+    connections: int = 2_000
 
 
 class Log:
@@ -66,11 +75,7 @@ class Log:
 
 
 class Service:
-    """A board behind a Unix socket.
-
-    `connections_per_user` bounds the connections of one account; `advance_seconds` is the pause between two passes over
-    the runs in flight.
-    """
+    """A board behind a Unix socket; `advance_seconds` is the pause between two passes over the runs in flight."""
 
     def __init__(
         self,
@@ -78,13 +83,13 @@ class Service:
         path: Path,
         *,
         log: Log | None = None,
-        connections_per_user: int = CONNECTIONS_PER_USER,
+        bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
         advance_seconds: float = _ADVANCE_SECONDS,
     ) -> None:
         self.settings = settings
         self.path = path
         self._log = log or Log()
-        self._connections_per_user = connections_per_user
+        self._bounds = bounds
         self._advance_seconds = advance_seconds
         account = user_name(os.geteuid())
         self._installation = Installation(settings, account, lambda text: self._log("warning", text=text), self._launch)
@@ -184,7 +189,7 @@ class Service:
             await asyncio.wait((task,))
 
         try:
-            server = await asyncio.start_unix_server(accept, sock=listening, limit=wire.REQUEST_BYTES_MAX)
+            server = await asyncio.start_unix_server(accept, sock=listening)
             self._log("serving", board=self.settings.board, socket=self.path, version=__version__, pid=os.getpid())
             ready()
             async with server:
@@ -232,14 +237,17 @@ class Service:
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         uid = peer_uid(writer.get_extra_info("socket"))
-        if self._connections[uid] >= self._connections_per_user or self._connections.total() >= CONNECTIONS_MAX:
+        if (
+            self._connections[uid] >= self._bounds.connections_per_user
+            or self._connections.total() >= self._bounds.connections
+        ):
             self._log("refused", uid=uid, reason="too many connections")
             await self._last_words(writer, Refused("too many connections are open.", hint="Try again in a moment."))
             return
         self._connections[uid] += 1
         try:
             await self._converse(uid, reader, writer)
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except ConnectionError:
             pass
         except TimeoutError:
             self._log("closed", uid=uid, reason="too slow")
@@ -253,10 +261,11 @@ class Service:
                 self._questions.pop(uid, None)
             writer.close()
             with suppress(ConnectionError, TimeoutError):
-                await asyncio.wait_for(writer.wait_closed(), LINE_SECONDS)
+                await asyncio.wait_for(writer.wait_closed(), self._bounds.line_seconds)
 
     async def _converse(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        hello = _parsed(await _line(reader, HELLO_SECONDS), wire.Hello)
+        lines = _Lines(reader, self._bounds.line_seconds)
+        hello = _parsed(await lines.next(self._bounds.hello_seconds), wire.Hello)
         if hello.protocol != wire.PROTOCOL:
             raise _Unfit(
                 f"client {one_line(hello.version, 40)} and service {__version__} do not speak the same protocol: "
@@ -268,27 +277,39 @@ class Service:
             self._log("refused", uid=uid, reason=error.message)
             await self._last_words(writer, error)
             return
-        await _send(writer, wire.Welcome(wire.PROTOCOL, __version__, user, str(self._board_of(user).role)))
+        role = self._board_of(user).role
+        if role.may_act_as(Role.CREATOR):
+            lines.bytes_max = wire.SOURCE_BYTES_MAX
+        await self._send(writer, wire.Welcome(wire.PROTOCOL, __version__, user, str(role)))
         while True:
-            request = _parsed(await _line(reader, IDLE_SECONDS), wire.Request)
+            request = _parsed(await lines.next(self._bounds.idle_seconds), wire.Request)
             if request.route == routes.WAIT:
                 await self._stream(user, request, reader, writer)
                 return
+            if request.route in (routes.EXPORT, routes.BACKUP):
+                async with self._turn_of(uid):
+                    await self._send_file(user, request, writer)
+                continue
             async with self._turn_of(uid):
                 replies = await asyncio.get_running_loop().run_in_executor(
                     self._pool, partial(self._answer, uid, user, request)
                 )
             for reply in replies:
-                await _send(writer, reply)
+                await self._send(writer, reply)
+
+    async def _send(self, writer: asyncio.StreamWriter, line: msgspec.Struct) -> None:
+        writer.write(wire.encoded(line) + b"\n")
+        async with asyncio.timeout(self._bounds.line_seconds):
+            await writer.drain()
 
     async def _last_words(self, writer: asyncio.StreamWriter, error: BoardError) -> None:
         with suppress(ConnectionError, TimeoutError):
-            await _send(writer, wire.Reply(0, error=wire.failure(error)))
+            await self._send(writer, wire.Reply(0, error=wire.failure(error)))
         writer.close()
 
     @asynccontextmanager
     async def _turn_of(self, uid: int) -> AsyncIterator[None]:
-        async with self._questions.setdefault(uid, asyncio.Semaphore(QUESTIONS_PER_USER)):
+        async with self._questions.setdefault(uid, asyncio.Semaphore(self._bounds.questions_per_user)):
             yield
 
     def _board_of(self, user: str, warn: Callable[[str], object] = lambda _: None) -> Board:
@@ -328,6 +349,9 @@ class Service:
                 f"the question {request.route} does not fit: {one_line(str(error), 300)}.",
                 hint="Use a client of the service's version.",
             ) from error
+        limit = getattr(args, "limit", None)
+        if isinstance(limit, int) and limit > ROWS_MAX:
+            raise InputError(f"a service sends at most {ROWS_MAX} rows at once, not {limit}.", hint="Ask for fewer.")
         part, name = request.route.split(".")
         with board.session():
             value = getattr(getattr(board, part), name)(
@@ -346,21 +370,87 @@ class Service:
         loop = asyncio.get_running_loop()
         try:
             ids = _parsed_args(request, routes.Wait).ids
-            board = self._board_of(user)
-            runs = [await loop.run_in_executor(self._pool, board.runs.get, id_) for id_ in ids]
+            runs = await loop.run_in_executor(self._pool, self._watched, user, ids)
         except BoardError as error:
-            await _send(writer, wire.Reply(request.id, error=wire.failure(error)))
+            await self._send(writer, wire.Reply(request.id, error=wire.failure(error)))
             return
         gone = asyncio.ensure_future(reader.read(1))
         try:
             async for event in self._watching.changes(runs, gone):
-                await _send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(event))))
+                await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(event))))
         finally:
             left = gone.done()
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
         if not left:
-            await _send(writer, wire.Reply(request.id, value=msgspec.Raw(b"null")))
+            await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(b"null")))
+
+    async def _send_file(self, user: str, request: wire.Request, writer: asyncio.StreamWriter) -> None:
+        """Write the file of an EXPORT or BACKUP, send it in pieces, and at the end its contents in numbers."""
+        loop = asyncio.get_running_loop()
+        with temporary_folder("hpc-board-send-") as folder:
+            try:
+                file, value = (
+                    folder / "file",
+                    await loop.run_in_executor(self._pool, self._write_file, user, request, folder / "file"),
+                )
+            except BoardError as error:
+                await self._send(writer, wire.Reply(request.id, error=wire.failure(error)))
+                return
+            with file.open("rb") as opened:
+                while piece := await loop.run_in_executor(self._pool, opened.read, _PIECE_BYTES):
+                    await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(piece))))
+        await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(wire.encoded(value))))
+
+    def _write_file(self, user: str, request: wire.Request, file: Path) -> object:
+        admin = self._board_of(user).admin
+        if request.route == routes.BACKUP:
+            _parsed_args(request, routes.BackupArguments)
+            return admin.backup(file)
+        export = admin.export(**msgspec.structs.asdict(_parsed_args(request, routes.ExportArguments)))
+        with file.open("wb") as sink:
+            return export.write(sink)
+
+    def _watched(self, user: str, ids: Sequence[int]) -> list[Run]:
+        board = self._board_of(user)
+        with board.session():
+            return [board.runs.get(id_) for id_ in ids]
+
+
+class _Lines:
+    """The lines of a client, each within a time and a length."""
+
+    def __init__(self, reader: asyncio.StreamReader, line_seconds: float) -> None:
+        self._reader = reader
+        self._line_seconds = line_seconds
+        self._rest = b""
+        self.bytes_max = wire.REQUEST_BYTES_MAX
+
+    async def next(self, idle_seconds: float) -> bytes:
+        """Return the next line: its first bytes within `idle_seconds`, the rest within `line_seconds`.
+
+        Raises:
+            TimeoutError: it does not arrive in time.
+            ConnectionError: the client has closed the connection.
+            _Unfit: it is too long.
+        """
+        parts = [self._rest or await self._more(idle_seconds)]
+        size = len(parts[0])
+        async with asyncio.timeout(self._line_seconds):
+            while b"\n" not in parts[-1]:
+                if size > self.bytes_max:
+                    raise _Unfit(f"a line has more than {self.bytes_max:,} bytes")
+                parts.append(await self._more(None))
+                size += len(parts[-1])
+        last, _, self._rest = parts[-1].partition(b"\n")
+        return b"".join((*parts[:-1], last))
+
+    async def _more(self, seconds: float | None) -> bytes:
+        async with asyncio.timeout(seconds):
+            data = await self._reader.read(_CHUNK_BYTES)
+        if not data:
+            raise ConnectionResetError("the client has closed the connection")
+        return data
 
 
 class _Unfit(Exception):
@@ -397,26 +487,3 @@ def _parsed_args(request: wire.Request, type_: type[Any]) -> Any:
         return wire.decoded(request.args, type_)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise InputError(f"the question {request.route} does not fit: {one_line(str(error), 300)}.") from error
-
-
-async def _line(reader: asyncio.StreamReader, idle_seconds: float) -> bytes:
-    """Return the next line: its first byte within `idle_seconds`, the rest within LINE_SECONDS.
-
-    Raises:
-        TimeoutError: it does not arrive in time.
-        asyncio.IncompleteReadError: the client has closed the connection.
-        _Unfit: it is too long.
-    """
-    async with asyncio.timeout(idle_seconds):
-        first = await reader.readexactly(1)
-    try:
-        async with asyncio.timeout(LINE_SECONDS):
-            return first + await reader.readuntil(b"\n")
-    except asyncio.LimitOverrunError as error:
-        raise _Unfit(f"a line has more than {wire.REQUEST_BYTES_MAX} bytes") from error
-
-
-async def _send(writer: asyncio.StreamWriter, line: msgspec.Struct) -> None:
-    writer.write(wire.encoded(line) + b"\n")
-    async with asyncio.timeout(LINE_SECONDS):
-        await writer.drain()

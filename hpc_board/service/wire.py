@@ -14,6 +14,9 @@ PROTOCOL = 1
 REQUEST_BYTES_MAX = 2 * 1024 * 1024
 """The maximum length of a client's line: a submission of a megabyte whose every second character is escaped."""
 
+SOURCE_BYTES_MAX = 48 * 1024 * 1024
+"""The maximum length of a creator's line: the largest archive of tasks, in base64."""
+
 REPLY_BYTES_MAX = 256 * 1024 * 1024
 """The maximum length of a service's line, which the client trusts."""
 

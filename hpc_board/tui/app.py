@@ -19,6 +19,7 @@ from textual import events, on, work
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import SimpleCommand, SimpleProvider
+from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.reactive import var
 from textual.screen import Screen
@@ -35,6 +36,7 @@ from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.screens.opening import OpeningScreen
 from hpc_board.tui.screens.too_small import LEAST, TooSmallScreen
+from hpc_board.tui.sheet import Sheet
 from hpc_board.tui.terminal import TerminalDriver, abandon_questions, clipboard_sequence, notification_sequence
 
 if TYPE_CHECKING:
@@ -168,6 +170,7 @@ class BoardApp(App[None]):
         if os.environ.get("NO_COLOR") == "":
             del os.environ["NO_COLOR"]
         super().__init__(driver_class=TerminalDriver)
+        self.stylesheet = Sheet(variables=self.get_css_variables())
         self.failure: BoardError | None = None
         """The error that kept the board from opening."""
         self._open_board = open_board
@@ -197,12 +200,15 @@ class BoardApp(App[None]):
         return OpeningScreen()
 
     def on_mount(self) -> None:
-        """Show the frame, then open the board."""
+        """Follow changes of the theme, and signals."""
         self.theme_changed_signal.subscribe(self, lambda _: self._redraw())
         self._handle_signals()
         if not self.is_headless and self.console.color_system == "standard" and self.theme == themes.DARK.name:
             self.theme = themes.SIXTEEN
-        self.screen.call_after_refresh(self._find_board)
+
+    def on_ready(self) -> None:
+        """Open the board after the first paint."""
+        self._find_board()
 
     @work(thread=True, group="board")
     def _find_board(self) -> None:
@@ -274,6 +280,11 @@ class BoardApp(App[None]):
             gc.enable()
             self._read_role()
             self._follow()
+
+    def _handle_exception(self, error: Exception) -> None:
+        # A screen that is closed while it opens lacks some of its widgets.
+        if self.is_running or not isinstance(error, NoMatches):
+            super()._handle_exception(error)
 
     def on_resize(self, event: events.Resize) -> None:
         """Show or hide the message that the terminal is too small."""

@@ -8,7 +8,6 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import Language, Mode, Ranking, Task
 from hpc_board.report.formatting import span_text
-from hpc_board.report.run_columns import outcome
 from hpc_board.report.run_words import age
 from hpc_board.tui.palette import Tone
 
@@ -42,6 +41,8 @@ _TONES = {
 
 def state(run: Run) -> tuple[str, Tone]:
     """Return a run's verdict, or else its state, as in reports, with its tone."""
+    from hpc_board.report.run_columns import outcome
+
     passed = run.verdict is Verdict.PASS
     return outcome(run), Tone.GOOD if passed else _TONES.get(run.state, Tone.BAD)
 

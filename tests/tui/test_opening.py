@@ -14,9 +14,12 @@ from textual.widgets import Input
 
 from hpc_board.board import Board
 from hpc_board.errors import InputError
+from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
+from hpc_board.tui.messages import Open
 from hpc_board.tui.preferences import Preferences
 from hpc_board.tui.screens.opening import OpeningScreen
+from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.too_small import TooSmallScreen
@@ -86,10 +89,58 @@ def test_a_module_is_loaded_when_its_screen_is_opened(tmp_path: Path) -> None:
         for name, modules in loaded.items()
     }
     frame = {"opening", "too_small"}
-    tasks = frame | {"base", "confirm", "tasks", "path_dialog"}
+    tasks = frame | {"base", "tasks"}
     assert screens == {"frame": frame, "list": tasks, "runs": tasks | {"runs"}}
     assert not {"yaml", "sqlite3", "pygments", "markdown_it", "hpc_board.board", "hpc_board.settings"} & loaded["frame"]
     assert not {"jinja2", "paramiko", "rich.syntax"} & loaded["list"]
+
+
+@pytest.fixture
+def painted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[type, str]]:
+    """The screens that are painted, and their text."""
+    paints = []
+    display = BoardApp._display
+
+    def recorded_display(app: BoardApp, screen: Any, update: Any) -> None:
+        if update is not None and screen is app.screen:
+            paints.append((type(screen), text_of(app)))
+        display(app, screen, update)
+
+    monkeypatch.setattr(BoardApp, "_display", recorded_display)
+    return paints
+
+
+async def test_the_board_is_opened_after_the_first_paint(painted: list[tuple[type, str]]) -> None:
+    seen = []
+
+    def opened() -> Board:
+        seen.extend(painted)
+        return FakeBoard()
+
+    async with BoardApp(opened, now=lambda: NOW, tick_seconds=3600, follow_seconds=3600).run_test() as pilot:
+        await settled(pilot)
+    assert [(screen, text.split()) for screen, text in seen][:1] == [(OpeningScreen, ["hpc-board"])]
+
+
+async def test_the_first_paint_of_the_tasks_has_their_list(
+    painted: list[tuple[type, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpc_board.tui.screens.tasks._FRAME_SECONDS", 60.0)
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+    first = next(text for screen, text in painted if screen is TasksScreen)
+    assert "vectoradd" in first
+    assert " s Submit " in first
+    assert "Reading the task folders" not in first
+
+
+async def test_tasks_that_are_read_slowly_are_waited_for_in_words(painted: list[tuple[type, str]]) -> None:
+    board = FakeBoard(held=["tasks"])
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: painted[-1][0] is TasksScreen)
+        assert "Reading the task folders" in painted[-1][1]
+        board.free()
+        await until(pilot, lambda: "vectoradd" in painted[-1][1])
 
 
 async def test_the_frame_is_there_before_the_board_and_says_so_where_that_takes_long() -> None:
@@ -109,7 +160,7 @@ async def test_keys_that_are_typed_before_the_first_screen_have_their_effect_on_
         await pilot.press("slash", *"qr")
         assert isinstance(app.screen, OpeningScreen)
         event.set()
-        await until(pilot, lambda: isinstance(app.screen, TasksScreen) and app.screen.filter_input.value == "qr")
+        await until(pilot, lambda: [field.value for field in app.screen.query(Input)] == ["qr"])
 
 
 async def test_later_keys_do_not_overtake_those_that_are_typed_early(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,6 +207,18 @@ async def test_the_app_can_be_left_while_the_board_is_opened() -> None:
             await until(pilot, lambda: app._exit)  # noqa: B023 - called before the next round
             event.set()
         assert (app.failure, app.return_code) == (None, 0)
+
+
+async def test_the_app_can_be_left_while_a_screen_opens() -> None:
+    for steps in (0, 2, 4):
+        async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            pilot.app.post_message(Open(targets.Runs()))
+            while not isinstance(pilot.app.screen, RunsScreen):
+                await asyncio.sleep(0)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+        assert pilot.app.return_code in (0, None)
 
 
 async def test_the_users_own_key_leaves_while_the_board_is_opened() -> None:

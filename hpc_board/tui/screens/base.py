@@ -23,7 +23,6 @@ from hpc_board.report.formatting import span_text
 from hpc_board.tui.keys import named
 from hpc_board.tui.messages import Answer, RunsState, Tick
 from hpc_board.tui.preferences import Memory
-from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.targets import Target
 from hpc_board.tui.widgets.error_box import ErrorBox
 from hpc_board.tui.widgets.key_line import KeyLine
@@ -208,6 +207,7 @@ class BoardScreen(Screen[None]):
 
     def offer_cancel(self, run: Run) -> None:
         """Cancel a run after confirmation."""
+        from hpc_board.tui.screens.confirm import Confirm
 
         def act(yes: bool | None) -> None:
             if yes:
@@ -218,6 +218,7 @@ class BoardScreen(Screen[None]):
 
     def offer_again(self, run: Run, then: Callable[[Sequence[Run]], None]) -> None:
         """Submit the file of a run again after confirmation, and pass the new runs to `then`."""
+        from hpc_board.tui.screens.confirm import Confirm
 
         def send() -> Sequence[Run]:
             return self.board.submissions.submit(self.board.submissions.draft_again(run.id))

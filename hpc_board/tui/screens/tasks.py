@@ -1,6 +1,6 @@
 """The list of tasks, with deadlines and the user's ranks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -12,10 +12,9 @@ from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
-from textual.widgets import ContentSwitcher, Input, Static, Tab, Tabs
+from textual.widgets import Input, Static
 
 from hpc_board.board import Board
-from hpc_board.catalog.template import starter
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.standing import Page, Place
@@ -28,14 +27,12 @@ from hpc_board.tui.formatting import RANKED_BY, languages, score, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
-from hpc_board.tui.screens.path_dialog import AskPath
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
-from hpc_board.tui.widgets.source_view import SourceView
 
 if TYPE_CHECKING:
-    from textual.widgets import Markdown
+    from textual.widgets import ContentSwitcher, Markdown, Tabs
 
 _COLUMNS = (
     Column("task", "Task", 16, grows=True),
@@ -50,11 +47,16 @@ _FILTER_MAX = 200
 _PAUSE = timedelta(seconds=5)
 """The interval of reads of the task folders, which change rarely and may be on a slow file system."""
 
+_FRAME_SECONDS = 0.3
+"""The longest time for which the app's frame stays until the first list; then the screen is painted without it."""
+
 
 class TasksScreen(BoardScreen):
     """The first screen: a list of tasks; for the selected one the description, the code and the user's ranks."""
 
     CSS_PATH = "tasks.tcss"
+    # The filter, which comes before the list, would take the letters.
+    AUTO_FOCUS = "#tasks"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", show=False),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the selected task"),
@@ -86,8 +88,6 @@ class TasksScreen(BoardScreen):
     about = getters.query_one("#about", VerticalScroll)
     places = getters.query_one("#places", Static)
     filter_input = getters.query_one("#filter", Input)
-    parts = getters.query_one("#part", ContentSwitcher)
-    tabs = getters.query_one("#parts", Tabs)
 
     def __init__(self, board: Board, now: Clock) -> None:
         super().__init__(board, now)
@@ -97,14 +97,16 @@ class TasksScreen(BoardScreen):
         self._wanted: str | None = None
         self._looked_at = now()
         self._has_parts = False
+        self._waits_for_list = True
+        self._after_paint: list[Callable[[], object]] = []
 
     def compose_body(self) -> ComposeResult:
-        """Yield the list and the selected task."""
+        """Ask for the tasks, and yield the list and the selected task."""
+        self.action_reload()
         with Container(id="panes"):
             with Container(id="list"):
-                yield Input(
-                    placeholder="words of a task's name, language, GPUs or first line", compact=True, id="filter"
-                )
+                if self.memory.get("tasks", "filter", ""):
+                    yield _filter_input()
                 kind = Kind(_COLUMNS, key=lambda task: task.name, cells=self._cells)
                 yield ListPane(kind, id="task-list", grid_id="tasks")
             with VerticalScroll(id="about"):
@@ -112,17 +114,47 @@ class TasksScreen(BoardScreen):
                 yield Static(id="places", markup=False)
 
     def on_mount(self) -> None:
-        """Read the tasks."""
+        """Restore the selection and the filter."""
         super().on_mount()
         self.title_bar.show_place("Tasks")
         self._wanted = self.memory.get("tasks", "selected", "") or None
-        words = self.memory.get("tasks", "filter", "")
-        # Restored words must not change the restored selection.
-        with self.prevent(Input.Changed):
-            self.filter_input.value = words
-        self.filter_input.display = bool(words)
+        for field in self.query("#filter").results(Input):
+            # Restored words must not change the restored selection.
+            with self.prevent(Input.Changed):
+                field.value = self.memory.get("tasks", "filter", "")
         self.grid.focus()
-        self.action_reload()
+        self.watch(self.grid, "is_fitted", self._paint_list, init=False)
+        self.set_timer(_FRAME_SECONDS, self._paint)
+
+    def settle(self, subject: str) -> None:
+        """Paint the first list."""
+        if subject == "tasks":
+            self._paint_list()
+
+    def call_after_paint(self, act: Callable[[], object]) -> None:
+        """Call `act` when the rows that a table was just given are on the screen."""
+        if self._waits_for_list:
+            self._after_paint.append(act)
+        else:
+            super().call_after_paint(act)
+
+    def _compositor_refresh(self) -> None:
+        # Most boards have their list before two paints without it would be done.
+        if not self._waits_for_list:
+            super()._compositor_refresh()
+
+    def _paint_list(self) -> None:
+        """Paint the first list, or its error, once the table has its columns."""
+        if self.grid.is_fitted and not self.is_open("tasks"):
+            self._paint()
+
+    def _paint(self) -> None:
+        """End the wait for the first list."""
+        if self._waits_for_list:
+            self._waits_for_list = False
+            self.refresh()
+            for act in self._after_paint:
+                self.call_after_paint(act)
 
     def on_screen_resume(self) -> None:
         """Update the user's ranks."""
@@ -161,7 +193,9 @@ class TasksScreen(BoardScreen):
         self.post_message(Open(targets.Feed()))
 
     def action_filter(self) -> None:
-        """Open the filter."""
+        """Open the filter, whose field is made when it is first needed."""
+        if not self.query("#filter"):
+            self.query_one("#list").mount(_filter_input(), before=0)
         self.filter_input.display = True
         # At once: the next key belongs to the field.
         self.set_focus(self.filter_input)
@@ -182,6 +216,9 @@ class TasksScreen(BoardScreen):
         task = self._selected
         if task is None:
             return
+        from hpc_board.catalog.template import starter
+        from hpc_board.tui.screens.path_dialog import AskPath
+
         try:
             text = starter(task, _first(task))
         except InputError as error:
@@ -211,9 +248,9 @@ class TasksScreen(BoardScreen):
         """Clear the filter, and move the focus back to the list."""
         self.forget_failure("preferences")
         self.forget_failure("write")
-        if self.filter_input.display:
-            self.filter_input.value = ""
-            self.filter_input.display = False
+        for field in self.query("#filter").results(Input):
+            field.value = ""
+            field.display = False
         self.grid.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -223,6 +260,20 @@ class TasksScreen(BoardScreen):
         if action == "write" and (self._selected is None or not self._selected.templates):
             return None
         return super().check_action(action, parameters)
+
+    @property
+    def tabs(self) -> "Tabs":
+        """Return the names of the task's parts."""
+        from textual.widgets import Tabs
+
+        return self.query_one("#parts", Tabs)
+
+    @property
+    def parts(self) -> "ContentSwitcher":
+        """Return the widget with the task's parts."""
+        from textual.widgets import ContentSwitcher
+
+        return self.query_one("#part", ContentSwitcher)
 
     @property
     def description(self) -> "Markdown":
@@ -236,9 +287,13 @@ class TasksScreen(BoardScreen):
         return self.pane.selected if self._catalog else None
 
     @property
+    def _words(self) -> list[str]:
+        return " ".join(field.value for field in self.query("#filter").results(Input)).casefold().split()
+
+    @property
     def _found(self) -> str | None:
         """Return the task with the best match for the filter; the selected one wins ties."""
-        words = " ".join(self.filter_input.value.casefold().split())
+        words = " ".join(self._words)
         names = [task.name for task in self._tasks_shown]
         if not words or not names:
             return None
@@ -247,7 +302,7 @@ class TasksScreen(BoardScreen):
 
     @property
     def _tasks_shown(self) -> list[Task]:
-        words = self.filter_input.value.casefold().split()
+        words = self._words
         tasks = self._catalog.tasks if self._catalog else ()
         return [task for task in tasks if all(word in _searched(task) for word in words)]
 
@@ -279,6 +334,7 @@ class TasksScreen(BoardScreen):
         self._show_rows(wanted if wanted in self._versions else None)
         # An unchanged description keeps its scroll position.
         if before is None:
+            self.query_one("#facts", Static).update("")
             self.call_after_paint(self._add_parts)
             self.call_after_paint(self._ask_own)
         elif self._selected != selected:
@@ -301,8 +357,8 @@ class TasksScreen(BoardScreen):
     def _choose(self) -> None:
         self.action_submit()
 
-    @on(Tabs.TabActivated)
-    def _turn(self, event: Tabs.TabActivated) -> None:
+    def on_tabs_tab_activated(self, event: "Tabs.TabActivated") -> None:
+        """Show the part of the tab."""
         event.stop()
         self.parts.current = event.tab.id
         # The class gives code more lines.
@@ -340,7 +396,9 @@ class TasksScreen(BoardScreen):
 
     async def _add_parts(self) -> None:
         """Add the widgets of description and code after the first list, which need not wait for their imports."""
-        from textual.widgets import Markdown
+        from textual.widgets import ContentSwitcher, Markdown, Tab, Tabs
+
+        from hpc_board.tui.widgets.source_view import SourceView
 
         tabs = Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
         tabs.can_focus = False
@@ -386,6 +444,8 @@ class TasksScreen(BoardScreen):
         return "No tasks yet. `tasks` in the settings names their folders."
 
     def _show_code(self) -> None:
+        from hpc_board.tui.widgets.source_view import SourceView
+
         task, part = self._selected, self.parts.current
         if task is None or part not in ("reference", "starter"):
             return
@@ -413,6 +473,10 @@ class TasksScreen(BoardScreen):
         return self.board.standings.pages(task.name, gpus, limit=1)
 
 
+def _filter_input() -> Input:
+    return Input(placeholder="words of a task's name, language, GPUs or first line", compact=True, id="filter")
+
+
 def _searched(task: Task) -> str:
     """Return the text that a filter searches."""
     first = next((line for line in task.description.splitlines() if line.strip(" #")), "")
@@ -432,6 +496,8 @@ def _first(task: Task) -> str | None:
 def _code(task: Task, part: str) -> tuple[str | None, str]:
     """Return the reference or the starter of a task, None if it has none, and a file name for it."""
     if part == "starter":
+        from hpc_board.catalog.template import starter
+
         return (starter(task, _first(task)) if task.templates else None), task.submission_name
     files = [file for file in task.files if file.text is not None]
     named = [file for file in files if file.name.startswith("reference")] or files

@@ -8,6 +8,7 @@ from rich.text import Text
 from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.reactive import var
 from textual.widgets import DataTable
 from textual.widgets.data_table import RowKey
 
@@ -42,6 +43,9 @@ class Row(msgspec.Struct, frozen=True):
 
 class Grid(DataTable[Text]):
     """A table that posts changes of the selection, and rows that the user opens if it `opens` rows."""
+
+    is_fitted: var[bool] = var(False)
+    """True once the table has a width, and thus columns and rows."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "select_cursor", "Open", tooltip="Open the selected row", id="list.open"),
@@ -145,6 +149,7 @@ class Grid(DataTable[Text]):
         if layout != self._layout:
             current, self._layout = self.current, layout
             self._rebuild(current)
+            self.is_fitted = True
 
     def _rebuild(self, current: str | None) -> None:
         labels = {column.key: column for column in self._all_columns}

@@ -1,13 +1,12 @@
 """The last line, with the keys of the screen that fit."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+import msgspec
 from rich.cells import cell_len
-from rich.text import Text
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import ActiveBinding
-from textual.containers import Horizontal
+from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
@@ -16,64 +15,123 @@ from hpc_board.tui.palette import Tone
 _HELP = "help"
 """The action whose key is always shown, as it lists the others."""
 
+_HOVERED = "on $block-hover-background"
 
-class KeyLine(Horizontal, can_focus=False):
-    """The keys in the order of their bindings, clickable, without those that do not fit."""
 
-    _named: tuple[tuple[str, bool], ...] = ()
-    _width = 0
+class Key(msgspec.Struct, frozen=True):
+    """A key as the line shows it: its name and label, its binding's tooltip, and whether it has an effect now."""
 
-    def compose(self) -> ComposeResult:
-        """Yield the keys that fit."""
-        self._named = self._names()
-        keys = [_Key(binding, self.app.get_key_display(binding.binding)) for binding in self._shown_bindings()]
-        # Before the line has its own width, that of the terminal is the same.
-        self._width = self.size.width or self.app.size.width
-        room = self._width - sum(key.cells for key in keys if key.stays)
-        for key in keys:
-            if key.stays:
-                yield key
-            elif key.cells <= room:
-                room -= key.cells
-                yield key
+    key: str
+    name: str
+    label: str
+    tooltip: str
+    enabled: bool
+    stays: bool
+
+    @property
+    def cells(self) -> int:
+        """Return the width on the line."""
+        return cell_len(f" {self.name} {self.label} ")
+
+    def content(self, *, hovered: bool) -> Content:
+        """Return the name and the label."""
+        content = Content.assemble((f" {self.name} ", f"bold {Tone.ACCENT.value}"), f"{self.label} ")
+        if not self.enabled:
+            return content.stylize("dim")
+        return content.stylize(_HOVERED) if hovered else content
+
+
+class KeyLine(Static, can_focus=False):
+    """The keys in the order of their bindings, clickable, without those that do not fit.
+
+    One widget draws all keys, since each widget adds to the time in which a screen opens.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(markup=False)
+        self.keys: tuple[Key, ...] = ()
+        """The keys that are shown."""
+        self._hovered: Key | None = None
 
     def on_mount(self) -> None:
-        """Update the keys on every change of bindings."""
+        """Show the keys, and update them on every change of bindings."""
+        self._show_keys()
         self.screen.bindings_updated_signal.subscribe(self, self._choose_again)
 
     def on_resize(self) -> None:
         """Update the keys that fit."""
-        self.call_after_refresh(self.recompose)
+        self._show_keys()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Mark the key under the mouse, which has the tooltip."""
+        self._hover(self._key_at(event.x))
+
+    def on_leave(self) -> None:
+        """Mark no key."""
+        self._hover(None)
+
+    def on_click(self, event: events.Click) -> None:
+        """Press the key under the mouse."""
+        event.stop()
+        key = self._key_at(event.x)
+        if key is not None and key.enabled:
+            self.app.simulate_key(key.key)
 
     def _choose_again(self, screen: Screen[object]) -> None:
         # Updates without the terminal's focus would flicker.
-        if screen.app.app_focus and self._names() != self._named:
-            self.call_after_refresh(self.recompose)
+        if screen.app.app_focus:
+            self._show_keys()
 
-    def _names(self) -> tuple[tuple[str, bool], ...]:
-        return tuple((active.binding.action, active.enabled) for active in self._shown_bindings())
+    def _show_keys(self) -> None:
+        # Before the line has its own width, that of the terminal is the same.
+        keys = tuple(_fitting(self._all_keys(), self.size.width or self.app.size.width))
+        if keys != self.keys:
+            self.keys = keys
+            self._draw()
 
-    def _shown_bindings(self) -> Iterable[ActiveBinding]:
-        """Return one binding for each action."""
+    def _all_keys(self) -> list[Key]:
+        """Return one key for each action."""
         first: dict[str, ActiveBinding] = {}
         for active in self.screen.active_bindings.values():
             if active.binding.show:
                 first.setdefault(active.binding.action, active)
-        return first.values()
+        return [
+            Key(
+                active.binding.key,
+                self.app.get_key_display(active.binding),
+                active.binding.description,
+                active.tooltip,
+                active.enabled,
+                action == _HELP,
+            )
+            for action, active in first.items()
+        ]
+
+    def _hover(self, key: Key | None) -> None:
+        if key != self._hovered:
+            self._hovered = key
+            self.tooltip = key.tooltip or None if key else None
+            self.styles.pointer = "pointer" if key and key.enabled else "default"
+            self._draw()
+
+    def _draw(self) -> None:
+        self.update(Content.assemble(*(key.content(hovered=key == self._hovered) for key in self.keys)), layout=False)
+
+    def _key_at(self, x: int) -> Key | None:
+        for key in self.keys:
+            if 0 <= x < key.cells:
+                return key
+            x -= key.cells
+        return None
 
 
-class _Key(Static):
-    """A key with its label; a click presses it."""
-
-    def __init__(self, active: ActiveBinding, name: str) -> None:
-        label = Text.assemble((f" {name} ", f"bold {Tone.ACCENT.value}"), f"{active.binding.description} ")
-        super().__init__(label, markup=False, disabled=not active.enabled)
-        self.tooltip = active.tooltip or None
-        self.stays = active.binding.action == _HELP
-        self.cells = cell_len(label.plain)
-        self._key = active.binding.key
-
-    def on_click(self, event: events.Click) -> None:
-        """Press the key."""
-        event.stop()
-        self.app.simulate_key(self._key)
+def _fitting(keys: Iterable[Key], width: int) -> Iterator[Key]:
+    """Yield the keys that stay, and the others that fit beside them."""
+    keys = tuple(keys)
+    room = width - sum(key.cells for key in keys if key.stays)
+    for key in keys:
+        if key.stays:
+            yield key
+        elif key.cells <= room:
+            room -= key.cells
+            yield key

@@ -16,7 +16,7 @@ UNANSWERED = Status(RunState.SUBMITTING, AT, reason="not confirmed", source="sba
 
 
 def test_a_run_that_the_scheduler_did_not_answer_waits_for_it(capsys: pytest.CaptureFixture[str]) -> None:
-    report_unsent([run_of(RunState.SUBMITTING, status=UNANSWERED), run_of(RunState.QUEUED, id=13)])
+    report_unsent([run_of(RunState.SUBMITTING, status=UNANSWERED), run_of(RunState.QUEUED, id=13)], served=False)
     state, next_ = capsys.readouterr().err.splitlines()
     assert state == "Run 12 on H100 is not queued yet: sbatch timed out"
     assert next_ == (
@@ -26,7 +26,7 @@ def test_a_run_that_the_scheduler_did_not_answer_waits_for_it(capsys: pytest.Cap
 
 
 def test_a_run_that_nobody_has_sent_yet_waits_for_no_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
-    report_unsent([run_of(RunState.CREATED)])
+    report_unsent([run_of(RunState.CREATED)], served=False)
     state, next_ = capsys.readouterr().err.splitlines()
     assert state == "Run 12 on H100 is not queued yet."
     assert next_.startswith("Stored; `hpc-board watch 12`, `hpc-board poll` or the app sends it: ")
@@ -35,7 +35,7 @@ def test_a_run_that_nobody_has_sent_yet_waits_for_no_scheduler(capsys: pytest.Ca
 def test_a_cancelled_run_that_nobody_can_find_is_not_announced_as_sent_later(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    report_unsent([run_of(RunState.SUBMITTING, status=replace(UNANSWERED, cancel_requested=True))])
+    report_unsent([run_of(RunState.SUBMITTING, status=replace(UNANSWERED, cancel_requested=True))], served=False)
     state, next_ = capsys.readouterr().err.splitlines()
     assert state == "Run 12 on H100 is not queued yet: sbatch timed out"
     assert next_ == (

@@ -1,0 +1,57 @@
+"""The fair queue of a served board: a limit of runs in flight for each user, and turns between users."""
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+import msgspec
+
+from hpc_board.domain.run import Run, RunState, array_of
+
+_COUNTED_MAX = 10
+"""The number of runs ahead up to which the reason of a waiting run is kept exact; each change of it is a row."""
+
+
+class FairQueue(msgspec.Struct, frozen=True):
+    """A queue that lets schedulers have at most `runs_per_user` runs of each user at one time.
+
+    The runs of a job array go together, once their user has fewer than that in flight.
+    """
+
+    runs_per_user: int
+
+    def admitted(self, candidates: Sequence[Run], in_flight: Sequence[Run]) -> tuple[list[Run], dict[int, str]]:
+        """Return those of `candidates` to send now, users by turns, and the reason for each that waits, by its number.
+
+        `in_flight` are all runs that have not ended, oldest first. A candidate that was sent before is not held up.
+        """
+        sent = [run for run in candidates if run.state is not RunState.CREATED]
+        wanted = {run.id for run in candidates if run.state is RunState.CREATED}
+        users: dict[str, list[Run]] = {}
+        for run in in_flight:
+            users.setdefault(run.user, []).append(run)
+        chosen: list[list[list[Run]]] = []
+        reasons: dict[int, str] = {}
+        for runs in users.values():
+            at_work = sum(run.state is not RunState.CREATED for run in runs)
+            turn: list[list[Run]] = []
+            for group in _groups([run for run in runs if run.state is RunState.CREATED]):
+                if at_work >= self.runs_per_user:
+                    reasons |= {run.id: self._reason(at_work) for run in group if run.id in wanted}
+                else:
+                    turn.append([run for run in group if run.id in wanted])
+                at_work += len(group)
+            chosen.append(turn)
+        by_turns = (group for round_ in zip_longest(*chosen, fillvalue=[]) for group in round_)
+        return [*sent, *(run for group in by_turns for run in group)], reasons
+
+    def _reason(self, ahead: int) -> str:
+        count = f"{ahead}" if ahead <= _COUNTED_MAX else f"over {_COUNTED_MAX}"
+        return f"{count} of yours {'is' if ahead == 1 else 'are'} ahead: {self.runs_per_user} at a time per user"
+
+
+def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
+    """Yield the runs that go together: those of an array, or a single one."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(array_of(run.token) or run.token, []).append(run)
+    yield from found.values()

@@ -1,0 +1,193 @@
+"""A competition on a served board: an account of its own has the board, and three others play through its socket."""
+
+import json
+import os
+import pwd
+import signal
+import stat
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.accounts import command_as, needs_accounts
+from tests.commands import UnixAccount, run_hpc_board
+from tests.conftest import short_folder
+from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
+from tests.slurm.lab import SlurmLab
+from tests.unit.recorded import REPOSITORY
+from tests.waiting import awaited
+
+OWNER, TEACHER, ADA, BOB = "games", "bin", "daemon", "nobody"
+FASTER = RIGHT.replace("[2 * x for x in data]", "[x + x for x in data]")
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), **more}
+
+
+class Player:
+    """A client of the service under an account of its own."""
+
+    def __init__(self, name: str, home: Path, socket: Path) -> None:
+        self.account = UnixAccount(pwd.getpwnam(name).pw_uid)
+        self.home = home / name
+        self.home.mkdir(mode=0o700)
+        os.chown(self.home, self.account.uid, -1)
+        self.environ = environment(HOME=str(self.home), HPC_BOARD_SERVICE=str(socket))
+
+    def run(self, *words: str | Path) -> "subprocess.CompletedProcess[str]":
+        return run_hpc_board(words, environ=self.environ, folder=self.home, account=self.account)
+
+    def json(self, *words: str | Path) -> Any:
+        done = self.run(*words, "--json")
+        assert done.returncode in (0, 1), done.stderr
+        return json.loads(done.stdout)
+
+    def file(self, text: str, name: str = "kernel.py") -> Path:
+        path = self.home / name
+        path.write_text(text)
+        os.chown(path, self.account.uid, -1)
+        return path
+
+
+@contextmanager
+def service(files: BoardFiles, socket: Path, uid: int, environ: dict[str, str]) -> Iterator["subprocess.Popen[str]"]:
+    """Run `hpc-board serve` under the account `uid` until the block ends."""
+    command = files.command("serve", "--socket", socket)
+    if uid == 0:
+        command.append("--allow-root")
+    else:
+        command = command_as(uid, 0o022, [], command)
+    log = files.folder / "serve.log"
+    with log.open("w") as sink:
+        process = subprocess.Popen(command, cwd=files.folder, env=environ, stderr=sink, text=True)
+    try:
+        awaited(lambda: '"serving"' in log.read_text() or process.poll() is not None)
+        assert process.poll() is None, log.read_text()
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0, log.read_text()
+        assert '"fault"' not in log.read_text()
+
+
+@pytest.fixture
+def files() -> Iterator[BoardFiles]:
+    """A board on the embedded scheduler, with a teacher."""
+    with short_folder() as folder:
+        made = board_files(folder / "board", slurm=False)
+        document = yaml.safe_load(made.settings.read_text())
+        document |= {"roles": {"creators": [TEACHER], "admins": [TEACHER]}, "serve": {"runs_per_user": 1}}
+        made.settings.write_text(yaml.safe_dump(document))
+        os.chown(made.folder, pwd.getpwnam(OWNER).pw_uid, -1)
+        yield made
+
+
+@needs_accounts
+def test_three_accounts_play_a_competition_on_the_board_of_a_fourth(files: BoardFiles) -> None:
+    owner = pwd.getpwnam(OWNER).pw_uid
+    place = files.folder / "run"
+    place.mkdir()
+    os.chown(place, owner, -1)
+    socket = place / "board.sock"
+    teacher, ada, bob = (Player(name, files.folder, socket) for name in (TEACHER, ADA, BOB))
+    with service(files, socket, owner, environment(HOME=str(files.folder))):
+        folder = files.folder / "board"
+        assert (folder.stat().st_uid, stat.S_IMODE(folder.stat().st_mode)) == (owner, 0o700)
+
+        # The teacher makes a closed board of a folder at home, and only its member sees it.
+        source = teacher.home / "doubling"
+        subprocess.run(["cp", "-r", str(files.folder / "tasks" / "double"), str(source)], check=True)
+        done = teacher.run("create", source, "--closed", "--member", ADA, "--reason", "the course")
+        assert done.returncode == 0, done.stderr
+        assert "doubling" in ada.run("list").stdout
+        assert "doubling" not in bob.run("list").stdout
+
+        # Two participants are ranked by their accounts, whatever the environment says, and every run is verified.
+        for player, text in ((ada, RIGHT), (bob, FASTER)):
+            player.environ["USER"] = player.environ["LOGNAME"] = "root"
+            words = ("submit", player.file(text), "--task", "double", "--mode", "ranked", "--wait")
+            (run,) = player.json(*words)["runs"]
+            assert (run["state"], run["verdict"], run["trust"]) == ("finished", "pass", "verified"), run
+        rows = ada.json("show", "double")["boards"][0]["rows"]
+        assert {row["user"] for row in rows} == {ADA, BOB}
+        assert bob.run("code", "1").returncode == 5
+
+        # A job belongs to the service's account; another's run is seen and left alone.
+        (hanging,) = ada.json("submit", ada.file(HANGING, "slow.py"), "--task", "double")["runs"]
+        number = str(hanging["id"])
+        awaited(lambda: ada.json("run", number)["state"] == "running")
+        job_folder = folder / "runs" / number
+        assert job_folder.stat().st_uid == owner
+        assert bob.run("cancel", number).returncode == 5
+        assert bob.run("run", number, "--log").returncode == 0
+
+        # One run of a user is in flight at a time: the next one waits, says why, and is ended before it was sent.
+        waiting = ada.run("submit", ada.file(RIGHT), "--task", "double")
+        assert "1 of yours is ahead: 1 at a time per user" in waiting.stderr
+        assert "the service sends it" in waiting.stderr
+        assert ada.run("cancel", "4", number).returncode == 0
+        (ended,) = (ada.json("run", number) for _ in [ada.run("watch", number)])
+        assert ended["state"] == "cancelled"
+
+        # What the client may not do is said, and the settings of a client give no role.
+        mine = bob.file(f"service: {socket}\nroles: {{admins: [{BOB}]}}\n", "mine.yaml")
+        assert bob.run("--config", mine, "list").returncode == 2
+        assert bob.run("admin", "ban", ADA, "--reason", "rival").returncode == 5
+        assert teacher.run("admin", "ban", BOB, "--reason", "a test").returncode == 0
+        assert bob.run("submit", bob.home / "kernel.py", "--task", "double").returncode == 5
+        restored = teacher.run("admin", "restore", "x.db", "--yes")
+        assert "a client of a service cannot do this" in restored.stderr
+
+        exported = teacher.run("admin", "export", "--format", "html", "-o", "final.html")
+        assert exported.returncode == 0, exported.stderr
+        page = (teacher.home / "final.html").read_text()
+        assert "double" in page
+        assert "doubling" not in page
+        assert (teacher.home / "final.html").stat().st_uid == teacher.account.uid
+    assert not socket.exists()
+
+
+@needs_accounts
+def test_a_killed_service_loses_no_run_and_the_next_one_goes_on(files: BoardFiles) -> None:
+    owner = pwd.getpwnam(OWNER).pw_uid
+    place = files.folder / "run"
+    place.mkdir()
+    os.chown(place, owner, -1)
+    socket = place / "board.sock"
+    ada = Player(ADA, files.folder, socket)
+    environ = environment(HOME=str(files.folder))
+    command = command_as(owner, 0o022, [], files.command("serve", "--socket", socket))
+    with subprocess.Popen(command, env=environ, stderr=subprocess.DEVNULL) as first:
+        awaited(socket.is_socket)
+        (run,) = ada.json("submit", ada.file(RIGHT), "--task", "double", "--mode", "ranked")["runs"]
+        first.kill()
+    assert socket.is_socket()
+    gone = ada.run("runs")
+    assert gone.returncode == 3
+    assert "hpc-board serve" in gone.stderr
+    with service(files, socket, owner, environ):
+        assert ada.run("watch", str(run["id"])).returncode == 0
+        (only,) = ada.json("runs")
+        assert (only["id"], only["verdict"]) == (run["id"], "pass")
+
+
+@pytest.mark.slurm
+@needs_accounts
+def test_jobs_of_a_served_board_on_slurm_belong_to_the_service(slurm_lab: SlurmLab) -> None:
+    with short_folder() as folder:
+        files = board_files(folder / "board", slurm=True, environ=slurm_lab.environment)
+        socket = folder / "board.sock"
+        ada = Player(ADA, folder, socket)
+        environ = {**os.environ, **slurm_lab.environment, "PYTHONPATH": str(REPOSITORY)}
+        with service(files, socket, 0, environ):
+            words = ("submit", ada.file(RIGHT), "--task", "double", "--gpu", "CPU", "--mode", "ranked", "--wait")
+            (run,) = ada.json(*words)["runs"]
+            assert (run["user"], run["verdict"], run["trust"]) == (ADA, "pass", "verified")
+            jobs = slurm_jobs(slurm_lab.environment, ("%i", "%u"))
+            assert [run["job"]["id"], "root"] in jobs

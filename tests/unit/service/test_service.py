@@ -1,0 +1,648 @@
+"""The service at its socket: who may ask for what, and what becomes of those who keep to no rule."""
+
+import base64
+import ctypes
+import io
+import json
+import os
+import pwd
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hpc_board.board import Board
+from hpc_board.catalog import archive as archive_module
+from hpc_board.domain.board_options import RequestedOptions
+from hpc_board.domain.roles import Role
+from hpc_board.domain.run import RunState
+from hpc_board.errors import BoardError, InputError, Refused
+from hpc_board.model.result import Verdict
+from hpc_board.service import routes, wire
+from hpc_board.service.client import RemoteBoard
+from hpc_board.service.server import ROWS_MAX, Bounds
+from tests.service import serving
+from tests.unit.recorded import (
+    KERNEL,
+    SETTINGS,
+    TASK,
+    Recorded,
+    full_device,
+    recorded,
+    result_of,
+    status_of,
+    timed_case,
+)
+from tests.waiting import awaited
+
+OWNER = pwd.getpwuid(os.geteuid()).pw_name
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another account")
+REFERENCE = "SECRET_OF_THE_REFERENCE"
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    """A board with a task that has a secret, and an admin who is not its owner."""
+    made = recorded(tmp_path)
+    made.settings.write_text(SETTINGS + "roles: {admins: [games], creators: [bin], participants: [daemon, nobody]}\n")
+    reference = made.folder / "tasks" / "narrow" / "reference.py"
+    reference.write_text(f"# {REFERENCE}\n{reference.read_text()}")
+    return made
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that every account can enter, with a path that is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="hb-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def door(board: Recorded, folder: Path) -> Iterator[Path]:
+    """The socket of a service of the board."""
+    with serving(board.board.settings, folder / "board.sock"):
+        yield folder / "board.sock"
+
+
+@contextmanager
+def acting_as(name: str) -> Iterator[None]:
+    """Have this thread alone be the account `name`, as the kernel sees it."""
+    set_uids = 117  # setresuid of this thread; Python's own function changes all threads
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def be(uid: int) -> None:
+        assert libc.syscall(set_uids, ctypes.c_long(-1), ctypes.c_long(uid), ctypes.c_long(-1)) == 0
+
+    before = os.geteuid()
+    be(0)
+    be(pwd.getpwnam(name).pw_uid)
+    try:
+        yield
+    finally:
+        be(0)
+        be(before)
+
+
+class Raw:
+    """A client that sends bytes of its choice."""
+
+    def __init__(self, path: Path) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.socket.settimeout(30)
+        self.socket.connect(str(path))
+        self.file = self.socket.makefile("rb")
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def greeted(self) -> "Raw":
+        self.send(wire.HELLO + b"\n")
+        assert self.read()["user"]
+        return self
+
+    def read(self) -> Any:
+        line = self.file.readline()
+        return json.loads(line) if line else None
+
+    def ask(self, route: str, **args: object) -> Any:
+        self.send(json.dumps({"id": 7, "route": route, "args": args}).encode() + b"\n")
+        return self.read()
+
+    def close(self) -> None:
+        self.file.close()
+        self.socket.close()
+
+
+@contextmanager
+def raw(path: Path) -> Iterator[Raw]:
+    with closing(Raw(path)) as client:
+        yield client
+
+
+@contextmanager
+def asking(path: Path, name: str = OWNER) -> Iterator[RemoteBoard]:
+    """The board as the account `name` reaches it through the socket."""
+    with acting_as(name) if name != OWNER else closing(socket.socket()):
+        board = RemoteBoard(path)
+        with board.session():
+            yield board
+
+
+def refusal(question: Callable[[], object]) -> BoardError:
+    with pytest.raises(BoardError) as found:
+        question()
+    return found.value
+
+
+# Who asks
+
+
+@ROOT
+def test_the_user_is_the_account_that_the_kernel_names_and_has_its_role(door: Path) -> None:
+    roles = {"games": Role.ADMIN, "bin": Role.CREATOR, "daemon": Role.PARTICIPANT, "sys": Role.NONE}
+    for name, role in roles.items():
+        with asking(door, name) as board:
+            assert (board.user, board.role) == (name, role)
+
+
+@ROOT
+@pytest.mark.parametrize("route", routes.ROUTES)
+def test_a_role_below_the_routes_least_one_is_refused_before_anything_runs(door: Path, route: str) -> None:
+    below = {Role.ADMIN: "bin", Role.CREATOR: "daemon", Role.PARTICIPANT: "sys"}
+    least = routes.ROUTES[route].role
+    if least is Role.NONE:
+        return
+    with acting_as(below[least]), raw(door) as client:
+        # The arguments do not even fit: the role comes first.
+        answer = client.greeted().ask(route, nonsense=1)
+    assert answer["error"]["kind"] == "Refused"
+    assert str(least) in answer["error"]["message"]
+
+
+@ROOT
+def test_the_runs_code_and_results_of_another_are_out_of_reach(board: Recorded, door: Path) -> None:
+    run = board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3, user="daemon")
+    waiting = board.add(status_of(RunState.QUEUED), user="daemon")
+    with asking(door, "nobody") as other:
+        assert isinstance(refusal(lambda: other.submissions.code(run.submission)), Refused)
+        assert isinstance(refusal(lambda: other.runs.cancel(waiting.id)), Refused)
+        assert isinstance(refusal(lambda: other.submissions.note(run.submission, "mine")), Refused)
+        assert isinstance(refusal(lambda: other.submissions.draft_again(run.id)), Refused)
+    with asking(door, "sys") as stranger:
+        for question in (stranger.runs.get, stranger.runs.whole, stranger.runs.log, stranger.runs.result):
+            assert isinstance(refusal(partial(question, run.id)), Refused)
+    with asking(door, "daemon") as own:
+        assert own.submissions.code(run.submission) == ("kernel.py", KERNEL.encode())
+
+
+@ROOT
+def test_a_board_that_is_closed_to_a_user_does_not_exist_for_them(board: Recorded, door: Path) -> None:
+    files = Board(board.board.settings, user="games")
+    plans = files.leaderboards.plan_creation("vectoradd_py", None, RequestedOptions(closed=True, members=("daemon",)))
+    files.leaderboards.carry_out(plans)
+    run = board.add(status_of(RunState.QUEUED), user="daemon")
+    with asking(door, "daemon") as member:
+        assert member.tasks.get("vectoradd_py").name == "vectoradd_py"
+    with asking(door, "nobody") as other:
+        assert "unknown task" in refusal(lambda: other.tasks.get("vectoradd_py")).message
+        assert "there is no run" in refusal(lambda: other.runs.get(run.id)).message
+        assert "there is no run" in refusal(lambda: list(other.runs.wait([run.id]))).message
+
+
+@ROOT
+def test_a_member_cannot_touch_the_boards_files(board: Recorded, door: Path) -> None:
+    with asking(door, "daemon") as member:
+        member.runs.list()
+    assert stat.S_IMODE((board.folder / "board").stat().st_mode) == 0o700
+    with acting_as("daemon"):
+        for entry in ("board.db", "runs", "serve.lock"):
+            with pytest.raises(PermissionError):
+                (board.folder / "board" / entry).stat()
+
+
+@ROOT
+def test_an_account_without_a_name_is_refused(door: Path) -> None:
+    libc = ctypes.CDLL(None)
+    assert libc.syscall(117, ctypes.c_long(-1), ctypes.c_long(61001), ctypes.c_long(-1)) == 0
+    try:
+        with raw(door) as client:
+            client.send(wire.HELLO + b"\n")
+            answer = client.read()
+    finally:
+        libc.syscall(117, ctypes.c_long(-1), ctypes.c_long(0), ctypes.c_long(-1))
+    assert answer["error"]["message"] == "this machine has no account with the number 61001."
+
+
+# Texts that stay
+
+
+def test_no_text_of_a_tasks_files_leaves_the_service(door: Path) -> None:
+    with raw(door) as client:
+        client.greeted()
+        answers = [client.ask("tasks.catalog"), client.ask("tasks.get", name="narrow")]
+    assert REFERENCE not in json.dumps(answers)
+    assert '"reference.py"' in json.dumps(answers)
+
+
+def test_a_task_from_the_service_has_the_version_that_its_files_give(board: Recorded, door: Path) -> None:
+    with asking(door) as remote:
+        assert remote.tasks.get("narrow").version == board.board.tasks.get("narrow").version
+
+
+def test_every_route_has_a_schema_on_both_sides() -> None:
+    for route in routes.ROUTES:
+        msgspec.json.Decoder(routes.arguments_type(route))
+        msgspec.json.Decoder(routes.answer_type(route), dec_hook=lambda _, value: value)
+
+
+# Lines that do not fit
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ({"id": 1, "route": "runs.nonsense"}, "has no route"),
+        ({"id": 1, "route": "runs.__init__"}, "has no route"),
+        ({"id": 1, "route": "runs.get", "args": {"run": "1"}}, "does not fit"),
+        ({"id": 1, "route": "runs.get", "args": {}}, "does not fit"),
+        ({"id": 1, "route": "runs.get", "args": {"run": 1, "user": "ada"}}, "does not fit"),
+        ({"id": 1, "route": "runs.list", "args": {"limit": ROWS_MAX + 1}}, "at most"),
+        ({"id": 1, "route": "runs.wait", "args": {"ids": "1"}}, "does not fit"),
+    ],
+)
+def test_a_question_that_does_not_fit_is_refused_and_the_next_one_answered(
+    door: Path, line: dict[str, object], words: str
+) -> None:
+    with raw(door) as client:
+        client.greeted().send(json.dumps(line).encode() + b"\n")
+        assert words in client.read()["error"]["message"]
+        if line["route"] != "runs.wait":
+            assert "value" in client.ask("runs.list")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"[]\n",
+        b'{"protocol":1,"user":"root"}\n',
+        b"\xff\xfe\n",
+        b"[" * 100_000 + b"\n",
+        b'{"protocol":1}\n' + b'{"id":1,"route":"runs.list","args":{},"user":"root"}\n',
+        b'{"protocol":1}\n' + b"x" * (wire.REQUEST_BYTES_MAX + 1) + b"\n",
+    ],
+)
+def test_a_line_that_no_client_sends_ends_the_connection_with_a_sentence(door: Path, data: bytes) -> None:
+    with raw(door) as client:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            client.send(data)
+        with suppress(ConnectionResetError):
+            lines = client.file.read().splitlines()
+            assert json.loads(lines[-1])["error"]["kind"] == "InputError"
+    with raw(door) as other:
+        assert "value" in other.greeted().ask("runs.list")
+
+
+def test_another_protocol_names_both_versions(door: Path) -> None:
+    with raw(door) as client:
+        client.send(b'{"protocol": 99, "version": "9.9"}\n')
+        message = client.read()["error"]["message"]
+    assert "9.9" in message
+    assert "do not speak the same protocol" in message
+
+
+def test_questions_that_are_sent_at_once_are_answered_in_turn(door: Path) -> None:
+    with raw(door) as client:
+        client.greeted()
+        client.send(b"".join(b'{"id":%d,"route":"runs.list","args":{}}\n' % number for number in range(50)))
+        assert [client.read()["id"] for _ in range(50)] == list(range(50))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_a_route_is_asked_the_service_has_no_fault(door: Path, data: st.DataObject) -> None:
+    route = data.draw(st.sampled_from([*routes.ROUTES, routes.WAIT]))
+    names = routes.Wait.__struct_fields__ if route == routes.WAIT else routes.arguments_type(route).__struct_fields__
+    args = data.draw(st.dictionaries(st.sampled_from([*names, "x"]), JSON, max_size=4))
+    with raw(door) as client:  # `serving` fails at a fault in the service's log
+        answer = client.greeted().ask(route, **args)
+        assert answer is None or answer["id"] == 7
+
+
+# Clients that do not behave
+
+
+def bounded(board: Recorded, folder: Path, bounds: Bounds) -> Any:
+    return serving(board.board.settings, folder / "board.sock", bounds)
+
+
+def test_a_client_that_sends_a_byte_at_a_time_is_let_go(board: Recorded, folder: Path) -> None:
+    with bounded(board, folder, Bounds(hello_seconds=0.3, line_seconds=0.3)), raw(folder / "board.sock") as slow:
+        began = time.monotonic()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            while time.monotonic() < began + 30:
+                slow.send(b" ")
+                time.sleep(0.05)
+        assert time.monotonic() < began + 30
+        with raw(folder / "board.sock") as other:
+            assert "value" in other.greeted().ask("runs.list")
+
+
+def test_connections_that_nobody_uses_are_closed_and_the_client_does_not_notice(board: Recorded, folder: Path) -> None:
+    with bounded(board, folder, Bounds(idle_seconds=0.2)), asking(folder / "board.sock") as remote:
+        for _ in range(3):
+            assert remote.runs.list() == ()
+            time.sleep(0.5)
+
+
+@ROOT
+def test_one_users_connections_leave_room_for_others(board: Recorded, folder: Path) -> None:
+    path = folder / "board.sock"
+    with bounded(board, folder, Bounds(connections_per_user=3)):
+        with acting_as("daemon"):
+            held = [Raw(path).greeted() for _ in range(3)]
+            with raw(path) as more:
+                assert "too many connections" in more.read()["error"]["message"]
+        with asking(path, "nobody") as other:
+            assert other.runs.list() == ()
+        for client in held:
+            client.close()
+        with acting_as("daemon"):
+            awaited(lambda: answers(path))
+
+
+def answers(path: Path) -> bool:
+    with raw(path) as client:
+        client.send(wire.HELLO + b"\n")
+        return "user" in (client.read() or {})
+
+
+# Waiting
+
+
+def test_a_wait_is_told_each_change_and_ends_with_the_run(board: Recorded, door: Path) -> None:
+    run = board.add(status_of(RunState.QUEUED), user=OWNER)
+    store = board.board.context.store
+    seen: list[RunState] = []
+    with asking(door) as remote:
+        for runs in remote.runs.wait([run.id], timeout_seconds=60):
+            seen.append(runs[0].state)
+            if len(seen) == 1:
+                store.runs.record(run.id, status_of(RunState.LOST, reason="gone"))
+    assert seen[0] in (RunState.QUEUED, RunState.COLLECTING)
+    assert seen[-1] is RunState.LOST
+
+
+def test_a_wait_for_a_service_that_ends_says_so(board: Recorded, folder: Path) -> None:
+    run = board.add(status_of(RunState.QUEUED))
+    path = folder / "board.sock"
+    with serving(board.board.settings, path) as service, asking(path) as remote:
+        waiting = remote.runs.wait([run.id])
+        next(waiting)
+        threading.Timer(0.2, service.stop).start()
+        error = refusal(lambda: list(waiting))
+    assert (error.exit_code, error.title) == (3, "The service did not answer")
+    assert "closed the connection" in error.message
+
+
+# Sockets
+
+
+@pytest.mark.usefixtures("door")
+def test_a_second_service_of_a_board_is_refused(board: Recorded, folder: Path) -> None:
+    error = refusal(lambda: serving(board.board.settings, folder / "other.sock").__enter__())
+    assert "another process serves" in error.message
+
+
+def test_a_service_does_not_take_the_socket_of_another(door: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = recorded(tmp_path_factory.mktemp("other"))
+    assert "another service listens" in refusal(lambda: serving(other.board.settings, door).__enter__()).message
+    with asking(door) as remote:
+        assert remote.runs.list() == ()
+
+
+def test_the_socket_of_a_killed_service_is_replaced(board: Recorded, folder: Path) -> None:
+    stale = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    stale.bind(str(folder / "board.sock"))
+    stale.close()
+    with serving(board.board.settings, folder / "board.sock"), asking(folder / "board.sock") as remote:
+        assert remote.runs.list() == ()
+    assert not (folder / "board.sock").exists()
+
+
+def test_a_service_that_is_not_there_is_said(folder: Path) -> None:
+    error = refusal(RemoteBoard(folder / "board.sock").runs.list)
+    assert "hpc-board serve" in error.hint
+    assert error.exit_code == 3
+
+
+@ROOT
+@pytest.mark.parametrize(("owner", "mode"), [("daemon", 0o755), (OWNER, 0o775), (OWNER, 0o1777)])
+def test_a_socket_where_another_account_could_have_put_it_is_not_trusted(
+    board: Recorded, folder: Path, owner: str, mode: int
+) -> None:
+    place = folder / "place"
+    place.mkdir()
+    with serving(board.board.settings, place / "board.sock"):
+        os.chown(place, pwd.getpwnam(owner).pw_uid, -1)
+        place.chmod(mode)
+        error = refusal(RemoteBoard(place / "board.sock").runs.list)
+        place.chmod(0o700)
+        os.chown(place, 0, -1)
+    assert isinstance(error, InputError)
+    assert "could answer in its place" in error.message
+
+
+@ROOT
+def test_an_impostor_in_a_sticky_folder_is_not_trusted(folder: Path) -> None:
+    folder.chmod(0o1777)
+    path = folder / "board.sock"
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as impostor:
+        with acting_as("daemon"):
+            impostor.bind(str(path))
+            impostor.listen()
+        assert "could answer in its place" in refusal(RemoteBoard(path).runs.list).message
+
+
+def test_a_folder_of_another_account_is_not_served(board: Recorded, folder: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    (board.folder / "board").mkdir()
+    os.chown(board.folder / "board", 1, -1)
+    error = refusal(lambda: serving(board.board.settings, folder / "board.sock").__enter__())
+    assert "belongs to another account" in error.message
+
+
+def test_the_credentials_of_a_peer_are_those_of_unix_7() -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        told = struct.unpack("3i", one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    assert told == (os.getpid(), os.geteuid(), os.getegid())
+
+
+# Trust
+
+
+def test_every_run_of_a_served_board_is_verified(board: Recorded, door: Path) -> None:
+    with asking(door) as remote:
+        (run,) = remote.submissions.submit(remote.submissions.draft(board.kernel))
+        assert run.trust == "verified"
+        remote.runs.cancel(run.id)
+    (own,) = board.board.submissions.submit(board.board.submissions.draft(board.kernel))
+    assert own.trust == "self-run"
+    board.board.runs.cancel(own.id)
+
+
+# Leaderboards
+
+
+@pytest.fixture
+def source(folder: Path) -> Path:
+    """A task folder that every account can read."""
+    folder = folder / "doubling"
+    folder.mkdir()
+    (folder / "task.yml").write_text(TASK.replace("gpus: [H100]\n", "tests: [{size: 1, seed: 2}]\n"))
+    (folder / "reference.py").write_text("def generate_input(size, seed):\n    return 0\n\n\nref_kernel = abs\n")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config").write_text("a secret of the creator")
+    return folder
+
+
+@ROOT
+def test_a_creator_makes_changes_and_deletes_a_board_through_the_service(
+    board: Recorded, door: Path, source: Path
+) -> None:
+    with asking(door, "bin") as creator:
+        plans = creator.leaderboards.plan_creation(str(source))
+        assert creator.leaderboards.list() == ()
+        creator.leaderboards.carry_out(plans, reason="for the course")
+        assert [made.terms.creator for made in creator.leaderboards.list()] == ["bin"]
+        plan = creator.leaderboards.plan_update("doubling", options=RequestedOptions(closed=True))
+        creator.leaderboards.carry_out([plan])
+        assert creator.leaderboards.get("doubling").terms.visibility == "closed"  # type: ignore[union-attr]
+        with asking(door, "daemon") as other:
+            assert isinstance(refusal(lambda: other.leaderboards.delete("doubling")), Refused)
+        kept = creator.leaderboards.delete("doubling", reason="over")
+    assert kept.is_relative_to(board.folder / "board")
+    assert board.board.leaderboards.list() == ()
+
+
+@ROOT
+def test_a_plan_that_another_user_has_overtaken_is_not_carried_out(door: Path, source: Path) -> None:
+    with asking(door, "bin") as creator:
+        creator.leaderboards.carry_out(creator.leaderboards.plan_creation(str(source)))
+        plan = creator.leaderboards.plan_update("doubling", options=RequestedOptions(closed=True))
+    with asking(door, "games") as admin:
+        admin.leaderboards.carry_out(
+            [admin.leaderboards.plan_update("doubling", options=RequestedOptions(gpus=("CPU",)))]
+        )
+    with acting_as("bin"):
+        error = refusal(lambda: creator.leaderboards.carry_out([plan]))
+    assert "has changed since this was planned" in error.message
+
+
+@ROOT
+def test_a_faulty_source_is_told_by_its_own_name(door: Path, source: Path) -> None:
+    (source / "task.yml").write_text("files: 1\n")
+    with asking(door, "bin") as creator:
+        error = refusal(lambda: creator.leaderboards.plan_creation(str(source)))
+    assert error.message.startswith("doubling.zip/task.yml:\n")
+    assert "line 1: files: expected a list" in error.message
+
+
+@ROOT
+@pytest.mark.parametrize("name", ["../x.zip", "/etc/x.zip", "a/b.zip", "", "x" * 300 + ".zip", "x\n.zip"])
+def test_a_packed_source_has_a_plain_name(door: Path, name: str) -> None:
+    with acting_as("bin"), raw(door) as client:
+        packed = {"file_name": name, "data": ""}
+        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": packed})
+    assert "is no name of a file" in answer["error"]["message"]
+
+
+@ROOT
+@pytest.mark.parametrize("path", ["/etc/passwd.py", "../../etc", "./hpc-board.yaml"])
+def test_a_creator_names_tasks_and_no_paths_of_the_service(door: Path, path: str) -> None:
+    with acting_as("bin"), raw(door) as client:
+        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": path})
+    assert "is no name of a task" in answer["error"]["message"]
+
+
+@ROOT
+def test_an_archive_that_climbs_out_of_its_folder_is_refused(door: Path, board: Recorded) -> None:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("../../escaped", "x")
+    packed = {"file_name": "x.zip", "data": base64.b64encode(data.getvalue()).decode()}
+    with acting_as("bin"), raw(door) as client:
+        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": packed})
+    assert answer["error"]["kind"] == "DocumentError"
+    assert not list(board.folder.rglob("escaped"))
+
+
+def test_a_packed_folder_has_no_hidden_files_and_no_links(source: Path) -> None:
+    (source / "link.py").symlink_to("/etc/passwd")
+    with zipfile.ZipFile(io.BytesIO(archive_module.pack(source))) as packed:
+        assert packed.namelist() == ["reference.py", "task.yml"]
+
+
+# Files
+
+
+def test_an_export_through_the_service_is_that_of_the_files(board: Recorded, door: Path) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
+    own, sent = io.BytesIO(), io.BytesIO()
+    written = board.board.admin.export("csv", with_code=True).write(own)
+    with asking(door) as remote:
+        assert remote.admin.export("csv", with_code=True).write(sent) == written
+    assert sent.getvalue() == own.getvalue()
+
+
+def test_a_backup_through_the_service_is_a_database(board: Recorded, door: Path, tmp_path: Path) -> None:
+    board.add(status_of(RunState.QUEUED))
+    with asking(door) as remote:
+        contents = remote.admin.backup(tmp_path / "copy.db")
+        assert "is there already" in refusal(lambda: remote.admin.backup(tmp_path / "copy.db")).message
+    assert contents.runs == 1
+    assert (tmp_path / "copy.db").read_bytes().startswith(b"SQLite format 3")
+
+
+@ROOT
+def test_files_of_the_whole_board_are_for_admins(door: Path) -> None:
+    with asking(door, "bin") as creator:
+        assert isinstance(refusal(lambda: creator.admin.export("json").write(io.BytesIO())), Refused)
+        creator.admin_views.boards()  # the connection goes on
+    with asking(door, "games") as admin:
+        admin.admin.export("json").write(io.BytesIO())
+
+
+def test_a_full_disk_of_the_client_is_its_own_error(board: Recorded, door: Path) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
+    with asking(door) as remote, full_device().open("wb", buffering=0) as full:
+        with pytest.raises(OSError, match="No space left"):
+            remote.admin.export("json").write(full)
+        assert len(remote.runs.list()) == 1
+
+
+# Cost
+
+
+@pytest.mark.parametrize("command", [("runs",), ("list",), ("show", "narrow")])
+def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
+    board: Recorded, door: Path, command: tuple[str, ...]
+) -> None:
+    program = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); import runpy; "
+    program += "runpy.run_module('hpc_board', run_name='__main__')"
+    environ = {**board.environ(), "HPC_BOARD_SERVICE": str(door)}
+    del environ["HPC_BOARD_CONFIG"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command], env=environ, capture_output=True, text=True, timeout=120, check=True
+    )
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert "hpc_board.service.client" in loaded
+    heavy = {"sqlite3", "sqlite_utils", "yaml", "paramiko", "jinja2", "asyncio", "rich", "textual"}
+    assert not loaded & heavy
+    packages = ("store", "schedulers", "transport", "harness", "settings", "catalog", "runs")
+    assert not [name for name in loaded if name.split(".")[:2] in [["hpc_board", package] for package in packages]]
