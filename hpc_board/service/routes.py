@@ -66,7 +66,7 @@ ROUTES: Mapping[str, Route] = {
     "standings.pages": _PARTICIPANT,
     "standings.at_rank": _PARTICIPANT,
     "standings.versions": _PARTICIPANT,
-    "standings.feed": _PARTICIPANT,
+    "standings.feed": Route(Role.PARTICIPANT, ("hpc_board.domain.feed",)),
     "standings.places": _ANYONE,
     "standings.rank": _ANYONE,
     "standings.placing": _ANYONE,
