@@ -118,7 +118,7 @@ def main() -> None:
     store.submissions, store.runs = DeadlySubmissions(store.file), DeadlyRuns(store.file)
     store.submissions.point = store.runs.point = point
     board.settings.board.mkdir(parents=True, exist_ok=True)
-    board.context.__dict__["store"] = store
+    board.context.installation.__dict__["store"] = store
     deadly = {
         name: (DeadlyArrays if isinstance(inner, Arrays) else DeadlyScheduler)(inner, point)
         for name, inner in board.context.clusters.schedulers.items()

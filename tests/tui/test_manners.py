@@ -461,7 +461,7 @@ def real_board(folder: Path) -> Board:
     files = board_files(folder / "site", slurm=False)
     board = Board.open(files.settings)
     board.submissions.submit(board.submissions.draft(files.kernel(), mode="test"))
-    board.context.__dict__["store"] = Store(board.context.store.file.path, busy_timeout_seconds=0.2)
+    board.context.installation.__dict__["store"] = Store(board.context.store.file.path, busy_timeout_seconds=0.2)
     return board
 
 
