@@ -25,6 +25,17 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
+def private_group(uid: int) -> int | None:
+    """Return the number of a user's private group, which has the user's name and no other members; None without one."""
+    try:
+        user = pwd.getpwuid(uid)
+        group = grp.getgrgid(user.pw_gid)
+    except KeyError:
+        return None
+    alone = group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+    return group.gr_gid if alone else None
+
+
 def is_user(name: str) -> bool:
     """Return whether this machine knows a user of this name, or of this number if it has no name."""
     try:

@@ -5,6 +5,7 @@ BoardError                  exit code 3: the scheduler or our machinery failed
 │   ├── DocumentError       exit code 2: a YAML file with faults, all of them listed
 │   └── StorageError        exit code 2: the board's folder or database cannot be used
 │       └── UnreadableError exit code 2: what is stored there cannot be read
+│           └── DamagedRowError exit code 2: one row of the database, and no other one
 ├── SchedulerError          exit code 3: Slurm did not answer, or answered nonsense
 │   └── SchedulerRefused    exit code 2: the scheduler says that the request or the settings are wrong
 ├── WaitExpired             exit code 4: gave up waiting, the runs go on
@@ -70,6 +71,10 @@ class UnreadableError(StorageError):
     """Something that the board has stored, or all of it, cannot be read."""
 
     title = "The board cannot be read"
+
+
+class DamagedRowError(UnreadableError):
+    """A row of the database with a value that hpc-board does not write; other rows can be read."""
 
 
 class SchedulerError(BoardError):

@@ -6,7 +6,7 @@ import math
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -36,12 +36,12 @@ def write_whole(path: Path, data: bytes, *, mode: int | None = 0o600, replace: b
 
 @contextmanager
 def whole_file(
-    path: Path, *, mode: int | None = 0o600, replace: bool = True, folder: int | None = None
+    path: Path, *, mode: int | None = 0o600, replace: bool = True, folder: int | None = None, most: int = 0o666
 ) -> Iterator[BinaryIO]:
     """Open a draft that gets the name `path` at the end: a crash at any point leaves the old file or the new one.
 
-    The file has `mode` whatever the umask; None leaves its mode to the umask. A relative `path` begins at the open
-    `folder`, if one is given.
+    The file has `mode` whatever the umask; None leaves its mode to the umask, which takes from `most`. A relative
+    `path` begins at the open `folder`, if one is given.
 
     Raises:
         FileExistsError: the file exists, and `replace` is not given.
@@ -49,7 +49,7 @@ def whole_file(
     """
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(draft, flags, 0o666 if mode is None else 0o600, dir_fd=folder)
+    descriptor = os.open(draft, flags, most if mode is None else 0o600, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -78,19 +78,21 @@ def publish(draft: Path, path: Path, *, replace: bool, folder: int | None = None
         os.link(draft, path, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def write_file(path: Path, data: bytes, *, force: bool) -> None:
+def write_file(path: Path, data: bytes, *, force: bool, most: int = 0o666) -> None:
     """Write a user's file whole or not at all, as `new_file` does.
 
     Raises:
         InputError: the file exists, or cannot be written.
     """
-    with new_file(path, force=force) as file:
+    with new_file(path, force=force, most=most) as file:
         file.write(data)
 
 
 @contextmanager
-def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
+def new_file(path: Path, *, force: bool, most: int = 0o666) -> Iterator[BinaryIO]:
     """Open a user's file, which gets its name at the end, unless something failed; `force` replaces an older one.
+
+    Its mode is `most` without the bits of the umask.
 
     A device of characters, a pipe and an open stream get the bytes as from a shell's redirection, and a link leads to
     the file that is written. Nothing but a regular file is ever replaced.
@@ -114,7 +116,7 @@ def new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
                 raise FileExistsError
             # Without force, a link is an existing file itself.
             target = Path(os.path.realpath(path)) if force else path
-            with whole_file(target, mode=None, replace=force) as file:
+            with whole_file(target, mode=None, replace=force, most=most) as file:
                 yield file
 
 
@@ -234,14 +236,21 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False, end: bool = Fa
         return file.read(limit + 1)
 
 
-def read_bytes(path: Path, bytes_max: int) -> bytes:
+def _open_followed(path: Path) -> BinaryIO:
+    return open_regular(path, follow=True)
+
+
+def read_bytes(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = _open_followed) -> bytes:
     """Return the contents of a user's regular file of at most `bytes_max` bytes; never waits for a pipe or a device.
+
+    `open_` opens the file.
 
     Raises:
         InputError: it does not exist, is no regular file, unreadable or too large.
     """
     try:
-        data = read_bounded(path, bytes_max, follow=True)
+        with open_(path) as file:
+            data = file.read(bytes_max + 1)
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     if len(data) > bytes_max:
@@ -270,13 +279,13 @@ def _shown(path: Path) -> str:
     return one_line(str(path), 300)
 
 
-def read_text(path: Path, bytes_max: int) -> str:
-    """Return the text of a user's regular UTF-8 file of at most `bytes_max` bytes.
+def read_text(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = _open_followed) -> str:
+    """Return the text of a user's regular UTF-8 file of at most `bytes_max` bytes, which `open_` opens.
 
     Raises:
         InputError: it does not exist, is no regular file, unreadable, too large, or not UTF-8 text.
     """
-    data = read_bytes(path, bytes_max)
+    data = read_bytes(path, bytes_max, open_)
     if b"\0" in data:
         raise InputError(
             f"{_shown(path)} holds a NUL byte at offset {data.index(0)}: is it a binary file?",
@@ -328,11 +337,14 @@ def take_lock(path: Path, *, wait_seconds: float = 0.0, shared: bool = False) ->
     Several may hold it `shared`, as long as none holds it otherwise.
 
     Raises:
-        OSError: the file cannot be opened, or its file system has no such locks.
+        OSError: the file cannot be opened or is no regular file, or its file system has no such locks.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
     taken = False
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotRegularFileError(f"{path.name} is no regular file")
         taken = lock_descriptor(descriptor, wait_seconds=wait_seconds, shared=shared)
     finally:
         if not taken:

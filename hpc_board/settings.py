@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from hpc_board import bundled
-from hpc_board.accounts import home
+from hpc_board.accounts import home, private_group
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import (
@@ -35,12 +36,16 @@ from hpc_board.schedulers.sections import (
     SandboxSection,
     any_of,
 )
+from hpc_board.trusted_file import Trust, open_trusted, system_owners
 from hpc_board.yaml_sections import Line, Name, Part, Place, Section
 
 if TYPE_CHECKING:
     from hpc_board.yaml_document import Document
 
 FILE_NAME = "hpc-board.yaml"
+FILE_MODE = 0o644
+"""The mode of a new settings file, before the umask: one that others may write is not used."""
+
 BUNDLED = "bundled"
 """The word in `tasks` for the bundled tasks."""
 
@@ -118,15 +123,26 @@ class Settings(msgspec.Struct, frozen=True):
     runs_per_user: int | None = None
 
 
-def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
+class Found(msgspec.Struct, frozen=True):
+    """A settings file in one of the places where settings are looked for; `owners` are the accounts that may own it.
+
+    Settings decide which programs run in the user's name. So `load` uses such a file only if no other account may
+    change it, in contrast to a file that the user has named.
+    """
+
+    path: Path
+    owners: frozenset[int]
+
+
+def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | Found | None:
     """Return the settings file to use, None without one.
 
     The first of: `explicit`, $HPC_BOARD_CONFIG, hpc-board.yaml in `cwd`, hpc-board/config.yaml in the user's
-    configuration folder, /etc/hpc-board/config.yaml. The one in `cwd` must belong to the user or to root, since
-    settings decide what runs in the user's name.
+    configuration folder, /etc/hpc-board/config.yaml. The first two are named by the user, whose environment is the
+    user's own.
 
     Raises:
-        InputError: a file that is named outright does not exist, or the one in `cwd` belongs to another user.
+        InputError: a file that is named outright does not exist.
     """
     variable = environ.get("HPC_BOARD_CONFIG")
     for path, origin in ((explicit, "--config"), (Path(variable) if variable else None, "$HPC_BOARD_CONFIG")):
@@ -138,19 +154,15 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path |
                 hint=f"Correct {origin}, or leave it out to use the default settings.",
             )
         return path
+    ours = system_owners() | {os.geteuid()}
     local = cwd / FILE_NAME
     if _is_there(local):
-        if {local.lstat().st_uid, local.stat().st_uid} - {0, os.getuid()}:
-            raise InputError(
-                f"{local} belongs neither to you nor to root, and its settings would run commands in your name.",
-                hint=f"If you trust it, name it yourself: --config {FILE_NAME}",
-            )
-        return local
+        return Found(local, ours)
     with suppress(InputError):  # without a home folder, there are none of the user's own
         own = _xdg(environ, "XDG_CONFIG_HOME", ".config") / "hpc-board/config.yaml"
         if _is_there(own):
-            return own
-    return _SYSTEM_FILE if _is_there(_SYSTEM_FILE) else None
+            return Found(own, ours)
+    return Found(_SYSTEM_FILE, system_owners()) if _is_there(_SYSTEM_FILE) else None
 
 
 def open_settings(explicit: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -166,23 +178,25 @@ def open_settings(explicit: Path | None, environ: Mapping[str, str]) -> Settings
     return load(find(explicit, environ, here), environ)
 
 
-def load(file: Path | None, environ: Mapping[str, str]) -> Settings:
-    """Read the settings in `file`, or the embedded default: this machine's GPUs, and the tasks that ship.
+def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
+    """Read the settings in a file, or the embedded default: this machine's GPUs, and the tasks that ship.
 
     Relative paths in the file start from its folder.
 
     Raises:
-        InputError: the file cannot be read.
+        InputError: the file cannot be read, or was found where it is and another account may change it.
         DocumentError: it has faults; all of them are listed.
     """
     board = _xdg(environ, "XDG_DATA_HOME", ".local/share") / "hpc-board"
     devices = _xdg(environ, "XDG_STATE_HOME", ".local/state") / "hpc-board/devices"
-    if file is None:
+    if source is None:
         here = _this_machine()
         return Settings(board, devices, (bundled.folder("tasks"),), _machine_gpus(here), (here,))
     from hpc_board.yaml_document import Document
 
-    document = Document.read(file, hint="Correct these lines of the settings file.")
+    file = source.path if isinstance(source, Found) else source
+    open_ = partial(open_trusted, trust=_trust(source, environ)) if isinstance(source, Found) else None
+    document = Document.read(file, hint="Correct these lines of the settings file.", open_=open_)
     section = document.value(SettingsFile)
     base = file.absolute().parent
     if section.service is not None:
@@ -266,6 +280,13 @@ def _this_machine() -> Cluster:
 def _machine_gpus(cluster: Cluster, sandbox: Sandbox | None = None) -> tuple[Gpu, ...]:
     devices = [*((name, Device.CUDA) for name in machine_gpu_names()), ("CPU", Device.CPU)]
     return tuple(Gpu(name, cluster, device, python=sys.executable, sandbox=sandbox) for name, device in devices)
+
+
+def _trust(found: Found, environ: Mapping[str, str]) -> Trust:
+    user, own_home = os.geteuid(), None
+    with suppress(InputError):
+        own_home = home(environ)
+    return Trust(found.owners, system_owners() | {user}, lambda: private_group(user), own_home)
 
 
 def _is_there(path: Path) -> bool:

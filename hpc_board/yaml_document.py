@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, BinaryIO, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import yaml
@@ -52,14 +52,14 @@ class Document:
         self._stand_ins: Mapping[str, Any] = {}
 
     @classmethod
-    def read(cls, path: Path, *, hint: str = "") -> "Document":
-        """Read the document in the file `path`; `hint` is the remedy for its faults.
+    def read(cls, path: Path, *, hint: str = "", open_: Callable[[Path], BinaryIO] | None = None) -> "Document":
+        """Read the document in the file `path`, which `open_` opens; `hint` is the remedy for its faults.
 
         Raises:
             InputError: the file cannot be read.
             DocumentError: it is not one YAML document.
         """
-        text = read_text(path, DOCUMENT_BYTES_MAX)
+        text = read_text(path, DOCUMENT_BYTES_MAX, open_) if open_ else read_text(path, DOCUMENT_BYTES_MAX)
         try:
             root = _composed(text)
         except yaml.MarkedYAMLError as error:

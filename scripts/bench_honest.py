@@ -18,8 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -39,6 +39,7 @@ from hpc_board.model.score import score_of
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
 from tests.harness.honest.suite import HONEST
+from tests.harness.neighbours import busy
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = 300
@@ -52,9 +53,6 @@ KERNELS_SHOWN = 10
 PASSED_SHARE_MIN = 0.99
 BETTER_SHARE_MAX = 0.03
 MEDIAN_DEVIATION_MAX = {0: 0.05, 1: 0.1, 2: 0.25}
-
-_SPIN = "import os; parent = os.getppid()\nwhile os.getppid() == parent: sum(range(10**6))"
-"""It looks for its parent now and then, so that it outlives none that is killed."""
 
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
@@ -255,18 +253,6 @@ def as_ran(planned: Planned, result: Result | None, wall_s: float) -> Ran:
 
 
 # Processes
-
-
-@contextmanager
-def busy(count: int) -> Iterator[None]:
-    """Have `count` processes use a processor each, wherever the system puts them."""
-    with ExitStack() as held:
-        for _ in range(count):
-            # In a session of its own, so that the terminal's interrupt reaches this process alone, which ends all.
-            neighbour = subprocess.Popen([sys.executable, "-S", "-c", _SPIN], start_new_session=True)
-            held.callback(neighbour.wait)
-            held.callback(neighbour.kill)
-        yield
 
 
 def submit(job: Path) -> None:

@@ -17,7 +17,7 @@ from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, diagnostic
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
-from hpc_board.files import lock_descriptor
+from hpc_board.files import lock_descriptor, open_regular
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
@@ -267,14 +267,16 @@ def _is_abandoned(path: Path) -> bool:
 def _held(path: Path) -> Diagnostic:
     """Check whether a program holds the lock for longer than a pass over the runs takes."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             if lock_descriptor(file.fileno(), wait_seconds=_LOCK_SECONDS, shared=True):
                 return Diagnostic(Severity.OK, "lock", f"{path.name} is free")
             holder = _holder(os.fstat(file.fileno()))
     except FileNotFoundError:
         return Diagnostic(Severity.OK, "lock", f"{path.name} is not there yet")
     except OSError as error:
-        return Diagnostic(Severity.WARNING, "lock", f"{path} cannot be looked at: {error.strerror}", "Is it yours?")
+        return Diagnostic(
+            Severity.WARNING, "lock", f"{path} cannot be looked at: {error.strerror or error}", "Is it yours?"
+        )
     who = f"process {holder} of this machine" if holder else "a program on another machine"
     message = f"{path.name} is held by {who}, for {_LOCK_SECONDS:g} s at least"
     return Diagnostic(

@@ -29,13 +29,14 @@ from hpc_board.domain.user_board import (
     Action,
     BoardChange,
     CreatedBoard,
+    DamagedBoard,
     Difference,
     Entries,
     Plan,
     Synced,
     differences,
 )
-from hpc_board.errors import DocumentError, InputError, Refused, StorageError
+from hpc_board.errors import DamagedRowError, DocumentError, Fault, InputError, Refused, StorageError
 from hpc_board.files import whole_file
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
@@ -101,15 +102,26 @@ class Boards:
         seen = {each.name: each.task for each in newest if isinstance(each, CreatedBoard) and each.name not in hidden}
         tasks = {task.name: task for task in of_settings.tasks if task.name not in hidden} | seen
         replaced = tuple(task.name for task in of_settings.tasks if task.name in seen)
-        return Catalog(tuple(tasks[name] for name in sorted(tasks)), of_settings.faults, replaced)
+        damaged = [each for each in newest if isinstance(each, DamagedBoard) and each.name not in hidden]
+        for each in damaged:
+            tasks.pop(each.name, None)
+        place = str(self._store.file.path)
+        faults = [DocumentError(place, [Fault(each.name, each.problem)], hint=each.hint) for each in damaged]
+        return Catalog(tuple(tasks[name] for name in sorted(tasks)), (*of_settings.faults, *faults), replaced)
 
     def task(self, name: str, of_settings: Callable[[str], Task | None]) -> Task | None:
-        """Return the task of the leaderboard `name`, else that of the settings; None if it is hidden from the user."""
+        """Return the task of the leaderboard `name`, else that of the settings; None if it is hidden from the user.
+
+        Raises:
+            DamagedRowError: the leaderboard of this name is damaged.
+        """
         newest = self._newest()
         if newest and name in _hidden_from(self._person(), newest):
             return None
-        board = next((each for each in newest if isinstance(each, CreatedBoard) and each.name == name), None)
-        return of_settings(name) if board is None else board.task
+        board = next((each for each in newest if each.name == name), None)
+        if isinstance(board, DamagedBoard):
+            raise _damage(board)
+        return board.task if isinstance(board, CreatedBoard) else of_settings(name)
 
     def visible(self) -> tuple[CreatedBoard, ...]:
         """Return the leaderboards that are visible to the user, by name."""
@@ -125,8 +137,16 @@ class Boards:
         return _hidden_from(Person("", frozenset(), Role.PARTICIPANT), self._newest())
 
     def board(self, name: str) -> CreatedBoard | None:
-        """Return the leaderboard of this name; None if none is visible to the user."""
-        return next((board for board in self.visible() if board.name == name), None)
+        """Return the leaderboard of this name; None if none is visible to the user.
+
+        Raises:
+            DamagedRowError: it is damaged.
+        """
+        newest = {each.name: each for each in self._newest()}
+        found, person = newest.get(name), self._person()
+        if isinstance(found, DamagedBoard) and name not in _hidden_from(person, [found]):
+            raise _damage(found)
+        return found if isinstance(found, CreatedBoard) and person.sees(found.terms) else None
 
     def history(self, name: str) -> tuple[BoardChange, ...]:
         """Return the changes of the leaderboards of this name, oldest first; empty if they are hidden from the user."""
@@ -532,9 +552,15 @@ def _name(each: Newest) -> str:
     return each.name
 
 
+def _damage(board: DamagedBoard) -> DamagedRowError:
+    return DamagedRowError(board.problem, hint=board.hint)
+
+
 def _check_name(name: str, before: Newest | None) -> None:
     if not re.fullmatch(NAME, name):
         raise InputError(f'"{one_line(name, 80)}" is not a valid board name.', hint=f"Give {NAME_WORDS}.")
+    if isinstance(before, DamagedBoard):
+        raise _damage(before)
     if isinstance(before, CreatedBoard):
         raise InputError(
             f"board {name} exists already.", hint=f"Choose another name, or change the board: hpc-board update {name}"
@@ -556,11 +582,13 @@ def _check_stays_closed(terms: BoardOptions, before: Newest | None) -> None:
 
 
 def _hidden_from(person: Person, newest: Collection[Newest]) -> frozenset[str]:
-    """Return the names that are hidden from `person`, by the terms of each leaderboard's newest change."""
+    """Return the names that are hidden from `person`, by the terms of each leaderboard's newest change.
+
+    One whose terms are damaged may have been closed, and is hidden.
+    """
     if person.role is Role.ADMIN:
         return frozenset()
-    changes = (each.change if isinstance(each, CreatedBoard) else each for each in newest)
-    return frozenset(change.name for change in changes if not person.sees(change.terms))
+    return frozenset(each.name for each in newest if each.terms is None or not person.sees(each.terms))
 
 
 def _check_own_deadline(task: Task, options: RequestedOptions, now: datetime) -> None:

@@ -14,6 +14,12 @@ from hpc_board.model.text import one_line
 GENERATOR = "generate_input"
 """The function of a task's `reference.py` that makes the inputs of a case."""
 
+SIGNATURE_CHARACTERS_MAX = 100_000
+"""The size above which a file is not parsed for a signature alone, which each command may do with each task.
+
+Deep expressions take 500 bytes of memory and 10 us for each of their characters.
+"""
+
 _ARGUMENTS_MAX = 100
 _parsing = threading.Lock()
 
@@ -61,8 +67,10 @@ def defined(tree: ast.Module) -> set[str]:
 def signature(text: str, name: str) -> Signature | None:
     """Return the signature of the function `name` that the Python file `text` defines.
 
-    None if the text is no Python, or defines the function by other means than one plain `def` at the top.
+    None if the text is no Python or too large, or defines the function by other means than one plain `def` at the top.
     """
+    if len(text) > SIGNATURE_CHARACTERS_MAX:
+        return None
     try:
         tree = parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

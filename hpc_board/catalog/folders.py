@@ -1,6 +1,5 @@
 """The catalog: task folders, with KernelBot's `task.yml` in them, as tasks."""
 
-import math
 import os
 import re
 import threading
@@ -16,6 +15,17 @@ from msgspec import Meta
 from hpc_board.catalog.contract import GENERATOR, Signature, case_faults, signature
 from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN, moment_in_utc
 from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.task_rules import (
+    CASE_KEY,
+    FILE_BYTES_MAX,
+    FILES_MAX,
+    MILESTONE_NAME,
+    TASK_BYTES_MAX,
+    TIMEOUT_SECONDS_MAX,
+    Layout,
+    case_value,
+    is_plain_path,
+)
 from hpc_board.errors import DocumentError, Fault, InputError
 from hpc_board.files import read_text
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
@@ -36,9 +46,6 @@ from hpc_board.yaml_document import Document
 from hpc_board.yaml_sections import Place
 
 TASK_FILE = "task.yml"
-FILE_BYTES_MAX = 1_000_000
-TASK_BYTES_MAX = 8_000_000
-FILES_MAX = 1_000
 KNOWN_BYTES_MAX = 64 * 1024 * 1024
 """The maximum size of cached task folders: the sizes of files, and `_PATH_BYTES` for each of them."""
 
@@ -47,15 +54,17 @@ SETTLED_SECONDS = 2.0
 
 _PATH_BYTES = 500
 _HINT = "Correct these lines of the task file."
-_LIST_DEPTH_MAX = 4
 _STAND_INS: dict[str, Any] = {"files": [], "lang": "py", "description": ""}
 
 Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z", description=NAME_WORDS)]
 CaseKey = Annotated[
     str,
-    Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]{0,63}\Z", description="the name of an argument of generate_input"),
+    Meta(pattern=rf"\A{CASE_KEY}\Z", description="the name of an argument of generate_input"),
 ]
-TimeoutSeconds = Annotated[int, Meta(ge=1, le=86_400, description="a whole number of seconds from 1 to 86400")]
+TimeoutSeconds = Annotated[
+    int,
+    Meta(ge=1, le=TIMEOUT_SECONDS_MAX, description=f"a whole number of seconds from 1 to {TIMEOUT_SECONDS_MAX}"),
+]
 
 
 class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,9 +81,7 @@ class MilestoneEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: Annotated[
         str,
-        Meta(
-            pattern=r"\A[^\W_][\w .,+/()-]{0,39}\Z", description="up to 40 letters, digits, spaces and . , + / ( ) - _"
-        ),
+        Meta(pattern=rf"\A{MILESTONE_NAME}\Z", description="up to 40 letters, digits, spaces and . , + / ( ) - _"),
     ]
     """The name in the place of a user on the leaderboards."""
     source: str
@@ -463,16 +470,17 @@ class _Sources:
 
     def files(self, entries: Sequence[FileEntry]) -> tuple[TaskFile, ...]:
         files: dict[str, TaskFile] = {}
+        layout = Layout()
         if len(entries) > FILES_MAX:
             self._document.fault(("files",), f"expected at most {FILES_MAX:,} files, found {len(entries):,}")
         for index, entry in enumerate(entries[:FILES_MAX]):
             place = ("files", index)
             name = str(PurePosixPath(entry.name))
-            if not _is_plain(entry.name):
+            if not is_plain_path(entry.name):
                 self._document.fault(
                     (*place, "name"), f'expected a relative path without "..", found "{one_line(entry.name)}"'
                 )
-            elif any(f"{name}/".startswith(f"{other}/") or other.startswith(f"{name}/") for other in files):
+            elif not layout.add(entry.name):
                 self._document.fault((*place, "name"), f'"{entry.name}" is taken by another file')
             elif entry.source == SUBMISSION:
                 files[name] = TaskFile(name, None)
@@ -516,14 +524,6 @@ class _Sources:
         return self._real_folders[folder] / path.name
 
 
-def _is_plain(name: str) -> bool:
-    """Return whether `name` is a path that stays below its folder, on any system."""
-    path = PurePosixPath(name)
-    if not name.isprintable() or "\\" in name or len(name) > 255 or path.is_absolute():
-        return False
-    return bool(path.parts) and ".." not in path.parts
-
-
 def _cases(
     document: Document, key: str, entries: Sequence[Mapping[str, Any]], generator: Signature | None, multi_gpu: bool
 ) -> tuple[Mapping[str, CaseValue], ...]:
@@ -534,7 +534,7 @@ def _cases(
         case = {}
         for name, value in entry.items():
             try:
-                case[name] = _case_value(value)
+                case[name] = case_value(value)
             except ValueError as error:
                 document.fault((key, index, name), str(error))
         if multi_gpu and "world_size" not in case:
@@ -545,32 +545,6 @@ def _cases(
                 document.fault((key, index, name) if name else (key, index), message)
         cases.append(case)
     return tuple(cases)
-
-
-def _case_value(value: Any, depth: int = 0) -> CaseValue:
-    """Return a value of a case in the harness's form.
-
-    Raises:
-        ValueError: it is of another kind, or out of bounds.
-    """
-    match value:
-        case bool():
-            return value
-        case int():
-            if not -(2**63) <= value < 2**63:
-                raise ValueError("expected a whole number of at most 64 bits")
-            return value
-        case float():
-            if not math.isfinite(value):
-                raise ValueError("expected a finite number")
-            return value
-        case str():
-            if "\n" in value or "\t" in value:
-                raise ValueError("expected text on one line, without tabs")
-            return value
-        case list() if depth < _LIST_DEPTH_MAX:
-            return tuple(_case_value(item, depth + 1) for item in value)
-    raise ValueError("expected a number, true or false, text, or a list of these")
 
 
 def deadline(document: Document, place: Place, text: str | None) -> datetime | None:

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from hpc_board.catalog.contract import GENERATOR, defined, parsed, signature
-from hpc_board.catalog.folders import FILE_BYTES_MAX
+from hpc_board.domain.task_rules import FILE_BYTES_MAX
 from hpc_board.errors import DocumentError, Fault
 from hpc_board.files import read_text
 from hpc_board.model.task import REFERENCE_ENTRY

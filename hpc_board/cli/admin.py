@@ -40,6 +40,7 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
     from hpc_board.cli.output import remark
     from hpc_board.files import write_file
     from hpc_board.model.names import NAME, NAME_WORDS
+    from hpc_board.settings import FILE_MODE
     from hpc_board.transport.this_host import ThisHost
 
     if cluster is not None and not re.fullmatch(NAME, cluster):
@@ -50,7 +51,7 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
     if output is None:
         click.echo(detected.text.encode(), nl=False)
         return
-    write_file(output, detected.text.encode(), force=force)
+    write_file(output, detected.text.encode(), force=force, most=FILE_MODE)
     remark(f"Settings written to {output}, with {', '.join(detected.gpus) or 'no GPU'}.")
     remark(f"Read its comments, then run: hpc-board --config {output} admin check")
 

@@ -40,6 +40,7 @@ def init(folder: Path | None, group: str | None, output: Path, *, force: bool) -
     """
     from hpc_board.cli.output import remark
     from hpc_board.files import new_file
+    from hpc_board.settings import FILE_MODE
     from hpc_board.store.sharing import create_board_folder
 
     board = _expanded(folder or Path("~/hpc-board")).absolute()
@@ -48,7 +49,7 @@ def init(folder: Path | None, group: str | None, output: Path, *, force: bool) -
     detected = _settings(board)
     for each in detected.diagnostics:
         remark(" ".join(filter(None, (each.message, each.hint))))
-    with new_file(output, force=force) as file:
+    with new_file(output, force=force, most=FILE_MODE) as file:
         made = create_board_folder(board, group)
         file.write(detected.text.encode())
     shared = f"shared by the group {group}" if group else "private"

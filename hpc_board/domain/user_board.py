@@ -55,6 +55,16 @@ class CreatedBoard(msgspec.Struct, frozen=True):
         return self.change.terms
 
 
+class DamagedBoard(msgspec.Struct, frozen=True):
+    """A leaderboard with a damaged row; `terms` are None if these are damaged, and `problem` tells of the damage."""
+
+    id: int
+    name: str
+    problem: str
+    hint: str
+    terms: BoardOptions | None = None
+
+
 class Entries(msgspec.Struct, frozen=True):
     """The number of users with a passing ranked run for one version of a task on a GPU."""
 

@@ -42,7 +42,7 @@ from hpc_board.harness.processes.tree import (
 from hpc_board.harness.processes.zygote import modules_of
 from hpc_board.harness.wire.replies import Confined, Ready
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import ENTRY, REFERENCE_ENTRY, Mode
+from hpc_board.model.task import ENTRY, REFERENCE_ENTRY
 
 _TRUSTED_PRINTED_BYTES = 2**30
 _SPARED_PROCESSES = 32
@@ -202,7 +202,7 @@ class Processes:
         """Wait until a worker has imported the submission.
 
         Raises:
-            CallFailed: the import failed, or the worker is less isolated than the board's ranked runs must be.
+            CallFailed: the import failed, or the worker is less isolated than the board requires.
         """
         self.await_loaded(worker, "submission", self.reached)
 
@@ -210,12 +210,12 @@ class Processes:
         """Record the isolation level of the submission.
 
         Raises:
-            CallFailed: the board's ranked runs require a higher level.
+            CallFailed: the board requires a higher level for this run.
         """
         self.isolation = level
         wanted = self._job.minimum_isolation
-        if self._job.mode is Mode.RANKED and not sandbox.reaches(level, wanted):
-            message = f"the board ranks at isolation {wanted} and above, and this node reaches {level}: "
+        if not sandbox.reaches(level, wanted):
+            message = f"the board requires isolation {wanted} or above, and this node reaches {level}: "
             raise CallFailed(Verdict.INFRA_ERROR, message + sandbox.lacking(level, wanted))
 
     def await_loaded(self, worker: Child, what: str, reached: Callable[[str], None] | None = None) -> None:

@@ -93,10 +93,10 @@ class Gpu(Value):
     """A GPU's name on boards, and the settings of its jobs.
 
     `time_limit_seconds` is None if the task's own limits decide. `minimum_isolation` is the lowest level (S0 to S4) at
-    which a submission may run to be ranked, "" for any; `sandbox` is the container around it, `container` the one in
-    which the judge itself runs, `python` being the image's then. `emulated` marks a GPU name whose jobs run on the CPU:
-    a test cluster. `partition` is the cluster's partition with this GPU, "" without partitions. `scheduler_options` are
-    the scheduler's own keys of the settings; its package alone reads them.
+    which a ranked or verified run may be judged, "" for any; `sandbox` is the container around it, `container` the one
+    in which the judge itself runs, `python` being the image's then. `emulated` marks a GPU name whose jobs run on the
+    CPU: a test cluster. `partition` is the cluster's partition with this GPU, "" without partitions.
+    `scheduler_options` are the scheduler's own keys of the settings; its package alone reads them.
     """
 
     name: str

@@ -21,11 +21,13 @@ import msgspec
 
 from hpc_board import bundled
 from hpc_board.domain.run import Run
+from hpc_board.domain.task_rules import is_plain_name
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.task import OWN, Mode, Task, language_of
+from hpc_board.model.text import one_line
 from hpc_board.schedulers import kind_of
 from hpc_board.transport import Files
 from hpc_board.transport.local_files import LocalFiles
@@ -249,7 +251,8 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
         "gpu": gpu.name,
         "device": str(gpu.device),
         "arch": gpu.arch,
-        "minimum_isolation": gpu.minimum_isolation,
+        # A submission that runs under another account than its author's could reach that account's files in any mode.
+        "minimum_isolation": gpu.minimum_isolation if run.mode is Mode.RANKED or run.trust == "verified" else "",
         "allow_root": kind_of(gpu.cluster).judges_as_root(gpu.cluster),
         "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
         # A task may read the node's folders that the settings mount in the container: data for its inputs.
@@ -329,13 +332,36 @@ def starter() -> bytes:
 
 
 def harness_file(job: Path, sha256: str) -> Path:
-    """Return where the job in the folder `job` looks for its harness, `../../harness` as the system follows that."""
+    """Return where the job in the folder `job` looks for its harness, `../../harness` as the system follows that.
+
+    Raises:
+        InputError: the checksum contains a path to another folder.
+    """
+    _check_plain(f"{sha256}.pyz")
     return job.parent / ".." / "harness" / f"{sha256}.pyz"
 
 
 def folder(board: Path, run: int | str) -> Path:
-    """Return the folder of a run's job, or of an array."""
+    """Return the folder of a run's job, or of an array.
+
+    Raises:
+        InputError: the name contains a path to another folder.
+    """
+    _check_plain(str(run))
     return board / "runs" / str(run)
+
+
+def _check_plain(name: str) -> None:
+    """Check that a name from the database stays in its folder, in spite of any row.
+
+    Raises:
+        InputError: it does not.
+    """
+    if not is_plain_name(name):
+        raise InputError(
+            f'"{one_line(name, 80)}" is no name of a job folder or of a file in one',
+            hint="The database is damaged: `hpc-board admin doctor` looks at it.",
+        )
 
 
 class Folders(msgspec.Struct, frozen=True):
@@ -449,5 +475,7 @@ class Folders(msgspec.Struct, frozen=True):
         Raises:
             NotRegularFileError: it is no regular file.
             OSError: it does not exist, or cannot be read now.
+            InputError: a name contains a path to another folder.
         """
+        _check_plain(name)
         return self.files.read(self.of(run) / name, limit, end=end)

@@ -18,7 +18,14 @@ from msgspec.structs import replace
 
 from hpc_board.domain.result_checks import ended_at, result_faults
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState, Status, next_status
-from hpc_board.errors import BoardError, InputError, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.errors import (
+    BoardError,
+    DamagedRowError,
+    InputError,
+    SchedulerError,
+    SchedulerRefused,
+    StorageError,
+)
 from hpc_board.files import LOCK_SECONDS, NotRegularFileError, locked
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
@@ -120,8 +127,11 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 return None
             scan, began = NextScan(self.folder / "looked"), time.monotonic()
             chosen = None if watched is None or scan.due(_now()) else self._watched(watched)
-            runs = []
-            for run in self.store.runs.in_flight(account=self.user) if chosen is None else chosen:
+            runs: list[Run] = []
+            damaged: list[DamagedRowError] = []
+            for run in (
+                self.store.runs.in_flight(account=self.user, damaged=damaged.append) if chosen is None else chosen
+            ):
                 if run.cluster in self.schedulers:
                     runs.append(run)
                 else:
@@ -132,18 +142,21 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             unsent, silent = self._launch_all(
                 self._complete_arrays(sendable) if any(run.array for run in sendable) else sendable
             )
-            errors = list(dict.fromkeys(filter(_leaves_unsent, unsent)))
+            # A damaged run stays as it is, and hinders no other.
+            errors: list[BoardError] = [*dict.fromkeys(filter(_leaves_unsent, unsent)), *damaged]
             if chosen is None:
                 with _writing(self.folder):
                     scan.settle(_now(), time.monotonic() - began)
             if asked:
-                errors += self._ask_schedulers(asked, self.store.runs.in_flight(account=self.user))
+                errors += self._ask_schedulers(
+                    asked, self.store.runs.in_flight(account=self.user, damaged=_told_already)
+                )
             self._note_silences(silent)
         return Pass(frozenset(asked), tuple(errors))
 
     def _watched(self, ids: Collection[int]) -> Sequence[Run] | None:
         """Return the unfinished runs of `ids`; None if a scheduler of theirs may be asked, with all runs."""
-        runs = self.store.runs.in_flight(ids, account=self.user)
+        runs = self.store.runs.in_flight(ids, account=self.user, damaged=_told_already)
         clusters = {run.cluster for run in runs}.intersection(self.schedulers)
         return None if any(self._backoff(cluster).due(_now()) for cluster in clusters) else runs
 
@@ -267,7 +280,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _complete_arrays(self, runs: Sequence[Run]) -> list[Run]:
         """Drop runs whose array is incomplete: two arrays with one job name cannot be told apart."""
         chosen = {run.id for run in runs}
-        unsent = (run for run in self.store.runs.in_flight(account=self.user) if run.array and run.state.unsent)
+        going = self.store.runs.in_flight(account=self.user, damaged=_told_already)
+        unsent = (run for run in going if run.array and run.state.unsent)
         parts = {run.array for run in unsent if run.id not in chosen}
         return [run for run in runs if run.array not in parts]
 
@@ -305,6 +319,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         for run in wanted:
             try:
                 prepared_jobs.append(self._prepare(run))
+            except DamagedRowError as error:
+                # The definition of its task, or its file: no later attempt reads them, and other runs have their own.
+                errors += self._record_failure([run], InputError(error.message, hint=error.hint))
             except (StorageError, SchedulerError) as error:
                 # None is sent without the others: two arrays of one name could not be told apart.
                 return errors + self._record_failure(wanted, error)
@@ -390,7 +407,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         """
         if sha256 == self._harness_sha256:
             if folders.ensure_harness(self.harness()):
-                folders.remove_unused_harnesses({run.harness_sha256 for run in self.store.runs.in_flight()})
+                needed = {run.harness_sha256 for run in self.store.runs.in_flight(damaged=_told_already)}
+                folders.remove_unused_harnesses(needed)
         elif not folders.has_harness(sha256):
             raise InputError("hpc-board was updated before the run was sent; submit again")
 
@@ -557,10 +575,16 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             result = self._accepted(run, self.store.submissions.task(run.task, run.task_version), data)
         except ResultError:
             return _Leftover(whole=True)
+        except DamagedRowError as error:
+            return _Leftover(result_problem=_unjudged(error))
         return _Leftover(partial=result) if result.interrupted else _Leftover(whole=True)
 
     def _take_result(self, run: Run, data: bytes) -> None:
-        task = self.store.submissions.task(run.task, run.task_version)
+        try:
+            task = self.store.submissions.task(run.task, run.task_version)
+        except DamagedRowError:
+            # The answer of the scheduler records it: alternating rows of two sources would add a row in each pass.
+            return
         try:
             result = self._accepted(run, task, data)
         except ResultError as error:
@@ -768,6 +792,15 @@ def _moved(
 def _cancel_reason(user: str) -> str:
     """Return the reason of a run whose cancellation `user` requested; its state keeps its own time."""
     return f"cancel requested by {user} at {_now():%H:%M:%S} UTC"
+
+
+def _told_already(_: DamagedRowError) -> None:
+    """Ignore a damaged run, of which the beginning of a pass has told."""
+
+
+def _unjudged(error: DamagedRowError) -> str:
+    """Return the reason why a result cannot be accepted: the definition of its task cannot be read."""
+    return f"{job_folder.RESULT} cannot be compared with its task: {one_line(error.message, 300)}"
 
 
 def _leaves_unsent(error: BoardError) -> bool:

@@ -125,7 +125,7 @@ class GpuSection(Section, frozen=True):
     template: Line | None = None
     """A batch script template to use in place of the one that ships."""
     minimum_isolation: Literal["S0", "S1", "S2", "S3", "S4"] | None = None
-    """The least isolation at which a ranked run counts; a node that reaches less ends it as infra_error."""
+    """The least isolation of ranked runs, and of all on a served board; a node with less ends them as infra_error."""
     sandbox: SandboxSection | None = None
     """The container around the processes that run a submission; a node that cannot make it ends runs as infra_error."""
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -28,10 +29,14 @@ from hpc_board.errors import BoardError, InputError, Refused, StorageError
 from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
+from hpc_board.service.notify import notify
 from hpc_board.service.peers import peer_name, peer_uid
 from hpc_board.service.published import holds_secrets, published
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
+
+ISOLATION = "S3"
+"""The least isolation of a run on a served board, whose submissions all run under the service's account."""
 
 ROWS_MAX = 10_000
 """The largest `limit` of a question: an answer is made whole before it is sent."""
@@ -75,6 +80,12 @@ class Log:
             self._write(f"{json.dumps(line, default=str)}\n")
 
 
+def demanding(settings: Settings) -> Settings:
+    """Return `settings` with the isolation ISOLATION for each GPU without a level of its own."""
+    gpus = (gpu if gpu.minimum_isolation else replace(gpu, minimum_isolation=ISOLATION) for gpu in settings.gpus)
+    return msgspec.structs.replace(settings, gpus=tuple(gpus))
+
+
 class Service:
     """A board behind a Unix socket; `advance_seconds` is the pause between two passes over the runs in flight."""
 
@@ -87,6 +98,7 @@ class Service:
         bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
         advance_seconds: float = _ADVANCE_SECONDS,
     ) -> None:
+        settings = demanding(settings)
         self.settings = settings
         self.path = path
         self._log = log or Log()
@@ -203,10 +215,12 @@ class Service:
         try:
             server = await asyncio.start_unix_server(accept, sock=listening)
             self._log("serving", board=self.settings.board, socket=self.path, version=__version__, pid=os.getpid())
+            notify("READY=1")
             ready()
             if self._end_requested.is_set():
                 stop.set()
             await stop.wait()
+            notify("STOPPING=1")
             self._log("stopping")
         finally:
             if server is not None:
@@ -252,6 +266,8 @@ class Service:
             if problem and problem != told:
                 self._log("not advanced", problem=problem)
             told = problem
+            # A pass that hangs, on a stuck file system, ends the service where its manager wants it so.
+            notify("WATCHDOG=1")
             self._wake.wait(self._advance_seconds)
             self._wake.clear()
 

@@ -9,12 +9,15 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from hpc_board.errors import InputError, Refused
+from hpc_board.errors import DamagedRowError, InputError, Refused
 from hpc_board.files import publish, user_errors
 from hpc_board.model.text import one_line
 from hpc_board.store.database import DatabaseFile, check_companions, group_umask
-from hpc_board.store.failures import creation_error, translated
+from hpc_board.store.failures import UNREADABLE, creation_error, translated
+from hpc_board.store.guard import bounded
 from hpc_board.store.reading import Readable
+from hpc_board.store.sharing import newest_job_folder
+from hpc_board.store.strict import check_rows
 
 _BUSY_SECONDS = 30.0
 _NUMBER_MAX = 2**53
@@ -84,30 +87,38 @@ def contents(path: Path) -> Contents:
             if problem := _schema_problem(db, ()):
                 raise InputError(f"{path}: this is no backup of a board: {problem}", hint=hint)
             return _contents(db)
-    except sqlite3.Error as error:
-        raise InputError(f"{path}: this is no backup of a board, or a damaged one ({error})", hint=hint) from error
+    except UNREADABLE as error:
+        raise InputError(
+            f"{path}: this is no backup of a board, or a damaged one ({one_line(str(error), 200)})", hint=hint
+        ) from error
 
 
 def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tuple[Contents, Contents]:
     """Replace the database by the backup at `source`, after a copy of the present one to `kept`.
 
     Other processes see one atomic change. The present database's numbers are not given again: their job folders exist.
+    A database that was deleted counts as an empty one, whose numbers are those of the job folders that are left.
 
     Returns:
         The counts of the database before and after.
 
     Raises:
-        InputError: `source` is no backup, or `kept` is there already.
+        InputError: `source` is no backup, one of its rows could not be in a task file or be written by hpc-board, or
+            `kept` is there already.
         Refused: runs are in flight, which the backup does not know as such, and `force` is not given.
         StorageError: the database cannot be written.
     """
     new = contents(source)
-    with file.reading() as db:
-        old, numbers = _contents(db), _numbers(db)
-        going = {row[0] for row in db.execute("SELECT run FROM in_flight").fetchall()}
     with translated(file.path), _folder_beside(file.path) as folder:
+        present = file if file.path.exists() else DatabaseFile(Path(folder) / "empty.db", file.mounts)
+        with present.reading() as db:
+            old, numbers = _contents(db), _numbers(db)
+            going = {row[0] for row in db.execute("SELECT run FROM in_flight").fetchall()}
+        left = newest_job_folder(file.path.parent)
+        if left is not None:
+            numbers["runs"] = max(numbers.get("runs", 0), int(left.name))
         # The copy is brought up to date, and told the numbers, before it becomes the database.
-        draft = DatabaseFile(Path(folder) / "board.db", file.mounts)
+        draft = DatabaseFile(Path(folder) / "board.db", file.mounts, draft=True)
         with (
             _connected(f"{source.absolute().as_uri()}?mode=ro") as given,
             _connected(draft.path.absolute().as_uri()) as copy,
@@ -122,6 +133,7 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
                     f"{source}: this is no backup of a board: {problem}",
                     hint="Give a file that `hpc-board admin backup` wrote.",
                 )
+            _check_rows(db, source)
             forgotten = going - {row[0] for row in db.execute("SELECT id FROM runs").fetchall()}
             _raise_numbers(db, numbers)
         if forgotten and not force:
@@ -129,7 +141,8 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
                 f"the backup does not know {len(forgotten)} of the runs in flight, which would be forgotten",
                 hint="Wait until they have ended, or cancel them; --force forgets them, and their jobs go on.",
             )
-        backup(file, kept, force=False)
+        backup(present, kept, force=False)
+        file.create()
         with (
             group_umask(file.path.parent),
             _connected(draft.path.absolute().as_uri()) as copy,
@@ -137,6 +150,18 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
         ):
             copy.backup(target)
     return old, new
+
+
+def _check_rows(db: Readable, source: Path) -> None:
+    """Check each row that decides what runs and where: definitions, boards, and the names of runs and of their jobs.
+
+    Raises:
+        InputError: one holds a value that hpc-board does not write.
+    """
+    try:
+        check_rows(db)
+    except DamagedRowError as error:
+        raise InputError(f"{source}: {error.message}", hint="Take another backup.") from error
 
 
 @contextmanager
@@ -149,7 +174,7 @@ def _folder_beside(path: Path) -> Iterator[str]:
 
 
 def _connected(uri: str) -> "closing[sqlite3.Connection]":
-    return closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS))
+    return closing(bounded(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)))
 
 
 @contextmanager
@@ -176,7 +201,7 @@ def _backup_errors(source: Path) -> Iterator[None]:
     """Translate failures that no other error explains: `source` is no backup."""
     try:
         yield
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         raise InputError(
             f"{source}: this is no backup of a board, or a damaged one ({one_line(str(error), 200)})",
             hint="Give a file that `hpc-board admin backup` wrote.",

@@ -4,6 +4,7 @@ A long read blocks writers if the database has no write-ahead log (see `journal`
 """
 
 import json
+import sqlite3
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -11,10 +12,18 @@ from typing import Any
 import msgspec
 
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_reader import Row
+from hpc_board.store.guard import row_bytes_bounded
+from hpc_board.store.reading import Readable
+from hpc_board.store.row_reader import Row, unreadable
 from hpc_board.store.row_texts import optional_time_text
 
 PAGE_SUBMISSIONS = 2000
+
+PAGE_BYTES_MAX = 128 * 1024 * 1024
+"""The maximum size of the values that are in memory at once."""
+
+ROW_BYTES_MAX = 8 * 1024 * 1024
+"""Above the size of every row of these tables that hpc-board writes, with its file and its remarks."""
 
 _CHOSEN = """
        submissions.id BETWEEN :first AND :last
@@ -47,15 +56,53 @@ def pages(
     given = {"since": since, "tasks": json.dumps(chosen.tasks), "gpus": json.dumps(chosen.gpus), **more}
     with file.reading() as db:
         (row,) = db.query(_SPAN if since is None else _SPAN_SINCE, {} if since is None else {"since": since})
-    first, last = row["first"] or 1, row["last"] or 0
+    start, last = row["first"] or 1, row["last"] or 0
     chosen_only = query.format(chosen=_CHOSEN)
-    for start in range(first, last + 1, size):
+    while start <= last:
         with file.reading() as db:
-            of_page = {"first": start, "last": min(start + size - 1, last)}
-            page: list[Row] = list(db.query(chosen_only, given | of_page))
+            (row,) = db.query(_NEXT, {"start": start})
+            if row["next"] is None:
+                return
+            start = row["next"]
+            page, count = _page(db, chosen_only, given, start, min(size, last - start + 1))
         yield page
+        start += count
 
 
+def _page(db: Readable, query: str, given: dict[str, Any], start: int, count: int) -> tuple[list[Row], int]:
+    """Return the rows of `count` submissions from `start` on, or of fewer where these are too large, and their count.
+
+    Raises:
+        DamagedRowError: one submission is too large.
+    """
+    with row_bytes_bounded(db.conn, ROW_BYTES_MAX):
+        while True:
+            rows = _bounded_rows(db, query, given | {"first": start, "last": start + count - 1})
+            if rows is not None:
+                return rows, count
+            if count == 1:
+                what = f"it and its runs have more than {PAGE_BYTES_MAX:,} bytes, or a value of {ROW_BYTES_MAX:,}"
+                raise unreadable("submissions", str(start), what)
+            count //= 2
+
+
+def _bounded_rows(db: Readable, query: str, given: dict[str, Any]) -> list[Row] | None:
+    rows: list[Row] = []
+    left = PAGE_BYTES_MAX
+    try:
+        for row in db.query(query, given):
+            left -= sum(len(value) for value in row.values() if isinstance(value, str | bytes))
+            if left < 0:
+                return None
+            rows.append(row)
+    except sqlite3.DataError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_TOOBIG:
+            return None
+        raise
+    return rows
+
+
+_NEXT = "SELECT MIN(id) AS next FROM submissions WHERE id >= :start"
 _SPAN = "SELECT (SELECT MIN(id) FROM submissions) AS first, (SELECT MAX(id) FROM submissions) AS last"
 # For one of the two alone, SQLite would look for it from the end of the table instead of the index.
 _SPAN_SINCE = "SELECT MIN(id) AS first, MAX(id) AS last FROM submissions WHERE submitted_at >= :since"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hpc_board.domain.board_options import BoardOptions, TermsError, deadline_refusal
-from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries
-from hpc_board.errors import InputError, Refused
+from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, DamagedBoard, Entries
+from hpc_board.errors import DamagedRowError, InputError, Refused
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.store.database import DatabaseFile
@@ -24,8 +24,8 @@ from hpc_board.store.row_texts import plain_text, time_text
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
-Newest = CreatedBoard | BoardChange
-"""A board, or the change that deleted it."""
+Newest = CreatedBoard | BoardChange | DamagedBoard
+"""A board, the change that deleted it, or a board of which a row is damaged."""
 
 _VERSION_KEYS = frozenset({"name", "files", "tests", "benchmarks"})
 """The keys of a task's definition that are large and equal for all leaderboards of a version: `tasks` has them."""
@@ -65,6 +65,8 @@ class BoardGateway:
     def newest(self, known: Mapping[int, Newest] | None = None) -> dict[int, Newest]:
         """Return the newest change of each board, also a deletion, by its number, in the order of names.
 
+        A damaged row is the fault of its board alone.
+
         Changes in `known` are not read again, since a change is immutable.
         """
         known = known or {}
@@ -72,7 +74,8 @@ class BoardGateway:
             if connection is None or not _has_boards(connection):
                 return {}
             numbers = [row["id"] for row in _rows(connection, _NEWEST)]
-            return {number: known.get(number) or _board(connection, number) for number in numbers}
+            kept = {number: each for number, each in known.items() if not isinstance(each, DamagedBoard)}
+            return {number: kept.get(number) or _board(connection, number) for number in numbers}
 
     def changes(self, name: str) -> tuple[BoardChange, ...]:
         """Return the changes of all boards of this name, oldest first."""
@@ -173,9 +176,28 @@ def _rows(connection: sqlite3.Connection, statement: str, *values: str | int) ->
 
 def _board(connection: sqlite3.Connection, number: int) -> Newest:
     (row,) = _rows(connection, "SELECT * FROM boards WHERE id = ?", number)
+    change: BoardChange | None = None
+    try:
+        change = _change(row)
+        return change if change.task_version is None else _created(connection, row, change)
+    except DamagedRowError as error:
+        return DamagedBoard(
+            number, one_line(str(row["name"]), 80), error.message, error.hint, None if change is None else change.terms
+        )
+
+
+def check_board_row(db: Readable, row: Mapping[str, Any]) -> None:
+    """Check a row of `boards`, and that its version of a task can be read with the values of the row.
+
+    Raises:
+        DamagedRowError: it cannot be read.
+    """
     change = _change(row)
-    if change.task_version is None:
-        return change
+    if change.task_version is not None:
+        _created(db.conn, row, change)
+
+
+def _created(connection: sqlite3.Connection, row: Mapping[str, Any], change: BoardChange) -> CreatedBoard:
     with _readable(row):
         own = dict(_terms(row).get("task", {}))
     return CreatedBoard(change, _task(connection, change, own))
@@ -189,7 +211,7 @@ def _change(row: Mapping[str, Any]) -> BoardChange:
         terms = BoardOptions.from_json(document)
     return BoardChange(
         found.integer("id"),
-        found.text("name"),
+        found.name("name"),
         found.word(Action, "action"),
         found.text("task_version") if found.has("task_version") else None,
         terms,

@@ -17,13 +17,16 @@ from hpc_board.store.failures import (
     companion_error,
     creation_error,
     foreign_error,
+    foreign_object_error,
     incomplete_error,
+    lost_error,
     newer_error,
     translated,
 )
+from hpc_board.store.guard import MIGRATION_SECONDS, TRANSACTION_SECONDS, Deadline, bounded, foreign_object
 from hpc_board.store.journal import MOUNTS, journal_mode
 from hpc_board.store.reading import Readable, Reader
-from hpc_board.store.sharing import is_shared
+from hpc_board.store.sharing import is_shared, newest_job_folder
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -71,6 +74,7 @@ class _Opened(msgspec.Struct):
     """An open connection to the file of this device and inode; `current` is set once the database is up to date."""
 
     connection: sqlite3.Connection
+    deadline: Deadline
     identity: tuple[int, int] | None
     current: bool = False
     db: "Database | None" = None
@@ -100,13 +104,24 @@ class _Session(msgspec.Struct):
 class DatabaseFile:
     """A door to the database at `path`, which each transaction opens, or within a `session` only the first one.
 
-    `mounts` is the kernel's table of mounts, which decides on the journal mode.
+    `mounts` is the kernel's table of mounts, which decides on the journal mode. The statements of one transaction may
+    take `transaction_seconds`. A `draft` of another file may have a schema of its own.
     """
 
-    def __init__(self, path: Path, mounts: Path = MOUNTS, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        mounts: Path = MOUNTS,
+        busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS,
+        *,
+        transaction_seconds: float = TRANSACTION_SECONDS,
+        draft: bool = False,
+    ) -> None:
         self.path = path
         self.mounts = mounts
         self.busy_timeout_seconds = busy_timeout_seconds
+        self.transaction_seconds = transaction_seconds
+        self.draft = draft
         self._of_thread = threading.local()
 
     @contextmanager
@@ -144,12 +159,27 @@ class DatabaseFile:
         Raises:
             StorageError: the database cannot be used.
         """
-        with translated(self.path, reading=True), self._opened() as opened, _transaction(opened.connection):
+        with translated(self.path, reading=True), self._opened() as opened, self._transaction(opened):
             yield Reader(opened.connection)
 
     def is_there(self) -> bool:
-        """Return whether the database exists and is visible to this user."""
-        return os.path.exists(self.path)  # noqa: PTH110 - False, and no error, in a folder that is closed to this user
+        """Return whether the database exists and is visible to this user.
+
+        Raises:
+            StorageError: it was deleted, and job folders of its runs are left.
+        """
+        if os.path.exists(self.path):  # noqa: PTH110 - False, and no error, in a folder that is closed to this user
+            return True
+        _check_not_lost(self.path)
+        return False
+
+    def create(self) -> None:
+        """Create an empty database if none exists, also in the place of one that was deleted.
+
+        Raises:
+            StorageError: it cannot be created.
+        """
+        _create_missing(self.path)
 
     @contextmanager
     def existing(self) -> Iterator[sqlite3.Connection | None]:
@@ -166,6 +196,7 @@ class DatabaseFile:
         check_companions(self.path)
         with translated(self.path, reading=True), self._connected() as opened:
             opened.connection.execute("BEGIN")
+            opened.deadline.start(self.transaction_seconds)
             try:
                 yield opened.connection
             finally:
@@ -180,8 +211,11 @@ class DatabaseFile:
         """
         with translated(self.path), self._opened() as opened:
             self._set_journal_mode(opened.connection)
-            with _transaction(opened.connection, "IMMEDIATE"):
+            with self._transaction(opened, "IMMEDIATE"):
                 yield opened.database()
+
+    def _transaction(self, opened: _Opened, kind: str = "DEFERRED") -> AbstractContextManager[None]:
+        return _transaction(opened, self.transaction_seconds, kind)
 
     def _set_journal_mode(self, connection: sqlite3.Connection) -> None:
         """Set the journal mode that the database's file system supports.
@@ -204,12 +238,13 @@ class DatabaseFile:
 
     @contextmanager
     def _opened(self) -> Iterator[_Opened]:
+        self.is_there()
         _create_missing(self.path)
         check_companions(self.path)
         with self._connected() as opened:
             if not opened.current:
                 opened.connection.execute("PRAGMA foreign_keys = ON")
-                _bring_up_to_date(opened, self.path)
+                _bring_up_to_date(opened, self.path, self.transaction_seconds, draft=self.draft)
                 opened.current = True
             yield opened
 
@@ -238,10 +273,10 @@ class DatabaseFile:
     def _connect(self) -> _Opened:
         # Looked up before the file is opened: where another one takes its place in between, the next look tells.
         identity = _identity(self.path)
+        _check_regular(self.path)
         uri = f"{self.path.absolute().as_uri()}?mode=rw"
-        return _Opened(
-            sqlite3.connect(uri, uri=True, timeout=self.busy_timeout_seconds, isolation_level=None), identity
-        )
+        connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout_seconds, isolation_level=None)
+        return _Opened(bounded(connection), Deadline(connection), identity)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -252,9 +287,25 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
+def _check_regular(path: Path) -> None:
+    """Check that the database is no folder, pipe, socket or device, on some of which SQLite waits for ever.
+
+    Raises:
+        sqlite3.OperationalError: it is.
+    """
+    if path.exists() and not path.is_file():
+        error = sqlite3.OperationalError("it is no regular file")
+        error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+        raise error
+
+
 @contextmanager
-def _transaction(connection: sqlite3.Connection, kind: str = "DEFERRED") -> Iterator[None]:
+def _transaction(opened: _Opened, seconds: float, kind: str = "DEFERRED") -> Iterator[None]:
+    connection = opened.connection
+    # The wait for another writer has a bound of its own.
+    opened.deadline.start(float("inf"))
     connection.execute(f"BEGIN {kind}")
+    opened.deadline.start(seconds)
     try:
         yield
         connection.commit()
@@ -271,6 +322,16 @@ def check_companions(path: Path) -> None:
             status = file.lstat()
             if not stat.S_ISREG(status.st_mode):
                 raise companion_error(file, status.st_uid)
+
+
+def _check_not_lost(path: Path) -> None:
+    """Check that a missing database was not deleted while the board was in use.
+
+    A new one would give the numbers of its runs again, and their job folders, with code and results, are still there.
+    """
+    found = newest_job_folder(path.parent)
+    if found is not None:
+        raise lost_error(path, found)
 
 
 def _create_missing(path: Path) -> None:
@@ -291,14 +352,15 @@ def _create_missing(path: Path) -> None:
         raise creation_error(path, error) from error
 
 
-def _bring_up_to_date(opened: _Opened, path: Path) -> None:
-    from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, applied_steps, migrations
+def _bring_up_to_date(opened: _Opened, path: Path, seconds: float, *, draft: bool) -> None:
+    from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, applied_steps, known_statements, migrations
 
-    with _transaction(opened.connection):
-        reader = Reader(opened.connection)
+    reader = Reader(opened.connection)
+    with _transaction(opened, seconds):
         made_by = reader.execute("PRAGMA application_id").fetchone()[0]
         tables = reader.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         applied = applied_steps(reader)
+        foreign = foreign_object(reader, known_statements()) if applied == STEP_NAMES and not draft else None
     if tables and made_by != APPLICATION_ID:
         raise foreign_error(path)
     if tables and not applied:
@@ -307,5 +369,10 @@ def _bring_up_to_date(opened: _Opened, path: Path) -> None:
         raise newer_error(path)
     if applied < STEP_NAMES:
         db = opened.database()
-        with _transaction(opened.connection, "IMMEDIATE"):
+        with _transaction(opened, MIGRATION_SECONDS, "IMMEDIATE"):
             migrations().apply(db)
+            foreign = None if draft else foreign_object(reader, known_statements())
+            if foreign is not None:
+                raise foreign_object_error(path, *foreign)
+    elif foreign is not None:
+        raise foreign_object_error(path, *foreign)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hpc_board.errors import StorageError, UnreadableError
 from hpc_board.model.text import one_line
+from hpc_board.store.guard import bounded
 from hpc_board.store.row_reader import unreadable
 
 _FREE_BYTES_NEEDED = 256 * 1024
@@ -35,6 +36,10 @@ _DAMAGED = (
 )
 _ELSEWHERE = "Point `board` at another folder, or move the file aside."
 _NOT_A_DATABASE = ("this file is not a database", _ELSEWHERE)
+_INTERRUPTED = (
+    "a statement on the database did not end in time",
+    "Is the file system very slow now? Else another program may have changed it: see `hpc-board admin doctor`.",
+)
 _INPUT_OUTPUT = (
     "reading or writing the database failed",
     "Check the quota and the health of the file system, and that it supports locks (Lustre: mount option flock).",
@@ -49,10 +54,15 @@ _FAILURES = {
     sqlite3.SQLITE_PERM: _UNWRITABLE,
     sqlite3.SQLITE_CANTOPEN: _UNOPENABLE,
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_TOOBIG: _DAMAGED,
+    sqlite3.SQLITE_INTERRUPT: _INTERRUPTED,
     sqlite3.SQLITE_NOTADB: _NOT_A_DATABASE,
     sqlite3.SQLITE_IOERR: _INPUT_OUTPUT,
 }
 
+
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""The errors of the module sqlite3: it also decodes messages, which may hold a damaged name that is no text."""
 
 _NOT_OURS = ("JSON", "no such table", "no such column")
 """SQLite's messages for a blob in the place of a text, and for tables that a user has changed."""
@@ -82,7 +92,7 @@ def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
     """
     try:
         yield
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         failure = _failure(error)
         if failure is None:
             raise
@@ -96,7 +106,9 @@ def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
         raise kind(f"{path}: {what} ({one_line(str(error), 200)})", hint=hint) from error
 
 
-def _failure(error: sqlite3.Error) -> tuple[str, str] | None:
+def _failure(error: Exception) -> tuple[str, str] | None:
+    if isinstance(error, UnicodeDecodeError):
+        return _DAMAGED
     code = getattr(error, "sqlite_errorcode", None)
     if code is None and isinstance(error, sqlite3.OperationalError):
         return _DAMAGED  # what Python says, without a code, of text that is not UTF-8
@@ -114,7 +126,8 @@ def find_misfit(path: Path, *, seconds: float = _LOOK_SECONDS) -> tuple[str, str
 
     Each table is read once, the large ones last, until these `seconds` are over.
     """
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+    with suppress(*UNREADABLE), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+        bounded(db)
         db.create_function("is_text", 1, _is_text, deterministic=True)
         deadline = time.monotonic() + seconds
         db.set_progress_handler(lambda: time.monotonic() >= deadline, _STEPS_BETWEEN_LOOKS)
@@ -175,6 +188,25 @@ def incomplete_error(path: Path) -> UnreadableError:
     """Return the error to show for a board's database at `path` that has lost the record of its migrations."""
     what, hint = _DAMAGED
     return UnreadableError(f"{path}: {what} (it has tables, and no record of their version)", hint=hint)
+
+
+def foreign_object_error(path: Path, kind: str, name: str) -> UnreadableError:
+    """Return the error to show for a database with a trigger or a view that hpc-board has not made."""
+    shown = one_line(name, 80)
+    return UnreadableError(
+        f"{path}: {_DAMAGED[0]}: it has a {kind} of its own, {shown}, whose statements would run in each command",
+        hint=f"Remove it: sqlite3 FILE 'DROP {kind.upper()} {shown}'. Or move the file aside, and restore a backup: "
+        "`hpc-board admin restore FILE`.",
+    )
+
+
+def lost_error(path: Path, folder: Path) -> UnreadableError:
+    """Return the error to show for a database that was deleted, while the job `folder` of one of its runs is left."""
+    return UnreadableError(
+        f"{path}: the database is missing, but {folder} is the job folder of one of its runs",
+        hint="Put it back, or restore a backup with `hpc-board admin restore FILE`. To start an empty board, move "
+        f"{folder.parent} aside.",
+    )
 
 
 def newer_error(path: Path) -> UnreadableError:

@@ -7,6 +7,7 @@ one, keeps older programs from reading rows that they do not understand.
 from functools import cache
 from typing import TYPE_CHECKING
 
+from hpc_board.store.guard import plain
 from hpc_board.store.reading import Readable
 
 if TYPE_CHECKING:
@@ -429,6 +430,17 @@ _STEPS = (
 )
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 _SET = "hpc_board"
+
+
+@cache
+def known_statements() -> frozenset[str]:
+    """Return the statements of the triggers and views that all steps together have made."""
+    triggers = (
+        f"CREATE TRIGGER {table}_stay BEFORE UPDATE ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END"
+        for table in (*_FACTS, "partials", *_BOARD_FACTS, "feed")
+    )
+    return frozenset(map(plain, (*triggers, _COUNTED_RUNS, _RUNS_WITH_INTERVALS)))
 
 
 @cache

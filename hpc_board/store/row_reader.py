@@ -1,12 +1,15 @@
 """Type-checked columns of a row: a group's members can write any value into a database."""
 
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from enum import Enum
 from typing import Any, Never, TypeVar
 
 from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN
-from hpc_board.errors import UnreadableError
+from hpc_board.domain.task_rules import is_plain_name
+from hpc_board.errors import DamagedRowError
+from hpc_board.model.names import NAME
 from hpc_board.model.text import one_line
 
 Row = Mapping[str, Any]
@@ -17,13 +20,18 @@ HINT = (
     "`hpc-board admin restore FILE` puts a backup in its place."
 )
 
+_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}(\.[0-9]{1,6})?")
+_JOB_ID = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.+:,%\[\]-]{0,119})?")
+_DIGEST = re.compile(r"[A-Za-z0-9]{0,64}")
+_NAME = re.compile(NAME)
+
 _NUMBER_MAX = 1e300
 _SHOWN_CHARACTERS = 60
 
 
-def unreadable(table: str, row: str, what: str) -> UnreadableError:
+def unreadable(table: str, row: str, what: str) -> DamagedRowError:
     """Return the error for a table's row with a value that the store does not write."""
-    return UnreadableError(f"row {one_line(row, 80)} of `{table}` in the database cannot be read: {what}", hint=HINT)
+    return DamagedRowError(f"row {one_line(row, 80)} of `{table}` in the database cannot be read: {what}", hint=HINT)
 
 
 class RowReader:
@@ -31,7 +39,7 @@ class RowReader:
 
     `tables` names the columns of a view that come from other tables, each with the column that has their row.
 
-    Raises UnreadableError for a value that is none of its column.
+    Raises DamagedRowError for a value that is none of its column.
     """
 
     def __init__(
@@ -46,7 +54,7 @@ class RowReader:
         """Raise the error for the value in `column`.
 
         Raises:
-            UnreadableError: always.
+            DamagedRowError: always.
         """
         table, number = self._tables.get(column, (self._table, self._number))
         shown = one_line(repr(self._row[column]), _SHOWN_CHARACTERS)
@@ -56,6 +64,31 @@ class RowReader:
         """Return a text."""
         value = self._row[column]
         return value if isinstance(value, str) else self.fail(column, "text")
+
+    def name(self, column: str) -> str:
+        """Return the name of a task, a GPU or a cluster."""
+        return self._matching(_NAME, column, "name")
+
+    def token(self, column: str = "token") -> str:
+        """Return the unique name of a job, which also names a job folder."""
+        return self._matching(_TOKEN, column, "name of a job")
+
+    def job_id(self, column: str = "job_id") -> str:
+        """Return a scheduler's number of a job, which is an argument of commands and a part of file names, or ""."""
+        return self._matching(_JOB_ID, column, "number of a job")
+
+    def digest(self, column: str) -> str:
+        """Return a checksum, which may name a file, or ""."""
+        return self._matching(_DIGEST, column, "checksum")
+
+    def file_name(self, column: str = "file_name") -> str:
+        """Return the name of a file, without a folder."""
+        value = self.text(column)
+        return value if is_plain_name(value) else self.fail(column, "name of a file")
+
+    def _matching(self, pattern: re.Pattern[str], column: str, what: str) -> str:
+        value = self.text(column)
+        return value if pattern.fullmatch(value) else self.fail(column, what)
 
     def integer(self, column: str) -> int:
         """Return a whole number."""

@@ -2,14 +2,14 @@
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from hpc_board.domain.run import Run, RunState, Status, WholeRun
-from hpc_board.errors import InputError
+from hpc_board.errors import DamagedRowError, InputError
 from hpc_board.model.result import Case, Result, ResultError
 from hpc_board.model.score import Interval
 from hpc_board.store import ranking
@@ -194,12 +194,28 @@ class RunGateway:
                 row["run"]: RowReader(row, "events of run", "run").moment("at") for row in db.query(statement, given)
             }
 
-    def in_flight(self, among: Collection[int] | None = None, *, account: str | None = None) -> tuple[Run, ...]:
-        """Return the runs that have not ended, all or those `among` these, of one account if given, oldest first."""
+    def in_flight(
+        self,
+        among: Collection[int] | None = None,
+        *,
+        account: str | None = None,
+        damaged: Callable[[DamagedRowError], object] | None = None,
+    ) -> tuple[Run, ...]:
+        """Return the runs that have not ended, all or those `among` these, of one account if given, oldest first.
+
+        `damaged` is called with the error of each damaged row, whose run is left out; by default, the first is raised.
+        """
         given = {"account": account, "among": None if among is None else json.dumps([*among])}
+        found = []
         with self._file.reading() as db:
-            rows = db.view("run_details").rows_where(_IN_FLIGHT, given, order_by="id")
-            return tuple(map(run_value, rows))
+            for row in db.view("run_details").rows_where(_IN_FLIGHT, given, order_by="id"):
+                try:
+                    found.append(run_value(row))
+                except DamagedRowError as error:
+                    if damaged is None:
+                        raise
+                    damaged(error)
+        return tuple(found)
 
     def has_in_flight(self, *, account: str | None = None) -> bool:
         """Return whether any run has not ended, of one account if given."""

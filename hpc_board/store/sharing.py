@@ -2,6 +2,7 @@
 
 import grp
 import os
+import re
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,9 @@ from hpc_board.model.text import one_line
 
 ACCOUNTS = "users"
 """The folder in a group's board that has one for each account, by the number of its user."""
+
+_JOB_FOLDER = re.compile(r"[1-9][0-9]{0,14}")
+"""The name of a job folder of a run, apart from those of job arrays."""
 
 _GROUP_S = stat.S_ISGID | stat.S_IWGRP
 _BOARD_MODE = 0o2770
@@ -112,6 +116,15 @@ def group_name(gid: int) -> str:
 def own_folder(board: Path) -> Path:
     """Return the folder of this account's locks, queues and job folders: the board, or one's own in a group's board."""
     return board / ACCOUNTS / str(os.geteuid()) if is_shared(board) else board
+
+
+def newest_job_folder(board: Path) -> Path | None:
+    """Return the job folder with the highest number on a board, as far as this account sees them; None without one."""
+    found: list[Path] = []
+    for own in {board, own_folder(board)}:
+        with suppress(OSError), os.scandir(own / "runs") as entries:
+            found += (own / "runs" / entry.name for entry in entries if _JOB_FOLDER.fullmatch(entry.name))
+    return max(found, key=lambda path: int(path.name), default=None)
 
 
 def make_own_folder(board: Path) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from hpc_board.domain.task_rules import task_faults
 from hpc_board.model.task import CaseValue, Language, Milestone, Ranking, Task, TaskFile, Timeouts
 from hpc_board.model.text import one_line
 from hpc_board.store.row_reader import Row, RowReader, unreadable
@@ -22,18 +23,24 @@ def task_definition(task: Task) -> str:
 
 
 def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
-    """Return the task in a row of `tasks`, with the keys of `more` replaced.
+    """Return the task in a row of `tasks`, with the keys of `more` replaced; the rules are those for a task file.
 
     Raises:
-        StorageError: the row has no task.
+        DamagedRowError: the row has no task, or one that a task file could not have.
     """
     found = RowReader(row, "tasks", "name")
     try:
         value = {**json.loads(found.text("definition")), **(more or {}), "published_version": ""}
         msgspec.convert(value, Task)
-        return _task(value)
+        task = _task(value)
+        fault = next(task_faults(task), "")
+        if not fault and not more and task.name != row["name"]:
+            fault = f'its definition has the name "{one_line(task.name, 80)}"'
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise unreadable("tasks", str(row["name"]), f"it has no task, {one_line(str(error), 200)}") from error
+    if fault:
+        raise unreadable("tasks", str(row["name"]), one_line(fault, 300))
+    return task
 
 
 def _task(value: Mapping[str, Any]) -> Task:

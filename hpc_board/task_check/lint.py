@@ -72,7 +72,7 @@ def _defined(task: Task) -> tuple[tuple[str, ...], list[Diagnostic]]:
         return (), []
     try:
         tree = parsed(text)
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         message = printable(f"reference.py, line {getattr(error, 'lineno', None) or '?'}: {error}", 500)
         return (), [Diagnostic(Severity.ERROR, "syntax", message, "Correct this line.")]
     named = defined(tree)

@@ -1,10 +1,14 @@
 """Transports: commands and files on this host, or on a login node over SSH behind the same protocols."""
 
-from collections.abc import Callable, Mapping, Sequence
+import errno
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
+
+from hpc_board.domain.task_rules import is_plain_path
+from hpc_board.model.text import one_line
 
 RENEW_SECONDS = 86_400.0
 """The age at which a file in use gets the present time, see `Files.ensure`."""
@@ -65,7 +69,7 @@ class Files(Protocol):
         The folder is for this account only; missing parent folders are created.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: it cannot be written, or a path leads out of the folder.
             SchedulerError: the machine cannot be reached; whether the folder is there now is unknown.
         """
 
@@ -121,6 +125,17 @@ class Files(Protocol):
 
     def is_file(self, path: Path) -> bool:
         """Return whether the path is a visible regular file: a job may have closed its folder."""
+
+
+def check_paths(folder: Path, names: Iterable[str]) -> None:
+    """Check that the paths of files of a folder stay below it.
+
+    Raises:
+        OSError: one does not.
+    """
+    for name in names:
+        if not is_plain_path(name):
+            raise OSError(errno.EINVAL, f'"{one_line(name, 80)}" is no path below {folder.name}')
 
 
 def draft_of(folder: Path, contents: Mapping[str, bytes]) -> Path:

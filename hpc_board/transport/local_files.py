@@ -6,10 +6,10 @@ import stat
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hpc_board.files import read_bounded, write_whole
-from hpc_board.transport import RENEW_SECONDS, draft_of
+from hpc_board.transport import RENEW_SECONDS, check_paths, draft_of
 
 
 class LocalFiles:
@@ -19,8 +19,9 @@ class LocalFiles:
         """Make `folder` with these files in it, whole or not at all; one that is there stays.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: it cannot be written, or a path leads out of the folder.
         """
+        check_paths(folder, contents)
         if folder.is_dir():
             return
         draft = draft_of(folder, contents)
@@ -28,10 +29,12 @@ class LocalFiles:
             draft.parent.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir(mode=0o700)
-            for name, data in contents.items():
-                path = draft / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                _write(path, data)
+            opened = _open_folder(draft)
+            try:
+                for name, data in contents.items():
+                    _write_below(opened, PurePosixPath(name), data)
+            finally:
+                os.close(opened)
             draft.rename(folder)
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)
@@ -114,8 +117,25 @@ class LocalFiles:
             return False
 
 
-def _write(path: Path, data: bytes) -> None:
-    with path.open("xb") as file:
+def _open_folder(path: Path | str, below: int | None = None) -> int:
+    """Open a folder, by its name in the open folder `below` if given; a link in its place is not followed."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=below)
+
+
+def _write_below(folder: int, path: PurePosixPath, data: bytes) -> None:
+    """Write a new file at `path` below an open folder, with the folders on its way; no link is followed."""
+    first, *rest = path.parts
+    if rest:
+        with suppress(FileExistsError):
+            os.mkdir(first, 0o700, dir_fd=folder)
+        inner = _open_folder(first, folder)
+        try:
+            _write_below(inner, PurePosixPath(*rest), data)
+        finally:
+            os.close(inner)
+        return
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(first, flags, 0o666, dir_fd=folder), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -1,5 +1,7 @@
 """Destination and login options: the settings' `ssh:` first, then the user's and the system's SSH files."""
 
+import glob
+import itertools
 import os
 import re
 import shlex
@@ -22,6 +24,9 @@ CONNECT_SECONDS = 15.0
 
 _FILE_BYTES_MAX = 1_000_000
 _INCLUDES_MAX = 16
+_INCLUDED_FILES_MAX = 1_000
+"""The number of files that a configuration may include, counting each as often as it is included."""
+
 _KEYWORD = re.compile(r"\s*(host|match|include)(?:\s*=\s*|\s+)(.*)", re.IGNORECASE)
 _JUMP = re.compile(r"(?:ssh://)?(?:([^@\s]+)@)?(\[[^\]\s]+\]|[^:\s]+)(?::([0-9]{1,5}))?/?")
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
@@ -127,24 +132,32 @@ def _options(login: Login, files: tuple[Path, ...]) -> dict[str, Any]:
     }
     config = paramiko.SSHConfig()
     place = "the settings"
+    left = itertools.repeat(None, _INCLUDED_FILES_MAX)
     try:
         config.parse([f"{key} {value}" for key, value in own.items() if value])
         for file in files:
             place = str(file)
-            config.parse(_lines(file, file.parent, login.host))
+            config.parse(_lines(file, file.parent, login.host, left))
         place = " or ".join(map(str, files))
         return dict(config.lookup(login.host))
-    except (paramiko.SSHException, ImportError, LookupError, ValueError, RuntimeError) as error:
+    except (paramiko.SSHException, ImportError, LookupError, ValueError, RuntimeError, OSError) as error:
         raise SchedulerError(
             f"{place} cannot be understood: {one_line(str(error) or type(error).__name__, 200)}",
             hint="Correct it, or name host, user, port and key under `ssh` in the settings and remove what is unusual.",
         ) from error
 
 
-def _lines(file: Path, base: Path, host: str, outer: _Block = _EVERYWHERE, depth: int = 0) -> Iterator[str]:
+def _lines(
+    file: Path, base: Path, host: str, left: Iterator[None], outer: _Block = _EVERYWHERE, depth: int = 0
+) -> Iterator[str]:
     """Return the lines of an SSH configuration file, with included files in the place of their Include.
 
-    A file that is included in a block has the scope of that block, and the blocks that it begins end with it.
+    A file that is included in a block has the scope of that block, and the blocks that it begins end with it. `left`
+    has an element for each further file that may be included: a file that includes itself twice would be read 2^16
+    times.
+
+    Raises:
+        ValueError: more files are included.
     """
     try:
         text = read_text(file, _FILE_BYTES_MAX)
@@ -164,7 +177,9 @@ def _lines(file: Path, base: Path, host: str, outer: _Block = _EVERYWHERE, depth
             yield line
         elif depth < _INCLUDES_MAX and block.may_count(host):
             for found in _included(words, base):
-                yield from _lines(found, base, host, block, depth + 1)
+                if next(left, ...) is not None:
+                    raise ValueError(f"Include names more than {_INCLUDED_FILES_MAX} files")
+                yield from _lines(found, base, host, left, block, depth + 1)
             yield block.line
 
 
@@ -181,7 +196,8 @@ def _included(patterns: Sequence[str], base: Path) -> Iterator[Path]:
     for pattern in patterns:
         path = Path(pattern).expanduser()
         path = path if path.is_absolute() else base / path
-        yield from sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+        # As OpenSSH does, it takes ** for * and a path that is too long for one that leads to no file.
+        yield from map(Path, sorted(glob.glob(str(path))))
 
 
 def _paths(text: str, home: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from hpc_board.errors import SchedulerError
 from hpc_board.files import NotRegularFileError
 from hpc_board.model.text import one_line
-from hpc_board.transport import RENEW_SECONDS, draft_of
+from hpc_board.transport import RENEW_SECONDS, check_paths, draft_of
 from hpc_board.transport.ssh import RETRY_SECONDS, Connection, RetryDelay
 
 if TYPE_CHECKING:
@@ -57,9 +57,10 @@ class SshFiles:
         """Make `folder` with these files in it, whole or not at all; one that is there stays.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: it cannot be written, or a path leads out of the folder.
             SchedulerError: the host cannot be reached; whether the folder is there now is unknown.
         """
+        check_paths(folder, contents)
         self._do(lambda sftp: _write_folder(sftp, folder, contents))
 
     def write(self, path: Path, data: bytes) -> None:

@@ -18,6 +18,7 @@ from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler
 from hpc_board.store import NewSubmission, Store
 from hpc_board.store.runs import RunGateway
 from hpc_board.store.submissions import SubmissionGateway
+from tests.harness.harness_file import send_with_byte_code
 
 POINTS = ("before the row", "after the row", "after the folder", "during sbatch", "after sbatch", "at the job's end")
 
@@ -108,6 +109,8 @@ class DeadlyArrays(DeadlyScheduler):
 def main() -> None:
     """Submit a file so many times for every GPU named, wait for the end, and die at the point named."""
     settings_file, kernel, count, point, *gpus = sys.argv[1:]
+    # The client that carries on has to have the same harness.
+    send_with_byte_code()
     board = Board(settings.load(Path(settings_file), os.environ))
     os.environ["BOARD_FOLDER"] = str(board.settings.board)
     drafts = [board.submissions.draft(Path(kernel), gpus=gpus, mode="ranked") for _ in range(int(count))]
@@ -115,7 +118,7 @@ def main() -> None:
     store.submissions, store.runs = DeadlySubmissions(store.file), DeadlyRuns(store.file)
     store.submissions.point = store.runs.point = point
     board.settings.board.mkdir(parents=True, exist_ok=True)
-    board.context.__dict__["store"] = store
+    board.context.installation.__dict__["store"] = store
     deadly = {
         name: (DeadlyArrays if isinstance(inner, Arrays) else DeadlyScheduler)(inner, point)
         for name, inner in board.context.clusters.schedulers.items()

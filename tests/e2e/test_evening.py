@@ -119,7 +119,8 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.press("Down")
     others.leave("h100")
     terminal.until("running", "on h100-1", name="running")
-    terminal.until("pass", pattern=r"\b20\d ms", without="in flight", name="passed")
+    # What a call takes of itself is subtracted.
+    terminal.until("pass", pattern=r"\b(199|20\d) ms", without="in flight", name="passed")
     terminal.press("Enter")
     terminal.until("Run 2", "Passed", "Second place on H100", name="report")
     terminal.press("b")

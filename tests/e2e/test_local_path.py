@@ -78,10 +78,13 @@ def test_a_run_that_another_client_took_up_first_is_not_sent_again(board: BoardF
     class Late:
         launch = staticmethod(launch_late)
 
-    opened.context.__dict__["reconciler"], real = Late(), opened.context.__dict__["reconciler"]
+    opened.context.installation.__dict__["reconciler"], real = (
+        Late(),
+        opened.context.installation.__dict__["reconciler"],
+    )
     opened.runs.advance = lambda **_: real()  # type: ignore[method-assign]
     (run,) = opened.submissions.submit(draft)
-    opened.context.__dict__["reconciler"] = real
+    opened.context.installation.__dict__["reconciler"] = real
     queued = [status for status in opened.runs.history(run.id) if status.state is RunState.QUEUED]
     # A poll may record the reason of the wait for a slot as well.
     assert len({status.job_id for status in queued}) == 1

@@ -12,6 +12,9 @@ from hpc_board.board import administration, context, submissions
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.task_check import local_job
 
+_WITHOUT_REFERENCES = 2
+"""The version of `marshal` whose bytes are the same in each process."""
+
 _UNCHECKED_HASH = 1
 """The flag of byte code that holds the hash of its source, which an import does not compare."""
 
@@ -62,9 +65,10 @@ def _written(members: Mapping[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in members.items():
-            archive.writestr(name, data)
+            # A `ZipInfo` without the time of day: each process has to make the same bytes.
+            archive.writestr(zipfile.ZipInfo(name), data)
             if name.endswith(".py"):
-                archive.writestr(f"{name}c", _byte_code(name, data))
+                archive.writestr(zipfile.ZipInfo(f"{name}c"), _byte_code(name, data))
     return buffer.getvalue()
 
 
@@ -72,4 +76,4 @@ def _written(members: Mapping[str, bytes]) -> bytes:
 def _byte_code(name: str, source: bytes) -> bytes:
     """Return the byte code of a file for this Python; another one reads the source."""
     head = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH.to_bytes(4, "little") + importlib.util.source_hash(source)
-    return head + marshal.dumps(compile(source, name, "exec", dont_inherit=True))
+    return head + marshal.dumps(compile(source, name, "exec", dont_inherit=True), _WITHOUT_REFERENCES)

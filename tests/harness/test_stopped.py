@@ -100,7 +100,7 @@ def _charged(spinning: Child, monkeypatch: pytest.MonkeyPatch, runs_meanwhile: b
 
     monkeypatch.setattr(worker_handle, "turns", read)
     worker = Worker(spinning, Limits(), TimeBudget(60))
-    still_ns = worker._stop()
+    still_ns, _ = worker._stop()
     worker._go_on()
     return still_ns > begun_ns[0]
 

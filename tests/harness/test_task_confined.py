@@ -2,6 +2,7 @@
 
 import resource
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hpc_board.harness.confine import sandbox
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import REFERENCE, a_task, evaluate
+from tests.harness.own_evals import own_task
 
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 
@@ -20,8 +22,18 @@ from pathlib import Path
 
 here = Path(__file__).parent
 
-def foreign_file():
-    Path("@secret@").read_text()
+def home_file():
+    (Path("@home@") / ".ssh" / "id").read_text()
+
+def home_listed():
+    os.listdir("@home@")
+
+def home_link():
+    os.symlink("@home@/.ssh/id", Path.home() / "link")
+    (Path.home() / "link").read_text()
+
+def home_written():
+    (Path("@home@") / ".profile").write_text("")
 
 def result():
     (here.parent / "result.json").write_text("{}")
@@ -35,6 +47,15 @@ def others_folder():
 def network():
     socket.create_connection(("127.0.0.1", @port@))
 
+def other_environment():
+    Path("/proc/@other@/environ").read_bytes()
+
+def other_memory():
+    Path("/proc/@other@/mem").open("rb").close()
+
+def other_folder():
+    os.listdir("/proc/@other@/cwd/")
+
 def supervisor_signal():
     os.kill(os.getppid(), signal.SIGCONT)
 
@@ -44,7 +65,8 @@ def supervisor_environment():
 def reached():
     found = []
     for attempt in (
-        foreign_file, result, own_folder, others_folder, network, supervisor_signal, supervisor_environment
+        home_file, home_listed, home_link, home_written, result, own_folder, others_folder, network,
+        other_environment, other_memory, other_folder, supervisor_signal, supervisor_environment,
     ):
         try:
             attempt()
@@ -67,22 +89,67 @@ CONFINED = (
 )
 
 
+# An eval may write into its own folder of its account, and the submission is in its process.
+CONFINED_EVAL = (
+    TRIES
+    + """
+found = reached()
+os.write(int(os.environ["POPCORN_FD"]), b"test-count: 1\\ntest.0.spec: size: 3\\n")
+told = b"fail\\ntest.0.error: " + str(found).encode() + b"\\ncheck: fail" if found else b"pass\\ncheck: pass"
+os.write(int(os.environ["POPCORN_FD"]), b"test.0.status: " + told + b"\\n")
+raise SystemExit(112 if found else 0)
+"""
+)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home folder of the account of the jobs, with a secret."""
+    found = tmp_path / "home"
+    (found / ".ssh").mkdir(parents=True)
+    (found / ".ssh" / "id").write_text("secret")
+    return found
+
+
+@pytest.fixture
+def other() -> Iterator[int]:
+    """Another process of the account of the jobs."""
+    with subprocess.Popen(["/bin/sleep", "600"]) as process:
+        yield process.pid
+        process.kill()
+
+
+def aimed(text: str, home: Path, port: int, other: int) -> str:
+    return text.replace("@home@", str(home)).replace("@port@", str(port)).replace("@other@", str(other))
+
+
 @pytest.fixture
 def port() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
-def test_a_reference_reaches_nothing_outside_and_all_that_it_needs(tmp_path: Path, port: int) -> None:
-    secret = tmp_path / "secret"
-    secret.write_text("secret")
-    reference = CONFINED.replace("@secret@", str(secret)).replace("@port@", str(port))
+def test_a_reference_reaches_nothing_outside_and_all_that_it_needs(
+    tmp_path: Path, home: Path, port: int, other: int
+) -> None:
+    reference = aimed(CONFINED, home, port, other)
     result = evaluate(tmp_path / "job", RIGHT, a_task(reference), Mode.BENCHMARK, environ={"SECRET": "x"}).result
     level = result.provenance["judge_isolation"]
     if not sandbox.reaches(level, "S4"):
         pytest.skip(f"this node confines a judge at {level!r} only")
     assert result.verdict is Verdict.PASS, result.message
     assert level == result.provenance["isolation"]
+
+
+def test_an_eval_of_a_task_reaches_nothing_outside(tmp_path: Path, home: Path, port: int, other: int) -> None:
+    task = own_task(aimed(CONFINED_EVAL, home, port, other), tests=({"size": 3, "seed": 1},))
+    result = evaluate(tmp_path / "job", RIGHT, task, Mode.TEST, environ={"SECRET": "x"}).result
+    level = str(result.provenance["isolation"])
+    if not sandbox.reaches(level, "S4"):
+        pytest.skip(f"this node confines an eval at {level!r} only")
+    assert result.verdict is Verdict.PASS, (result.message, result.stderr.text)
+    assert (home / ".ssh" / "id").read_text() == "secret"
+    assert not (home / ".profile").exists()
 
 
 def test_the_judge_opens_as_many_files_as_the_supervisor(tmp_path: Path) -> None:

@@ -173,6 +173,7 @@ class SlowLink:
         self.frozen = threading.Event()
         self.cuts = 0
         self._bytes_left: int | None = None
+        self._counting = threading.Lock()
         self._open: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
 
@@ -194,14 +195,26 @@ class SlowLink:
             end.close()
 
     def cut(self) -> None:
-        """End every connection that goes through."""
-        for end in self._open:
+        """End every connection that goes through, and none that a client makes as it sees that."""
+        for end in tuple(self._open):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
     def cut_after(self, more_bytes: int) -> None:
         """End every connection once, when so much more has gone through."""
         self._bytes_left = more_bytes
+
+    def _is_last(self, more_bytes: int) -> bool:
+        """Count bytes that have gone through; return whether the connections are cut after them."""
+        with self._counting:
+            if self._bytes_left is None:
+                return False
+            self._bytes_left -= more_bytes
+            if self._bytes_left > 0:
+                return False
+            self._bytes_left = None
+            self.cuts += 1
+            return True
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -220,12 +233,8 @@ class SlowLink:
                 while self.frozen.is_set():
                     time.sleep(0.05)
                 sink.sendall(data)
-                if self._bytes_left is not None:
-                    self._bytes_left -= len(data)
-                    if self._bytes_left <= 0:
-                        self._bytes_left = None
-                        self.cuts += 1
-                        self.cut()
+                if self._is_last(len(data)):
+                    self.cut()
         for end in (source, sink):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

@@ -232,7 +232,9 @@ class Site:
         """The board, as a client sees it that starts now."""
         board = Board(config.load(self.files.settings, os.environ))
         board.context.clusters.__dict__["schedulers"] = {"lab": SlurmScheduler(board.settings.clusters[0], self.host)}
-        board.context.__dict__["reconciler"] = replace(board.context.reconciler, settle=timedelta(seconds=1))
+        board.context.installation.__dict__["reconciler"] = replace(
+            board.context.reconciler, settle=timedelta(seconds=1)
+        )
         return board
 
     def submit(self, *kernels: str, gpus: Sequence[str] = ("CPU",), array: bool | None = None) -> list[Run]:

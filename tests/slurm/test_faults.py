@@ -104,7 +104,9 @@ class Site:
             "lab": SlurmScheduler(board.settings.clusters[0], ThisHost(), timeout_seconds=self.patience_seconds)
         }
         impatient = {"lab": replace(board.settings.clusters[0], poll_seconds=0)}
-        board.context.__dict__["reconciler"] = replace(board.context.reconciler, settle=SETTLED, clusters=impatient)
+        board.context.installation.__dict__["reconciler"] = replace(
+            board.context.reconciler, settle=SETTLED, clusters=impatient
+        )
         return board
 
     @property

@@ -997,9 +997,9 @@ async def test_the_form_says_what_may_be_wrong_with_a_gpu_that_is_up() -> None:
             return [replace(status, warning="gpus.H100.python is no program") for status in super().gpu_statuses()]
 
     async with app_on(Warned()).run_test(size=(120, 24)) as pilot:
-        await press(pilot, "s")
         await settled(pilot)
-        assert "3/8 free  python?" in text_of(pilot.app)
+        await press(pilot, "s")
+        await until(pilot, lambda: "3/8 free  python?" in text_of(pilot.app))
 
 
 class Hands:

@@ -461,7 +461,7 @@ def real_board(folder: Path) -> Board:
     files = board_files(folder / "site", slurm=False)
     board = Board.open(files.settings)
     board.submissions.submit(board.submissions.draft(files.kernel(), mode="test"))
-    board.context.__dict__["store"] = Store(board.context.store.file.path, busy_timeout_seconds=0.2)
+    board.context.installation.__dict__["store"] = Store(board.context.store.file.path, busy_timeout_seconds=0.2)
     return board
 
 
@@ -493,8 +493,10 @@ async def test_a_vanished_database_is_one_box_and_comes_back(tmp_path: Path) -> 
     list(board.runs.wait([1], timeout_seconds=60))
     app = BoardApp(lambda: board, tick_seconds=0.1, follow_seconds=0.1)
     async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
         await pilot.press("r")
-        await until(pilot, lambda: "double" in text_of(app))
+        # The list of the tasks has the word, too.
+        await until(pilot, lambda: isinstance(app.screen, RunsScreen) and "double" in text_of(app))
         folder = board.settings.board
         file = folder.with_name("in-the-way")
         file.write_text("a file in the way")

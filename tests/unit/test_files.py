@@ -218,6 +218,17 @@ def test_a_shared_lock_has_several_holders_and_excludes_others(tmp_path: Path) -
         assert take_lock(lock, shared=True) is None
 
 
+def test_only_a_regular_file_is_a_lock(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(NotRegularFileError, match="pipe is no regular file"):
+        take_lock(tmp_path / "pipe")
+    for name in ("link", "folder", "missing/lock"):
+        with pytest.raises(OSError, match=r"symbolic links|Is a directory|No such file"):
+            take_lock(tmp_path / name)
+
+
 @pytest.mark.parametrize("wait_seconds", [60.0, math.inf])
 def test_a_lock_is_waited_for(tmp_path: Path, wait_seconds: float) -> None:
     lock = tmp_path / "lock"

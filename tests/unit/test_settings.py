@@ -21,7 +21,7 @@ from hpc_board.model.gpu import (
 )
 from hpc_board.schedulers import kind_of
 from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, RequestStyle
-from hpc_board.settings import Settings, find, load, machine_gpu_names, time_limit_seconds
+from hpc_board.settings import Found, Settings, find, load, machine_gpu_names, time_limit_seconds
 from tests.conftest import short_folder
 from tests.unit.users import NEEDS_ROOT, another_user
 
@@ -372,6 +372,11 @@ def test_the_gpus_of_the_driver_are_listed_once_each(tmp_path: Path) -> None:
     assert machine_gpu_names(tmp_path / "missing") == ()
 
 
+def path_found(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | None:
+    found = find(explicit, environ, cwd)
+    return found.path if isinstance(found, Found) else found
+
+
 def test_the_settings_file_is_searched_in_a_fixed_order(tmp_path: Path) -> None:
     cwd, own = tmp_path / "cwd", tmp_path / "config/hpc-board/config.yaml"
     variable, option = tmp_path / "variable.yaml", tmp_path / "option.yaml"
@@ -379,10 +384,10 @@ def test_the_settings_file_is_searched_in_a_fixed_order(tmp_path: Path) -> None:
     own.parent.mkdir(parents=True)
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     own.touch()
-    assert find(None, environ, cwd) == own
-    assert find(None, {"HOME": str(tmp_path)}, cwd) in (None, Path("/etc/hpc-board/config.yaml"))
+    assert path_found(None, environ, cwd) == own
+    assert path_found(None, {"HOME": str(tmp_path)}, cwd) in (None, Path("/etc/hpc-board/config.yaml"))
     (cwd / "hpc-board.yaml").touch()
-    assert find(None, environ, cwd) == cwd / "hpc-board.yaml"
+    assert path_found(None, environ, cwd) == cwd / "hpc-board.yaml"
     variable.touch()
     environ["HPC_BOARD_CONFIG"] = str(variable)
     assert find(None, environ, cwd) == variable
@@ -394,7 +399,7 @@ def test_the_default_configuration_folder_is_in_the_home_folder(tmp_path: Path) 
     own = tmp_path / ".config/hpc-board/config.yaml"
     own.parent.mkdir(parents=True)
     own.touch()
-    assert find(None, {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "relative"}, tmp_path) == own
+    assert path_found(None, {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "relative"}, tmp_path) == own
 
 
 @pytest.mark.parametrize(
@@ -428,21 +433,169 @@ def test_a_path_behind_a_folder_that_one_may_not_enter_is_a_fault_of_its_key() -
         ]
 
 
+# Files that another account may change
+
+ONLY_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+STRANGER = 12345
+OWN, OTHER = "board: mine\n", "board: theirs\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home folder of a user, whose settings lie below it, and who works in its folder `work`."""
+    (tmp_path / "home" / ".config" / "hpc-board").mkdir(parents=True)
+    (tmp_path / "home" / "work").mkdir()
+    return tmp_path / "home"
+
+
+def loaded(home: Path, explicit: Path | None = None, **environ: str) -> Settings:
+    variables = {"HOME": str(home), **environ}
+    return load(find(explicit, variables, home / "work"), variables)
+
+
+PLACES = ["work/hpc-board.yaml", ".config/hpc-board/config.yaml"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("mode", [0o666, 0o664, 0o602])
+def test_settings_that_others_may_write_are_refused_unless_the_user_names_them(
+    home: Path, place: str, mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hpc_board.settings.private_group", lambda _: None)
+    file = home / place
+    file.write_text(OWN)
+    assert loaded(home).board == file.parent / "mine"
+    file.chmod(mode)
+    with pytest.raises(InputError, match=rf"may be written by others \(mode {mode:o}\)") as caught:
+        loaded(home)
+    assert str(file) in caught.value.message
+    assert "chmod go-w" in caught.value.hint
+    assert "--config FILE" in caught.value.hint
+    assert loaded(home, explicit=file).board == file.parent / "mine"
+    assert loaded(home, HPC_BOARD_CONFIG=str(file)).board == file.parent / "mine"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_settings_below_a_folder_that_others_may_write_are_refused(home: Path, place: str) -> None:
+    file = home / place
+    file.write_text(OWN)
+    file.parent.chmod(0o777)
+    with pytest.raises(InputError, match=rf"{file.parent} may be written by others"):
+        loaded(home)
+    file.parent.chmod(0o1777)
+    assert loaded(home).board == file.parent / "mine"
+    file.parent.chmod(0o755)
+    home.chmod(0o777)
+    with pytest.raises(InputError, match=rf"{home} may be written by others"):
+        loaded(home)
+
+
+def test_folders_above_the_home_folder_are_not_checked(home: Path) -> None:
+    (home / "work" / "hpc-board.yaml").write_text(OWN)
+    home.parent.chmod(0o777)
+    assert loaded(home).board.name == "mine"
+
+
+def test_a_private_group_may_write_settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = home / "work" / "hpc-board.yaml"
+    file.write_text(OWN)
+    file.chmod(0o664)
+    monkeypatch.setattr("hpc_board.settings.private_group", lambda _: file.stat().st_gid)
+    assert loaded(home).board.name == "mine"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_link_to_settings_is_as_safe_as_the_folders_that_it_leads_to(home: Path, place: str) -> None:
+    shared = home / "shared"
+    shared.mkdir()
+    (shared / "config.yaml").write_text(OWN)
+    (home / place).symlink_to("../" * (len(Path(place).parts) - 1) + "shared/config.yaml")
+    assert loaded(home).board.name == "mine"
+    shared.chmod(0o777)
+    with pytest.raises(InputError, match=rf"{shared} may be written by others"):
+        loaded(home)
+
+
+def test_settings_that_are_exchanged_after_the_check_are_not_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = home / "work" / "hpc-board.yaml"
+    file.write_text(OWN)
+    file.chmod(0o664)
+    gid = file.stat().st_gid
+
+    def exchange(_: int) -> int:
+        (home / "other.yaml").write_text(OTHER)
+        (home / "other.yaml").replace(file)
+        return gid
+
+    monkeypatch.setattr("hpc_board.settings.private_group", exchange)
+    assert loaded(home).board.name == "mine"
+    assert file.read_text() == OTHER
+
+
 @pytest.mark.root
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+@ONLY_ROOT
 @pytest.mark.parametrize("link", [False, True])
-def test_settings_of_somebody_else_in_the_working_folder_are_not_used_silently(tmp_path: Path, link: bool) -> None:
-    file = tmp_path / "hpc-board.yaml"
+def test_settings_of_another_user_are_refused_unless_the_user_names_them(home: Path, link: bool) -> None:
+    file = home / "work" / "hpc-board.yaml"
     if link:
-        (tmp_path / "ours.yaml").touch()
-        file.symlink_to(tmp_path / "ours.yaml")
+        (home / "ours.yaml").write_text(OWN)
+        file.symlink_to(home / "ours.yaml")
     else:
-        file.touch()
-    os.chown(file, 12345, 12345, follow_symlinks=False)
+        file.write_text(OWN)
+    os.chown(file, STRANGER, STRANGER, follow_symlinks=False)
     with pytest.raises(InputError, match="belongs neither to you nor to root") as caught:
-        find(None, {}, tmp_path)
-    assert caught.value.hint == "If you trust it, name it yourself: --config hpc-board.yaml"
-    assert find(file, {}, tmp_path) == file
+        loaded(home)
+    assert caught.value.hint == "If you trust it, name it yourself: --config FILE"
+    assert loaded(home, explicit=file).board.name == "mine"
+
+
+@pytest.mark.root
+@ONLY_ROOT
+def test_settings_that_another_user_puts_there_between_the_search_and_the_reading_are_refused(home: Path) -> None:
+    file = home / "work" / "hpc-board.yaml"
+    file.write_text(OWN)
+    found = find(None, {"HOME": str(home)}, home / "work")
+    (home / "theirs.yaml").write_text(OTHER)
+    os.chown(home / "theirs.yaml", STRANGER, STRANGER)
+    (home / "theirs.yaml").replace(file)
+    with pytest.raises(InputError, match="belongs neither to you nor to root"):
+        load(found, {"HOME": str(home)})
+
+
+@pytest.mark.root
+@ONLY_ROOT
+def test_settings_in_a_folder_of_another_user_are_refused(home: Path) -> None:
+    (home / "work" / "hpc-board.yaml").write_text(OWN)
+    os.chown(home / "work", STRANGER, STRANGER)
+    with pytest.raises(InputError, match=f"{home}/work belongs neither to you nor to root"):
+        loaded(home)
+
+
+@pytest.mark.root
+@ONLY_ROOT
+def test_the_settings_of_the_system_are_root_s(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = home.parent / "config.yaml"
+    monkeypatch.setattr("hpc_board.settings._SYSTEM_FILE", file)
+    file.write_text(OWN)
+    assert loaded(home).board.name == "mine"
+    os.chown(file, STRANGER, STRANGER)
+    with pytest.raises(InputError, match="belongs n"):
+        loaded(home)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to a folder"])
+def test_settings_that_are_no_file_are_told_at_once(home: Path, kind: str) -> None:
+    file = home / "work" / "hpc-board.yaml"
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "folder":
+        file.mkdir()
+    else:
+        file.symlink_to("other")
+        (home / "work" / "other").symlink_to("third")
+        (home / "work" / "third").mkdir()
+    with pytest.raises(InputError, match=r"is not a regular file|is a folder"):
+        loaded(home)
 
 
 SANDBOXES = """\

@@ -262,8 +262,7 @@ class RowBenchmarks:
     def _call_nothing(self, index: int, measured: _Measured, count: int) -> None:
         with self._alone(), of_the_task():
             called = self._bench.empty_row(self._trusted, index, count)
-        # If it waited for a processor, it may have done so within its clock too: then this value is too small.
-        measured.row_overhead_ns.setdefault(count, []).append(max(0.0, called.overhead_ns - called.waited_ns))
+        measured.row_overhead_ns.setdefault(count, []).append(called.empty_ns)
 
     def _check_floors(self) -> None:
         for index, measured in self._measured.items():

@@ -49,6 +49,11 @@ _LEAVING_NS = 50_000
 """Total time that a process's threads may still run after they count as stopped: each leaves its processor."""
 
 
+def _now() -> tuple[int, int]:
+    """Return the monotonic time, and the run time of this thread, in nanoseconds."""
+    return time.monotonic_ns(), time.thread_time_ns()
+
+
 def no_siblings() -> list[int]:
     """Return no siblings, for a worker whose processes are left alone."""
     return []
@@ -245,7 +250,7 @@ class Worker:
         self._fill(fill)
         before = self._processor_times()
         deadline = time.monotonic() + min(allowed, left)
-        start_ns = time.monotonic_ns()
+        start_ns, start_ran_ns = _now()
         try:
             self.child.send(frame, [] if self._stops else self._arena)
         finally:
@@ -253,7 +258,7 @@ class Worker:
         try:
             expected = ("done", "overlapped", "raised") if count > 1 and not copied else ("done", "raised")
             answer = worker_answer(self.child, expected, deadline, late)
-            still_ns = self._stop() if isinstance(answer, Done) else start_ns
+            still_ns, still_ran_ns = self._stop() if isinstance(answer, Done) else (start_ns, start_ran_ns)
         finally:
             self._allowance.spend((time.monotonic_ns() - start_ns) / 1e9)
             self._called = True
@@ -267,9 +272,16 @@ class Worker:
                 f"it claims {answer.elapsed_ns:.0f} ns for a call that took {wall_ns} ns by the supervisor's clock"
             )
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
-        waited_ns = self._processor_times().waited_since(before)
-        claimed_ns, by_address = min(max(0.0, answer.elapsed_ns), wall_ns), bool(answer.alike)
-        return Called(count, claimed_ns, wall_ns, waited_ns=waited_ns, by_address=by_address), answer
+        after = self._processor_times()
+        called = Called(
+            count,
+            claimed_ns=min(max(0.0, answer.elapsed_ns), wall_ns),
+            wall_ns=wall_ns,
+            waited_ns=after.waited_since(before, wall_ns),
+            ran_ns=still_ran_ns - start_ran_ns + after.ran_since(before),
+            by_address=bool(answer.alike),
+        )
+        return called, answer
 
     def _processor_times(self) -> ProcessorTimes:
         """Return the processor times of the worker's first thread, and of the rest of the submission, so far."""
@@ -388,8 +400,8 @@ class Worker:
         self._signalled.update(pids)
         signal_all(pids, signal.SIGSTOP)
 
-    def _stop(self) -> int:
-        """Stop the worker and its siblings, and return the monotonic time in nanoseconds at which none ran any more.
+    def _stop(self) -> tuple[int, int]:
+        """Stop the worker and its siblings, and return the time at which none ran any more, as `_now` does.
 
         A worker without siblings is not charged for the search for them.
         """
@@ -403,14 +415,14 @@ class Worker:
             message = f"its processes were still running {_STILL_SECONDS:g} s after they were told to stop"
             raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True) from None
 
-    def _stilled(self, deadline: float) -> int:
+    def _stilled(self, deadline: float) -> tuple[int, int]:
         self._signal_stop(self._companions)
         self.child.freeze(deadline)
-        still_ns, ran_ns = time.monotonic_ns(), processor_ns(self.child.worker_pid)
+        still, ran_ns = _now(), processor_ns(self.child.worker_pid)
         # Reading many threads takes milliseconds: that time counts only if one of them ran meanwhile.
         self._turns = turns([self.child.worker_pid])
         if processor_ns(self.child.worker_pid) - ran_ns > _LEAVING_NS:
-            still_ns = time.monotonic_ns()
+            still = _now()
         # Siblings may have run until they were seen to be still, and have woken and stopped by themselves before that.
         moved = bool(self._companions)
         # Twice: one scan may miss a process that moves meanwhile.
@@ -424,12 +436,12 @@ class Worker:
             else:
                 if looks == 0 and (moved or turns(self._turns) != self._turns):
                     self._turns = turns(stopped)
-                    still_ns = time.monotonic_ns()
+                    still = _now()
                 looks += 1
             self._companions = found
             if time.monotonic() >= deadline:
                 raise DeadlinePassed
-        return still_ns
+        return still
 
 
 class Output:

@@ -58,8 +58,9 @@ class Called:
 
     `wall_ns` is the time by the supervisor's clock from before the inputs were known until no process of the submission
     ran any more; `claimed_ns` is the worker's own time for the calls alone. During `waited_ns` of the wall time other
-    processes had the processor that the worker waited for, see `ProcessorTimes`. `by_address`: the worker listed its
-    outputs' addresses; otherwise it wrote them out within the wall time. `message` is the judge's.
+    processes had the processor that the worker waited for, see `ProcessorTimes`. `ran_ns` is the run time of the
+    supervisor and of the worker's first thread meanwhile. `by_address`: the worker listed its outputs' addresses;
+    otherwise it wrote them out within the wall time. `message` is the judge's.
     """
 
     calls: int
@@ -67,12 +68,22 @@ class Called:
     wall_ns: float
     message: str = ""
     waited_ns: float = 0.0
+    ran_ns: float = 0.0
     by_address: bool = True
 
     @property
     def overhead_ns(self) -> float:
         """Return the wall time beyond the claimed time."""
         return self.wall_ns - self.claimed_ns
+
+    @property
+    def empty_ns(self) -> float:
+        """Return the overhead of a row without a kernel; the trusted worker claims its run time in the calls.
+
+        On a busy machine the supervisor waits for a processor too, and longer than in a kernel's row. So the overhead
+        is at most the run time of the two processes.
+        """
+        return max(0.0, min(self.wall_ns - self.waited_ns, self.ran_ns) - self.claimed_ns)
 
 
 class TimeBudget:

@@ -27,6 +27,8 @@ _UNSEEN_STATE = "?"
 _UNSEEN_THREADS = 2**22
 """A thread count above any system's limit, for processes that cannot be seen: too many in any case."""
 _unseen = itertools.count(1)
+_SLEEPS_OF_A_ROW = 2
+"""The sleeps of a worker's first thread in a row: it waits for the next request, and is stopped."""
 
 
 class StillRunning(Exception):
@@ -117,42 +119,58 @@ def processor_ns(pid: int) -> int:
 class ProcessorTimes:
     """The kernel's times of a submission, read while all of it is stopped, in nanoseconds.
 
-    `wait_ns` is the time that the worker's first thread has waited for a processor; `others_ns` is the run time of all
-    its other threads and of the processes `siblings`. `last_pid` is the last process id that the node has assigned;
-    None if a value is missing, and then nothing is known.
+    `run_ns` is the run time of the worker's first thread, or of the worker if the kernel does not count it by threads;
+    `wait_ns` is the time that this thread has waited for a processor, and `sleeps` the number of times that it gave its
+    processor up to sleep or stop. `others_ns` is the run time of all its other threads and of the processes `siblings`.
+    `last_pid` is the last process id that the node has assigned; None if a value is missing, and then no waiting is
+    known.
     """
 
+    run_ns: int = 0
     wait_ns: int = 0
+    sleeps: int = 0
     others_ns: int = 0
     last_pid: int | None = None
     siblings: frozenset[int] = frozenset()
 
-    def waited_since(self, before: "ProcessorTimes") -> float:
+    def ran_since(self, before: "ProcessorTimes") -> int:
+        """Return the run time of the worker's first thread since `before`."""
+        return max(0, self.run_ns - before.run_ns)
+
+    def waited_since(self, before: "ProcessorTimes", wall_ns: int) -> float:
         """Return for how long since `before` processes outside of the submission had the processor that it waited for.
 
+        `wall_ns` is the elapsed time: a thread does not run while it waits, whatever the kernel has counted.
         The run time of the submission's other threads and processes is subtracted: they may have caused the waiting and
         done the work. If a process has begun since, it could have run and be gone; if one has ended since, its run time
-        is unknown: in both cases no waiting is excused.
+        is unknown: in both cases no waiting is excused. Neither is it if the thread slept, but for the next request:
+        on a busy machine Linux 6.18 counts part of some sleeps as waiting.
         """
         if self.last_pid is None or self.last_pid != before.last_pid or self.siblings != before.siblings:
             return 0.0
+        if self.sleeps - before.sleeps > _SLEEPS_OF_A_ROW:
+            return 0.0
         ran_ns = max(0, self.others_ns - before.others_ns)
-        return float(max(0, self.wait_ns - before.wait_ns - ran_ns))
+        waited_ns = self.wait_ns - before.wait_ns - ran_ns
+        return float(max(0, min(waited_ns, wall_ns - self.ran_since(before))))
 
 
 def processor_times(worker: int, siblings: Sequence[int]) -> ProcessorTimes:
     """Return the times of a worker and of the processes that it has started, all of which are stopped.
 
-    The fields of schedstat are in the kernel's Documentation/scheduler/sched-stats, those of loadavg in proc(5).
+    The fields of schedstat are in the kernel's Documentation/scheduler/sched-stats, those of status and loadavg in
+    proc(5).
     """
+    thread = Path(f"/proc/{worker}/task/{worker}")
     try:
-        run, wait, _ = Path(f"/proc/{worker}/task/{worker}/schedstat").read_text().split()
+        run, wait, _ = map(int, (thread / "schedstat").read_text().split())
+        sleeps = int((thread / "status").read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
         last_pid = int(Path("/proc/loadavg").read_text().split()[-1])
-    except (OSError, ValueError):
-        return ProcessorTimes()
-    others_ns = processor_ns(worker) - int(run) + sum(map(processor_ns, siblings))
+    except (OSError, ValueError, IndexError):
+        return ProcessorTimes(processor_ns(worker))
+    others_ns = processor_ns(worker) - run + sum(map(processor_ns, siblings))
     running = frozenset(pid for pid in siblings if not ended(pid))
-    return ProcessorTimes(int(wait), others_ns, last_pid, running)
+    return ProcessorTimes(run, wait, sleeps, others_ns, last_pid, running)
 
 
 def ended(pid: int) -> bool:

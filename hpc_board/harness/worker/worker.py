@@ -16,6 +16,7 @@ import linecache
 import mmap
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -134,8 +135,8 @@ class _Worker:
 
         `bases` holds the offset in the arena of each call's inputs; the frame's arena replaces the previous one, which
         otherwise stays. The layouts of `early` inputs are written already. If the frame says that the output is
-        `repeated`, the kernel is left out: each call returns the value in the descriptor, to measure the overhead of a
-        row without the kernel.
+        `repeated`, the kernel is left out: each call returns a copy of the value in the descriptor, to measure the
+        overhead of a row without the kernel, and the time of the calls is the run time of this thread.
         """
         self._holders.clear()
         self._data.clear()
@@ -181,7 +182,10 @@ class _Worker:
                     append(each())
             return returned
 
-        outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])
+        if self._repeated is None:
+            outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])
+        else:
+            outputs, elapsed_ns = _run_timed(call)
         if len(calls) > 1 and self._device.name != "cpu" and not frame["copied"] and payload.any_share_memory(returned):
             return {"type": "overlapped"}
         if any(value is None for value in outputs):
@@ -285,6 +289,12 @@ def _bring_in(size: int, count: int) -> None:
     """Fault in memory for `count` outputs of a size, at the places where malloc will allocate them."""
     blocks = [b"\1" * min(size, KEPT_BLOCK_BYTES_MAX) for _ in range(count)]
     del blocks
+
+
+def _run_timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    start = time.thread_time_ns()
+    value = call()
+    return value, float(time.thread_time_ns() - start)
 
 
 def _itself(value: Any) -> Any:

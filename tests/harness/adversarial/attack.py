@@ -21,6 +21,7 @@ from tests.harness.adversarial.suite import SUITE, Cheat
 from tests.harness.adversarial.tasks import TASKS
 from tests.harness.evaluations import make_job_folder
 from tests.harness.harness_file import Edit, edited
+from tests.harness.neighbours import busy
 
 _SECONDS = 150
 _ROOT = Path(__file__).resolve().parents[3]
@@ -101,7 +102,8 @@ def _outcome(folder: Path, cheat: Cheat, edits: tuple[Edit, ...]) -> Outcome:
         name, harness = f"k{cheat.path.suffix}", edited(edits) if edits else b""
         job = make_job_folder(folder, source, TASKS[cheat.task], cheat.mode, file_name=name, harness=harness)
         environ = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42", "TMPDIR": str(scratch), "HPC_BOARD_TOKEN": secret}
-        left_processes, peak_bytes = _run(job, environ, _prefix(cheat, scratch))
+        with busy(cheat.neighbours):
+            left_processes, peak_bytes = _run(job, environ, _prefix(cheat, scratch))
     result = Result.from_json((job / job_folder.RESULT).read_bytes())
     logs = f"{result.stdout.text}\n{result.stderr.text}"
     effects = [line for line in logs.splitlines() if line.startswith("REACHED")]

@@ -28,7 +28,8 @@ class Cheat:
     has tried everything and REACHED for each thing that it should not have reached. One that `pays` hides time from the
     clocks of its process: it may pass, and its score has to hold nine tenths of what the same work costs the reference.
     One that is `privileged` runs with all that root may do, where the tests may have it run so; others never do. Where
-    there are `scratch_bytes`, the disk of the scratch folder has no more.
+    there are `scratch_bytes`, the disk of the scratch folder has no more. `neighbours` is the number of busy processes
+    beside it.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Cheat:
     variant: str = ""
     privileged: bool = False
     scratch_bytes: int = 0
+    neighbours: int = 0
 
     @property
     def id(self) -> str:
@@ -77,8 +79,11 @@ def _cheat(
     variant: str = "",
     privileged: bool = False,
     scratch_bytes: int = 0,
+    neighbours: int = 0,
 ) -> Cheat:
-    return Cheat(name, mechanism, task, mode, verdicts, isolation, tries, pays, variant, privileged, scratch_bytes)
+    return Cheat(
+        name, mechanism, task, mode, verdicts, isolation, tries, pays, variant, privileged, scratch_bytes, neighbours
+    )
 
 
 _TEST, _BENCHMARK, _RANKED = Mode.TEST, Mode.BENCHMARK, Mode.RANKED
@@ -427,6 +432,15 @@ SUITE: tuple[Cheat, ...] = (
         pays=True,
     ),
     _cheat("x55_loses_a_busy_child", "loses a child that ran", "digest", _BENCHMARK, Verdict.PASS, pays=True),
+    _cheat(
+        "x56_sleeps_on_a_busy_machine",
+        "waits less for a processor than the harness",
+        "arrays, asleep",
+        _BENCHMARK,
+        Verdict.PASS,
+        pays=True,
+        neighbours=4,
+    ),
     _cheat("x53_slow_at_first", "makes rows short", "digest, little", _BENCHMARK, Verdict.PASS, pays=True),
     _cheat(
         "x54_skips_the_harness",

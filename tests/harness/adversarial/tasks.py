@@ -93,6 +93,12 @@ TASKS: dict[str, Task] = {
     "double": a_task(REFERENCE, **_SIZES),
     "arrays": a_task(_ARRAYS, **_SIZES),
     "arrays, large": a_task(_ARRAYS, **{**_SIZES, "benchmarks": ({"size": 2**20, "seed": 4},), "limits": _TIMED}),
+    "arrays, asleep": a_task(
+        _ARRAYS.replace("    return 2 * data", "    time.sleep(0.02)\n    return 2 * data").replace(
+            "import", "import time, ", 1
+        ),
+        **{**_SIZES, "limits": _TIMED},
+    ),
     "arrays, inputs constant": a_task(_ARRAYS, **_SIZES, const_inputs=True),
     "arrays, outputs fresh": a_task(_ARRAYS.replace("2 * data", "data.copy()"), **_SIZES, fresh_output=True),
     "arrays, outputs anywhere": a_task(_ARRAYS.replace("2 * data", "data.copy()"), **_SIZES),

@@ -150,7 +150,7 @@ def test_numbers_are_no_formulas(board: Recorded) -> None:
 
 
 def test_hostile_texts_stay_in_their_cells(board: Recorded) -> None:
-    name = 'a",\n\x1b[31m=b\u202e\0.py'
+    name = 'a",\n\x1b[31m=b\u202e\x01.py'
     passed(board, 1e-3, file_name=name, user="véra; ,")
     done = call(board, "--format", "csv")
     (row,) = read_csv(done.stdout)

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import sqlite3
 import subprocess
@@ -33,7 +34,7 @@ from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import directives
-from hpc_board.errors import InputError, Refused, StorageError
+from hpc_board.errors import DamagedRowError, InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.report.boards import changes_table
@@ -245,6 +246,47 @@ def test_a_database_that_is_none_is_told_and_not_taken_for_an_empty_board(place:
     assert "this file is not a database" in done.stderr
 
 
+def damage_of_echo(place: Recorded) -> str:
+    """The message about the damaged board echo, which stands beside all others in lists and hinders none of them."""
+    board = of(place)
+    catalog = board.tasks.catalog()
+    assert "vectoradd_py" in {task.name for task in catalog.tasks}
+    assert "echo" not in {task.name for task in catalog.tasks}
+    (fault,) = (fault for fault in catalog.faults if fault.file.endswith("board.db"))
+    for ask in (lambda: board.tasks.get("echo"), lambda: board.leaderboards.plan_deletion("echo")):
+        with pytest.raises(DamagedRowError):
+            ask()
+    done = call(place, "list")
+    assert done.exit_code == 0
+    assert "vectoradd_py" in done.stdout
+    assert "in the database cannot be read" in " ".join(done.stderr.split())
+    assert call(place, "runs", "--all").exit_code == 0
+    return fault.message
+
+
+@pytest.mark.parametrize(("column", "hidden"), [("terms", True), ("task_version", False)])
+def test_a_damaged_board_is_shown_to_others_only_if_its_terms_say_so(
+    place: Recorded, column: str, hidden: bool
+) -> None:
+    made(place)
+    damage(place, column, "nope")
+    board = of(place, "eve")
+    assert "vectoradd_py" in {task.name for task in board.tasks.catalog().tasks}
+    assert bool(board.tasks.catalog().faults) is not hidden
+    with pytest.raises(InputError, match="unknown task" if hidden else "cannot be read"):
+        board.tasks.get("echo")
+    assert ("echo" in board.context.editor.hidden()) is hidden
+
+
+def damage(place: Recorded, column: str, value: str) -> None:
+    with closing(sqlite3.connect(place.folder / "board" / "board.db")) as connection:
+        (trigger,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'boards_stay'").fetchone()
+        connection.execute("DROP TRIGGER boards_stay")
+        connection.execute(f"UPDATE boards SET {column} = ?", [value])  # noqa: S608 - a constant
+        connection.execute(trigger)
+        connection.commit()
+
+
 def test_terms_that_a_newer_program_wrote_are_told(place: Recorded) -> None:
     made(place)
     terms = json.dumps({**SOME.to_json(), "moon": "full"})
@@ -255,11 +297,8 @@ def test_terms_that_a_newer_program_wrote_are_told(place: Recorded) -> None:
             [terms],
         )
         connection.commit()
-    with pytest.raises(
-        StorageError,
-        match=r"row \d+, about echo, of `boards` in the database cannot be read: the key moon is not known",
-    ):
-        of(place).tasks.catalog()
+    told = r"row \d+, about echo, of `boards` in the database cannot be read: the key moon is not known"
+    assert re.search(told, damage_of_echo(place))
 
 
 @pytest.mark.parametrize(
@@ -279,12 +318,8 @@ def test_a_row_that_no_program_of_ours_wrote_is_named_and_no_traceback(
     place: Recorded, column: str, value: str
 ) -> None:
     made(place)
-    with closing(sqlite3.connect(place.folder / "board" / "board.db")) as connection:
-        connection.execute("DROP TRIGGER boards_stay")
-        connection.execute(f"UPDATE boards SET {column} = ?", [value])  # noqa: S608 - a constant
-        connection.commit()
-    with pytest.raises(StorageError, match=r"row 1(, about echo,)? of `boards` in the database cannot be read"):
-        of(place).tasks.catalog()
+    damage(place, column, value)
+    assert re.search(r"row 1(, about echo,)? of `boards` in the database cannot be read", damage_of_echo(place))
 
 
 def test_the_task_of_a_board_is_read_from_the_database_once(place: Recorded) -> None:

@@ -130,7 +130,7 @@ def measured_milestone(place: Place, user: str) -> Run:
 
 
 def new_run() -> NewRun:
-    token = f"hb-{datetime.now(UTC).timestamp()}-{id(object())}"
+    token = f"hb-{time.time_ns()}-{id(object())}"
     return NewRun("CPU", "here", "", token, "nonce", "self-run", False, "")
 
 

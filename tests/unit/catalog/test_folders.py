@@ -15,6 +15,7 @@ import pytest
 from hpc_board import bundled
 from hpc_board import settings as config
 from hpc_board.board import Board
+from hpc_board.catalog import contract
 from hpc_board.catalog.folders import TaskCache, read_task, tasks
 from hpc_board.domain.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError
@@ -91,6 +92,26 @@ def faults(folder: Path) -> list[str]:
     assert caught.value.exit_code == 2
     assert caught.value.hint == "Correct these lines of the task file."
     return [str(fault) for fault in caught.value.faults]
+
+
+def test_a_reference_of_one_deep_expression_is_not_parsed_for_its_signature(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain = "def generate_input(size): ...\n"
+    assert contract.signature(plain, "generate_input") is not None
+    monkeypatch.setattr(contract, "parsed", lambda _: pytest.fail("it is parsed"))
+    assert contract.signature(f"{plain}{'1<' * 300_000}1\n", "generate_input") is None
+
+
+@pytest.mark.parametrize("error", [RecursionError, MemoryError])
+def test_a_reference_that_python_cannot_parse_has_no_signature(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def fails(_: str) -> None:
+        raise error
+
+    monkeypatch.setattr(contract, "parsed", fails)
+    assert contract.signature(f"# {error}\ndef generate_input(size): ...\n", "generate_input") is None
 
 
 def test_a_task_of_kernelbot_is_accepted_unchanged(tmp_path: Path) -> None:

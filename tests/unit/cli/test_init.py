@@ -36,6 +36,18 @@ def test_a_machine_without_slurm_gets_settings_that_work(tmp_path: Path) -> None
     assert {cluster.scheduler for cluster in read.clusters} == {"local"}
 
 
+def test_settings_that_init_wrote_with_any_umask_can_be_used(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        done = run(str(tmp_path / "board"), "-o", str(tmp_path / "hpc-board.yaml"))
+    finally:
+        os.umask(before)
+    assert done.exit_code == 0
+    assert (tmp_path / "hpc-board.yaml").stat().st_mode & 0o777 == 0o644
+    environ = {"HOME": str(tmp_path)}
+    assert settings.load(settings.find(None, environ, tmp_path), environ).board == tmp_path / "board"
+
+
 def test_a_group_s_folder_is_the_group_s_whatever_the_umask(tmp_path: Path) -> None:
     board = tmp_path / "board"
     before = os.umask(0o077)

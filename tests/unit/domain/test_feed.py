@@ -194,9 +194,10 @@ def test_a_line_of_the_feed_cannot_be_changed(path: Path, store: Store) -> None:
 def test_a_run_enters_its_board_and_the_feed_or_does_not_finish(path: Path, store: Store) -> None:
     run = submitted(store, "ada")
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TRIGGER full BEFORE INSERT ON feed BEGIN SELECT RAISE(ABORT, 'disk is full'); END")
+        # An index whose expression fails on each new row.
+        connection.execute("CREATE INDEX failing ON feed (json('{' || user))")
 
-    with pytest.raises(StorageError, match="disk is full"):
+    with pytest.raises(StorageError, match="malformed JSON"):
         finished(store, run, 2.0)
 
     assert store.runs.get(run.id).state is RunState.CREATED

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.runs import job_folder
+from tests.tui.fake_board import run
 from tests.values import replace
 
 TASK = Task("vector_add", Language.PY, "Add two vectors.", (TaskFile("submission.py", None),))
@@ -101,3 +103,15 @@ def test_scripts_that_tell_slurm_the_same_go_together_whatever_their_tasks() -> 
     assert job_folder.array_script(scripts[0], slurm) == job_folder.array_script(scripts[1], slurm)
     longer = job_folder.script(TASK, replace(slurm, time_limit_seconds=1200), Mode.TEST)
     assert job_folder.array_script(longer, slurm) != job_folder.array_script(scripts[0], slurm)
+
+
+@pytest.mark.parametrize(
+    ("mode", "trust", "wanted"),
+    [(Mode.RANKED, "self-run", "S3"), (Mode.TEST, "self-run", ""), (Mode.TEST, "verified", "S3")],
+)
+def test_isolation_is_demanded_of_ranked_runs_and_of_those_under_another_account(
+    mode: Mode, trust: str, wanted: str
+) -> None:
+    gpu = replace(CPU, minimum_isolation="S3")
+    facts = job_folder.facts(replace(run(1, RunState.CREATED, mode=mode), trust=trust), TASK, gpu, code=b"x")
+    assert facts["minimum_isolation"] == wanted

@@ -5,9 +5,11 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +21,7 @@ import pytest
 from hpc_board.domain.graces import RESULT_GRACE
 from hpc_board.domain.result_checks import is_model
 from hpc_board.domain.run import UNREADABLE, JobState, JobStatus, Run, RunState, Status
-from hpc_board.errors import InputError, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.errors import DamagedRowError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode, Task
@@ -115,6 +117,70 @@ def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
     assert world.scheduler.sent == [run.token]
     found = world.store.runs.get(run.id).status
     assert (found.job_id, found.reason, found.unanswered) == (world.scheduler.jobs[run.token], "", False)
+
+
+def redefine(world: World, task: str, **values: Any) -> None:
+    """Change the definition of a task in the database, as another program can."""
+    with closing(sqlite3.connect(world.store.file.path)) as db:
+        (trigger,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'tasks_stay'").fetchone()
+        (definition,) = db.execute("SELECT definition FROM tasks WHERE name = ?", [task]).fetchone()
+        db.execute("DROP TRIGGER tasks_stay")
+        db.execute(
+            "UPDATE tasks SET definition = ? WHERE name = ?", [json.dumps({**json.loads(definition), **values}), task]
+        )
+        db.execute(trigger)
+        db.commit()
+
+
+def test_a_run_whose_task_is_damaged_ends_unsent_and_hinders_no_other(world: World) -> None:
+    damaged, sound = world.run(task=a_task(name="damaged")), world.run()
+    redefine(world, "damaged", limits={"no_such_limit": 1})
+    assert world.advance()
+    assert world.scheduler.sent == [sound.token]
+    ended = world.store.runs.get(damaged.id)
+    assert ended.state is RunState.ERROR
+    assert "row damaged of `tasks` in the database cannot be read: no_such_limit is no limit" in ended.explanation
+
+
+def test_a_sent_run_whose_task_is_damaged_says_so_and_hinders_no_other(world: World) -> None:
+    task = a_task(name="damaged")
+    damaged, sound = world.run(task=task), world.run()
+    assert world.advance()
+    redefine(world, "damaged", limits={"no_such_limit": 1})
+    for run in (damaged, sound):
+        result = replace(right_result(run, task), job_id=world.scheduler.jobs[run.token])
+        world.leave(run, job_folder.RESULT, result.to_json().encode())
+    assert world.advance()
+    assert world.state(sound) is RunState.FINISHED
+    assert world.state(damaged) is RunState.QUEUED
+    world.scheduler.status = JobStatus(JobState.ENDED, source="squeue: COMPLETED")
+    for _ in range(3):
+        world.advance()
+    waiting = world.store.runs.get(damaged.id)
+    assert waiting.state is RunState.COLLECTING
+    assert "result.json cannot be compared with its task: row damaged of `tasks`" in waiting.explanation
+    assert len(world.store.runs.history(damaged.id)) == 4
+    redefine(world, "damaged", limits=dict(task.limits))
+    assert world.advance()
+    assert world.state(damaged) is RunState.FINISHED
+
+
+def test_a_damaged_run_stays_as_it_is_and_hinders_no_other(world: World) -> None:
+    damaged, sound = world.run(), world.run()
+    with closing(sqlite3.connect(world.store.file.path)) as db:
+        (trigger,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'runs_stay'").fetchone()
+        db.execute("DROP TRIGGER runs_stay")
+        db.execute("UPDATE runs SET token = '../../x' WHERE id = ?", [damaged.id])
+        db.execute(trigger)
+        db.commit()
+    turn = world.advance.turn()
+    assert turn is not None
+    assert [type(error) for error in turn.errors] == [DamagedRowError]
+    assert "row 1 of `runs` in the database cannot be read: its token is '../../x'" in turn.errors[0].message
+    assert world.scheduler.sent == [sound.token]
+    assert not (world.folder.parent / "x").exists()
+    with pytest.raises(DamagedRowError):
+        world.advance()
 
 
 def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -> None:

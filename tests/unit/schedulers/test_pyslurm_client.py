@@ -58,8 +58,10 @@ with (folder / "started").open("a") as file:
     file.write(f"{os.getpid()}\\n")
 act(next_act("hellos"), 0)
 for line in sys.stdin:
+    # First, since a test that sees the question may have this process killed.
+    found = next_act("answers")
     (folder / "asked").open("a").write(line)
-    act(next_act("answers"), json.loads(line)["id"])
+    act(found, json.loads(line)["id"])
 """
 
 
@@ -89,7 +91,15 @@ class Commands:
 class Helped:
     """A scheduler with a stand-in that says `hellos` when it starts, and then gives `answers`."""
 
-    def __init__(self, folder: Path, answers: Sequence[str], hellos: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        answers: Sequence[str],
+        hellos: Sequence[str] = (),
+        *,
+        start_seconds: float = 60,
+        answer_seconds: float = 60,
+    ) -> None:
         self.folder = folder
         self.host = Commands()
         self.warnings: list[str] = []
@@ -103,8 +113,8 @@ class Helped:
             self.host,
             warn=self.warnings.append,
             helper=[sys.executable, "-I", str(folder / "stand_in.py"), str(folder)],
-            start_seconds=5,
-            answer_seconds=1,
+            start_seconds=start_seconds,
+            answer_seconds=answer_seconds,
             clock=lambda: self.now,
         )
 
@@ -212,7 +222,7 @@ def test_a_job_is_looked_up_by_pyslurm_and_cancelled_by_the_command(tmp_path: Pa
 def test_a_helper_that_fails_is_killed_told_of_once_and_replaced_after_a_pause(
     tmp_path: Path, act: str, reason: str
 ) -> None:
-    helped = Helped(tmp_path, [act, act, answer(ROW)])
+    helped = Helped(tmp_path, [act, act, answer(ROW)], answer_seconds=1 if "did not answer" in reason else 60)
     assert helped.source() == "squeue: RUNNING"
     (warning,) = helped.warnings
     assert f"Cluster main is asked by Slurm's commands, as pyslurm under /opt/python {reason}" in warning
@@ -243,7 +253,7 @@ def test_a_helper_that_fails_is_killed_told_of_once_and_replaced_after_a_pause(
     ids=lambda value: value[:30],
 )
 def test_a_helper_that_does_not_start_is_replaced_by_the_commands(tmp_path: Path, hello: str, reason: str) -> None:
-    helped = Helped(tmp_path, [answer(ROW)], [hello])
+    helped = Helped(tmp_path, [answer(ROW)], [hello], start_seconds=5 if "did not answer" in reason else 60)
     assert helped.source() == "squeue: RUNNING"
     assert reason in helped.warnings[0]
     assert is_gone(helped.started[0])

@@ -42,7 +42,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.service import client as client_module
 from hpc_board.service import routes, wire
 from hpc_board.service.client import RemoteBoard
-from hpc_board.service.server import ROWS_MAX, Bounds, Log, Service
+from hpc_board.service.server import ROWS_MAX, Bounds, Log, Service, demanding
 from tests.service import serving
 from tests.unit.recorded import (
     KERNEL,
@@ -829,3 +829,28 @@ def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
     assert not loaded & heavy
     packages = ("store", "schedulers", "transport", "harness", "settings", "catalog", "runs")
     assert not [name for name in loaded if name.split(".")[:2] in [["hpc_board", package] for package in packages]]
+
+
+# The service's manager and its nodes
+
+
+def test_the_manager_is_told_that_clients_can_connect_and_that_the_service_lives(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as manager:
+        manager.bind(str(folder / "notify"))
+        manager.settimeout(30)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(folder / "notify"))
+        with serving(board.board.settings, folder / "board.sock"):
+            told = {manager.recv(100) for _ in range(3)}
+        assert {b"READY=1", b"WATCHDOG=1"} <= told
+        while (last := manager.recv(100)) == b"WATCHDOG=1":
+            pass
+    assert last == b"STOPPING=1"
+
+
+def test_a_served_board_demands_isolation_unless_a_gpu_names_its_own_level(board: Recorded) -> None:
+    text = board.settings.read_text().replace("device: cpu}", "device: cpu, minimum_isolation: S1}")
+    board.settings.write_text(text)
+    found = {gpu.name: gpu.minimum_isolation for gpu in demanding(board.board.settings).gpus}
+    assert found == {"CPU": "S3", "H100": "S1"}

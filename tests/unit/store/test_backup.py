@@ -242,3 +242,72 @@ def test_a_database_of_every_older_version_has_a_boards_shape_when_it_is_brought
     assert "not that of a board" not in done.stderr
     assert "of its own" not in done.stderr
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value", "told"),
+    [
+        ("runs", "token", "../../../.config/x", "row 1 of `runs` in the database cannot be read: its token is"),
+        (
+            "submissions",
+            "file_name",
+            "../k.py",
+            "row 1 of `submissions` in the database cannot be read: its file_name is",
+        ),
+        ("submissions", "task", "a\nb", "row 1 of `submissions` in the database cannot be read: its task is"),
+        ("events", "job_id", "-x", "row 1 of `events` in the database cannot be read: its job_id is"),
+        ("tasks", "definition", "{}", "row vectoradd_py of `tasks` in the database cannot be read"),
+    ],
+)
+def test_a_backup_with_a_row_that_no_task_file_could_have_is_not_restored(
+    board: Recorded, table: str, column: str, value: str, told: str
+) -> None:
+    board.add(status_of(RunState.QUEUED))
+    source = board.folder / "copy.db"
+    board.board.admin.backup(source)
+    with closing(sqlite3.connect(source)) as db:
+        (trigger,) = db.execute("SELECT sql FROM sqlite_master WHERE name = ?", [f"{table}_stay"]).fetchone()
+        db.execute(f"DROP TRIGGER {table}_stay")
+        db.execute(f"UPDATE {table} SET {column} = ?", [value])  # noqa: S608 - of this file
+        db.execute(trigger)
+        db.commit()
+    done = call(board, "admin", "restore", source, "--yes", "--force")
+    assert done.exit_code == 2, done.output
+    assert told in " ".join(done.stderr.split())
+    assert not list((board.folder / "board").glob("board.db.before*"))
+    assert [run.id for run in board.board.runs.list()] == [1]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE sqlite_master SET sql = 'CREATE TABLE runs (' WHERE name = 'runs'",
+        "UPDATE sqlite_master SET sql = NULL WHERE name = 'runs'",
+        "UPDATE sqlite_master SET sql = x'ff' WHERE name = 'runs'",
+        "UPDATE sqlite_master SET name = CAST(x'ff' AS TEXT) WHERE name = 'runs'",
+        "UPDATE sqlite_master SET rootpage = 999999 WHERE name = 'runs'",
+        "UPDATE sqlite_master SET sql = 'CREATE VIEW run_details AS SELECT 1' WHERE name = 'run_details'",
+        "UPDATE sqlite_master SET sql = 'CREATE VIEW run_details AS SELECT nothing(1)' WHERE name = 'run_details'",
+        "UPDATE sqlite_master SET type = 'view', rootpage = 0 WHERE name = 'runs'",
+        "UPDATE sqlite_master SET sql = 'CREATE VIRTUAL TABLE runs USING nothing(x)', rootpage = 0 WHERE name = 'runs'",
+        "DELETE FROM sqlite_master WHERE name = 'sqlite_sequence'",
+        "DELETE FROM sqlite_master WHERE name = '_sqlite_migrations'",
+        "UPDATE _sqlite_migrations SET name = x'ff' WHERE name = 'm010_score_intervals'",
+        "UPDATE _sqlite_migrations SET migration_set = 1",
+        "DELETE FROM _sqlite_migrations WHERE name = 'm010_score_intervals'",
+        "DELETE FROM _sqlite_migrations WHERE name <> 'm001_board'",
+        "UPDATE sqlite_sequence SET name = x'ff' WHERE name = 'runs'",
+    ],
+)
+def test_a_backup_with_a_damaged_schema_is_refused_in_a_sentence(board: Recorded, statement: str) -> None:
+    add(board)
+    source = board.folder / "copy.db"
+    board.board.admin.backup(source)
+    with closing(sqlite3.connect(source)) as db:
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute(statement)
+        db.commit()
+    done = call(board, "admin", "restore", source, "--yes", "--force")
+    assert isinstance(done.exception, SystemExit | None), done.exception
+    assert done.exit_code in (0, 2), done.output
+    assert [run.id for run in board.board.runs.list()] == [1]

@@ -179,7 +179,7 @@ def test_a_hostile_value_is_told_or_shown_without_harm(whole: Recorded, table: s
         ("remarks", "text", "x'00'", ("runs", "--all"), "row 1 of `remarks`"),
         ("bests", "score_s", "9e999", ("show", "vectoradd_py"), "row 2 of `scores`"),
         ("feed", "fallen", "'[1]'", ("feed",), "row 3 of `feed`"),
-        ("boards", "at", "'abc'", ("update", "course", "--history"), "row 2 of `boards`"),
+        ("boards", "at", "'abc'", ("update", "course", "--history"), "row 1 of `boards`"),
         ("cases", "median_ns", "'fast'", ("runs", "--all", "--json"), "row 4 of `cases`"),
     ],
 )

@@ -86,6 +86,20 @@ def test_included_files_stand_in_the_place_of_the_line(home: Path) -> None:
     assert resolved(home, Login("far")).user == "ann"
 
 
+@pytest.mark.parametrize(
+    "name", ["x" * 4000, "/" + "y/" * 2000, "a\x07b", "**/[", "nothing/**/*", "/"], ids=lambda name: repr(name[:12])
+)
+def test_an_include_that_leads_to_no_file_includes_nothing(home: Path, name: str) -> None:
+    (home / ".ssh" / "config").write_text(f"Include {name}\nHost far\n  User ann\n")
+    assert resolved(home, Login("far")).user == "ann"
+
+
+def test_a_file_that_includes_itself_often_is_told(home: Path) -> None:
+    (home / ".ssh" / "config").write_text("Include config\n" * 4 + "User ann\n")
+    with pytest.raises(SchedulerError, match="Include names more than 1000 files"):
+        resolved(home, Login("far"))
+
+
 INCLUDED = """\
   User at-the-top
 Host far

@@ -1,0 +1,38 @@
+"""The time of a call of a row: no time that processes wait makes it shorter than the work that was measured."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpc_board.harness.measure.row_benchmarks import _Measured
+from hpc_board.harness.processes.calls import Called
+
+TIMES_NS = st.floats(0, 1e10)
+
+
+def empty(ran_ns: float, copying_ns: float, idle_ns: float, delay_ns: float, excused_ns: float) -> Called:
+    """A row of the trusted worker: two processes ran, the processor slept, and something delayed the row."""
+    wall_ns = ran_ns + copying_ns + idle_ns + delay_ns
+    return Called(10, copying_ns, wall_ns, waited_ns=excused_ns, ran_ns=ran_ns + copying_ns)
+
+
+EMPTY_ROWS = st.builds(empty, TIMES_NS, TIMES_NS, TIMES_NS, TIMES_NS, TIMES_NS)
+
+
+def call_ns(row: Called, overheads: list[Called]) -> float:
+    return _Measured(row_overhead_ns={10: [each.empty_ns for each in overheads]}).call_ns(row)
+
+
+@given(st.lists(EMPTY_ROWS, min_size=1), TIMES_NS, TIMES_NS)
+def test_no_delay_of_the_trusted_worker_s_rows_takes_more_off_than_ran_in_them(
+    overheads: list[Called], wall_ns: float, waited_ns: float
+) -> None:
+    ran_ns = min(each.ran_ns - each.claimed_ns for each in overheads)
+    bound_ns = (wall_ns - waited_ns - ran_ns) / 10
+    assert call_ns(Called(10, 0, wall_ns, waited_ns=waited_ns), overheads) >= bound_ns * (1 - 1e-9) - 1e-3
+
+
+def test_of_a_row_that_nothing_delays_the_whole_overhead_is_taken_off() -> None:
+    # The supervisor looks for the worker's stop while the worker stops, so the two run 100 us at once.
+    overhead = Called(10, claimed_ns=1e4, wall_ns=4.1e5, ran_ns=5.1e5)
+    assert call_ns(Called(10, 0, 1e6 + 4e5), [overhead]) == pytest.approx(1e5)
