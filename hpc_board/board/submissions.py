@@ -329,11 +329,19 @@ class Submissions:
             Refused: it belongs to another user.
         """
         found = self.get(submission)
-        self._context.rules.check_reader(found, shown_to_others=self.shows_code(found))
+        self._context.rules.check_reader(found, shown_to_others=self._shown_to_others(found))
         return found.file_name, self._context.store.submissions.code(found.code_sha256)
 
     def shows_code(self, submission: Submission) -> bool:
-        """Return whether participants may read another user's submission now, by the terms of its leaderboard."""
+        """Return whether participants may read another user's submission now, by the terms of its leaderboard.
+
+        Raises:
+            InputError, Refused: as of `get`.
+        """
+        # The stored submission counts: the fields of `submission` may be another process's invention.
+        return self._shown_to_others(self.get(submission.id))
+
+    def _shown_to_others(self, submission: Submission) -> bool:
         return self._context.editor.shows_code(submission.task, self._first_sent(submission).submitted_at, utc_now())
 
     def _first_sent(self, submission: Submission) -> Submission:

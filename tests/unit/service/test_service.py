@@ -2,6 +2,7 @@
 
 import base64
 import ctypes
+import dataclasses
 import io
 import json
 import os
@@ -32,7 +33,7 @@ from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
 from hpc_board.errors import BoardError, InputError, Refused
-from hpc_board.model.result import Verdict
+from hpc_board.model.result import Log, Verdict
 from hpc_board.service import routes, wire
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.server import ROWS_MAX, Bounds
@@ -646,3 +647,65 @@ def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
     assert not loaded & heavy
     packages = ("store", "schedulers", "transport", "harness", "settings", "catalog", "runs")
     assert not [name for name in loaded if name.split(".")[:2] in [["hpc_board", package] for package in packages]]
+
+
+# Attacks: texts and files that stay
+
+
+@ROOT
+@pytest.mark.parametrize("name", [".", "..", "tasks", "hidden.py", "course.yaml"])
+def test_a_creators_name_of_a_task_is_no_path_in_the_services_folder(
+    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(board.folder)
+    (board.folder / "hidden.py").write_text((board.folder / "tasks" / "narrow" / "reference.py").read_text())
+    (board.folder / "course.yaml").write_text("name: x\nproblems: [{name: y, directory: tasks/narrow}]\n")
+    with acting_as("bin"), raw(door) as client:
+        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": name})
+    assert "unknown task" in answer["error"]["message"]
+
+
+@ROOT
+def test_a_packed_task_file_reads_nothing_beside_it(door: Path, folder: Path) -> None:
+    (folder / "hidden.py").write_text("x")
+    text = TASK.replace("source: reference.py", f"source: ../{folder.name}/hidden.py")
+    packed = {"file_name": "task.yml", "data": base64.b64encode(text.encode()).decode()}
+    with acting_as("bin"), raw(door) as client:
+        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": packed})
+    assert answer["error"]["message"].endswith(f" {folder.name}/hidden.py: there is no such file.")
+
+
+@ROOT
+def test_the_output_of_a_run_is_its_owners_and_the_admins(board: Recorded, door: Path) -> None:
+    output = Log("a line of the kernel")
+    result = dataclasses.replace(
+        result_of(Verdict.PASS, timed_case()), stdout=output, stderr=output, build=output, profile=output
+    )
+    run = board.add(result=result, score_s=1e-3, user="daemon")
+    clusters = board.board.context.clusters
+    log = clusters.folders_on(run.cluster).of(run) / clusters.log_names(run.cluster, run.status.job_id)[0]
+    log.parent.mkdir(parents=True)
+    log.write_text(output.text)
+    for name, shown in (("daemon", True), ("games", True), ("nobody", False)):
+        with acting_as(name), raw(door) as client:
+            client.greeted()
+            for route in ("runs.result", "runs.whole", "runs.log"):
+                answer = client.ask(route, run=run.id)
+                assert "value" in answer
+                assert (output.text in json.dumps(answer)) == shown, (name, route)
+
+
+@ROOT
+def test_a_made_up_run_shows_no_ranks_of_a_board_that_is_closed_to_the_user(board: Recorded, door: Path) -> None:
+    files = Board(board.board.settings, user="games")
+    plans = files.leaderboards.plan_creation("vectoradd_py", None, RequestedOptions(closed=True, members=("daemon",)))
+    files.leaderboards.carry_out(plans)
+    run = board.add(status_of(RunState.QUEUED), user="daemon")
+    forged = msgspec.json.decode(wire.encoded(msgspec.structs.replace(run, user="nobody")))
+    submission = board.board.submissions.get(run.submission)
+    other = msgspec.json.decode(wire.encoded(msgspec.structs.replace(submission, user="nobody")))
+    with acting_as("nobody"), raw(door) as client:
+        client.greeted()
+        for route in ("standings.rank", "standings.placing"):
+            assert "there is no run" in client.ask(route, run=forged)["error"]["message"]
+        assert "there is no submission" in client.ask("submissions.shows_code", submission=other)["error"]["message"]
