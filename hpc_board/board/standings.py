@@ -58,7 +58,7 @@ class Standings:
         found = self._tasks.get(task)
         store = self._context.store
         wanted = definition(store, found, version_called(version, found, store))
-        names = [self._gpus.get(gpu).name for gpu in gpus]
+        names = dict.fromkeys(self._gpus.get(gpu).name for gpu in gpus)
         reader = user or self._context.user
         return [
             page(self._context.store, found, wanted, name, reader, rows=rows, limit=limit, offset=offset)

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from hpc_board.domain.comparison import Compared
 
 
+SOURCES_MAX = 1_000
+"""The maximum number of files in one question to a service, each of which takes a check, a script and a folder."""
+
+
 class Submissions:
     """Submissions of the user: drafts, dispatch, code and notes."""
 
@@ -100,6 +104,7 @@ class Submissions:
         note: str = "",
     ) -> list[Draft]:
         """Return a checked draft of each of `sources`, as `drafts` does of files."""
+        _check_number(sources)
         self._check_open()
         for source in sources:
             check_source(source)
@@ -107,6 +112,7 @@ class Submissions:
 
     def _requested(self, requests: Sequence[SubmissionRequest]) -> list[Draft]:
         """Return the checked drafts of requests; those with equal options count as one batch."""
+        _check_number(requests)
         alike: dict[object, list[int]] = {}
         for index, each in enumerate(requests):
             alike.setdefault((each.task, each.gpus, each.mode, each.note), []).append(index)
@@ -371,7 +377,9 @@ class Submissions:
 
         first, second = self.get(one), self.get(other)
         try:
-            return compare(self._context.store, first, second, [self._gpus.get(name).name for name in gpus])
+            return compare(
+                self._context.store, first, second, [*dict.fromkeys(self._gpus.get(name).name for name in gpus)]
+            )
         except StorageError:
             raise
         except InputError as error:
@@ -408,3 +416,11 @@ class Submissions:
         if run.user != self._context.user or run.submission == number:
             return ""
         return f"Run {run.id} belongs to submission {run.submission}: give that number."
+
+
+def _check_number(sources: Sequence[object]) -> None:
+    if len(sources) > SOURCES_MAX:
+        raise InputError(
+            f"these are {len(sources):,} files; a service takes at most {SOURCES_MAX:,} at once.",
+            hint="Send them in several parts.",
+        )
