@@ -63,7 +63,7 @@ class Leaderboards:
         return found
 
     def plan_creation(
-        self, source: str, name: str | None = None, options: RequestedOptions = UNCHANGED
+        self, source: str | Path, name: str | None = None, options: RequestedOptions = UNCHANGED
     ) -> tuple[Plan, ...]:
         """Plan leaderboards for the tasks in `source`, or one called `name`; nothing is stored.
 
@@ -76,10 +76,10 @@ class Leaderboards:
         self._context.require(Role.CREATOR, "create boards")
         tasks = self._offered(source)
         if name is not None:
-            tasks = (replace(chosen_task(name, tasks, source), name=name),)
+            tasks = (replace(chosen_task(name, tasks, str(source)), name=name),)
         return self._context.editor.creation(tasks, options, self._tasks.of_settings(), utc_now())
 
-    def plan_update(self, name: str, source: str | None = None, options: RequestedOptions = UNCHANGED) -> Plan:
+    def plan_update(self, name: str, source: str | Path | None = None, options: RequestedOptions = UNCHANGED) -> Plan:
         """Plan a change of the leaderboard `name`: the task in `source`, if given, and the requested options.
 
         Raises:
@@ -87,7 +87,7 @@ class Leaderboards:
             Refused: it belongs to another user.
         """
         board = self.own(name)
-        task = board.task if source is None else chosen_task(name, self._offered(source), source)
+        task = board.task if source is None else chosen_task(name, self._offered(source), str(source))
         return self._context.editor.update(board, task, options, utc_now())
 
     def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> tuple[Synced, ...]:
@@ -117,7 +117,9 @@ class Leaderboards:
     def plan_synced(self, request: BoardRequest) -> tuple[Synced, ...]:
         """Plan as `plan_sync` does, for a request from another process."""
         with _unpacked(request.source) as source:
-            return self.plan_sync(Path(source or ""), request.problem_set, force=request.force)
+            if not isinstance(source, Path):
+                raise InputError("no competition was sent.", hint="Send its folder or its file.")
+            return self.plan_sync(source, request.problem_set, force=request.force)
 
     def carry_out_requested(
         self, request: BoardRequest, changes: Mapping[str, int], *, force: bool = False, reason: str = ""
@@ -209,14 +211,20 @@ class Leaderboards:
         self._context.editor.require_change(board)
         return board
 
-    def _offered(self, source: str) -> tuple[Task, ...]:
-        """Return the tasks in the folder or file `source`, or the task of that name: the settings' own first."""
+    def _offered(self, source: str | Path) -> tuple[Task, ...]:
+        """Return the tasks in the folder or file `source`, or the task of that name: the settings' own first.
+
+        A text is a name alone if the board is served, whose folder is not that of the user who gave the text.
+        """
         from hpc_board.catalog import sources as task_sources
         from hpc_board.files import is_folder
 
-        path = Path(source)
-        if "/" in source or is_folder(path) or path.suffix in task_sources.ENDINGS:
-            return task_sources.sound_tasks(path)
+        if isinstance(source, Path):
+            return task_sources.sound_tasks(source)
+        if not self._context.installation.served:
+            path = Path(source)
+            if "/" in source or is_folder(path) or path.suffix in task_sources.ENDINGS:
+                return task_sources.sound_tasks(path)
         for task in self._tasks.of_settings().tasks:
             if task.name == source and source not in self._context.editor.hidden():
                 return (task,)
@@ -224,7 +232,7 @@ class Leaderboards:
 
 
 @contextmanager
-def _unpacked(source: PackedSource | str | None) -> Iterator[str | None]:
+def _unpacked(source: PackedSource | str | None) -> Iterator[Path | str | None]:
     """Yield the path of a file with a packed source, or the name of a task; faults are told of the file's name."""
     if not isinstance(source, PackedSource):
         if source is not None and "/" in source:
@@ -234,14 +242,20 @@ def _unpacked(source: PackedSource | str | None) -> Iterator[str | None]:
     name = PurePosixPath(source.file_name).name
     if not name or name != source.file_name or not name.isprintable() or len(name) > _FILE_NAME_MAX:
         raise InputError(f"{one_line(source.file_name, 80)} is no name of a file.", hint="Give a plain name.")
-    with temporary_folder("hpc-board-source-") as folder:
+    with temporary_folder("hpc-board-source-") as outer:
+        # A lone task file may name files of its folder's parent, so the parent has to be empty, too.
+        folder = outer / "source"
+        folder.mkdir()
         (folder / name).write_bytes(source.data)
+
+        def told(text: str) -> str:
+            return text.replace(f"{folder}/", "").replace(f"{outer}/", "")
+
         try:
-            yield str(folder / name)
+            yield folder / name
         except DocumentError as error:
-            error.file = error.file.replace(f"{folder}/", "")
-            error.message = error.message.replace(f"{folder}/", "")
+            error.file, error.message = told(error.file), told(error.message)
             raise
         except BoardError as error:
-            error.message = error.message.replace(f"{folder}/", "")
+            error.message = told(error.message)
             raise

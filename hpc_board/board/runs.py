@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from hpc_board.domain.moderation import may_read_code
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Progress, Run, RunState, Status, WholeRun
 from hpc_board.errors import InputError, SchedulerError, StorageError
-from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
 
@@ -118,14 +122,14 @@ class Runs:
         return self.seen(self._context.store.runs.get(run))
 
     def whole(self, run: int) -> WholeRun:
-        """Return the run with this number and all its rows, read in one transaction.
+        """Return the run with this number and all its rows, read in one transaction; the result is that of `result`.
 
         Raises:
             InputError, Refused: as of `run`.
         """
         found = self._context.store.runs.whole(run)
         self.seen(found.run)
-        return found
+        return msgspec.structs.replace(found, result=self._without_logs(found.run, found.result))
 
     def seen(self, run: Run) -> Run:
         """Return `run` if it is visible to the user.
@@ -216,10 +220,24 @@ class Runs:
     def result(self, run: int) -> Result | None:
         """Return the harness's result, or the partial result of a stopped run; None without one.
 
+        Its logs are empty for users other than the run's own and admins.
+
         Raises:
             InputError, Refused: as of `run`.
         """
-        return self._context.store.runs.result(self.get(run).id)
+        found = self.get(run)
+        return self._without_logs(found, self._context.store.runs.result(found.id))
+
+    def _without_logs(self, run: Run, result: Result | None) -> Result | None:
+        """Return `result`, without its logs if the user may not read the code of `run`: they quote its lines."""
+        if result is None or self._may_read(run):
+            return result
+        return replace(result, stdout=Log(), stderr=Log(), build=Log(), profile=Log())
+
+    def _may_read(self, run: Run) -> bool:
+        return may_read_code(
+            self._context.user, run.user, admin=self._context.role.may_act_as(Role.ADMIN), shown_to_others=False
+        )
 
     def cases(self, run: int) -> tuple[Case, ...]:
         """Return the cases of a finished run without their samples; cheaper than the whole result.
@@ -254,8 +272,16 @@ class Runs:
         return [line for line in map(_progress, data.splitlines()) if line is not None]
 
     def log(self, run: int) -> str:
-        """Return the end of the job's output, safe to print; empty before the job starts."""
+        """Return the end of the job's output, safe to print; empty before the job starts.
+
+        It is empty, too, for users other than the run's own and admins.
+
+        Raises:
+            InputError, Refused: as of `run`.
+        """
         found = self.get(run)
+        if not self._may_read(found):
+            return ""
         job_id = found.status.job_id
         names = self._context.clusters.log_names(found.cluster, job_id) if job_id else []
         data = next(filter(None, (self._job_file(found, name, end=True) for name in names)), b"")

@@ -58,7 +58,7 @@ class Standings:
         found = self._tasks.get(task)
         store = self._context.store
         wanted = definition(store, found, version_called(version, found, store))
-        names = [self._gpus.get(gpu).name for gpu in gpus]
+        names = dict.fromkeys(self._gpus.get(gpu).name for gpu in gpus)
         reader = user or self._context.user
         return [
             page(self._context.store, found, wanted, name, reader, rows=rows, limit=limit, offset=offset)
@@ -113,7 +113,8 @@ class Standings:
         Raises:
             InputError, Refused: as of `run`.
         """
-        return self._context.store.standings.rank(self._runs.seen(run))
+        # The stored run counts: the fields of `run` may be another process's invention.
+        return self._context.store.standings.rank(self._runs.get(run.id))
 
     def placing(self, run: Run) -> Placing | None:
         """Return the effect of this run on its leaderboard; None if it does not count there.
@@ -121,4 +122,4 @@ class Standings:
         Raises:
             InputError, Refused: as of `run`.
         """
-        return self._context.store.standings.placing(self._runs.seen(run))
+        return self._context.store.standings.placing(self._runs.get(run.id))

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from hpc_board.domain.comparison import Compared
 
 
+SOURCES_MAX = 1_000
+"""The maximum number of files in one question to a service, each of which takes a check, a script and a folder."""
+
+
 class Submissions:
     """Submissions of the user: drafts, dispatch, code and notes."""
 
@@ -112,6 +116,7 @@ class Submissions:
         *,
         warn: bool = True,
     ) -> list[Draft]:
+        _check_number(sources)
         self._check_open(warn=warn)
         for source in sources:
             check_source(source)
@@ -122,6 +127,7 @@ class Submissions:
 
         The user has had the warnings when the drafts of these requests were made.
         """
+        _check_number(requests)
         alike: dict[object, list[int]] = {}
         for index, each in enumerate(requests):
             alike.setdefault((each.task, each.gpus, each.mode, each.note), []).append(index)
@@ -352,11 +358,19 @@ class Submissions:
             Refused: it belongs to another user.
         """
         found = self.get(submission)
-        self._context.rules.check_reader(found, shown_to_others=self.shows_code(found))
+        self._context.rules.check_reader(found, shown_to_others=self._shown_to_others(found))
         return found.file_name, self._context.store.submissions.code(found.code_sha256)
 
     def shows_code(self, submission: Submission) -> bool:
-        """Return whether participants may read another user's submission now, by the terms of its leaderboard."""
+        """Return whether participants may read another user's submission now, by the terms of its leaderboard.
+
+        Raises:
+            InputError, Refused: as of `get`.
+        """
+        # The stored submission counts: the fields of `submission` may be another process's invention.
+        return self._shown_to_others(self.get(submission.id))
+
+    def _shown_to_others(self, submission: Submission) -> bool:
         return self._context.editor.shows_code(submission.task, self._first_sent(submission).submitted_at, utc_now())
 
     def _first_sent(self, submission: Submission) -> Submission:
@@ -386,7 +400,9 @@ class Submissions:
 
         first, second = self.get(one), self.get(other)
         try:
-            return compare(self._context.store, first, second, [self._gpus.get(name).name for name in gpus])
+            return compare(
+                self._context.store, first, second, [*dict.fromkeys(self._gpus.get(name).name for name in gpus)]
+            )
         except StorageError:
             raise
         except InputError as error:
@@ -423,3 +439,11 @@ class Submissions:
         if run.user != self._context.user or run.submission == number:
             return ""
         return f"Run {run.id} belongs to submission {run.submission}: give that number."
+
+
+def _check_number(sources: Sequence[object]) -> None:
+    if len(sources) > SOURCES_MAX:
+        raise InputError(
+            f"these are {len(sources):,} files; a service takes at most {SOURCES_MAX:,} at once.",
+            hint="Send them in several parts.",
+        )

@@ -152,6 +152,7 @@ def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> 
 def _print_logs(board: "Board", run: "Run") -> None:
     """Print the logs of job and kernel under titles; the title of a single log goes to stderr."""
     from hpc_board.cli.output import print_blocks, remark
+    from hpc_board.domain.roles import Role
     from hpc_board.report.logs import nothing_printed, run_logs
 
     logs = run_logs(board.runs.result(run.id), board.runs.log(run.id))
@@ -160,6 +161,8 @@ def _print_logs(board: "Board", run: "Run") -> None:
     elif logs:
         remark(f"--- {logs[0].title} ---")
         click.echo(logs[0].text, nl=False)
+    elif run.user != board.user and board.role is not Role.ADMIN:
+        remark(f"{run.user} and admins alone may read the output of run {run.id}.")
     else:
         remark(nothing_printed(run))
 

@@ -37,24 +37,29 @@ def peer_name(uid: int) -> str:
     )
 
 
-def check_place(path: Path, owner: int) -> None:
-    """Require that only `owner` and root could have put a socket at `path`.
+def check_place(path: Path, owner: int, *, in_sticky: bool = False) -> None:
+    """Require that only `owner` and root could have put the socket or the board at `path`, or can replace it.
+
+    With `in_sticky`, its folder may be a sticky one for all: the caller checks the owner of `path` itself.
 
     Raises:
-        InputError: another account may write the socket's folder, or one above it.
+        InputError: another account may write the folder of `path`, or one above it.
     """
-    for folder in path.absolute().parents:
-        try:
-            status = folder.stat()
-        except OSError as error:
-            raise InputError(f"{folder}: {error.strerror}", hint="Check the path of the service's socket.") from error
-        # In a sticky folder no account can replace the entry of another; the entry itself is checked in its turn.
-        sticky = bool(status.st_mode & stat.S_ISVTX) and folder != path.parent
-        if status.st_uid not in (0, owner) or (status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky):
-            raise InputError(
-                f"{path}: accounts besides the service's may write {folder}, and could answer in its place.",
-                hint="Have the admin put the socket into a folder that only the service's account may write.",
-            )
+    for place in dict.fromkeys((path.absolute(), path.resolve())):
+        for folder in place.parents:
+            try:
+                # The owner of a link may lead it elsewhere.
+                owners = {folder.lstat().st_uid, (status := folder.stat()).st_uid}
+            except OSError as error:
+                raise InputError(f"{folder}: {error.strerror}", hint="Check the path of the service.") from error
+            # In a sticky folder no account can replace the entry of another; the entry itself is checked in its turn.
+            sticky = bool(status.st_mode & stat.S_ISVTX) and (in_sticky or folder != place.parent)
+            if owners - {0, owner} or (status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky):
+                raise InputError(
+                    f"{path}: accounts besides the service's may write {folder}, and could answer in its place.",
+                    hint="Have the admin choose a folder that only the service's account may write, as are those above "
+                    "it.",
+                )
 
 
 def account_name(uid: int) -> str:

@@ -8,9 +8,9 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -30,7 +30,7 @@ from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
 from hpc_board.service.notify import notify
-from hpc_board.service.peers import peer_name, peer_uid
+from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.published import holds_secrets, published
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
@@ -40,6 +40,9 @@ ISOLATION = "S3"
 
 ROWS_MAX = 10_000
 """The largest `limit` of a question: an answer is made whole before it is sent."""
+
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+"""The maximum size of a list in an answer, which takes that much memory until its client has read it."""
 
 _CHUNK_BYTES = 64 * 1024
 _PIECE_BYTES = 512 * 1024
@@ -113,7 +116,7 @@ class Service:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._connections: Counter[int] = Counter()
-        self._questions: dict[int, asyncio.Semaphore] = {}
+        self._turns: dict[int, _Turns] = {}
         self._answering: set[asyncio.Task[None] | None] = set()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="question")
 
@@ -145,6 +148,7 @@ class Service:
                     f"{folder} belongs to another account; a service owns its board.",
                     hint="Run `hpc-board serve` as the owner of the board's folder.",
                 )
+            check_place(folder, os.geteuid(), in_sticky=True)
             folder.chmod(0o700)
             mine = stack.enter_context(locked(folder / "serve.lock"))
         except OSError as error:
@@ -164,6 +168,8 @@ class Service:
         listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
             self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            # Where another account may write, it could also lead the change of mode below to another file.
+            check_place(self.path, os.geteuid())
             self._remove_stale()
             listening.bind(str(self.path))
             stack.callback(self._unlink)
@@ -207,8 +213,6 @@ class Service:
         def ended(writer: asyncio.StreamWriter, task: "asyncio.Task[None]") -> None:
             tasks.discard(task)
             writer.close()  # also if the task was cancelled before its first step
-            if not task.cancelled() and (error := task.exception()) is not None:
-                self._log("fault", traceback="".join(traceback.format_exception(error)))
 
         # Closed by hand: on leaving a block, newer Pythons wait for the connections, and thus for idle clients.
         server = None
@@ -289,20 +293,34 @@ class Service:
             pass
         except TimeoutError:
             self._log("closed", uid=uid, reason="too slow")
+            # A client that reads nothing would keep the answer in memory as long as it likes.
+            writer.transport.abort()
         except _Unfit as error:
             self._log("refused", uid=uid, reason=str(error))
             await self._last_words(writer, InputError(str(error), hint="Is this hpc-board's client?"))
+        except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
+            self._log("fault", uid=uid, traceback=traceback.format_exc())
         finally:
+            await self._closed(writer)
             self._connections[uid] -= 1
             if not self._connections[uid]:
                 del self._connections[uid]
-                self._questions.pop(uid, None)
-            writer.close()
-            with suppress(ConnectionError, TimeoutError):
-                await asyncio.wait_for(writer.wait_closed(), self._bounds.line_seconds)
+                self._turns.pop(uid, None)
+
+    async def _closed(self, writer: asyncio.StreamWriter) -> None:
+        """Close a connection, and drop the part of an answer that its client does not read in time."""
+        writer.close()
+        try:
+            async with asyncio.timeout(self._bounds.line_seconds):
+                await writer.wait_closed()
+        except ConnectionError:
+            pass
+        except TimeoutError:
+            writer.transport.abort()
 
     async def _converse(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        lines = _Lines(reader, self._bounds.line_seconds)
+        turns = self._turns.setdefault(uid, _Turns(self._bounds.questions_per_user))
+        lines = _Lines(reader, self._bounds.line_seconds, turns.long_line)
         first = await lines.next(self._bounds.hello_seconds)
         if first is None:
             raise TimeoutError
@@ -325,19 +343,19 @@ class Service:
         while not self._stopping.is_set() and (line := await lines.next(self._bounds.idle_seconds)) is not None:
             request = _parsed(line, wire.Request)
             if request.route == routes.WAIT:
-                await self._stream(uid, user, request, reader, writer)
+                await self._stream(uid, user, turns, request, reader, writer)
                 return
+            # An answer belongs to its turn until it has left: it takes memory.
             with self._under_way():
-                if request.route in (routes.EXPORT, routes.BACKUP):
-                    async with self._turn_of(uid):
+                async with turns.question:
+                    if request.route in (routes.EXPORT, routes.BACKUP):
                         await self._send_file(uid, user, request, writer)
-                    continue
-                async with self._turn_of(uid):
+                        continue
                     replies = await asyncio.get_running_loop().run_in_executor(
                         self._pool, partial(self._answer, uid, user, request)
                     )
-                for reply in replies:
-                    await self._send(writer, reply)
+                    for reply in replies:
+                        await self._send(writer, reply)
 
     def _user_and_role(self, uid: int) -> tuple[str, Role]:
         user = peer_name(uid)
@@ -363,11 +381,6 @@ class Service:
             await self._send(writer, wire.Reply(0, error=wire.failure(error)))
         writer.close()
 
-    @asynccontextmanager
-    async def _turn_of(self, uid: int) -> AsyncIterator[None]:
-        async with self._questions.setdefault(uid, asyncio.Semaphore(self._bounds.questions_per_user)):
-            yield
-
     def _board_of(self, user: str, warn: Callable[[str], object] = lambda _: None) -> Board:
         return Board.seen_by(user, self._installation, warn)
 
@@ -379,7 +392,7 @@ class Service:
         try:
             board = self._board_of(user, warnings.append)
             value = self._value(board, request)
-            last = wire.Reply(request.id, value=msgspec.Raw(wire.encoded(value)))
+            last = wire.Reply(request.id, value=msgspec.Raw(_answer_text(value)))
         except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
             last = self._failed(uid, request, error)
         return [*(wire.Reply(request.id, warning=text) for text in warnings), last]
@@ -418,6 +431,7 @@ class Service:
         self,
         uid: int,
         user: str,
+        turns: "_Turns",
         request: wire.Request,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -426,22 +440,51 @@ class Service:
         loop = asyncio.get_running_loop()
         try:
             ids = _parsed_args(request, routes.Wait).ids
-            async with self._turn_of(uid):
-                runs = await loop.run_in_executor(self._pool, self._watched, user, ids)
+            with turns.watching(len(ids)):
+                async with turns.question:
+                    runs = await loop.run_in_executor(self._pool, self._watched, user, ids)
+                left = await self._send_changes(user, turns, request, runs, reader, writer)
+        except (ConnectionError, TimeoutError):
+            raise
         except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
             await self._send(writer, self._failed(uid, request, error))
             return
+        if not left:
+            await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(b"null")))
+
+    async def _send_changes(
+        self,
+        user: str,
+        turns: "_Turns",
+        request: wire.Request,
+        runs: Sequence[Run],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> bool:
+        """Send the changes of `runs` while the user may see them; return whether the client has gone before the end.
+
+        Raises:
+            BoardError: the user has lost the sight of one of them.
+        """
+        loop = asyncio.get_running_loop()
         gone = asyncio.ensure_future(reader.read(1))
         try:
             async with aclosing(self._watching.changes(runs, gone)) as changes:
                 async for event in changes:
-                    await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(event))))
+                    async with turns.question:
+                        line = await loop.run_in_executor(self._pool, self._event, user, request.id, event)
+                        await self._send(writer, line)
+            return gone.done()
         finally:
-            left = gone.done()
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
-        if not left:
-            await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(b"null")))
+
+    def _event(self, user: str, id_: int, event: routes.RunsChanged) -> wire.Reply:
+        board = self._board_of(user)
+        with board.session():
+            for run in {(run.user, run.task): run for run in event.runs}.values():
+                board.runs.seen(run)
+        return wire.Reply(id_, event=msgspec.Raw(wire.encoded(event)))
 
     async def _send_file(self, uid: int, user: str, request: wire.Request, writer: asyncio.StreamWriter) -> None:
         """Write the file of an EXPORT or BACKUP, send it in pieces, and at the end its contents in numbers."""
@@ -473,12 +516,40 @@ class Service:
             return [board.runs.get(id_) for id_ in ids]
 
 
-class _Lines:
-    """The lines of a client, each within a time and a length."""
+class _Turns:
+    """The turns of one user's connections: for a question, and for a line that is longer than a submission's."""
 
-    def __init__(self, reader: asyncio.StreamReader, line_seconds: float) -> None:
+    def __init__(self, questions: int) -> None:
+        self.question = asyncio.Semaphore(questions)
+        self.long_line = asyncio.Semaphore(1)
+        self._watched = 0
+
+    @contextmanager
+    def watching(self, runs: int) -> Iterator[None]:
+        """Count so many more watched runs of the user, until the block ends.
+
+        Raises:
+            Refused: they are too many together.
+        """
+        if self._watched + runs > routes.WATCHED_MAX:
+            raise Refused(
+                f"you may wait for {routes.WATCHED_MAX:,} runs at one time, in all connections together.",
+                hint="End another wait first.",
+            )
+        self._watched += runs
+        try:
+            yield
+        finally:
+            self._watched -= runs
+
+
+class _Lines:
+    """The lines of a client, each within a time and a length; a line above REQUEST_BYTES_MAX needs `long_line`."""
+
+    def __init__(self, reader: asyncio.StreamReader, line_seconds: float, long_line: asyncio.Semaphore) -> None:
         self._reader = reader
         self._line_seconds = line_seconds
+        self._long_line = long_line
         self._rest = b""
         self.bytes_max = wire.REQUEST_BYTES_MAX
 
@@ -495,10 +566,15 @@ class _Lines:
         except TimeoutError:
             return None
         size = len(parts[0])
-        async with asyncio.timeout(self._line_seconds):
+        async with asyncio.timeout(self._line_seconds), AsyncExitStack() as stack:
+            most = min(wire.REQUEST_BYTES_MAX, self.bytes_max)
             while b"\n" not in parts[-1]:
-                if size > self.bytes_max:
-                    raise _Unfit(f"a line has more than {self.bytes_max:,} bytes")
+                if size > most:
+                    if most == self.bytes_max:
+                        raise _Unfit(f"a line has more than {self.bytes_max:,} bytes")
+                    # One at a time for each user: they are held in memory until they are whole.
+                    await stack.enter_async_context(self._long_line)
+                    most = self.bytes_max
                 parts.append(await self._more(None))
                 size += len(parts[-1])
         last, _, self._rest = parts[-1].partition(b"\n")
@@ -514,6 +590,22 @@ class _Lines:
 
 class _Unfit(Exception):
     """A line that no client of this version sends; the connection ends."""
+
+
+def _answer_text(value: object) -> bytes:
+    """Return `value` as JSON of at most ANSWER_BYTES_MAX; the items of a list may share values, such as their task."""
+    if not isinstance(value, list | tuple) or hasattr(value, "_fields"):
+        return wire.encoded(value)
+    items: list[bytes] = []
+    size = 0
+    for item in value:
+        items.append(wire.encoded(item))
+        size += len(items[-1])
+        if size > ANSWER_BYTES_MAX:
+            raise InputError(
+                f"the answer has over {ANSWER_BYTES_MAX:,} bytes.", hint="Ask for fewer rows, or send fewer files."
+            )
+    return b"[" + b",".join(items) + b"]"
 
 
 def _route(name: str) -> routes.Route:

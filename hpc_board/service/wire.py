@@ -1,7 +1,7 @@
 """The wire between a client and the service: one JSON object a line, with the facade's own types as the schema."""
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -45,7 +45,7 @@ class Welcome(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A question: the name of a route, and its arguments by name. `id` returns in each line of the answer."""
 
-    id: int
+    id: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
     route: str
     args: msgspec.Raw = msgspec.Raw(b"{}")
 

@@ -2,10 +2,12 @@
 
 import base64
 import ctypes
+import dataclasses
 import io
 import json
 import os
 import pwd
+import select
 import socket
 import stat
 import struct
@@ -32,17 +34,18 @@ from hpc_board.board import Board
 from hpc_board.board.administration import Administration
 from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
+from hpc_board.board.submissions import SOURCES_MAX
 from hpc_board.catalog import archive as archive_module
 from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import BoardError, InputError, Refused
-from hpc_board.model.result import Verdict
+from hpc_board.model.result import Log, Verdict
 from hpc_board.service import client as client_module
-from hpc_board.service import routes, wire
+from hpc_board.service import routes, server, wire
 from hpc_board.service.client import RemoteBoard
-from hpc_board.service.server import ROWS_MAX, Bounds, Log, Service, demanding
+from hpc_board.service.server import ROWS_MAX, Bounds, Service, demanding
 from tests.service import serving
 from tests.unit.recorded import (
     KERNEL,
@@ -503,7 +506,7 @@ def test_an_answer_under_way_leaves_before_the_service_ends(
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_service_that_does_not_serve_takes_an_end(board: Recorded, folder: Path, moment: str) -> None:
-    service = Service(board.board.settings, folder / "board.sock", log=Log(lambda _: None))
+    service = Service(board.board.settings, folder / "board.sock", log=server.Log(lambda _: None))
     service.stop()
     service.run()
     if moment == "after":
@@ -515,7 +518,7 @@ def test_a_service_that_does_not_serve_takes_an_end(board: Recorded, folder: Pat
 def logged(board: Recorded, path: Path) -> Iterator[list[dict[str, Any]]]:
     """Serve the board at `path`, with faults if need be, and yield the lines of its log."""
     lines: list[dict[str, Any]] = []
-    log = Log(lambda line: lines.append(json.loads(line)))
+    log = server.Log(lambda line: lines.append(json.loads(line)))
     service, ready = Service(board.board.settings, path, log=log), threading.Event()
     thread = threading.Thread(target=service.run, args=(ready.set,))
     thread.start()
@@ -854,3 +857,228 @@ def test_a_served_board_demands_isolation_unless_a_gpu_names_its_own_level(board
     board.settings.write_text(text)
     found = {gpu.name: gpu.minimum_isolation for gpu in demanding(board.board.settings).gpus}
     assert found == {"CPU": "S3", "H100": "S1"}
+
+
+# Attacks: texts and files that stay
+
+
+@ROOT
+@pytest.mark.parametrize("name", [".", "..", "tasks", "hidden.py", "course.yaml"])
+def test_a_creators_name_of_a_task_is_no_path_in_the_services_folder(
+    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(board.folder)
+    (board.folder / "hidden.py").write_text((board.folder / "tasks" / "narrow" / "reference.py").read_text())
+    (board.folder / "course.yaml").write_text("name: x\nproblems: [{name: y, directory: tasks/narrow}]\n")
+    with acting_as("bin"), raw(door) as client:
+        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": name})
+    assert "unknown task" in answer["error"]["message"]
+
+
+@ROOT
+def test_a_packed_task_file_reads_nothing_beside_it(door: Path, folder: Path) -> None:
+    (folder / "hidden.py").write_text("x")
+    text = TASK.replace("source: reference.py", f"source: ../{folder.name}/hidden.py")
+    packed = {"file_name": "task.yml", "data": base64.b64encode(text.encode()).decode()}
+    with acting_as("bin"), raw(door) as client:
+        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": packed})
+    assert answer["error"]["message"].endswith(f" {folder.name}/hidden.py: there is no such file.")
+
+
+@ROOT
+def test_the_output_of_a_run_is_its_owners_and_the_admins(board: Recorded, door: Path) -> None:
+    output = Log("a line of the kernel")
+    result = dataclasses.replace(
+        result_of(Verdict.PASS, timed_case()), stdout=output, stderr=output, build=output, profile=output
+    )
+    run = board.add(result=result, score_s=1e-3, user="daemon")
+    clusters = board.board.context.clusters
+    log = clusters.folders_on(run.cluster).of(run) / clusters.log_names(run.cluster, run.status.job_id)[0]
+    log.parent.mkdir(parents=True)
+    log.write_text(output.text)
+    for name, shown in (("daemon", True), ("games", True), ("nobody", False)):
+        with acting_as(name), raw(door) as client:
+            client.greeted()
+            for route in ("runs.result", "runs.whole", "runs.log"):
+                answer = client.ask(route, run=run.id)
+                assert "value" in answer
+                assert (output.text in json.dumps(answer)) == shown, (name, route)
+
+
+@ROOT
+def test_a_made_up_run_shows_no_ranks_of_a_board_that_is_closed_to_the_user(board: Recorded, door: Path) -> None:
+    files = Board(board.board.settings, user="games")
+    plans = files.leaderboards.plan_creation("vectoradd_py", None, RequestedOptions(closed=True, members=("daemon",)))
+    files.leaderboards.carry_out(plans)
+    run = board.add(status_of(RunState.QUEUED), user="daemon")
+    forged = msgspec.json.decode(wire.encoded(msgspec.structs.replace(run, user="nobody")))
+    submission = board.board.submissions.get(run.submission)
+    other = msgspec.json.decode(wire.encoded(msgspec.structs.replace(submission, user="nobody")))
+    with acting_as("nobody"), raw(door) as client:
+        client.greeted()
+        for route in ("standings.rank", "standings.placing"):
+            assert "there is no run" in client.ask(route, run=forged)["error"]["message"]
+        assert "there is no submission" in client.ask("submissions.shows_code", submission=other)["error"]["message"]
+
+
+# Attacks: clients that take what the service has
+
+
+def hung_up(client: Raw) -> bool:
+    waiting = select.poll()
+    waiting.register(client.socket, 0)  # POLLHUP is always told
+    return bool(waiting.poll(0))
+
+
+def test_a_client_that_reads_no_answer_is_let_go_with_its_answers(board: Recorded, folder: Path) -> None:
+    path = folder / "board.sock"
+    with bounded(board, folder, Bounds(line_seconds=0.5)), raw(path) as silent:
+        silent.greeted().send(b'{"id":1,"route":"tasks.catalog"}\n' * 200)
+        awaited(lambda: hung_up(silent))
+
+
+@ROOT
+def test_the_unread_answers_of_one_user_are_no_more_than_their_questions_at_one_time(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    answer = server.Service._answer
+
+    def counted(service: server.Service, uid: int, user: str, request: wire.Request) -> list[wire.Reply]:
+        if request.route == "tasks.catalog":
+            asked.append(user)
+            return [wire.Reply(request.id, value=msgspec.Raw(b'"' + b"x" * 2**22 + b'"'))]
+        return answer(service, uid, user, request)
+
+    monkeypatch.setattr(server.Service, "_answer", counted)
+    path = folder / "board.sock"
+    with bounded(board, folder, Bounds()), ExitStack() as stack:
+        with acting_as("daemon"):
+            silent = [stack.enter_context(raw(path)).greeted() for _ in range(6)]
+            for client in silent:
+                client.send(b'{"id":1,"route":"tasks.catalog"}\n')
+        with asking(path, "nobody") as other:
+            awaited(lambda: len(asked) == 2)
+            assert other.runs.list() == ()
+        assert len(asked) == 2
+        for client in silent:
+            client.close()
+
+
+@ROOT
+def test_one_users_waits_leave_threads_for_others(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, entered = threading.Event(), []
+    watched = server.Service._watched
+
+    def holding(service: server.Service, user: str, ids: Any) -> Any:
+        entered.append(user)
+        assert held.wait(60)
+        return watched(service, user, ids)
+
+    monkeypatch.setattr(server.Service, "_watched", holding)
+    path = folder / "board.sock"
+    with bounded(board, folder, Bounds()), ExitStack() as stack:
+        stack.callback(held.set)
+        with acting_as("daemon"):
+            for _ in range(20):
+                stack.enter_context(raw(path)).greeted().send(b'{"id":1,"route":"runs.wait","args":{"ids":[1]}}\n')
+        awaited(lambda: len(entered) >= 2)
+        with asking(path, "nobody") as other:
+            assert other.runs.list() == ()
+        assert len(entered) == 2
+        held.set()
+
+
+def test_the_waits_of_a_user_have_a_bound_together(
+    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = board.add(status_of(RunState.QUEUED))
+    monkeypatch.setattr(routes, "WATCHED_MAX", 3)
+    with raw(door) as one, raw(door) as two:
+        assert "event" in one.greeted().ask("runs.wait", ids=[run.id, run.id])
+        assert "at one time" in two.greeted().ask("runs.wait", ids=[run.id, run.id])["error"]["message"]
+
+
+@ROOT
+def test_a_wait_ends_when_the_board_is_closed_to_its_user(board: Recorded, door: Path) -> None:
+    files = Board(board.board.settings, user="games")
+    run = board.add(status_of(RunState.QUEUED), user="daemon")
+    with ExitStack() as stack:
+        with acting_as("nobody"):
+            other = stack.enter_context(raw(door)).greeted()
+        assert "event" in other.ask("runs.wait", ids=[run.id])
+        closed = RequestedOptions(closed=True, members=("daemon",))
+        files.leaderboards.carry_out(files.leaderboards.plan_creation("vectoradd_py", None, closed))
+        board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="a secret"))
+        lines = [other.read()]
+        while "event" in lines[-1]:
+            lines.append(other.read())
+    assert "there is no run" in lines[-1]["error"]["message"]
+    assert "a secret" not in json.dumps(lines)
+
+
+@ROOT
+def test_a_creator_sends_one_long_line_at_a_time(door: Path) -> None:
+    piece = b"x" * 2**20
+    with acting_as("bin"), raw(door) as one, raw(door) as two:
+        for client in (one, two):
+            client.greeted().socket.settimeout(1)
+        one.send(piece * 8)
+        with pytest.raises(TimeoutError):
+            two.send(piece * 8)
+
+
+def test_a_gpu_that_is_named_a_thousand_times_has_one_page(door: Path) -> None:
+    with raw(door) as client:
+        answer = client.greeted().ask("standings.pages", task="narrow", gpus=["H100"] * 1000)
+        assert len(answer["value"]) == 1
+
+
+def test_a_question_has_a_bounded_number_of_sources_and_of_bytes_in_its_answer(
+    door: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = {"file_name": "kernel.py", "text": KERNEL}
+    with raw(door) as client:
+        many = client.greeted().ask("submissions.draft_sources", sources=[source] * (SOURCES_MAX + 1))
+        assert "at most" in many["error"]["message"]
+        monkeypatch.setattr(server, "ANSWER_BYTES_MAX", 1000)
+        large = client.ask("submissions.draft_sources", sources=[source] * 5)
+        assert "the answer has over 1,000 bytes" in large["error"]["message"]
+
+
+@pytest.mark.parametrize("number", ["-1", str(2**64), str(2**70), "1" * 4000])
+def test_a_number_that_no_answer_can_have_is_refused(door: Path, number: str) -> None:
+    with raw(door) as client:
+        client.greeted().send(b'{"id":%s,"route":"runs.list"}\n' % number.encode())
+        assert client.read()["error"]["kind"] == "InputError"
+
+
+@ROOT
+@pytest.mark.parametrize(("owner", "mode"), [("daemon", 0o755), (OWNER, 0o775), (OWNER, 0o757)])
+@pytest.mark.parametrize("entry", ["board", "board.sock"])
+def test_a_service_does_not_start_where_another_account_could_replace_its_files(
+    board: Recorded, folder: Path, owner: str, mode: int, entry: str
+) -> None:
+    place = folder / "place"
+    (place / "inner").mkdir(parents=True)
+    os.chown(place, pwd.getpwnam(owner).pw_uid, -1)
+    place.chmod(mode)
+    path, chosen = folder / "board.sock", board.board.settings
+    if entry == "board":
+        chosen = msgspec.structs.replace(chosen, board=place / "inner" / "board")
+    else:
+        path = place / "inner" / "board.sock"
+    assert f"may write {place}" in refusal(lambda: serving(chosen, path).__enter__()).message
+
+
+@ROOT
+def test_a_link_of_another_account_leads_to_no_socket_that_is_trusted(board: Recorded, folder: Path) -> None:
+    folder.chmod(0o1777)
+    (folder / "inner").mkdir(mode=0o755)
+    with serving(board.board.settings, folder / "inner" / "board.sock"):
+        with acting_as("daemon"):
+            (folder / "link").symlink_to(folder / "inner")
+        error = refusal(RemoteBoard(folder / "link" / "board.sock").runs.list)
+        assert "could answer in its place" in error.message
