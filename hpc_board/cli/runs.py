@@ -233,6 +233,8 @@ def _cancelled(board: "Board", run: "Run") -> str:
 
     if run.state.ended:
         return " cancelled."
+    if board.served:
+        return ": cancel requested; the service cancels its job."
     if run.account and run.account != board.user:
         return f": cancel requested; the next client of {one_line(run.account)} cancels their job."
     return ": cancel requested."

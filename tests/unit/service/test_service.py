@@ -664,6 +664,18 @@ def test_an_admin_is_warned_once_of_a_board_that_is_stopped(board: Recorded, doo
     assert done.stderr.count("The board takes no submissions at present") == 1
 
 
+@ROOT
+def test_a_cancelled_job_is_said_to_be_the_services(door: Path, folder: Path) -> None:
+    kernel = folder / "slow.py"
+    kernel.write_text(f"{KERNEL}\nimport time\n\ntime.sleep(600)\n")
+    with asking(door, "daemon") as remote:
+        (run,) = remote.submissions.submit(remote.submissions.draft(kernel))
+        assert run.account == OWNER
+        done = command(door, "cancel", str(run.id))
+        assert done.stdout == f"Run {run.id}: cancel requested; the service cancels its job.\n"
+        assert [*remote.runs.wait([run.id], timeout_seconds=60)][-1][0].state is RunState.CANCELLED
+
+
 # Leaderboards
 
 
