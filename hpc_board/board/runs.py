@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -232,6 +231,8 @@ class Runs:
         """Return `result`, without its logs if the user may not read the code of `run`: they quote its lines."""
         if result is None or self._may_read(run):
             return result
+        from dataclasses import replace
+
         return replace(result, stdout=Log(), stderr=Log(), build=Log(), profile=Log())
 
     def _may_read(self, run: Run) -> bool:
