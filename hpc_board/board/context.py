@@ -65,6 +65,11 @@ class Installation:
         return TaskCache()
 
     @property
+    def runs_per_user(self) -> int | None:
+        """The number of a user's runs that schedulers may have at one time; None without a limit."""
+        return self.settings.runs_per_user if self.served else None
+
+    @property
     def advanced_account(self) -> str | None:
         """The account whose runs this process carries on; None for those of all accounts."""
         return self.account if is_shared(self.settings.board) else None
@@ -79,7 +84,7 @@ class Installation:
         from hpc_board.runs.fair_queue import FairQueue
         from hpc_board.runs.reconciler import Reconciler
 
-        limit = self.settings.runs_per_user if self.served else None
+        limit = self.runs_per_user
         return Reconciler(
             folder=self.own_folder,
             store=self.store,

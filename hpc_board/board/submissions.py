@@ -208,7 +208,11 @@ class Submissions:
 
         `array` is that of `submit`.
         """
-        return DispatchPlan(drafts, self._context.clusters, array).previews()
+        return self._plan(drafts, array).previews()
+
+    def _plan(self, drafts: Sequence[Draft], array: bool | None) -> DispatchPlan:
+        # An array goes whole, so a larger one would exceed the limit of the fair queue.
+        return DispatchPlan(drafts, self._context.clusters, array, self._context.installation.runs_per_user)
 
     def submit(self, *drafts: Draft, array: bool | None = None) -> list[Run]:
         """Store `drafts`, send one job for each of their GPUs, and return the runs in that order.
@@ -316,7 +320,7 @@ class Submissions:
 
     def _submit(self, sent: Sequence[Sent], array: bool | None, *, by_rules: bool) -> list[Run]:
         # A submission whose script cannot be rendered must not be stored.
-        tokens = DispatchPlan([each.draft for each in sent], self._context.clusters, array).tokens()
+        tokens = self._plan([each.draft for each in sent], array).tokens()
         names = {each.draft.task.name for each in sent}
         new = new_submissions(
             sent,

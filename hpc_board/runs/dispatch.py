@@ -46,18 +46,21 @@ class DispatchPlan:
     """The jobs of some drafts: one for each draft and GPU, in that order.
 
     Jobs with equal scheduler options form a job array where the scheduler supports arrays: from two jobs on if `array`
-    is true, never if it is false, from ARRAY_LEAST on if it is None.
+    is true, never if it is false, from ARRAY_LEAST on if it is None. An array has at most `together_max` jobs.
 
     Raises:
         InputError: a batch script cannot be rendered.
     """
 
-    def __init__(self, drafts: Sequence[Draft], clusters: Clusters, array: bool | None = None) -> None:
+    def __init__(
+        self, drafts: Sequence[Draft], clusters: Clusters, array: bool | None = None, together_max: int | None = None
+    ) -> None:
         self._clusters = clusters
         self._works = [
             _Work(draft, gpu, job_folder.script(draft.task, gpu, draft.mode)) for draft in drafts for gpu in draft.gpus
         ]
         self._array = array
+        self._together_max = together_max
 
     def previews(self) -> list[Preview]:
         """Return the batch script and the command of each job."""
@@ -102,7 +105,7 @@ class DispatchPlan:
             if len(numbers) >= least and isinstance(scheduler, Arrays):
                 if cluster not in sizes:
                     sizes[cluster] = max(1, scheduler.array_size())
-                size = sizes[cluster]
+                size = min(sizes[cluster], self._together_max or sizes[cluster])
             batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
         return batches
 

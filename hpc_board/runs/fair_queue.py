@@ -14,7 +14,8 @@ _COUNTED_MAX = 10
 class FairQueue(msgspec.Struct, frozen=True):
     """A queue that lets schedulers have at most `runs_per_user` runs of each user at one time.
 
-    The runs of a job array go together, once their user has fewer than that in flight.
+    The runs of a job array go together, once there is room for all of them; an array above the limit, once its user
+    has no other run in flight.
     """
 
     runs_per_user: int
@@ -35,7 +36,7 @@ class FairQueue(msgspec.Struct, frozen=True):
             at_work = sum(run.state is not RunState.CREATED for run in runs)
             turn: list[list[Run]] = []
             for group in _groups([run for run in runs if run.state is RunState.CREATED]):
-                if at_work >= self.runs_per_user:
+                if at_work and at_work + len(group) > self.runs_per_user:
                     reasons |= {run.id: self._reason(at_work) for run in group if run.id in wanted}
                 else:
                     turn.append([run for run in group if run.id in wanted])

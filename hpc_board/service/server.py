@@ -3,12 +3,13 @@
 import asyncio
 import json
 import os
+import resource
 import socket
 import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager, suppress
 from dataclasses import replace
@@ -47,6 +48,7 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 _PIECE_BYTES = 512 * 1024
 _WORKERS = 16
+_FILES_BESIDES = 512
 _ADVANCE_SECONDS = 1.0
 _END_SECONDS = 10.0
 _LAST_ANSWERS_SECONDS = 60.0
@@ -129,6 +131,7 @@ class Service:
             InputError: another process serves this board or this socket.
             StorageError: the board's folder or the socket cannot be made.
         """
+        _allow_files(self._bounds.connections)
         with ExitStack() as stack:
             self._take_folder(stack)
             listening = self._listen(stack)
@@ -417,14 +420,11 @@ class Service:
                 f"the question {request.route} does not fit: {one_line(str(error), 300)}.",
                 hint="Use a client of the service's version.",
             ) from error
-        limit = getattr(args, "limit", None)
-        if isinstance(limit, int) and limit > ROWS_MAX:
-            raise InputError(f"a service sends at most {ROWS_MAX} rows at once, not {limit}.", hint="Ask for fewer.")
+        given = {field: getattr(args, field) for field in args.__struct_fields__}
+        given |= _limited(given)
         part, name = request.route.split(".")
         with board.session():
-            value = getattr(getattr(board, part), name)(
-                **{field: getattr(args, field) for field in args.__struct_fields__}
-            )
+            value = getattr(getattr(board, part), name)(**given)
         return published(value) if _secretive(request.route) else value
 
     async def _stream(
@@ -590,6 +590,32 @@ class _Lines:
 
 class _Unfit(Exception):
     """A line that no client of this version sends; the connection ends."""
+
+
+def _limited(given: Mapping[str, Any]) -> dict[str, int]:
+    """Return the bounded `limit` among these arguments, if they have one; None is ROWS_MAX.
+
+    Raises:
+        InputError: it is out of range. A negative one would be no limit in SQL.
+    """
+    if "limit" not in given:
+        return {}
+    limit = ROWS_MAX if given["limit"] is None else given["limit"]
+    if not 0 <= limit <= ROWS_MAX:
+        raise InputError(f"a service sends at most {ROWS_MAX} rows at once, not {limit}.", hint="Ask for fewer.")
+    return {"limit": limit}
+
+
+def _allow_files(connections: int) -> None:
+    """Raise the soft limit of open files to that of so many connections, and of files besides, if the hard one allows.
+
+    The usual soft limit of 1,024 is less than the connections of some twenty users.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _FILES_BESIDES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def _answer_text(value: object) -> bytes:

@@ -45,6 +45,15 @@ def test_the_runs_of_an_array_go_together() -> None:
     assert list(reasons) == [9]
 
 
+def test_an_array_waits_until_there_is_room_for_all_of_it() -> None:
+    array = [made(number, "ada", token=f"hb-a.{number}") for number in range(1, 4)]
+    single, at_work = made(9, "ada"), made(0, "ada", RunState.RUNNING)
+    going, reasons = FairQueue(3).admitted([*array, single], [at_work, *array, single])
+    assert (going, list(reasons)) == ([], [1, 2, 3, 9])
+    going, reasons = FairQueue(4).admitted([*array, single], [at_work, *array, single])
+    assert (going, list(reasons)) == (array, [9])
+
+
 def test_a_long_queue_changes_its_reasons_seldom() -> None:
     runs = [made(number, "ada") for number in range(1, 100)]
     _, reasons = FairQueue(1).admitted(runs, runs)

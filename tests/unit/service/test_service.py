@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pwd
+import resource
 import select
 import socket
 import stat
@@ -1058,6 +1059,33 @@ def test_a_question_has_a_bounded_number_of_sources_and_of_bytes_in_its_answer(
         monkeypatch.setattr(server, "ANSWER_BYTES_MAX", 1000)
         large = client.ask("submissions.draft_sources", sources=[source] * 5)
         assert "the answer has over 1,000 bytes" in large["error"]["message"]
+
+
+@pytest.mark.parametrize("limit", [-1, -(2**60), ROWS_MAX + 1])
+@pytest.mark.parametrize("route", ["runs.list", "standings.feed", "moderation.decisions", "admin_views.people"])
+def test_a_list_has_a_limit_that_sql_takes_for_one(door: Path, route: str, limit: int) -> None:
+    with raw(door) as client:
+        assert "rows at once" in client.greeted().ask(route, limit=limit)["error"]["message"]
+
+
+def test_a_list_without_a_limit_has_the_services(board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for user in ("daemon", "nobody"):
+        board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3, user=user)
+    monkeypatch.setattr(server, "ROWS_MAX", 1)
+    with raw(door) as client:
+        (page,) = client.greeted().ask("standings.pages", task="vectoradd_py", gpus=["CPU"])["value"]
+    assert (page["total"], len(page["rows"])) == (2, 1)
+
+
+def test_a_service_may_open_a_file_for_each_connection(board: Recorded, folder: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))
+    try:
+        with bounded(board, folder, Bounds(connections=600)):
+            soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert soft > 600 or soft == hard
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.parametrize("number", ["-1", str(2**64), str(2**70), "1" * 4000])

@@ -1,0 +1,22 @@
+"""Dispatch: which drafts share a job array."""
+
+from collections import Counter
+from pathlib import Path
+
+from hpc_board.domain.run import array_of
+from hpc_board.runs.dispatch import DispatchPlan
+from hpc_board.schedulers.scripted import ScriptedArrays
+from tests.unit.recorded import recorded
+
+
+def test_an_array_has_no_more_jobs_than_may_go_together(tmp_path: Path) -> None:
+    board = recorded(tmp_path)
+    settings = "board: board\nclusters:\n  main: {scheduler: slurm}\n"
+    settings += "gpus:\n  CPU: {cluster: main, partition: cpu, device: cpu}\n"
+    board.settings.write_text(settings)
+    drafts = [board.board.submissions.draft(board.kernel)] * 5
+    clusters = board.board.context.clusters
+    clusters.schedulers[drafts[0].gpus[0].cluster.name] = ScriptedArrays()
+    for most, sizes in ((None, [5]), (2, [2, 2, 1])):
+        tokens = DispatchPlan(drafts, clusters, array=True, together_max=most).tokens()
+        assert sorted(Counter(array_of(token) or token for token in tokens).values(), reverse=True) == sizes
