@@ -25,7 +25,7 @@ from hpc_board.cli.options import (
     submission_numbers,
     task_names,
 )
-from hpc_board.errors import BoardError, WaitExpired
+from hpc_board.errors import BoardError, Refused, WaitExpired
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -162,7 +162,10 @@ def _print_logs(board: "Board", run: "Run") -> None:
         remark(f"--- {logs[0].title} ---")
         click.echo(logs[0].text, nl=False)
     elif run.user != board.user and board.role is not Role.ADMIN:
-        remark(f"{run.user} and admins alone may read the output of run {run.id}.")
+        raise Refused(
+            f"{run.user} and admins alone may read the output of run {run.id}.",
+            hint="`hpc-board runs` lists your runs.",
+        )
     else:
         remark(nothing_printed(run))
 

@@ -495,7 +495,9 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
         yield from _unconfirmed_blocks(run)
     elif state is RunState.CREATED and run.blocked_by:
         yield Paragraph(f"Stored; the job cannot be sent yet: {one_line(run.blocked_by, 500)}")
-        yield Paragraph("Every `hpc-board poll`, `hpc-board watch` and open app retries.")
+        yield Paragraph(
+            "It is tried again: by the board's service, or without one by `hpc-board poll`, `watch` and the app."
+        )
     elif state is RunState.COLLECTING and run.status.reason:
         yield Paragraph(f"No result yet: {one_line(run.explanation, 500)}")
     else:

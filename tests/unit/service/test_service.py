@@ -280,6 +280,15 @@ def test_a_command_that_needs_the_texts_of_a_task_says_that_the_service_keeps_th
     assert f"the texts of {'own' if 'own' in words else 'narrow'}'s files stay with the service" in done.stderr
 
 
+@ROOT
+def test_the_output_of_anothers_run_is_refused_with_the_exit_code_of_a_refusal(board: Recorded, door: Path) -> None:
+    run = board.add(result=result_of(Verdict.PASS, timed_case(), stdout="a secret"), score_s=1e-3, user="daemon")
+    with acting_as("nobody"):
+        done = command(door, "run", str(run.id), "--log")
+    assert (done.exit_code, "a secret" in done.output) == (5, False)
+    assert "daemon and admins alone may read the output" in done.stderr
+
+
 def test_the_files_of_a_task_are_shown_to_be_with_the_service(door: Path) -> None:
     shown = command(door, "task", "narrow").stdout
     assert "reference.py   with the service\n" in shown
