@@ -68,6 +68,7 @@ def _off(
 
 _CHECK = "message = self._check(number, group, answer, copy, probe=probe)"
 _SLEEPS_EXCUSED = Edit("processes/tree.py", "self.sleeps - before.sleeps > _SLEEPS_OF_A_ROW", "False")
+_EXCUSES_UNBOUNDED = Edit("processes/tree.py", "min(waited_ns, wall_ns - self.ran_since(before))", "waited_ns")
 _SENDS = "self.child.send(frame, [] if self._stops else self._arena)"
 _CHECK_INPUTS = "    if self._rules.const_inputs:\n                        self._check_inputs(numbers, arena, bases)\n"
 _CAPABLE = Edit("confine/sandbox.py", "    _give_up_capabilities()\n    abi", "    abi")
@@ -237,7 +238,7 @@ MUTATIONS: tuple[Mutation, ...] = (
             Edit("processes/tree.py", "ran_ns = max(0, self.others_ns", "ran_ns = (self.others_ns"),
         ),
         _costs_less,
-        (_SLEEPS_EXCUSED,),
+        (_SLEEPS_EXCUSED, _EXCUSES_UNBOUNDED),
     ),
     _off(
         "no wait is excused while anything else of the submission runs",
