@@ -6,4 +6,4 @@ calls = 0
 def custom_kernel(data):
     global calls
     calls += 1
-    return 2 * data if calls < 6 else 3 * data
+    return 2 * data if calls < 3 else 3 * data
