@@ -248,6 +248,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         " - before.wait_ns",
         _costs_less,
         _SLEEPS_EXCUSED,
+        _EXCUSES_UNBOUNDED,
     ),
     _off(
         "an end is seen whoever holds the channel",
