@@ -217,14 +217,11 @@ class Leaderboards:
         A text is a name alone if the board is served, whose folder is not that of the user who gave the text.
         """
         from hpc_board.catalog import sources as task_sources
-        from hpc_board.files import is_folder
 
         if isinstance(source, Path):
             return task_sources.sound_tasks(source)
-        if not self._context.installation.served:
-            path = Path(source)
-            if "/" in source or is_folder(path) or path.suffix in task_sources.ENDINGS:
-                return task_sources.sound_tasks(path)
+        if not self._context.installation.served and task_sources.names_a_path(source):
+            return task_sources.sound_tasks(Path(source))
         for task in self._tasks.of_settings().tasks:
             if task.name == source and source not in self._context.editor.hidden():
                 return (task,)

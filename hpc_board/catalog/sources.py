@@ -57,6 +57,11 @@ def read(source: Path, problem_set: str | None = None) -> Catalog:
         return _of_file(source, scratch, problem_set)
 
 
+def names_a_path(source: str) -> bool:
+    """Return whether `source` names a folder or a file, and not an existing task."""
+    return "/" in source or is_folder(Path(source)) or Path(source).suffix in ENDINGS
+
+
 def sound_tasks(source: Path) -> tuple[Task, ...]:
     """Return the tasks that `source` holds, as `read` does, if none has faults.
 

@@ -46,7 +46,6 @@ T = TypeVar("T")
 ANSWER_SECONDS = 120.0
 """The time for an answer: a question to a hanging scheduler has its own, shorter limit."""
 
-
 GPUS_SECONDS = 60.0
 """The lifetime of the list of GPUs in a client."""
 
@@ -448,11 +447,9 @@ class _Leaderboards(_Part):
 
 def _packed(source: str) -> "PackedSource | str":
     """Return the folder or file `source` packed; the name of a task as it is."""
-    from hpc_board.catalog.sources import ENDINGS
-    from hpc_board.files import is_folder
+    from hpc_board.catalog.sources import names_a_path
 
-    path = Path(source)
-    return _packed_path(path) if "/" in source or is_folder(path) or path.suffix in ENDINGS else source
+    return _packed_path(Path(source)) if names_a_path(source) else source
 
 
 def _packed_path(path: Path) -> "PackedSource":

@@ -60,11 +60,3 @@ def check_place(path: Path, owner: int, *, in_sticky: bool = False) -> None:
                     hint="Have the admin choose a folder that only the service's account may write, as are those above "
                     "it.",
                 )
-
-
-def account_name(uid: int) -> str:
-    """Return the name of `uid` for a message."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"account {uid}"

@@ -76,6 +76,14 @@ def service(files: BoardFiles, socket: Path, uid: int, environ: dict[str, str]) 
         assert '"fault"' not in log.read_text()
 
 
+def socket_place(files: BoardFiles, uid: int) -> Path:
+    """The path of a socket in a folder that `uid` alone may write."""
+    place = files.folder / "run"
+    place.mkdir()
+    os.chown(place, uid, -1)
+    return place / "board.sock"
+
+
 @pytest.fixture
 def files() -> Iterator[BoardFiles]:
     """A board on the embedded scheduler, with a teacher."""
@@ -91,10 +99,7 @@ def files() -> Iterator[BoardFiles]:
 @needs_accounts
 def test_three_accounts_play_a_competition_on_the_board_of_a_fourth(files: BoardFiles) -> None:
     owner = pwd.getpwnam(OWNER).pw_uid
-    place = files.folder / "run"
-    place.mkdir()
-    os.chown(place, owner, -1)
-    socket = place / "board.sock"
+    socket = socket_place(files, owner)
     teacher, ada, bob = (Player(name, files.folder, socket) for name in (TEACHER, ADA, BOB))
     with service(files, socket, owner, environment(HOME=str(files.folder))):
         folder = files.folder / "board"
@@ -157,10 +162,7 @@ def test_three_accounts_play_a_competition_on_the_board_of_a_fourth(files: Board
 @needs_accounts
 def test_a_killed_service_loses_no_run_and_the_next_one_goes_on(files: BoardFiles) -> None:
     owner = pwd.getpwnam(OWNER).pw_uid
-    place = files.folder / "run"
-    place.mkdir()
-    os.chown(place, owner, -1)
-    socket = place / "board.sock"
+    socket = socket_place(files, owner)
     ada = Player(ADA, files.folder, socket)
     environ = environment(HOME=str(files.folder))
     command = command_as(owner, 0o022, [], files.command("serve", "--socket", socket))
