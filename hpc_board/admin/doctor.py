@@ -270,7 +270,7 @@ def _held(path: Path) -> Diagnostic:
         with open_regular(path) as file:
             if lock_descriptor(file.fileno(), wait_seconds=_LOCK_SECONDS, shared=True):
                 return Diagnostic(Severity.OK, "lock", f"{path.name} is free")
-            holder = _holder(os.fstat(file.fileno()))
+            holder = lock_holder(os.fstat(file.fileno()))
     except FileNotFoundError:
         return Diagnostic(Severity.OK, "lock", f"{path.name} is not there yet")
     except OSError as error:
@@ -284,7 +284,7 @@ def _held(path: Path) -> Diagnostic:
     )
 
 
-def _holder(file: os.stat_result) -> str:
+def lock_holder(file: os.stat_result) -> str:
     """Return the process that holds a lock on the file, as the kernel lists it; "" if none of this machine does."""
     place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
     with suppress(OSError):

@@ -503,6 +503,7 @@ class RemoteBoard(Board):
 
     def __init__(self, path: Path, *, warn: Callable[[str], object] = lambda _: None) -> None:
         self.warn = warn
+        self.address = path
         self._connection = Connection(path, self._warn)
 
     served = True
@@ -516,6 +517,11 @@ class RemoteBoard(Board):
     def user(self) -> str:
         """The user, as the service's kernel tells it."""
         return self._connection.welcome.user
+
+    @cached_property
+    def version(self) -> str:
+        """The service's version."""
+        return self._connection.welcome.version
 
     @cached_property
     def role(self) -> Role:

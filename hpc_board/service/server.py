@@ -29,7 +29,7 @@ from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError, Refused, StorageError
 from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
-from hpc_board.service import routes, wire
+from hpc_board.service import LOCK, routes, wire
 from hpc_board.service.notify import notify
 from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.published import holds_secrets, published
@@ -153,7 +153,7 @@ class Service:
                 )
             check_place(folder, os.geteuid(), in_sticky=True)
             folder.chmod(0o700)
-            mine = stack.enter_context(locked(folder / "serve.lock"))
+            mine = stack.enter_context(locked(folder / LOCK))
         except OSError as error:
             raise StorageError(
                 f"{folder}: the board's folder cannot be used: {error.strerror or error}",

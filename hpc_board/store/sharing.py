@@ -3,10 +3,12 @@
 import grp
 import os
 import re
+import shlex
 import stat
 from contextlib import suppress
 from pathlib import Path
 
+from hpc_board.accounts import user_name
 from hpc_board.errors import BoardError, InputError, StorageError
 from hpc_board.model.text import one_line
 
@@ -45,7 +47,9 @@ def create_board_folder(board: Path, group: str | None = None) -> bool:
         return False
     except OSError as error:
         raise StorageError(
-            f"{board}: the board's folder cannot be made: {error.strerror}", hint="Give a folder that you may write."
+            f"{board}: the board's folder cannot be made: {error.strerror}",
+            hint="Give a folder that you may write. Root makes one: "
+            + shlex.join(["install", "-d", "-o", user_name(os.geteuid()), str(board.parent)]),
         ) from error
     if gid is not None:
         try:

@@ -123,6 +123,7 @@ CASES = (
     Case("delete", "delete course --yes --reason over", "cyd"),
     Case("poll", "poll"),
     Case("poll.changed", "poll", before=["submit kernel.py"], answering=True),
+    Case("admin-init", "admin init new -o new.yaml", "dean"),
     Case("admin-check", "admin check --no-job", "dean"),
     Case("admin-check.job", "admin check H100", "dean", answering=True),
     Case("admin-doctor", "admin doctor", "dean", plain=_without_host),

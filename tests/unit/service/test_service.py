@@ -753,7 +753,7 @@ def test_a_source_that_is_not_there_is_said(door: Path, source: str, words: str)
     assert words in done.stderr
 
 
-@pytest.mark.parametrize("words", [("admin", "check"), ("admin", "doctor"), ("admin", "restore", "x.db", "--yes")])
+@pytest.mark.parametrize("words", [("admin", "check"), ("admin", "restore", "x.db", "--yes")])
 def test_a_command_on_the_boards_own_files_says_that_a_client_has_none(door: Path, words: tuple[str, ...]) -> None:
     done = command(door, *words)
     assert done.exit_code != 0
