@@ -23,13 +23,13 @@ from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import kind_of
 from hpc_board.settings import Settings
+from hpc_board.store.database import DATABASE
 from hpc_board.store.journal import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, mounted
 from hpc_board.store.sharing import group_name, is_shared, own_folder
 from hpc_board.transport import Host
 from hpc_board.transport.attempt import attempt
 
 ADVANCE_LOCK = "advance.lock"
-DATABASE = "board.db"
 CHECKS = "checks"
 
 _SPACE_BYTES = 2**30

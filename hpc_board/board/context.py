@@ -12,6 +12,7 @@ from hpc_board.errors import BoardError, Refused
 from hpc_board.runs.clusters import Clusters
 from hpc_board.settings import Settings
 from hpc_board.store import Store
+from hpc_board.store.database import DATABASE
 from hpc_board.store.sharing import access_problem, is_shared, make_own_folder, own_folder
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Installation:
         # Not cached properties, which two threads could make twice: the one holds the connections to clusters.
         self.clusters = Clusters(settings, warn)
         self.groups = Groups()
-        self.reading = Store(settings.board / "board.db")
+        self.reading = Store(settings.board / DATABASE)
 
     @cached_property
     def own_folder(self) -> Path:

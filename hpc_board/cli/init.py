@@ -21,6 +21,7 @@ _FILE = Path("hpc-board.yaml")
         "hpc-board admin init /shared/kernels --group kernels -o /etc/hpc-board/config.yaml",
         "hpc-board admin init /srv/kernels/board --serve",
         "hpc-board admin init /srv/kernels/board --serve --user hpc-board",
+        "hpc-board admin init ~/kernels --serve --from /shared/kernels",
     )
 )
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
@@ -31,6 +32,13 @@ _FILE = Path("hpc-board.yaml")
     metavar="PATH",
     type=click.Path(path_type=Path),
     help="Unix socket of the service. Default: in FOLDER-service.",
+)
+@click.option(
+    "--from",
+    "former",
+    metavar="BOARD",
+    type=click.Path(path_type=Path),
+    help="Folder of a board to move in, such as a group's, or a backup.",
 )
 @click.option("--user", metavar="ACCOUNT", help="The service's account, if root runs this command.")
 @click.option(
@@ -48,6 +56,7 @@ def init(
     output: Path | None,
     socket: Path | None,
     user: str | None,
+    former: Path | None,
     *,
     serve: bool,
     force: bool,
@@ -62,14 +71,20 @@ def init(
     With --serve, settings for participants and systemd units are made, too,
     in FOLDER-service, and the steps that are left are printed. An existing
     board of this account, and all files that are there, stay as they are.
+    --from copies the database of another board, none of whose runs may be in
+    flight.
     """
     from hpc_board.cli.output import print_json, remark
 
-    if not serve and (socket or user):
-        raise click.UsageError("--socket and --user belong to --serve.")
+    if not serve and (socket or user or former):
+        raise click.UsageError("--socket, --user and --from belong to --serve.")
     if serve and (force or group):
         raise click.UsageError("--serve goes without --force and --group.")
-    view = _served(folder, output, socket, user) if serve else _personal(folder, group, output or _FILE, force=force)
+    view = (
+        _served(folder, output, socket, former, user)
+        if serve
+        else _personal(folder, group, output or _FILE, force=force)
+    )
     if as_json:
         print_json(view)
         return
@@ -88,7 +103,9 @@ def init(
             click.echo(f"   {line}")
 
 
-def _served(folder: Path | None, output: Path | None, socket: Path | None, user: str | None) -> "InitView":
+def _served(
+    folder: Path | None, output: Path | None, socket: Path | None, former: Path | None, user: str | None
+) -> "InitView":
     import os
 
     from hpc_board.report.views.setup import InitView, StepView, ThingView
@@ -104,8 +121,9 @@ def _served(folder: Path | None, output: Path | None, socket: Path | None, user:
         become(user)
     made = set_up(
         _board(folder),
-        settings=None if output is None else _expanded(output).absolute(),
-        socket=None if socket is None else _expanded(socket).absolute(),
+        settings=_whole(output),
+        socket=_whole(socket),
+        former=_whole(former),
         by_root=by_root,
     )
     return InitView(
@@ -138,6 +156,10 @@ def _personal(folder: Path | None, group: str | None, output: Path, *, force: bo
         steps=[StepView(what="Test the GPUs", lines=[f"hpc-board --config {output} admin check"])],
         remarks=[" ".join(filter(None, (each.message, each.hint))) for each in detected.diagnostics],
     )
+
+
+def _whole(path: Path | None) -> Path | None:
+    return None if path is None else _expanded(path).absolute()
 
 
 def _board(folder: Path | None) -> Path:

@@ -70,6 +70,12 @@ def own_steps(board: Path, folder: Path, client: str, serve: str) -> Iterator[St
     yield _for_all(folder, "Or have root tell all accounts of this machine:")
 
 
+def closing(former: Path) -> Iterator[Step]:
+    """Yield the step that keeps clients of an older version from the folder of a board that has moved."""
+    if former.is_dir():
+        yield Step("As the owner of the former board, close it:", (shlex.join(["chmod", "700", str(former)]),))
+
+
 def _under_system(folder: Path, what: str = "Start the service under systemd:") -> Iterator[Step]:
     yield Step(
         what,

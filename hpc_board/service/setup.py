@@ -5,7 +5,7 @@ import pwd
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -17,11 +17,23 @@ from hpc_board.admin.detect import settings_of_this_machine
 from hpc_board.errors import InputError, StorageError
 from hpc_board.files import user_errors, write_whole
 from hpc_board.model.text import one_line
+from hpc_board.report.formatting import count_text
 from hpc_board.schedulers.settings_text import Detected, quoted
-from hpc_board.service.next_steps import PARTICIPANTS, SYSTEM_UNIT, USER_UNIT, Step, access, own_steps, root_steps
+from hpc_board.service.next_steps import (
+    PARTICIPANTS,
+    SYSTEM_UNIT,
+    USER_UNIT,
+    Step,
+    access,
+    closing,
+    own_steps,
+    root_steps,
+)
 from hpc_board.service.peers import check_place
 from hpc_board.service.units import system_unit, user_unit
 from hpc_board.settings import FILE_NAME, load
+from hpc_board.store.backup import MovedIn, move_in
+from hpc_board.store.database import DATABASE
 from hpc_board.store.sharing import create_board_folder
 
 _SOCKET_BYTES_MAX = 107
@@ -98,11 +110,19 @@ def become(account: str) -> None:
         )
 
 
-def set_up(board: Path, *, settings: Path | None = None, socket: Path | None = None, by_root: bool = False) -> SetUp:
+def set_up(
+    board: Path,
+    *,
+    settings: Path | None = None,
+    socket: Path | None = None,
+    former: Path | None = None,
+    by_root: bool = False,
+) -> SetUp:
     """Set up a service of the board in the folder `board`, for this account; what is there already stays as it is.
 
     `settings` is its settings file, and `socket` the place of its socket; by default both lie in a folder beside
-    `board`. The steps are for an account that root has chosen, if `by_root`, else for the account itself.
+    `board`. `former` is the folder of a board that moves in, or a backup. The steps are for root, which has chosen this
+    account, if `by_root`, else for the account itself.
 
     Raises:
         InputError: a path does not fit, or another account could replace the board or the socket.
@@ -134,12 +154,18 @@ def set_up(board: Path, *, settings: Path | None = None, socket: Path | None = N
             ("account's unit", folder / USER_UNIT, user_unit(serve, environ), _OPEN_FILE),
         ):
             things.append(Thing(what, path, _written(path, text, mode)))
+        moved = None if former is None else _moved_in(former, board)
         undo.pop_all()
     client = shlex.join([*program, "--config", str(file)])
-    steps = root_steps(folder, client) if by_root else own_steps(board, folder, client, shlex.join(serve))
+    steps = tuple(root_steps(folder, client) if by_root else own_steps(board, folder, client, shlex.join(serve)))
     remarks = [" ".join(filter(None, (each.message, each.hint))) for each in detected.diagnostics]
     if not new and kept is None:
         remarks.append(f"Add these lines to {file}:\nserve:\n  socket: {quoted(str(socket))}")
+    if former is not None and moved is not None:
+        things.append(Thing("database", board / DATABASE, made=True))
+        known = detected.gpus if new else {gpu.name for gpu in load(file, os.environ).gpus}
+        remarks += _of_moving(former, moved, [gpu for gpu in moved.gpus if gpu not in known])
+        steps = (*steps, *closing(former))
     return SetUp(file, socket, detected.gpus, tuple(things), (*access(socket), *steps), tuple(remarks))
 
 
@@ -155,6 +181,25 @@ def _kept_socket(file: Path, board: Path, socket: Path | None) -> Path | None:
             f"{file} is there already, and its socket is {found.socket}.", hint="Change `serve.socket` there."
         )
     return found.socket
+
+
+def _moved_in(former: Path, board: Path) -> MovedIn:
+    if former.is_dir() and former.samefile(board):
+        raise InputError(f"{former} is the new board itself.", hint="Give another FOLDER for the service's board.")
+    return move_in(former / DATABASE if former.is_dir() else former, board)
+
+
+def _of_moving(former: Path, moved: MovedIn, unknown: Sequence[str]) -> Iterator[str]:
+    submissions, runs = moved.contents.submissions, moved.contents.runs
+    yield (
+        f"The board has {count_text(submissions, 'submission')} and {count_text(runs, 'run')} of {former}, which is "
+        "unchanged. Job folders stay there."
+    )
+    if unknown:
+        yield (
+            f"The settings have no entry for {one_line(', '.join(unknown), 500)}. Standings go by these names: "
+            "give the entries the same ones."
+        )
 
 
 def _check_paths(*paths: Path) -> None:

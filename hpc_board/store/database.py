@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 
+DATABASE = "board.db"
+"""The name of the database in the board's folder."""
+
 BUSY_TIMEOUT_SECONDS = 30.0
 _MODE_RETRY_SECONDS = 0.01
 

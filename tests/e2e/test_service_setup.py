@@ -4,18 +4,24 @@ import json
 import os
 import pwd
 import shlex
+import sqlite3
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.run import RunState
+from hpc_board.model.result import Verdict
 from tests.accounts import command_as, needs_accounts
 from tests.commands import UnixAccount, run_hpc_board
 from tests.conftest import short_folder
-from tests.e2e.test_served_board import ADA, OWNER, Player, environment
+from tests.e2e.test_served_board import ADA, BOB, OWNER, Player, environment
+from tests.unit.recorded import recorded, result_of, status_of, timed_case
 from tests.waiting import awaited
+
+GROUP = 61000
 
 pytestmark = needs_accounts
 
@@ -28,8 +34,8 @@ def place() -> Iterator[Path]:
         yield folder
 
 
-def owner(place: Path, *words: str | Path) -> "subprocess.CompletedProcess[str]":
-    account = UnixAccount(pwd.getpwnam(OWNER).pw_uid)
+def owner(place: Path, *words: str | Path, groups: Sequence[int] = ()) -> "subprocess.CompletedProcess[str]":
+    account = UnixAccount(pwd.getpwnam(OWNER).pw_uid, groups)
     return run_hpc_board(words, environ=environment(HOME=str(place)), folder=place, account=account)
 
 
@@ -99,3 +105,40 @@ def test_root_sets_up_a_service_for_an_account_without_its_own_rights(place: Pat
     assert (refused.returncode, "Permission denied" in refused.stderr) == (2, True), refused.stderr
     assert "install -d -o" in refused.stderr
     assert list(elsewhere.iterdir()) == []
+
+
+def test_a_group_s_board_moves_in_with_its_standings(place: Path) -> None:
+    former = recorded(place / "former")
+    for user, score_s in ((ADA, 2e-5), (BOB, 1e-5)):
+        former.add(result=result_of(Verdict.PASS, timed_case()), score_s=score_s, user=user)
+    waiting = former.add(status_of(RunState.QUEUED), user=BOB)
+    shared = former.board.settings.board
+    (shared / "users" / "61001" / "runs").mkdir(parents=True)
+    for path in (shared, *shared.rglob("*")):
+        os.chown(path, 61001, GROUP)
+        path.chmod(0o2770 if path == shared else 0o700 if path.is_dir() else 0o660)
+    words = ("admin", "init", place / "board", "--serve", "--from", shared)
+
+    stranger = owner(place, *words)
+    assert (stranger.returncode, "is not readable" in stranger.stderr) == (2, True), stranger.stderr
+    refused = owner(place, *words, groups=[GROUP])
+    assert (refused.returncode, f"are in flight: {waiting.id} of {BOB}" in refused.stderr) == (5, True), refused.stderr
+    assert not (place / "board").exists()
+
+    with closing(sqlite3.connect(shared / "board.db")) as connection:
+        connection.execute("CREATE TEMP TABLE last AS SELECT * FROM events WHERE run = ?", [waiting.id])
+        connection.execute("DELETE FROM last WHERE id < (SELECT MAX(id) FROM last)")
+        connection.execute("UPDATE last SET id = NULL, state = 'cancelled'")
+        connection.execute("INSERT INTO events SELECT * FROM last")
+        connection.execute("DELETE FROM in_flight")
+        connection.commit()
+    moved = owner(place, *words, groups=[GROUP])
+    assert moved.returncode == 0, moved.stderr
+    assert "3 submissions and 3 runs" in moved.stderr
+    assert f"chmod 700 {shared}" in moved.stdout
+    unit = place / "board-service" / "systemd" / "user" / "hpc-board.service"
+    with started(place, unit):
+        ada = Player(ADA, place, place / "board-service" / "board.sock")
+        rows = ada.json("show", "vectoradd_py", "--gpu", "CPU")["boards"][0]["rows"]
+        assert [(row["user"], row["trust"]) for row in rows] == [(BOB, "self-run"), (ADA, "self-run")]
+        assert [run["id"] for run in ada.json("runs")] == [1]

@@ -24,6 +24,7 @@ from hpc_board.report.diagnostics import diagnostics_report
 from hpc_board.report.plain import plain
 from hpc_board.report.views.diagnostics import DiagnosticView
 from hpc_board.settings import Settings
+from hpc_board.store.database import DATABASE
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
 from tests.harness.evaluations import a_task
@@ -268,7 +269,7 @@ def test_what_killed_programs_have_left_is_named(tmp_path: Path) -> None:
 
 def test_a_database_that_cannot_be_read_is_a_problem_in_its_own_words(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir()
-    (tmp_path / "board" / doctor.DATABASE).write_text("x")
+    (tmp_path / "board" / DATABASE).write_text("x")
 
     def broken() -> Sequence[Run]:
         raise StorageError("board.db is no database", hint="Restore it.")

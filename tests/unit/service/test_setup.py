@@ -12,7 +12,10 @@ from click.testing import CliRunner, Result
 from hpc_board import settings
 from hpc_board.accounts import user_name
 from hpc_board.cli.main import cli
+from hpc_board.domain.run import RunState
+from hpc_board.model.result import Verdict
 from tests.conftest import short_folder
+from tests.unit.recorded import recorded, result_of, status_of, timed_case
 from tests.unit.users import NEEDS_ROOT
 
 ME = user_name(os.geteuid())
@@ -150,3 +153,32 @@ def test_root_has_to_name_the_account_of_the_service(place: Path) -> None:
 def test_options_of_a_service_belong_to_a_service(place: Path) -> None:
     assert run(place / "board", "--user", ME).exit_code == 2
     assert list(place.iterdir()) == []
+
+
+def test_a_board_moves_in_from_another_folder(place: Path) -> None:
+    former = recorded(place / "former")
+    former.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-5)
+    former.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-5, gpu="H100-SXM")
+    folder = former.board.settings.board
+    done = served(place / "board", "--from", folder)
+    assert done.exit_code == 0, done.output
+    told = " ".join(done.stderr.split())
+    assert f"The board has 2 submissions and 2 runs of {folder}, which is unchanged." in told
+    assert "The settings have no entry for H100-SXM." in told
+    assert f"chmod 700 {folder}" in done.stdout
+    again = served(place / "board", "--from", folder)
+    assert (again.exit_code, "has a database already" in again.stderr) == (2, True)
+    itself = served(place / "board", "--from", place / "board")
+    assert (itself.exit_code, "is the new board itself" in itself.stderr) == (2, True)
+
+
+def test_a_board_that_does_not_move_in_leaves_nothing(place: Path) -> None:
+    former = recorded(place / "former")
+    run = former.add(status_of(RunState.QUEUED))
+    before = sorted(place.iterdir())
+    done = served(place / "board", "--from", former.board.settings.board)
+    assert (done.exit_code, f"are in flight: {run.id} of" in done.stderr) == (5, True)
+    assert sorted(place.iterdir()) == before
+    (place / "empty").mkdir()
+    done = served(place / "board", "--from", place / "empty")
+    assert (done.exit_code, "there is no such file" in done.stderr) == (2, True)
