@@ -18,14 +18,12 @@ _FILE = Path("hpc-board.yaml")
 @click.command(
     epilog=examples(
         "hpc-board admin init",
-        "hpc-board admin init /shared/kernels --group kernels -o /etc/hpc-board/config.yaml",
         "hpc-board admin init /srv/kernels/board --serve",
         "hpc-board admin init /srv/kernels/board --serve --user hpc-board",
         "hpc-board admin init ~/kernels --serve --from /shared/kernels",
     )
 )
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
-@click.option("--group", metavar="NAME", help="Unix group that shares the board; default: only you.")
 @click.option("--serve", is_flag=True, help="Set up a service, through which other accounts use the board.")
 @click.option(
     "--socket",
@@ -52,7 +50,6 @@ _FILE = Path("hpc-board.yaml")
 @json_option
 def init(
     folder: Path | None,
-    group: str | None,
     output: Path | None,
     socket: Path | None,
     user: str | None,
@@ -78,13 +75,9 @@ def init(
 
     if not serve and (socket or user or former):
         raise click.UsageError("--socket, --user and --from belong to --serve.")
-    if serve and (force or group):
-        raise click.UsageError("--serve goes without --force and --group.")
-    view = (
-        _served(folder, output, socket, former, user)
-        if serve
-        else _personal(folder, group, output or _FILE, force=force)
-    )
+    if serve and force:
+        raise click.UsageError("--serve goes without --force: it overwrites no file.")
+    view = _served(folder, output, socket, former, user) if serve else _personal(folder, output or _FILE, force=force)
     if as_json:
         print_json(view)
         return
@@ -136,17 +129,17 @@ def _served(
     )
 
 
-def _personal(folder: Path | None, group: str | None, output: Path, *, force: bool) -> "InitView":
+def _personal(folder: Path | None, output: Path, *, force: bool) -> "InitView":
     from hpc_board.admin.detect import settings_of_this_machine
     from hpc_board.files import new_file
     from hpc_board.report.views.setup import InitView, StepView, ThingView
     from hpc_board.settings import FILE_MODE
-    from hpc_board.store.sharing import create_board_folder
+    from hpc_board.store.folder import create_board_folder
 
     board = _board(folder)
     detected = settings_of_this_machine(board)
     with new_file(output, force=force, most=FILE_MODE) as file:
-        made = create_board_folder(board, group)
+        made = create_board_folder(board)
         file.write(detected.text.encode())
     return InitView(
         settings=str(output),

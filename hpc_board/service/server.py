@@ -35,6 +35,7 @@ from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.published import holds_secrets, published
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
+from hpc_board.store.folder import make_board_folder
 
 ISOLATION = "S3"
 """The least isolation of a run on a served board, whose submissions all run under the service's account."""
@@ -145,12 +146,7 @@ class Service:
     def _take_folder(self, stack: ExitStack) -> None:
         folder = self.settings.board
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if folder.stat().st_uid != os.geteuid():
-                raise InputError(
-                    f"{folder} belongs to another account; a service owns its board.",
-                    hint="Run `hpc-board serve` as the owner of the board's folder.",
-                )
+            make_board_folder(folder)
             check_place(folder, os.geteuid(), in_sticky=True)
             folder.chmod(0o700)
             mine = stack.enter_context(locked(folder / LOCK))

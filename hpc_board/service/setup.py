@@ -33,8 +33,7 @@ from hpc_board.service.peers import check_place
 from hpc_board.service.units import system_unit, user_unit
 from hpc_board.settings import FILE_NAME, load
 from hpc_board.store.backup import MovedIn, move_in
-from hpc_board.store.database import DATABASE
-from hpc_board.store.sharing import create_board_folder
+from hpc_board.store.folder import DATABASE, create_board_folder
 
 _SOCKET_BYTES_MAX = 107
 """The longest path of a Unix socket, by unix(7)."""

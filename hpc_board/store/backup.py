@@ -12,12 +12,12 @@ import msgspec
 from hpc_board.errors import DamagedRowError, InputError, Refused
 from hpc_board.files import publish, user_errors
 from hpc_board.model.text import one_line
-from hpc_board.store.database import DATABASE, DatabaseFile, check_companions, group_umask
+from hpc_board.store.database import DatabaseFile, check_companions
 from hpc_board.store.failures import UNREADABLE, creation_error, translated
+from hpc_board.store.folder import DATABASE, newest_job_folder
 from hpc_board.store.guard import bounded
 from hpc_board.store.journal import MOUNTS
 from hpc_board.store.reading import Readable
-from hpc_board.store.sharing import newest_job_folder
 from hpc_board.store.strict import check_rows
 
 _BUSY_SECONDS = 30.0
@@ -182,11 +182,7 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
             )
         backup(present, kept, force=False)
         file.create()
-        with (
-            group_umask(file.path.parent),
-            _connected(_uri(draft.path)) as copy,
-            _connected(_uri(file.path)) as target,
-        ):
+        with _connected(_uri(draft.path)) as copy, _connected(_uri(file.path)) as target:
             copy.backup(target)
     return old, new
 

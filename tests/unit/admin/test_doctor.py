@@ -24,7 +24,7 @@ from hpc_board.report.diagnostics import diagnostics_report
 from hpc_board.report.plain import plain
 from hpc_board.report.views.diagnostics import DiagnosticView
 from hpc_board.settings import Settings
-from hpc_board.store.database import DATABASE
+from hpc_board.store.folder import DATABASE
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
 from tests.harness.evaluations import a_task
@@ -141,7 +141,7 @@ def test_a_folder_that_may_not_be_written_is_a_problem(tmp_path: Path) -> None:
 def test_a_board_of_another_account_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir()
     os.chown(tmp_path / "board", 12345, 12345)
-    assert "belongs to user 12345" in lines(installation(tmp_path), "board")[0].message
+    assert "belongs to 12345" in lines(installation(tmp_path), "board")[0].message
 
 
 class Unreachable:
