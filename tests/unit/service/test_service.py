@@ -644,7 +644,7 @@ def test_a_folder_of_another_account_is_not_served(board: Recorded, folder: Path
     (board.folder / "board").mkdir()
     os.chown(board.folder / "board", 1, -1)
     error = refusal(lambda: serving(board.board.settings, folder / "board.sock").__enter__())
-    assert "belongs to another account" in error.message
+    assert "belongs to daemon, and a board belongs to one account" in error.message
 
 
 def test_the_credentials_of_a_peer_are_those_of_unix_7() -> None:
