@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -30,14 +29,12 @@ from hpc_board.errors import BoardError, InputError, Refused, StorageError
 from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
+from hpc_board.service.isolation import demanding, shortfalls
 from hpc_board.service.notify import notify
 from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.published import holds_secrets, published
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
-
-ISOLATION = "S3"
-"""The least isolation of a run on a served board, whose submissions all run under the service's account."""
 
 ROWS_MAX = 10_000
 """The largest `limit` of a question: an answer is made whole before it is sent."""
@@ -85,12 +82,6 @@ class Log:
             self._write(f"{json.dumps(line, default=str)}\n")
 
 
-def demanding(settings: Settings) -> Settings:
-    """Return `settings` with the isolation ISOLATION for each GPU without a level of its own."""
-    gpus = (gpu if gpu.minimum_isolation else replace(gpu, minimum_isolation=ISOLATION) for gpu in settings.gpus)
-    return msgspec.structs.replace(settings, gpus=tuple(gpus))
-
-
 class Service:
     """A board behind a Unix socket; `advance_seconds` is the pause between two passes over the runs in flight."""
 
@@ -135,6 +126,7 @@ class Service:
         with ExitStack() as stack:
             self._take_folder(stack)
             listening = self._listen(stack)
+            self._tell_isolation()
             asyncio.run(self._serve(listening, ready))
 
     def stop(self) -> None:
@@ -277,6 +269,14 @@ class Service:
             notify("WATCHDOG=1")
             self._wake.wait(self._advance_seconds)
             self._wake.clear()
+
+    def _tell_isolation(self) -> None:
+        try:
+            for each in shortfalls(self._own, self.settings):
+                told = {"gpu": each.gpu, "required": each.required, "reached": each.reached or None}
+                self._log("isolation", **told, effect=each.effect)
+        except Exception as error:  # noqa: BLE001 - the service goes on without these lines
+            self._log("isolation", problem="".join(traceback.format_exception(error)))
 
     # Connections
 

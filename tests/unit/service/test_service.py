@@ -46,7 +46,8 @@ from hpc_board.model.result import Log, Verdict
 from hpc_board.service import client as client_module
 from hpc_board.service import routes, server, wire
 from hpc_board.service.client import RemoteBoard
-from hpc_board.service.server import ROWS_MAX, Bounds, Service, demanding
+from hpc_board.service.isolation import demanding, shortfalls
+from hpc_board.service.server import ROWS_MAX, Bounds, Service
 from tests.service import serving
 from tests.unit.recorded import (
     KERNEL,
@@ -879,6 +880,19 @@ def test_a_served_board_demands_isolation_unless_a_gpu_names_its_own_level(board
     board.settings.write_text(text)
     found = {gpu.name: gpu.minimum_isolation for gpu in demanding(board.board.settings).gpus}
     assert found == {"CPU": "S3", "H100": "S1"}
+
+
+def test_a_gpu_whose_newest_runs_fell_short_of_the_level_is_named_at_the_start(board: Recorded) -> None:
+    wanted = demanding(board.board.settings)
+    assert [each.gpu for each in shortfalls(board.board, wanted)] == ["CPU", "H100"]
+    for gpu, level in (("CPU", "S2"), ("CPU", "S4"), ("H100", "S3"), ("H100", "S2")):
+        found = dataclasses.replace(result_of(Verdict.INFRA_ERROR), provenance={"isolation": level})
+        board.add(gpu=gpu, user="mae", result=found)
+    # A run without a result tells nothing.
+    board.add(status_of(RunState.CREATED), gpu="H100")
+    (told,) = shortfalls(board.board, wanted)
+    assert (told.gpu, told.required, told.reached) == ("H100", "S3", "S2")
+    assert told.effect == "runs there end as infra_error"
 
 
 # Attacks: texts and files that stay
