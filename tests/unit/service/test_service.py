@@ -32,6 +32,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpc_board.board import Board
+from hpc_board.board import submissions as submissions_module
 from hpc_board.board.administration import Administration
 from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
@@ -894,6 +895,24 @@ def test_a_gpu_whose_newest_runs_fell_short_of_the_level_is_named_at_the_start(b
     (told,) = shortfalls(board.board, wanted)
     assert (told.gpu, told.required, told.reached) == ("H100", "S3", "S2")
     assert told.effect == "runs there end as infra_error"
+
+
+@ROOT
+def test_a_user_who_floods_is_refused_and_others_are_not(
+    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submissions_module, "UNFINISHED_MAX", 2)
+    for _ in range(2):
+        board.add(status_of(RunState.QUEUED), user="daemon")
+    source = {"file_name": "k.py", "text": KERNEL}
+    request = {"source": source, "task": "vectoradd_py", "gpus": ["CPU"], "mode": "test"}
+    outcomes = {}
+    for user in ("daemon", "bin"):
+        with acting_as(user), raw(door) as client:
+            outcomes[user] = client.greeted().ask("submissions.submit_requests", requests=[request])
+    assert outcomes["daemon"]["error"]["kind"] == "Refused"
+    assert "you have 2 runs that have not ended" in outcomes["daemon"]["error"]["message"]
+    assert len(outcomes["bin"]["value"]) == 1
 
 
 # Attacks: texts and files that stay
