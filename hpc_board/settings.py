@@ -15,6 +15,13 @@ from msgspec import Meta
 from hpc_board import bundled
 from hpc_board.accounts import home, private_group
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
+from hpc_board.domain.service_address import (
+    MungeAddress,
+    MungeListener,
+    SshAddress,
+    munge_listener,
+    service_address,
+)
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import (
     Cluster,
@@ -27,6 +34,7 @@ from hpc_board.model.gpu import (
     SandboxRuntime,
 )
 from hpc_board.model.names import suggestion
+from hpc_board.model.text import one_line
 from hpc_board.schedulers import EMBEDDED, KINDS, AnyKind, kind, kind_of, kinds
 from hpc_board.schedulers.sections import (
     ClusterSection,
@@ -81,6 +89,10 @@ class ServeSection(Section, frozen=True):
 
     socket: Line | None = None
     """The Unix socket for clients; only the service's account may write its folder."""
+    munge: Line | None = None
+    """The TCP port for clients on other machines, as `HOST:PORT`; munge tells the service who asks."""
+    munge_socket: Line | None = None
+    """The socket of munged; that of munge itself by default."""
     runs_per_user: Annotated[int, Meta(ge=1, le=100_000, description="a number of runs from 1 to 100000")] | None = None
     """The number of a user's runs that the schedulers have at one time; the others wait with the service."""
 
@@ -98,7 +110,7 @@ class SettingsFile(Section, frozen=True):
     """The whole settings file."""
 
     service: Line | None = None
-    """The socket of a service, which has the board, tasks, GPUs and roles: no other key is allowed beside it."""
+    """The service that has the board, tasks, GPUs and roles, without another key beside it: a socket, or an address."""
     serve: ServeSection = ServeSection()
     """The service of the board, for `hpc-board serve`."""
     jobs: JobsSection = JobsSection()
@@ -120,9 +132,9 @@ class SettingsFile(Section, frozen=True):
 class Settings(msgspec.Struct, frozen=True):
     """The settings, with every default filled in; `file` is None for the embedded default.
 
-    `devices` is the folder in which the user's boards reserve this machine's devices. `service` is the socket of the
-    service that has the board; None if this process opens the board itself. `socket` is the one on which `serve`
-    listens, `runs_per_user` its limit of a user's runs in flight.
+    `devices` is the folder in which the user's boards reserve this machine's devices. `service` is the socket or the
+    address of the service that has the board; None if this process opens the board itself. `socket` is the one on which
+    `serve` listens, `munge` its port for other machines, `runs_per_user` its limit of a user's runs in flight.
     """
 
     board: Path
@@ -132,8 +144,9 @@ class Settings(msgspec.Struct, frozen=True):
     clusters: tuple[Cluster, ...]
     file: Path | None = None
     roles: Roles = msgspec.field(default_factory=Roles)
-    service: Path | None = None
+    service: Path | MungeAddress | SshAddress | None = None
     socket: Path | None = None
+    munge: MungeListener | None = None
     runs_per_user: int | None = None
 
 
@@ -225,6 +238,7 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
     read = (_gpu(document, name, part, clusters, base, sandbox) for name, part in section.gpus.items())
     gpus = tuple(gpu for gpu in read if gpu is not None)
     _check_gpu_names(document, tuple(section.gpus))
+    munge = _munge_listener(document, section.serve)
     if not document.has(("gpus",)) and not document.has(("clusters",)):
         here = _this_machine()
         clusters, gpus = {here.name: here}, _machine_gpus(here, sandbox)
@@ -246,17 +260,36 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         file.absolute(),
         roles,
         socket=None if given is None else _inside(document, ("serve", "socket"), base, given),
+        munge=munge,
         runs_per_user=section.serve.runs_per_user,
     )
 
 
-def _service(document: "Document", base: Path, address: str) -> Path:
+def _service(document: "Document", base: Path, address: str) -> Path | MungeAddress | SshAddress:
     for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve", "jobs"):
         if document.has((key,)):
             document.fault((key,), "is given beside service, which has its own")
-    path = _inside(document, ("service",), base, address)
+    place: Path | MungeAddress | SshAddress = base
+    try:
+        place = service_address(address) if "://" in address else _inside(document, ("service",), base, address)
+    except ValueError as error:
+        document.fault(("service",), f'{error}, found "{one_line(address)}"')
     document.check()
-    return path
+    return place
+
+
+def _munge_listener(document: "Document", section: ServeSection) -> MungeListener | None:
+    if section.munge is None:
+        if section.munge_socket is not None:
+            document.fault(("serve", "munge_socket"), "is given without munge, the port for clients")
+        return None
+    if section.munge_socket is not None and not section.munge_socket.startswith("/"):
+        document.fault(("serve", "munge_socket"), f'expected a full path, found "{one_line(section.munge_socket)}"')
+    try:
+        return munge_listener(section.munge, section.munge_socket or "")
+    except ValueError as error:
+        document.fault(("serve", "munge"), f'{error}, found "{one_line(section.munge)}"')
+        return None
 
 
 def time_limit_seconds(text: str) -> int:

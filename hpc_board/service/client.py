@@ -1,8 +1,6 @@
 """The board behind a service: `RemoteBoard` has the parts of `Board`, whose methods ask the service."""
 
 import math
-import select
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +17,7 @@ from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, InputError
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
-from hpc_board.service.peers import check_place, peer_uid
+from hpc_board.service.doors import Door, ServiceError, door_to
 
 if TYPE_CHECKING:
     from hpc_board.admin.export import Written
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from hpc_board.domain.board_options import RequestedOptions
     from hpc_board.domain.draft import Draft, Preview, RerunCandidate
     from hpc_board.domain.run import Run
+    from hpc_board.domain.service_address import MungeAddress, SshAddress
     from hpc_board.domain.submission import Directives
     from hpc_board.domain.user_board import BoardRequest, PackedSource, Plan, Synced
     from hpc_board.model.gpu import Gpu
@@ -50,23 +49,14 @@ GPUS_SECONDS = 60.0
 """The lifetime of the list of GPUs in a client."""
 
 
-class ServiceError(BoardError):
-    """The service cannot be reached, or has broken off."""
-
-    title = "The service did not answer"
-
-
 class _Line:
     """A connection to the service, for one question at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._file = self._socket.makefile("rb")
+    def __init__(self, door: Door) -> None:
+        self._stream = door.open(ANSWER_SECONDS)
+        self._rest = bytearray()
         try:
-            self._socket.settimeout(ANSWER_SECONDS)
-            self._socket.connect(str(path))
-            check_place(path, peer_uid(self._socket))
-            self._socket.sendall(wire.HELLO + b"\n")
+            self._stream.send(wire.HELLO + b"\n")
             self.welcome = self._welcome()
         except BaseException:
             self.close()
@@ -104,14 +94,19 @@ class _Line:
                 f"this is too large for the service: {len(line):,} bytes.",
                 hint=f"A question has at most {most:,} bytes; send fewer files at once.",
             )
-        self._socket.sendall(line + b"\n")
+        self._stream.send(line + b"\n")
         return self._number
 
     def read(self) -> bytes:
         """Return the next line."""
-        line = self._file.readline(wire.REPLY_BYTES_MAX)
-        if not line.endswith(b"\n"):
-            raise ConnectionResetError("the service has closed the connection")
+        searched = 0
+        while (end := self._rest.find(b"\n", searched)) < 0:
+            searched = len(self._rest)
+            if searched > wire.REPLY_BYTES_MAX or not (data := self._stream.receive()):
+                raise ConnectionResetError("the service has closed the connection")
+            self._rest += data
+        line = bytes(self._rest[:end])
+        del self._rest[: end + 1]
         return line
 
     def reply(self, number: int) -> wire.Reply:
@@ -125,25 +120,23 @@ class _Line:
 
     def is_open(self) -> bool:
         """Return whether the service has not closed the connection, to which it sends nothing unasked."""
-        waiting = select.poll()
-        waiting.register(self._socket, select.POLLIN)
-        return not waiting.poll(0)
+        return not self._rest and self._stream.is_open()
 
     def wait_seconds(self, seconds: float | None) -> None:
         """Wait at most so long for the next line."""
-        self._socket.settimeout(seconds)
+        self._stream.limit(seconds)
 
     def close(self) -> None:
         """Close the connection."""
-        self._file.close()
-        self._socket.close()
+        self._stream.close()
 
 
 class Connection:
     """The connections of this process to a service; each is used by one thread at a time."""
 
-    def __init__(self, path: Path, warn: Callable[[str], object]) -> None:
-        self._path = path
+    def __init__(self, address: "Path | MungeAddress | SshAddress", warn: Callable[[str], object]) -> None:
+        self._address = address
+        self._door = door_to(address)
         self._warn = warn
         self._lock = threading.Lock()
         self._idle: list[_Line] = []
@@ -207,6 +200,10 @@ class Connection:
         try:
             line = self._taken()
             yield line
+        except ServiceError:
+            if line is not None:
+                line.close()
+            raise
         except BoardError:
             if line is not None:
                 self._give_back(line) if keep else line.close()
@@ -231,29 +228,27 @@ class Connection:
                 if line.is_open():
                     return line
                 line.close()
-        return _Line(self._path)
+        return _Line(self._door)
 
     def _give_back(self, line: _Line) -> None:
         with self._lock:
             self._idle.append(line)
 
     def close(self) -> None:
-        """Close all connections that no thread uses."""
+        """Close all connections that no thread uses, and what they share."""
         with self._lock:
             while self._idle:
                 self._idle.pop().close()
+        self._door.close()
 
     def _unreachable(self, error: Exception) -> ServiceError:
         if isinstance(error, TimeoutError):
             return ServiceError(
-                f"{self._path}: no answer within {ANSWER_SECONDS:g} s.",
+                f"{self._address}: no answer within {ANSWER_SECONDS:g} s.",
                 hint="The service may have carried out the question: look at its effect before you ask again.",
             )
         reason = getattr(error, "strerror", None) or str(error)
-        return ServiceError(
-            f"{self._path}: {reason}.",
-            hint="Is the service running? Its admin starts it with `hpc-board serve`.",
-        )
+        return ServiceError(f"{self._address}: {reason}.", hint=self._door.hint)
 
 
 class _Part:
@@ -326,7 +321,8 @@ class _Runs(_Part):
 
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         runs: list[Run] = []
-        with self._connection.stream(routes.WAIT, {"ids": tuple(ids)}, routes.RunsChanged) as following:
+        stream = self._connection.stream(routes.WAIT, {"ids": tuple(ids)}, routes.RunsChanged)
+        with _watched_again(ids), stream as following:
             while True:
                 # Even a wait of no time shows the runs once.
                 least = 0.001 if runs else ANSWER_SECONDS
@@ -344,6 +340,17 @@ class _Runs(_Part):
                 if runs != list(event.runs) or event.progress:
                     runs = list(event.runs)
                     yield runs
+
+
+@contextmanager
+def _watched_again(ids: Sequence[int]) -> Iterator[None]:
+    """Have the error for a service that breaks off say that the runs go on, and how to wait for them."""
+    try:
+        yield
+    except ServiceError as error:
+        numbers = one_line(" ".join(map(str, ids)), 80)
+        hint = f"{error.hint} The runs go on without this command: `hpc-board watch {numbers}` waits for them again."
+        raise ServiceError(error.message, hint=hint) from error
 
 
 class _Submissions(_Part):
@@ -499,11 +506,13 @@ class _Export(msgspec.Struct, frozen=True):
 
 
 class RemoteBoard(Board):
-    """A board behind a service at the socket `path`, with the promises of `Board`."""
+    """A board behind a service, at a socket of this machine or an address, with the promises of `Board`."""
 
-    def __init__(self, path: Path, *, warn: Callable[[str], object] = lambda _: None) -> None:
+    def __init__(
+        self, address: "Path | MungeAddress | SshAddress", *, warn: Callable[[str], object] = lambda _: None
+    ) -> None:
         self.warn = warn
-        self._connection = Connection(path, self._warn)
+        self._connection = Connection(address, self._warn)
 
     served = True
 

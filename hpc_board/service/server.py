@@ -1,4 +1,4 @@
-"""The service's process: it owns a board, advances its runs, and answers questions on a Unix socket."""
+"""The service's process: it owns a board, advances its runs, and answers questions at its doors."""
 
 import asyncio
 import json
@@ -9,13 +9,13 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -29,12 +29,18 @@ from hpc_board.errors import BoardError, InputError, Refused, StorageError
 from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
+from hpc_board.service.doors import Forged
 from hpc_board.service.isolation import demanding, shortfalls
 from hpc_board.service.notify import notify
 from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.published import holds_secrets, published
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
+
+if TYPE_CHECKING:
+    from hpc_board.service.strangers import Strangers
+
+_Door = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 ROWS_MAX = 10_000
 """The largest `limit` of a question: an answer is made whole before it is sent."""
@@ -69,6 +75,33 @@ class Bounds(msgspec.Struct, frozen=True):
     connections: int = 2_000
 
 
+class Reader(Protocol):
+    """The bytes that come from a client."""
+
+    async def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes, b"" at the end."""
+
+
+class Writer(Protocol):
+    """The way of bytes to a client, as asyncio.StreamWriter has it."""
+
+    @property
+    def transport(self) -> asyncio.WriteTransport:
+        """The transport below."""
+
+    def write(self, data: bytes, /) -> None:
+        """Write `data`, once there is room."""
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+
+    def close(self) -> None:
+        """Close the connection once all has left."""
+
+    async def wait_closed(self) -> None:
+        """Wait until all has left."""
+
+
 class Log:
     """A log of one JSON object a line, to stderr by default."""
 
@@ -83,7 +116,10 @@ class Log:
 
 
 class Service:
-    """A board behind a Unix socket; `advance_seconds` is the pause between two passes over the runs in flight."""
+    """A board behind a Unix socket, and behind a TCP port if the settings have one.
+
+    `advance_seconds` is the pause between two passes over the runs in flight.
+    """
 
     def __init__(
         self,
@@ -112,6 +148,14 @@ class Service:
         self._turns: dict[int, _Turns] = {}
         self._answering: set[asyncio.Task[None] | None] = set()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="question")
+        self._strangers = self._new_strangers()
+
+    def _new_strangers(self) -> "Strangers | None":
+        if self.settings.munge is None:
+            return None
+        from hpc_board.service.strangers import Strangers
+
+        return Strangers(self.settings.munge, self._log, self._bounds.hello_seconds)
 
     # Life
 
@@ -125,7 +169,10 @@ class Service:
         _allow_files(self._bounds.connections)
         with ExitStack() as stack:
             self._take_folder(stack)
-            listening = self._listen(stack)
+            listening: dict[_Door, socket.socket] = {self._by_socket: self._listen(stack)}
+            if self._strangers is not None:
+                stack.callback(self._strangers.close)
+                listening[self._by_munge] = stack.enter_context(self._strangers.listening())
             self._tell_isolation()
             asyncio.run(self._serve(listening, ready))
 
@@ -192,7 +239,8 @@ class Service:
         with suppress(OSError):
             self.path.unlink()
 
-    async def _serve(self, listening: socket.socket, ready: Callable[[], object]) -> None:
+    async def _serve(self, listening: Mapping[_Door, socket.socket], ready: Callable[[], object]) -> None:
+        """Serve until the end; `listening` has the socket of each door."""
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         self._end = partial(loop.call_soon_threadsafe, stop.set)
         self._watching.start(loop)
@@ -200,8 +248,8 @@ class Service:
         advancing.start()
         tasks: set[asyncio.Task[None]] = set()
 
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.ensure_future(self._connection(reader, writer))
+        def accept(door: _Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(door(reader, writer))
             tasks.add(task)
             task.add_done_callback(partial(ended, writer))
 
@@ -210,10 +258,15 @@ class Service:
             writer.close()  # also if the task was cancelled before its first step
 
         # Closed by hand: on leaving a block, newer Pythons wait for the connections, and thus for idle clients.
-        server = None
+        servers: dict[socket.socket, asyncio.Server] = {}
         try:
-            server = await asyncio.start_unix_server(accept, sock=listening)
-            self._log("serving", board=self.settings.board, socket=self.path, version=__version__, pid=os.getpid())
+            for door, place in listening.items():
+                start = asyncio.start_unix_server if place.family == socket.AF_UNIX else asyncio.start_server
+                servers[place] = await start(partial(accept, door), sock=place)
+            munge = {} if self.settings.munge is None else {"munge": self.settings.munge}
+            self._log(
+                "serving", board=self.settings.board, socket=self.path, **munge, version=__version__, pid=os.getpid()
+            )
             notify("READY=1")
             ready()
             if self._end_requested.is_set():
@@ -222,10 +275,11 @@ class Service:
             notify("STOPPING=1")
             self._log("stopping")
         finally:
-            if server is not None:
-                # asyncio loses a connection that it has accepted and not yet handed over when its server is closed.
-                loop.remove_reader(listening)
-                await asyncio.sleep(0)
+            # asyncio loses a connection that it has accepted and not yet handed over when its server is closed.
+            for place in servers:
+                loop.remove_reader(place)
+            await asyncio.sleep(0)
+            for server in servers.values():
                 server.close()
             self._stopping.set()
             self._wake.set()
@@ -280,8 +334,15 @@ class Service:
 
     # Connections
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        uid = peer_uid(writer.get_extra_info("socket"))
+    async def _by_socket(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._connection(peer_uid(writer.get_extra_info("socket")), reader, writer)
+
+    async def _by_munge(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._strangers is not None and (admitted := await self._strangers.admitted(reader, writer)) is not None:
+            await self._connection(*admitted)
+
+    async def _connection(self, uid: int, reader: Reader, writer: Writer) -> None:
+        """Answer the questions of the account `uid`, whom a door has identified."""
         if (
             self._connections[uid] >= self._bounds.connections_per_user
             or self._connections.total() >= self._bounds.connections
@@ -298,6 +359,9 @@ class Service:
             self._log("closed", uid=uid, reason="too slow")
             # A client that reads nothing would keep the answer in memory as long as it likes.
             writer.transport.abort()
+        except Forged as error:
+            self._log("refused", uid=uid, reason=str(error))
+            writer.transport.abort()
         except _Unfit as error:
             self._log("refused", uid=uid, reason=str(error))
             await self._last_words(writer, InputError(str(error), hint="Is this hpc-board's client?"))
@@ -310,7 +374,7 @@ class Service:
                 del self._connections[uid]
                 self._turns.pop(uid, None)
 
-    async def _closed(self, writer: asyncio.StreamWriter) -> None:
+    async def _closed(self, writer: Writer) -> None:
         """Close a connection, and drop the part of an answer that its client does not read in time."""
         writer.close()
         try:
@@ -321,7 +385,7 @@ class Service:
         except TimeoutError:
             writer.transport.abort()
 
-    async def _converse(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _converse(self, uid: int, reader: Reader, writer: Writer) -> None:
         turns = self._turns.setdefault(uid, _Turns(self._bounds.questions_per_user))
         lines = _Lines(reader, self._bounds.line_seconds, turns.long_line)
         first = await lines.next(self._bounds.hello_seconds)
@@ -374,12 +438,12 @@ class Service:
         finally:
             self._answering.discard(task)
 
-    async def _send(self, writer: asyncio.StreamWriter, line: msgspec.Struct) -> None:
+    async def _send(self, writer: Writer, line: msgspec.Struct) -> None:
         writer.write(wire.encoded(line) + b"\n")
         async with asyncio.timeout(self._bounds.line_seconds):
             await writer.drain()
 
-    async def _last_words(self, writer: asyncio.StreamWriter, error: BoardError) -> None:
+    async def _last_words(self, writer: Writer, error: BoardError) -> None:
         with suppress(ConnectionError, TimeoutError):
             await self._send(writer, wire.Reply(0, error=wire.failure(error)))
         writer.close()
@@ -433,8 +497,8 @@ class Service:
         user: str,
         turns: "_Turns",
         request: wire.Request,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        reader: Reader,
+        writer: Writer,
     ) -> None:
         """Send the runs of a WAIT whenever they change, until all have ended or the client has gone."""
         loop = asyncio.get_running_loop()
@@ -458,8 +522,8 @@ class Service:
         turns: "_Turns",
         request: wire.Request,
         runs: Sequence[Run],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        reader: Reader,
+        writer: Writer,
     ) -> bool:
         """Send the changes of `runs` while the user may see them; return whether the client has gone before the end.
 
@@ -486,7 +550,7 @@ class Service:
                 board.runs.seen(run)
         return wire.Reply(id_, event=msgspec.Raw(wire.encoded(event)))
 
-    async def _send_file(self, uid: int, user: str, request: wire.Request, writer: asyncio.StreamWriter) -> None:
+    async def _send_file(self, uid: int, user: str, request: wire.Request, writer: Writer) -> None:
         """Write the file of an EXPORT or BACKUP, send it in pieces, and at the end its contents in numbers."""
         loop = asyncio.get_running_loop()
         with ExitStack() as stack:
@@ -546,7 +610,7 @@ class _Turns:
 class _Lines:
     """The lines of a client, each within a time and a length; a line above REQUEST_BYTES_MAX needs `long_line`."""
 
-    def __init__(self, reader: asyncio.StreamReader, line_seconds: float, long_line: asyncio.Semaphore) -> None:
+    def __init__(self, reader: Reader, line_seconds: float, long_line: asyncio.Semaphore) -> None:
         self._reader = reader
         self._line_seconds = line_seconds
         self._long_line = long_line

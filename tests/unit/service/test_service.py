@@ -853,8 +853,11 @@ def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
     )
     loaded = set(done.stderr.splitlines()[-1].split())
     assert "hpc_board.service.client" in loaded
-    heavy = {"sqlite3", "sqlite_utils", "yaml", "paramiko", "jinja2", "asyncio", "rich", "textual"}
+    heavy = {"sqlite3", "sqlite_utils", "yaml", "paramiko", "jinja2", "asyncio", "rich", "textual", "cryptography"}
     assert not loaded & heavy
+    doors = {name for name in loaded if name.startswith("hpc_board.service.doors.")}
+    assert doors == {"hpc_board.service.doors.unix"}
+    assert "hpc_board.domain.service_address" not in loaded
     packages = ("store", "schedulers", "transport", "harness", "settings", "catalog", "runs")
     assert not [name for name in loaded if name.split(".")[:2] in [["hpc_board", package] for package in packages]]
 
