@@ -60,6 +60,9 @@ BUNDLED = "bundled"
 _SYSTEM_FILE = Path("/etc/hpc-board/config.yaml")
 _TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
 
+UserName = Annotated[
+    str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.@\\+-]{0,254}\$?\Z", description="the name of a Unix user")
+]
 AccountName = Annotated[str, Meta(pattern=rf"\A{ACCOUNT_PATTERN}\Z", description=ACCOUNT_PATTERN_WORDS)]
 
 
@@ -94,6 +97,15 @@ class ServeSection(Section, frozen=True):
     """The number of a user's runs that the schedulers have at one time; the others wait with the service."""
 
 
+class JobsSection(Section, frozen=True):
+    """`jobs:`: an account of its own for the jobs, which holds nothing else; sudo rules let this one act as it."""
+
+    account: UserName | None = None
+    """The account that sends and runs the jobs of the clusters without `ssh`."""
+    folder: Line | None = None
+    """The folder of its jobs, by its full path; the compute nodes see it under the same path."""
+
+
 class SettingsFile(Section, frozen=True):
     """The whole settings file."""
 
@@ -101,6 +113,8 @@ class SettingsFile(Section, frozen=True):
     """The service that has the board, tasks, GPUs and roles, without another key beside it: a socket, or an address."""
     serve: ServeSection = ServeSection()
     """The service of the board, for `hpc-board serve`."""
+    jobs: JobsSection = JobsSection()
+    """An account of its own for the jobs."""
     board: Line | None = None
     """The board's folder: `hpc-board` in the user's data folder by default."""
     tasks: list[Line] | None = None
@@ -217,7 +231,8 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
     if section.board is not None:
         board = _inside(document, ("board",), base, section.board)
     tasks = _task_folders(document, section, base)
-    found = (_cluster(document, name, part, base) for name, part in section.clusters.items())
+    _check_jobs(document, section.jobs)
+    found = (_cluster(document, name, part, base, section.jobs) for name, part in section.clusters.items())
     clusters = {cluster.name: cluster for cluster in found if cluster is not None}
     sandbox = _sandbox(document, ("defaults", "sandbox"), section.defaults.sandbox, base)
     read = (_gpu(document, name, part, clusters, base, sandbox) for name, part in section.gpus.items())
@@ -227,6 +242,8 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
     if not document.has(("gpus",)) and not document.has(("clusters",)):
         here = _this_machine()
         clusters, gpus = {here.name: here}, _machine_gpus(here, sandbox)
+        if section.jobs.account is not None:
+            document.fault(("jobs", "account"), "is given without clusters; jobs of this machine run in this account")
     elif not section.gpus and not document.faults:
         document.fault(("gpus",), "no GPU is given; a board needs at least one")
     document.check()
@@ -249,7 +266,7 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
 
 
 def _service(document: "Document", base: Path, address: str) -> Path | MungeAddress | SshAddress:
-    for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve"):
+    for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve", "jobs"):
         if document.has((key,)):
             document.fault((key,), "is given beside service, which has its own")
     place: Path | MungeAddress | SshAddress = base
@@ -368,8 +385,11 @@ def _task_folders(document: "Document", section: SettingsFile, base: Path) -> tu
     return tuple(folders)
 
 
-def _cluster(document: "Document", name: str, part: Part, base: Path) -> Cluster | None:
-    """Return a cluster of the settings; None where its scheduler is not known, after a look for further faults."""
+def _cluster(document: "Document", name: str, part: Part, base: Path, jobs: JobsSection) -> Cluster | None:
+    """Return a cluster of the settings; None where its scheduler is not known, after a look for further faults.
+
+    Its jobs have the account of `jobs`; over SSH, the login says which account they have.
+    """
     place = ("clusters", name)
     scheduler = document.peek(part, "scheduler")
     if scheduler not in KINDS:
@@ -383,15 +403,28 @@ def _cluster(document: "Document", name: str, part: Part, base: Path) -> Cluster
         least = f"{known.poll_seconds_min:g} second{'s' * (known.poll_seconds_min != 1)}"
         document.fault((*place, "poll_seconds"), f"expected at least {least} for {known.title}")
     remote = section if isinstance(section, RemoteClusterSection) else None
+    if jobs.account is not None and remote is None:
+        document.fault(("jobs", "account"), f"is for Slurm; cluster {name} runs its jobs in this account")
+    others = "" if remote is None or remote.ssh is not None else jobs.account or ""
     cluster = Cluster(
         name,
         scheduler,
         section.poll_seconds or known.poll_seconds,
         None if remote is None else _login(document, place, remote, base),
-        "" if remote is None else _board_folder(document, place, remote),
+        others,
+        (others and jobs.folder) or ("" if remote is None else _board_folder(document, place, remote)),
         section.allow_root,
     )
     return known.read_cluster(document, place, section, cluster)
+
+
+def _check_jobs(document: "Document", section: JobsSection) -> None:
+    if section.account is None and section.folder is not None:
+        document.fault(("jobs", "folder"), "is given without account; `board` is the folder for jobs then")
+    elif section.account is not None and section.folder is None:
+        document.fault(("jobs", "folder"), f"is missing; {section.account} needs a folder of its own for the jobs")
+    elif section.folder:
+        _check_far_path(document, ("jobs", "folder"), section.folder)
 
 
 def _misplaced(which: Literal["cluster_section", "gpu_section"], cluster: str, scheduler: str) -> Callable[[str], str]:
@@ -431,9 +464,15 @@ def _board_folder(document: "Document", place: Place, section: RemoteClusterSect
             document.fault((*place, "board_folder"), "is given without ssh; `board` is the folder for jobs then")
     elif not document.has((*place, "board_folder")):
         document.fault((*place, "board_folder"), "is missing; with ssh, a folder of the cluster has to take the jobs")
-    elif folder and (not folder.startswith("/") or ".." in Path(folder).parts or Path(folder) == Path("/")):
-        document.fault((*place, "board_folder"), f'expected a full path such as /scratch/alice/board, found "{folder}"')
+    elif folder:
+        _check_far_path(document, (*place, "board_folder"), folder)
     return folder
+
+
+def _check_far_path(document: "Document", place: Place, folder: str) -> None:
+    """Require the full path of a folder that this account may be unable to see."""
+    if not folder.startswith("/") or ".." in Path(folder).parts or Path(folder) == Path("/"):
+        document.fault(place, f'expected a full path such as /scratch/alice/board, found "{folder}"')
 
 
 def _gpu(

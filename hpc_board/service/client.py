@@ -332,7 +332,7 @@ class _Runs(_Part):
                 except TimeoutError:
                     if not runs:
                         raise
-                    raise expired([run for run in runs if not run.state.ended], timeout_seconds) from None
+                    raise expired([run for run in runs if not run.state.ended], timeout_seconds, served=True) from None
                 if event is None:
                     return
                 for problem in event.problems:

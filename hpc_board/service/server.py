@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -31,6 +30,7 @@ from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
 from hpc_board.service.doors import Forged
+from hpc_board.service.isolation import demanding, shortfalls
 from hpc_board.service.notify import notify
 from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.published import holds_secrets, published
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from hpc_board.service.strangers import Strangers
 
 _Door = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
-
-ISOLATION = "S3"
-"""The least isolation of a run on a served board, whose submissions all run under the service's account."""
 
 ROWS_MAX = 10_000
 """The largest `limit` of a question: an answer is made whole before it is sent."""
@@ -120,12 +117,6 @@ class Log:
             self._write(f"{json.dumps(line, default=str)}\n")
 
 
-def demanding(settings: Settings) -> Settings:
-    """Return `settings` with the isolation ISOLATION for each GPU without a level of its own."""
-    gpus = (gpu if gpu.minimum_isolation else replace(gpu, minimum_isolation=ISOLATION) for gpu in settings.gpus)
-    return msgspec.structs.replace(settings, gpus=tuple(gpus))
-
-
 class Service:
     """A board behind a Unix socket, and behind a TCP port if the settings have one.
 
@@ -184,6 +175,7 @@ class Service:
             if self._strangers is not None:
                 stack.callback(self._strangers.close)
                 listening[self._by_munge] = stack.enter_context(self._strangers.listening())
+            self._tell_isolation()
             asyncio.run(self._serve(listening, ready))
 
     def stop(self) -> None:
@@ -333,6 +325,14 @@ class Service:
             notify("WATCHDOG=1")
             self._wake.wait(self._advance_seconds)
             self._wake.clear()
+
+    def _tell_isolation(self) -> None:
+        try:
+            for each in shortfalls(self._own, self.settings):
+                told = {"gpu": each.gpu, "required": each.required, "reached": each.reached or None}
+                self._log("isolation", **told, effect=each.effect)
+        except Exception as error:  # noqa: BLE001 - the service goes on without these lines
+            self._log("isolation", problem="".join(traceback.format_exception(error)))
 
     # Connections
 

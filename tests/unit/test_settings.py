@@ -79,6 +79,49 @@ def gpu_faults(folder: Path, keys: str, *, scheduler: str = "slurm", name: str =
     return faults(folder, f"{clusters}\ngpus:\n  {name}: {{cluster: main{partition}, {keys}}}\n")
 
 
+def test_jobs_of_another_account_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    text = (
+        "jobs: {account: hpcboard-run, folder: /srv/jobs}\n"
+        "clusters:\n  main: {scheduler: slurm}\n"
+        "  far: {scheduler: slurm, ssh: {host: login2}, board_folder: /scratch/board}\n"
+        "gpus: {H100: {cluster: main, partition: p}}\n"
+    )
+    main, far = load(written(tmp_path, text), {}).clusters
+    assert (main.account, main.board_folder) == ("hpcboard-run", "/srv/jobs")
+    assert (far.account, far.board_folder) == ("", "/scratch/board")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "cluster", "fault"),
+    [
+        ("{account: run}", "slurm", "jobs.folder: is missing; run needs a folder of its own for the jobs"),
+        ("{folder: /jobs}", "slurm", "jobs.folder: is given without account; `board` is the folder for jobs then"),
+        (
+            "{account: run, folder: jobs}",
+            "slurm",
+            'such as /scratch/alice/board, found "jobs"',
+        ),
+        (
+            "{account: run, folder: /a/../b}",
+            "slurm",
+            'such as /scratch/alice/board, found "/a/../b"',
+        ),
+        ("{account: '@staff', folder: /jobs}", "slurm", "the name of a Unix user"),
+        ("{account: -u, folder: /jobs}", "slurm", "the name of a Unix user"),
+        (
+            "{account: run, folder: /jobs}",
+            "local",
+            "jobs.account: is for Slurm; cluster main runs its",
+        ),
+        ("{account: run, folder: /jobs}", "slurm, client: pyslurm", "pyslurm sends jobs in this account alone"),
+    ],
+)
+def test_a_fault_in_jobs_is_told(tmp_path: Path, jobs: str, cluster: str, fault: str) -> None:
+    partition = "" if cluster == "local" else ", partition: p"
+    text = f"jobs: {jobs}\nclusters: {{main: {{scheduler: {cluster}}}}}\ngpus: {{X: {{cluster: main{partition}}}}}\n"
+    assert fault in faults(tmp_path, text)[0]
+
+
 def test_every_key_of_the_settings_arrives(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "job.sh.j2").touch()
