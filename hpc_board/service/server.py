@@ -51,6 +51,8 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 _PIECE_BYTES = 512 * 1024
 _WORKERS = 16
+# Above it, the kernel has clients over TCP wait for a second before they try again.
+_BACKLOG = 1024
 _FILES_BESIDES = 512
 _ADVANCE_SECONDS = 1.0
 _END_SECONDS = 10.0
@@ -262,7 +264,7 @@ class Service:
         try:
             for door, place in listening.items():
                 start = asyncio.start_unix_server if place.family == socket.AF_UNIX else asyncio.start_server
-                servers[place] = await start(partial(accept, door), sock=place)
+                servers[place] = await start(partial(accept, door), sock=place, backlog=_BACKLOG)
             munge = {} if self.settings.munge is None else {"munge": self.settings.munge}
             self._log(
                 "serving", board=self.settings.board, socket=self.path, **munge, version=__version__, pid=os.getpid()

@@ -113,7 +113,7 @@ class Strangers:
         host, port = self._listener.host, self._listener.port
         try:
             family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-            return socket.create_server(place[:2], family=family, backlog=STRANGERS_MAX)
+            return socket.create_server(place[:2], family=family)
         except OSError as error:
             raise StorageError(
                 f"the service cannot listen at {self._listener}: {error.strerror or error}",

@@ -92,6 +92,14 @@ def test_a_frame_of_four_gigabytes_is_refused_by_its_length() -> None:
             opened(size.to_bytes(4, "big"))
 
 
+def test_nothing_follows_the_last_frame() -> None:
+    sealing = Sealing(KEY)
+    last = sealing.end()
+    for more in (sealing.sealed(b"x"), b"x"):
+        with pytest.raises(Forged):
+            opened(last + more)
+
+
 def test_the_frames_of_one_direction_are_none_of_the_other() -> None:
     to_service, to_client = keys(KEY, b"a nonce", b"a test")
     assert to_service != to_client

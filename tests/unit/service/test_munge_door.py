@@ -18,7 +18,7 @@ import pytest
 
 from hpc_board.domain.roles import Role
 from hpc_board.domain.service_address import MungeAddress, MungeListener
-from hpc_board.errors import BoardError, InputError, Refused, StorageError
+from hpc_board.errors import BoardError, InputError, Refused, StorageError, WaitExpired
 from hpc_board.service import server, wire
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors import ServiceError, frames, handshake
@@ -29,7 +29,7 @@ from hpc_board.transport import munge
 from hpc_board.transport.munge import MungeFailed, Trouble
 from tests.munge import clock_offset, munged, new_key, skip_without_munge
 from tests.slurm.lab import free_ports
-from tests.unit.recorded import SETTINGS, Recorded, recorded
+from tests.unit.recorded import KERNEL, SETTINGS, Recorded, recorded
 from tests.unit.service.test_service import OWNER, ROOT, acting_as, asking, refusal
 from tests.waiting import awaited
 
@@ -52,8 +52,11 @@ def realm() -> Iterator[Path]:
 class Served:
     """A service with a TCP port, its address for this machine, and its log."""
 
-    def __init__(self, folder: Path, port: int, munge_socket: Path, log: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, folder: Path, port: int, munge_socket: Path, log: list[dict[str, Any]], stop: Callable[[], None]
+    ) -> None:
         self.folder = folder
+        self.stop = stop
         self.address = MungeAddress("127.0.0.1", port, OWNER, str(munge_socket))
         self.log = log
 
@@ -77,7 +80,7 @@ def served(board: Recorded, munge_socket: Path, bounds: Bounds | None = None) ->
         thread.start()
         try:
             assert ready.wait(60)
-            yield Served(Path(name), port, munge_socket, lines)
+            yield Served(Path(name), port, munge_socket, lines, service.stop)
         finally:
             service.stop()
             thread.join(60)
@@ -650,11 +653,28 @@ def test_a_port_that_is_taken_is_said(door: Served, tmp_path: Path) -> None:
 def test_a_client_waits_through_the_port_and_is_told_of_the_services_end(board: Recorded, realm: Path) -> None:
     with served(board, realm / "a" / "m") as door:
         remote = RemoteBoard(door.address)
-        (run,) = remote.submissions.submit(remote.submissions.draft(board.kernel))
-        remote.runs.cancel(run.id)
-        assert [*remote.runs.wait([run.id], timeout_seconds=60)][-1][0].state.ended
+        slow = board.folder / "slow.py"
+        slow.write_text(f"{KERNEL}\nimport time\n\ntime.sleep(600)\n")
         with remote.session():
-            pass
+            (run,) = remote.submissions.submit(remote.submissions.draft(slow))
+            waiting = remote.runs.wait([run.id])
+            next(waiting)
+            assert isinstance(refusal(lambda: list(remote.runs.wait([run.id], timeout_seconds=0.2))), WaitExpired)
+            threading.Timer(0.2, door.stop).start()
+            error = refusal(lambda: list(waiting))
+        assert isinstance(error, ServiceError)
+        assert f"`hpc-board watch {run.id}` waits for them again" in error.hint
+        board.board.runs.cancel(run.id)
+
+
+def test_connections_that_are_idle_are_closed_and_the_client_does_not_notice(board: Recorded, realm: Path) -> None:
+    with served(board, realm / "a" / "m", Bounds(idle_seconds=0.2)) as door:
+        remote = RemoteBoard(door.address)
+        with remote.session():
+            for _ in range(3):
+                assert remote.runs.list() == ()
+                (line,) = remote._connection._idle
+                awaited(lambda line=line: not line.is_open())  # type: ignore[misc]
 
 
 def test_munge_says_what_is_wrong_with_a_credential(realm: Path) -> None:

@@ -1,6 +1,7 @@
 """The door over SSH, with a real sshd: one login, a relay, and a sentence for each way to fail."""
 
 import os
+import pwd
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from hpc_board.service import client as client_module
 from hpc_board.service import wire
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors import ServiceError
+from tests.accounts import command_as, needs_accounts
 from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.slurm.sshd import USER, Sshd, new_key, skip_without_sshd
@@ -241,6 +243,21 @@ def test_the_relay_carries_what_the_service_says_last(door: SshAddress) -> None:
     answer = msgspec.json.decode(done.stdout, type=wire.Reply)
     assert answer.error is not None
     assert (done.returncode, "is no Hello" in answer.error.message) == (0, True)
+
+
+@needs_accounts
+def test_the_service_knows_the_account_of_the_relay(door: SshAddress) -> None:
+    account = pwd.getpwnam("daemon")
+    words = [sys.executable, "-m", "hpc_board", "serve", "--stdio", "--socket", door.path]
+    done = subprocess.run(
+        command_as(account.pw_uid, 0o022, [], words),
+        input=wire.HELLO + b"\n",
+        capture_output=True,
+        timeout=60,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "USER": "root", "LOGNAME": "root"},
+        check=True,
+    )
+    assert msgspec.json.decode(done.stdout, type=wire.Welcome).user == "daemon"
 
 
 def test_a_relay_without_a_service_tells_the_client_in_a_line_of_the_wire(folder: Path) -> None:
