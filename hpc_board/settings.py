@@ -52,6 +52,13 @@ BUNDLED = "bundled"
 _SYSTEM_FILE = Path("/etc/hpc-board/config.yaml")
 _TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
 
+Address = Annotated[
+    str,
+    Meta(
+        pattern=r"\A(?:\[[0-9A-Fa-f:.]{2,45}\]|[0-9]{1,3}(?:\.[0-9]{1,3}){3}|localhost):[1-9][0-9]{0,4}\Z",
+        description="an address of this machine with a port, such as 127.0.0.1:8080 or [::1]:8080",
+    ),
+]
 AccountName = Annotated[str, Meta(pattern=rf"\A{ACCOUNT_PATTERN}\Z", description=ACCOUNT_PATTERN_WORDS)]
 
 
@@ -80,6 +87,10 @@ class ServeSection(Section, frozen=True):
     """The Unix socket for clients; only the service's account may write its folder."""
     runs_per_user: Annotated[int, Meta(ge=1, le=100_000, description="a number of runs from 1 to 100000")] | None = None
     """The number of a user's runs that the schedulers have at one time; the others wait with the service."""
+    web: Address | None = None
+    """The TCP address of the live page, for a reverse proxy: all who reach it see the open boards."""
+    metrics: bool = False
+    """Serve `/metrics` at the address `web` too, and not at the Unix socket alone."""
 
 
 class SettingsFile(Section, frozen=True):
@@ -108,7 +119,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     `devices` is the folder in which the user's boards reserve this machine's devices. `service` is the socket of the
     service that has the board; None if this process opens the board itself. `socket` is the one on which `serve`
-    listens, `runs_per_user` its limit of a user's runs in flight.
+    listens, `runs_per_user` its limit of a user's runs in flight, `web` the TCP address of its page, and `web_metrics`
+    whether that has the metrics.
     """
 
     board: Path
@@ -121,6 +133,8 @@ class Settings(msgspec.Struct, frozen=True):
     service: Path | None = None
     socket: Path | None = None
     runs_per_user: int | None = None
+    web: str | None = None
+    web_metrics: bool = False
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -230,6 +244,8 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         roles,
         socket=None if given is None else _inside(document, ("serve", "socket"), base, given),
         runs_per_user=section.serve.runs_per_user,
+        web=section.serve.web,
+        web_metrics=section.serve.metrics,
     )
 
 
