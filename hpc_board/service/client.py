@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from hpc_board.boards.admin_views import AdminViews
     from hpc_board.boards.moderation import Rules
     from hpc_board.domain.board_options import RequestedOptions
+    from hpc_board.domain.change import Change
     from hpc_board.domain.draft import Draft, Preview, RerunCandidate
     from hpc_board.domain.run import Run
     from hpc_board.domain.submission import Directives
@@ -129,9 +130,20 @@ class _Line:
         waiting.register(self._socket, select.POLLIN)
         return not waiting.poll(0)
 
-    def wait_seconds(self, seconds: float | None) -> None:
-        """Wait at most so long for the next line."""
-        self._socket.settimeout(seconds)
+    def await_line(self, seconds: float | None) -> None:
+        """Wait for the beginning of the next line.
+
+        Raises:
+            TimeoutError: it has not begun after `seconds`; a later wait may follow.
+        """
+        # A socket's own timeout would end its buffered reads for good.
+        self._socket.settimeout(0)
+        has_begun = bool(self._file.peek(1))
+        self._socket.settimeout(ANSWER_SECONDS)
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        if not has_begun and not waiting.poll(None if seconds is None else math.ceil(1000 * seconds)):
+            raise TimeoutError
 
     def close(self) -> None:
         """Close the connection."""
@@ -173,7 +185,7 @@ class Connection:
             number = line.ask(route, args)
 
             def following(seconds: float | None) -> Any:
-                line.wait_seconds(seconds)
+                line.await_line(seconds)
                 reply = line.reply(number)
                 return None if not bytes(reply.event) else wire.decoded(reply.event, type_)
 
@@ -529,6 +541,12 @@ class RemoteBoard(Board):
             yield
         finally:
             self._connection.close()
+
+    def changes(self, wanted: Callable[[], bool]) -> "Iterator[Change | BoardError]":
+        """Yield the changes of the board while `wanted`, and the error of each loss of the service."""
+        from hpc_board.service.listening import listen
+
+        return listen(self._connection, wanted)
 
     # Parts
 
