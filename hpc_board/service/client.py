@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_COMPETITIONS = (".yaml", ".yml")
+"""The endings of a competition's file."""
+
 ANSWER_SECONDS = 120.0
 """The time for an answer: a question to a hanging scheduler has its own, shorter limit."""
 
@@ -439,8 +442,12 @@ class _Leaderboards(_Part):
 
     def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> "tuple[Synced, ...]":
         """Have the changes planned that make the leaderboards equal to a competition."""
+        from hpc_board.catalog.folders import TASK_FILE
         from hpc_board.domain.user_board import BoardRequest
 
+        if problem_set is None and source.suffix in _COMPETITIONS and source.name != TASK_FILE and source.is_file():
+            # The file names tasks beside it: the folder goes, with the name of the file.
+            source, problem_set = source.absolute().parent, source.stem
         request = BoardRequest(_packed_path(source), sync=True, problem_set=problem_set, force=force)
         found: tuple[Synced, ...] = _ask(self._connection, "leaderboards.plan_synced", request)
         self._requests |= {each.name: request for each in found}
@@ -474,7 +481,7 @@ def _packed_path(path: Path) -> "PackedSource":
     folder = path.parent if path.name == TASK_FILE else path
     if is_folder(folder):
         return PackedSource(f"{folder.resolve().name}.zip", archive.pack(folder))
-    if path.suffix in ENDINGS and path.suffix not in (".yaml", ".yml"):
+    if path.suffix in ENDINGS and path.suffix not in _COMPETITIONS:
         return PackedSource(path.name, read_bytes(path, archive.ARCHIVE_BYTES_MAX))
     read_bytes(path, archive.ARCHIVE_BYTES_MAX)  # a missing file has a message of its own
     raise InputError(
