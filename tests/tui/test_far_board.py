@@ -36,7 +36,7 @@ def board(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         monkeypatch.setenv("HOME", str(host.client_home(folder / "client")))
         monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
         place, (port,) = folder / "board.sock", free_ports(1)
-        addresses = {
+        addresses: dict[str, MungeAddress | SshAddress] = {
             "munge": MungeAddress("127.0.0.1", port, USER, str(munge_socket)),
             "ssh": SshAddress("127.0.0.1", str(place), USER, host.port, str(Path(sys.executable).parent / "hpc-board")),
         }
