@@ -63,6 +63,13 @@ _TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:M
 UserName = Annotated[
     str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.@\\+-]{0,254}\$?\Z", description="the name of a Unix user")
 ]
+Address = Annotated[
+    str,
+    Meta(
+        pattern=r"\A(?:\[[0-9A-Fa-f:.]{2,45}\]|[0-9]{1,3}(?:\.[0-9]{1,3}){3}|localhost):[1-9][0-9]{0,4}\Z",
+        description="an address of this machine with a port, such as 127.0.0.1:8080 or [::1]:8080",
+    ),
+]
 AccountName = Annotated[str, Meta(pattern=rf"\A{ACCOUNT_PATTERN}\Z", description=ACCOUNT_PATTERN_WORDS)]
 
 
@@ -95,6 +102,10 @@ class ServeSection(Section, frozen=True):
     """The socket of munged; that of munge itself by default."""
     runs_per_user: Annotated[int, Meta(ge=1, le=100_000, description="a number of runs from 1 to 100000")] | None = None
     """The number of a user's runs that the schedulers have at one time; the others wait with the service."""
+    web: Address | None = None
+    """The TCP address of the live page, for a reverse proxy: all who reach it see the open boards."""
+    metrics: bool = False
+    """Serve `/metrics` at the address `web` too, and not at the Unix socket alone."""
 
 
 class JobsSection(Section, frozen=True):
@@ -134,7 +145,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     `devices` is the folder in which the user's boards reserve this machine's devices. `service` is the socket or the
     address of the service that has the board; None if this process opens the board itself. `socket` is the one on which
-    `serve` listens, `munge` its port for other machines, `runs_per_user` its limit of a user's runs in flight.
+    `serve` listens, `munge` its port for other machines, `runs_per_user` its limit of a user's runs in flight, `web`
+    the TCP address of its page, and `web_metrics` whether that has the metrics.
     """
 
     board: Path
@@ -148,6 +160,8 @@ class Settings(msgspec.Struct, frozen=True):
     socket: Path | None = None
     munge: MungeListener | None = None
     runs_per_user: int | None = None
+    web: str | None = None
+    web_metrics: bool = False
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -262,6 +276,8 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         socket=None if given is None else _inside(document, ("serve", "socket"), base, given),
         munge=munge,
         runs_per_user=section.serve.runs_per_user,
+        web=section.serve.web,
+        web_metrics=section.serve.metrics,
     )
 
 

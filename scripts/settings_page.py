@@ -29,6 +29,7 @@ _KINDS = {
     "count": slurm.Count,
     "port": sections.Port,
     "user or group": settings.AccountName,
+    "address": settings.Address,
     "ssh name": sections.SshWord,
     "folder": sections.Mount,
     "seconds": sections.Seconds,

@@ -63,9 +63,20 @@ class Board:
         """Return the board of an installation as `user` sees it."""
         from hpc_board.board.context import Context
 
+        return cls._within(Context(installation, user, warn))
+
+    @classmethod
+    def seen_by_all(cls, installation: "Installation", warn: Callable[[str], object]) -> "Board":
+        """Return the board of an installation as the public sees it: without closed leaderboards, for all of them."""
+        from hpc_board.board.context import PublicContext
+
+        return cls._within(PublicContext(installation, warn))
+
+    @classmethod
+    def _within(cls, context: "Context") -> "Board":
         board = cls.__new__(cls)
-        board.warn = warn
-        board.context = Context(installation, user, warn)
+        board.warn = context.warn
+        board.context = context
         return board
 
     def _warn(self, text: str) -> None:

@@ -45,6 +45,9 @@ T = TypeVar("T")
 ANSWER_SECONDS = 120.0
 """The time for an answer: a question to a hanging scheduler has its own, shorter limit."""
 
+_IDLE_SECONDS = 120.0
+"""The age at which an unused connection is replaced: the service closes it later, and maybe beneath a question."""
+
 GPUS_SECONDS = 60.0
 """The lifetime of the list of GPUs in a client."""
 
@@ -55,6 +58,7 @@ class _Line:
     def __init__(self, door: Door) -> None:
         self._stream = door.open(ANSWER_SECONDS)
         self._rest = bytearray()
+        self._answered_at = 0.0
         try:
             self._stream.send(wire.HELLO + b"\n")
             self.welcome = self._welcome()
@@ -105,6 +109,7 @@ class _Line:
             if searched > wire.REPLY_BYTES_MAX or not (data := self._stream.receive()):
                 raise ConnectionResetError("the service has closed the connection")
             self._rest += data
+        self._answered_at = time.monotonic()
         line = bytes(self._rest[:end])
         del self._rest[: end + 1]
         return line
@@ -119,8 +124,9 @@ class _Line:
         return reply
 
     def is_open(self) -> bool:
-        """Return whether the service has not closed the connection, to which it sends nothing unasked."""
-        return not self._rest and self._stream.is_open()
+        """Return whether the service has not closed the connection, nor is about to: it sends nothing unasked."""
+        fresh = time.monotonic() - self._answered_at < _IDLE_SECONDS
+        return fresh and not self._rest and self._stream.is_open()
 
     def wait_seconds(self, seconds: float | None) -> None:
         """Wait at most so long for the next line."""

@@ -29,15 +29,19 @@ from hpc_board.errors import BoardError, InputError, Refused, StorageError
 from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
+from hpc_board.service.counts import Counts, counted
 from hpc_board.service.doors import Forged
 from hpc_board.service.isolation import demanding, shortfalls
 from hpc_board.service.notify import notify
+from hpc_board.service.page import opening
+from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.published import holds_secrets, published
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
 
 if TYPE_CHECKING:
+    from hpc_board.service.page.web_server import WebServer
     from hpc_board.service.strangers import Strangers
 
 _Door = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
@@ -130,18 +134,22 @@ class Service:
         *,
         log: Log | None = None,
         bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
+        page_bounds: PageBounds = PageBounds(),  # noqa: B008 - a frozen value
         advance_seconds: float = _ADVANCE_SECONDS,
     ) -> None:
         settings = demanding(settings)
         self.settings = settings
         self.path = path
-        self._log = log or Log()
+        self._counts = Counts()
+        self._log = counted(log or Log(), self._counts)
         self._bounds = bounds
+        self._page_bounds = page_bounds
         self._advance_seconds = advance_seconds
         account = user_name(os.geteuid())
         self._installation = Installation(settings, account, lambda text: self._log("warning", text=text), self._launch)
         self._own = Board.seen_by(account, self._installation, lambda text: self._log("warning", text=text))
         self._watching = Watching(self._own)
+        self._page: WebServer | None = None
         self._end: Callable[[], object] = lambda: None
         self._end_requested = threading.Event()
         self._wake = threading.Event()
@@ -168,15 +176,16 @@ class Service:
             InputError: another process serves this board or this socket.
             StorageError: the board's folder or the socket cannot be made.
         """
-        _allow_files(self._bounds.connections)
+        _allow_files(self._bounds.connections + self._page_bounds.connections)
         with ExitStack() as stack:
             self._take_folder(stack)
-            listening: dict[_Door, socket.socket] = {self._by_socket: self._listen(stack)}
+            listening: dict[_Door, socket.socket] = {self._by_socket: self._listen(stack, self.path)}
             if self._strangers is not None:
                 stack.callback(self._strangers.close)
                 listening[self._by_munge] = stack.enter_context(self._strangers.listening())
+            of_page = self._open_page(stack)
             self._tell_isolation()
-            asyncio.run(self._serve(listening, ready))
+            asyncio.run(self._serve(listening, of_page, ready))
 
     def stop(self) -> None:
         """End `run` from any thread or signal handler, also before it serves, after the answers that are under way."""
@@ -207,42 +216,51 @@ class Service:
         self._own.context.has_runs_in_flight()  # makes the database, or brings it to this version
         self._installation.reconciler  # noqa: B018 - made here, since two threads could make a cached property twice
 
-    def _listen(self, stack: ExitStack) -> socket.socket:
-        """Return the listening socket; a stale one of a killed service is replaced."""
+    def _listen(self, stack: ExitStack, path: Path) -> socket.socket:
+        """Return the listening socket at `path`; a stale one of a killed service is replaced."""
         listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
-            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             # Where another account may write, it could also lead the change of mode below to another file.
-            check_place(self.path, os.geteuid())
-            self._remove_stale()
-            listening.bind(str(self.path))
-            stack.callback(self._unlink)
-            self.path.chmod(0o666)
+            check_place(path, os.geteuid())
+            _remove_stale(path)
+            listening.bind(str(path))
+            stack.callback(_unlink, path)
+            path.chmod(0o666)
             listening.listen(128)
         except OSError as error:
             raise StorageError(
-                f"{self.path}: the service's socket cannot be made: {error.strerror or error}",
+                f"{path}: the service's socket cannot be made: {error.strerror or error}",
                 hint="Give a path of at most 107 bytes in a folder that only this account may write.",
             ) from error
         return listening
 
-    def _remove_stale(self) -> None:
-        if not self.path.is_socket():
-            return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            try:
-                probe.connect(str(self.path))
-            except ConnectionRefusedError:
-                self.path.unlink()
-                return
-        raise InputError(f"another service listens at {self.path}.", hint="Give another path with --socket.")
+    def _open_page(self, stack: ExitStack) -> list[socket.socket]:
+        """Return the sockets of the page; none without the libraries that it needs."""
+        path = opening.page_socket(self.path)
+        if missing := opening.missing_libraries():
+            self._log("no page", reason=missing)
+            return []
+        sockets = [self._listen(stack, path)]
+        if self.settings.web is not None:
+            sockets.append(opening.tcp_socket(self.settings.web, stack, self._log))
+        public = Board.seen_by_all(self._installation, lambda text: self._log("warning", text=text))
+        gauges = {
+            "connections": ("Open connections of clients.", self._connections.total),
+            "waits": ("Clients that wait for runs.", lambda: self._watching.waits),
+        }
+        self._page = opening.web_server(
+            public, self.settings, self._counts, self._log, self._may_read, gauges, self._page_bounds
+        )
+        return sockets
 
-    def _unlink(self) -> None:
-        with suppress(OSError):
-            self.path.unlink()
+    def _may_read(self, uid: int) -> bool:
+        return self._user_and_role(uid)[1].may_act_as(Role.PARTICIPANT)
 
-    async def _serve(self, listening: Mapping[_Door, socket.socket], ready: Callable[[], object]) -> None:
-        """Serve until the end; `listening` has the socket of each door."""
+    async def _serve(
+        self, listening: Mapping[_Door, socket.socket], of_page: list[socket.socket], ready: Callable[[], object]
+    ) -> None:
+        """Serve until the end; `listening` has the socket of each door, `of_page` those of the page."""
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         self._end = partial(loop.call_soon_threadsafe, stop.set)
         self._watching.start(loop)
@@ -265,6 +283,8 @@ class Service:
             for door, place in listening.items():
                 start = asyncio.start_unix_server if place.family == socket.AF_UNIX else asyncio.start_server
                 servers[place] = await start(partial(accept, door), sock=place, backlog=_BACKLOG)
+            if self._page is not None:
+                await self._page.start(of_page)
             munge = {} if self.settings.munge is None else {"munge": self.settings.munge}
             self._log(
                 "serving", board=self.settings.board, socket=self.path, **munge, version=__version__, pid=os.getpid()
@@ -283,6 +303,8 @@ class Service:
             await asyncio.sleep(0)
             for server in servers.values():
                 server.close()
+            if self._page is not None:
+                await self._page.stop()
             self._stopping.set()
             self._wake.set()
             for task in tasks - self._answering:
@@ -314,6 +336,9 @@ class Service:
                     turn = self._installation.reconciler.turn()
                     problem = turn.errors[0].message if turn is not None and turn.errors else ""
                 self._watching.look(turn)
+                self._counts.passed(turn)
+                if self._page is not None:
+                    self._page.look()
             except BoardError as error:
                 problem = error.message
             except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
@@ -469,12 +494,15 @@ class Service:
             board = self._board_of(user, warnings.append)
             value = self._value(board, request)
             last = wire.Reply(request.id, value=msgspec.Raw(_answer_text(value)))
+            self._counts.answered(request.route, "ok")
         except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
             last = self._failed(uid, request, error)
         return [*(wire.Reply(request.id, warning=text) for text in warnings), last]
 
     def _failed(self, uid: int, request: wire.Request, error: Exception) -> wire.Reply:
         """Return the last reply to a question that ended in `error`, and log a refusal or a fault."""
+        known = request.route in routes.ROUTES or request.route in (routes.WAIT, routes.EXPORT, routes.BACKUP)
+        self._counts.answered(request.route if known else "unknown", _outcome(error))
         if isinstance(error, Refused):
             self._log("refused", uid=uid, route=request.route, reason=error.message)
         if isinstance(error, BoardError):
@@ -522,6 +550,7 @@ class Service:
         except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
             await self._send(writer, self._failed(uid, request, error))
             return
+        self._counts.answered(routes.WAIT, "left" if left else "ok")
         if not left:
             await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(b"null")))
 
@@ -572,6 +601,7 @@ class Service:
                 return
             while piece := await loop.run_in_executor(self._pool, opened.read, _PIECE_BYTES):
                 await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(piece))))
+        self._counts.answered(request.route, "ok")
         await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(wire.encoded(value))))
 
     def _write_file(self, user: str, request: wire.Request, file: Path) -> object:
@@ -663,6 +693,30 @@ class _Lines:
 
 class _Unfit(Exception):
     """A line that no client of this version sends; the connection ends."""
+
+
+def _remove_stale(path: Path) -> None:
+    if not path.is_socket():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise InputError(f"another service listens at {path}.", hint="Give another path with --socket.")
+
+
+def _unlink(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def _outcome(error: Exception) -> str:
+    """Return the outcome of a question that ended in `error`, for the counts."""
+    if isinstance(error, Refused):
+        return "refused"
+    return "error" if isinstance(error, BoardError) else "fault"
 
 
 def _limited(given: Mapping[str, Any]) -> dict[str, int]:

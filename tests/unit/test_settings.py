@@ -167,6 +167,21 @@ def test_every_key_of_the_settings_arrives(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:8080", "[::1]:80", "localhost:65535", "0.0.0.0:1"])
+def test_the_address_of_the_page_arrives(tmp_path: Path, address: str) -> None:
+    settings = load(written(tmp_path, f"serve: {{web: '{address}', metrics: true}}"), {"HOME": "/home/ada"})
+    assert (settings.web, settings.web_metrics) == (address, True)
+
+
+@pytest.mark.parametrize(
+    "address", ["8080", ":8080", "127.0.0.1", "127.0.0.1:0", "evil.example:80", "::1:80", "1.2.3.4:x"]
+)
+def test_a_text_that_is_no_address_of_the_page_is_a_fault(tmp_path: Path, address: str) -> None:
+    (fault,) = faults(tmp_path, f"serve: {{web: '{address}'}}")
+    assert "serve.web" in fault
+    assert "127.0.0.1:8080 or [::1]:8080" in fault
+
+
 @pytest.mark.parametrize(
     ("scheduler", "allow_root", "judges"),
     [("slurm", "", False), ("slurm", "true", True), ("local", "", True), ("local", "false", False)],
