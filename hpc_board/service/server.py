@@ -370,7 +370,14 @@ class Service:
         await self._connection(peer_uid(writer.get_extra_info("socket")), reader, writer)
 
     async def _by_munge(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._strangers is not None and (admitted := await self._strangers.admitted(reader, writer)) is not None:
+        if self._strangers is None:
+            return
+        try:
+            admitted = await self._strangers.admitted(reader, writer)
+        except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
+            self._log("fault", traceback=traceback.format_exc())
+            return
+        if admitted is not None:
             await self._connection(*admitted)
 
     async def _connection(self, uid: int, reader: Reader, writer: Writer) -> None:
