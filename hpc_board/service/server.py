@@ -242,7 +242,15 @@ class Service:
             server = await asyncio.start_unix_server(accept, sock=listening)
             if self._page is not None:
                 await self._page.start(of_page)
-            self._log("serving", board=self.settings.board, socket=self.path, version=__version__, pid=os.getpid())
+            pages = {"page": opening.page_socket(self.path), "web": self.settings.web} if of_page else {}
+            self._log(
+                "serving",
+                board=self.settings.board,
+                socket=self.path,
+                **pages,
+                version=__version__,
+                pid=os.getpid(),
+            )
             notify("READY=1")
             ready()
             if self._end_requested.is_set():
