@@ -28,6 +28,14 @@ _IN_FLIGHT = (
     "and (:account is null or :account = case account when '' then user else account end)"
 )
 
+_UNFINISHED_OF = """
+SELECT count(*) AS count
+  FROM in_flight
+  JOIN runs ON runs.id = in_flight.run
+  JOIN submissions ON submissions.id = runs.submission
+ WHERE submissions.user = ?
+"""
+
 
 class RunGateway:
     """The runs of a board: their statuses, which are only appended, and their results.
@@ -223,6 +231,11 @@ class RunGateway:
         with self._file.reading() as db:
             rows = db.view("run_details").rows_where(_IN_FLIGHT, given, select="1", limit=1)
             return any(True for _ in rows)
+
+    def unfinished_of(self, user: str) -> int:
+        """Return the number of a user's runs that have not ended."""
+        with self._file.reading() as db:
+            return int(next(db.query(_UNFINISHED_OF, [user]))["count"])
 
     def followed(self, user: str, known: Collection[int], limit: int) -> tuple[Run, ...]:
         """Return a user's newest `limit` runs in flight and all of `known`, ended or not, newest first."""

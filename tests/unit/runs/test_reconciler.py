@@ -297,7 +297,7 @@ def test_a_folder_on_another_machine_is_looked_into_less_and_less_often(
     clock = [datetime(2026, 5, 1, tzinfo=UTC)]
     monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
     run, task, files = world.run(), a_task(), Counting()
-    folders = job_folder.Folders(world.folder, files, elsewhere=elsewhere)
+    folders = job_folder.Folders(world.folder, files, "board_folder" if elsewhere else "board")
     clusters = {"main": replace(CLUSTER, poll_seconds=3600)}
     advances = [replace(world.advance, folders={"main": folders}, clusters=clusters) for _ in range(3)]
     advances[0].launch([run])
