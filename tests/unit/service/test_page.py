@@ -37,6 +37,7 @@ from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.unit.recorded import SETTINGS, Recorded, recorded, result_of, status_of, timed_case
 from tests.unit.service.test_service import OWNER, ROOT, acting_as, asking, folder
+from tests.unit.service.test_service import raw as of_wire
 from tests.values import replace
 from tests.waiting import awaited
 
@@ -748,12 +749,17 @@ def test_the_metrics_count_runs_passes_answers_and_refusals(board: Recorded, doo
             remote.runs.get(99)
         found = numbers(door)
         assert found["hpc_board_connections", ""] == 1
+    with of_wire(folder / "board.sock") as client:
+        client.greeted().ask("ada.<x>")
+        client.ask("changes", user="ada")
     ask(door, "/nothing")
     ask(door, "/<x>")
     awaited(lambda: numbers(door)["hpc_board_passes_total", ""] >= 1)
     found = numbers(door)
     assert found["hpc_board_requests_total", "ok runs.list"] == 1
     assert found["hpc_board_requests_total", "error runs.get"] == 1
+    assert found["hpc_board_requests_total", "error unknown"] == 1
+    assert found["hpc_board_requests_total", "error changes"] == 1
     assert found["hpc_board_requests_total", "404 page other"] == 2
     assert found["hpc_board_requests_total", "200 page metrics"] >= 1
     assert found["hpc_board_queue_age_seconds", ""] > 0 or found["hpc_board_runs", "queued"] == 0
