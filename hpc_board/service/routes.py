@@ -154,6 +154,10 @@ CHANGES = "changes"
 """The route of a stream without an end: the changes of the board that the user may see, as `Change`."""
 
 
+KNOWN = frozenset((*ROUTES, EXPORT, BACKUP, WAIT, CHANGES))
+"""The names of all routes, those of streams included."""
+
+
 class ChangesArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of the route CHANGES: none."""
 

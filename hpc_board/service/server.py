@@ -288,9 +288,16 @@ class Service:
                 servers[place] = await start(partial(accept, door), sock=place, backlog=_BACKLOG)
             if self._page is not None:
                 await self._page.start(of_page)
-            munge = {} if self.settings.munge is None else {"munge": self.settings.munge}
+            doors = {"munge": self.settings.munge} if self.settings.munge is not None else {}
+            pages = {"page": opening.page_socket(self.path), "web": self.settings.web} if of_page else {}
             self._log(
-                "serving", board=self.settings.board, socket=self.path, **munge, version=__version__, pid=os.getpid()
+                "serving",
+                board=self.settings.board,
+                socket=self.path,
+                **doors,
+                **pages,
+                version=__version__,
+                pid=os.getpid(),
             )
             notify("READY=1")
             ready()
@@ -509,8 +516,8 @@ class Service:
 
     def _failed(self, uid: int, request: wire.Request, error: Exception) -> wire.Reply:
         """Return the last reply to a question that ended in `error`, and log a refusal or a fault."""
-        known = request.route in routes.ROUTES or request.route in (routes.WAIT, routes.EXPORT, routes.BACKUP)
-        self._counts.answered(request.route if known else "unknown", _outcome(error))
+        # A client's own text is no label.
+        self._counts.answered(request.route if request.route in routes.KNOWN else "unknown", _outcome(error))
         if isinstance(error, Refused):
             self._log("refused", uid=uid, route=request.route, reason=error.message)
         if isinstance(error, BoardError):
@@ -605,6 +612,7 @@ class Service:
         async with _going(reader) as gone, aclosing(self._changes.stream(user, gone)) as changes:
             async for change in changes:
                 await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(change))))
+        self._counts.answered(routes.CHANGES, "left")
 
     def _event(self, user: str, id_: int, event: routes.RunsChanged) -> wire.Reply:
         board = self._board_of(user)
