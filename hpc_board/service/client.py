@@ -50,6 +50,9 @@ _COMPETITIONS = (".yaml", ".yml")
 ANSWER_SECONDS = 120.0
 """The time for an answer: a question to a hanging scheduler has its own, shorter limit."""
 
+_QUEUE_SECONDS = 0.05
+"""The pause before another try to connect, while the service's queue of connections is full."""
+
 GPUS_SECONDS = 60.0
 """The lifetime of the list of GPUs in a client."""
 
@@ -68,7 +71,7 @@ class _Line:
         self._file = self._socket.makefile("rb")
         try:
             self._socket.settimeout(ANSWER_SECONDS)
-            self._socket.connect(str(path))
+            self._connect(path)
             check_place(path, peer_uid(self._socket))
             self._socket.sendall(wire.HELLO + b"\n")
             self.welcome = self._welcome()
@@ -76,6 +79,17 @@ class _Line:
             self.close()
             raise
         self._number = 0
+
+    def _connect(self, path: Path) -> None:
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                return self._socket.connect(str(path))
+            except BlockingIOError as error:
+                # Where many clients connect at one moment, the queue of the socket is full: an error, and no wait.
+                if time.monotonic() > deadline:
+                    raise TimeoutError from error
+                time.sleep(_QUEUE_SECONDS)
 
     def _welcome(self) -> wire.Welcome:
         line = self.read()

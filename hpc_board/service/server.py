@@ -179,7 +179,7 @@ class Service:
             listening.bind(str(self.path))
             stack.callback(self._unlink)
             self.path.chmod(0o666)
-            listening.listen(128)
+            listening.listen(self._bounds.connections)
         except OSError as error:
             raise StorageError(
                 f"{self.path}: the service's socket cannot be made: {error.strerror or error}",
@@ -223,7 +223,7 @@ class Service:
         # Closed by hand: on leaving a block, newer Pythons wait for the connections, and thus for idle clients.
         server = None
         try:
-            server = await asyncio.start_unix_server(accept, sock=listening)
+            server = await asyncio.start_unix_server(accept, sock=listening, backlog=self._bounds.connections)
             self._log("serving", board=self.settings.board, socket=self.path, version=__version__, pid=os.getpid())
             notify("READY=1")
             ready()
