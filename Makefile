@@ -99,11 +99,11 @@ suite-table: .venv/.dev ## the verdict of each known cheat, with and without eac
 # tests skip.
 .PHONY: slurm
 slurm:
-	@if command -v slurmctld >/dev/null && command -v munged >/dev/null && command -v tmux >/dev/null && command -v sshd >/dev/null; then :; \
+	@if command -v slurmctld >/dev/null && command -v munged >/dev/null && command -v tmux >/dev/null && command -v sshd >/dev/null && command -v sudo >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo "installing Slurm, munge, tmux and an SSH server for the tests"; \
+		echo "installing Slurm, munge, tmux, an SSH server and sudo for the tests"; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-			slurm-wlm slurm-wlm-basic-plugins munge tmux openssh-server openssh-client >/dev/null; \
+			slurm-wlm slurm-wlm-basic-plugins munge tmux openssh-server openssh-client sudo >/dev/null; \
 	else echo "no Slurm or no SSH server here, and only root on Debian or Ubuntu can install them: their tests are left out and counted"; fi
 
 # Separate from `make slurm`: if the distribution starts services on installation, a database server keeps running.

@@ -15,6 +15,13 @@ from msgspec import Meta
 from hpc_board import bundled
 from hpc_board.accounts import home, private_group
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
+from hpc_board.domain.service_address import (
+    MungeAddress,
+    MungeListener,
+    SshAddress,
+    munge_listener,
+    service_address,
+)
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import (
     Cluster,
@@ -27,6 +34,7 @@ from hpc_board.model.gpu import (
     SandboxRuntime,
 )
 from hpc_board.model.names import suggestion
+from hpc_board.model.text import one_line
 from hpc_board.schedulers import EMBEDDED, KINDS, AnyKind, kind, kind_of, kinds
 from hpc_board.schedulers.sections import (
     ClusterSection,
@@ -52,6 +60,16 @@ BUNDLED = "bundled"
 _SYSTEM_FILE = Path("/etc/hpc-board/config.yaml")
 _TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
 
+UserName = Annotated[
+    str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.@\\+-]{0,254}\$?\Z", description="the name of a Unix user")
+]
+Address = Annotated[
+    str,
+    Meta(
+        pattern=r"\A(?:\[[0-9A-Fa-f:.]{2,45}\]|[0-9]{1,3}(?:\.[0-9]{1,3}){3}|localhost):[1-9][0-9]{0,4}\Z",
+        description="an address of this machine with a port, such as 127.0.0.1:8080 or [::1]:8080",
+    ),
+]
 AccountName = Annotated[str, Meta(pattern=rf"\A{ACCOUNT_PATTERN}\Z", description=ACCOUNT_PATTERN_WORDS)]
 
 
@@ -78,17 +96,36 @@ class ServeSection(Section, frozen=True):
 
     socket: Line | None = None
     """The Unix socket for clients; only the service's account may write its folder."""
+    munge: Line | None = None
+    """The TCP port for clients on other machines, as `HOST:PORT`; munge tells the service who asks."""
+    munge_socket: Line | None = None
+    """The socket of munged; that of munge itself by default."""
     runs_per_user: Annotated[int, Meta(ge=1, le=100_000, description="a number of runs from 1 to 100000")] | None = None
     """The number of a user's runs that the schedulers have at one time; the others wait with the service."""
+    web: Address | None = None
+    """The TCP address of the live page, for a reverse proxy: all who reach it see the open boards."""
+    metrics: bool = False
+    """Serve `/metrics` at the address `web` too, and not at the Unix socket alone."""
+
+
+class JobsSection(Section, frozen=True):
+    """`jobs:`: an account of its own for the jobs, which holds nothing else; sudo rules let this one act as it."""
+
+    account: UserName | None = None
+    """The account that sends and runs the jobs of the clusters without `ssh`."""
+    folder: Line | None = None
+    """The folder of its jobs, by its full path; the compute nodes see it under the same path."""
 
 
 class SettingsFile(Section, frozen=True):
     """The whole settings file."""
 
     service: Line | None = None
-    """The socket of a service, which has the board, tasks, GPUs and roles: no other key is allowed beside it."""
+    """The service that has the board, tasks, GPUs and roles, without another key beside it: a socket, or an address."""
     serve: ServeSection = ServeSection()
     """The service of the board, for `hpc-board serve`."""
+    jobs: JobsSection = JobsSection()
+    """An account of its own for the jobs."""
     board: Line | None = None
     """The board's folder: `hpc-board` in the user's data folder by default."""
     tasks: list[Line] | None = None
@@ -106,9 +143,10 @@ class SettingsFile(Section, frozen=True):
 class Settings(msgspec.Struct, frozen=True):
     """The settings, with every default filled in; `file` is None for the embedded default.
 
-    `devices` is the folder in which the user's boards reserve this machine's devices. `service` is the socket of the
-    service that has the board; None if this process opens the board itself. `socket` is the one on which `serve`
-    listens, `runs_per_user` its limit of a user's runs in flight.
+    `devices` is the folder in which the user's boards reserve this machine's devices. `service` is the socket or the
+    address of the service that has the board; None if this process opens the board itself. `socket` is the one on which
+    `serve` listens, `munge` its port for other machines, `runs_per_user` its limit of a user's runs in flight, `web`
+    the TCP address of its page, and `web_metrics` whether that has the metrics.
     """
 
     board: Path
@@ -118,9 +156,12 @@ class Settings(msgspec.Struct, frozen=True):
     clusters: tuple[Cluster, ...]
     file: Path | None = None
     roles: Roles = msgspec.field(default_factory=Roles)
-    service: Path | None = None
+    service: Path | MungeAddress | SshAddress | None = None
     socket: Path | None = None
+    munge: MungeListener | None = None
     runs_per_user: int | None = None
+    web: str | None = None
+    web_metrics: bool = False
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -204,15 +245,19 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
     if section.board is not None:
         board = _inside(document, ("board",), base, section.board)
     tasks = _task_folders(document, section, base)
-    found = (_cluster(document, name, part, base) for name, part in section.clusters.items())
+    _check_jobs(document, section.jobs)
+    found = (_cluster(document, name, part, base, section.jobs) for name, part in section.clusters.items())
     clusters = {cluster.name: cluster for cluster in found if cluster is not None}
     sandbox = _sandbox(document, ("defaults", "sandbox"), section.defaults.sandbox, base)
     read = (_gpu(document, name, part, clusters, base, sandbox) for name, part in section.gpus.items())
     gpus = tuple(gpu for gpu in read if gpu is not None)
     _check_gpu_names(document, tuple(section.gpus))
+    munge = _munge_listener(document, section.serve)
     if not document.has(("gpus",)) and not document.has(("clusters",)):
         here = _this_machine()
         clusters, gpus = {here.name: here}, _machine_gpus(here, sandbox)
+        if section.jobs.account is not None:
+            document.fault(("jobs", "account"), "is given without clusters; jobs of this machine run in this account")
     elif not section.gpus and not document.faults:
         document.fault(("gpus",), "no GPU is given; a board needs at least one")
     document.check()
@@ -229,17 +274,38 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         file.absolute(),
         roles,
         socket=None if given is None else _inside(document, ("serve", "socket"), base, given),
+        munge=munge,
         runs_per_user=section.serve.runs_per_user,
+        web=section.serve.web,
+        web_metrics=section.serve.metrics,
     )
 
 
-def _service(document: "Document", base: Path, address: str) -> Path:
-    for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve"):
+def _service(document: "Document", base: Path, address: str) -> Path | MungeAddress | SshAddress:
+    for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve", "jobs"):
         if document.has((key,)):
             document.fault((key,), "is given beside service, which has its own")
-    path = _inside(document, ("service",), base, address)
+    place: Path | MungeAddress | SshAddress = base
+    try:
+        place = service_address(address) if "://" in address else _inside(document, ("service",), base, address)
+    except ValueError as error:
+        document.fault(("service",), f'{error}, found "{one_line(address)}"')
     document.check()
-    return path
+    return place
+
+
+def _munge_listener(document: "Document", section: ServeSection) -> MungeListener | None:
+    if section.munge is None:
+        if section.munge_socket is not None:
+            document.fault(("serve", "munge_socket"), "is given without munge, the port for clients")
+        return None
+    if section.munge_socket is not None and not section.munge_socket.startswith("/"):
+        document.fault(("serve", "munge_socket"), f'expected a full path, found "{one_line(section.munge_socket)}"')
+    try:
+        return munge_listener(section.munge, section.munge_socket or "")
+    except ValueError as error:
+        document.fault(("serve", "munge"), f'{error}, found "{one_line(section.munge)}"')
+        return None
 
 
 def time_limit_seconds(text: str) -> int:
@@ -335,8 +401,11 @@ def _task_folders(document: "Document", section: SettingsFile, base: Path) -> tu
     return tuple(folders)
 
 
-def _cluster(document: "Document", name: str, part: Part, base: Path) -> Cluster | None:
-    """Return a cluster of the settings; None where its scheduler is not known, after a look for further faults."""
+def _cluster(document: "Document", name: str, part: Part, base: Path, jobs: JobsSection) -> Cluster | None:
+    """Return a cluster of the settings; None where its scheduler is not known, after a look for further faults.
+
+    Its jobs have the account of `jobs`; over SSH, the login says which account they have.
+    """
     place = ("clusters", name)
     scheduler = document.peek(part, "scheduler")
     if scheduler not in KINDS:
@@ -350,15 +419,28 @@ def _cluster(document: "Document", name: str, part: Part, base: Path) -> Cluster
         least = f"{known.poll_seconds_min:g} second{'s' * (known.poll_seconds_min != 1)}"
         document.fault((*place, "poll_seconds"), f"expected at least {least} for {known.title}")
     remote = section if isinstance(section, RemoteClusterSection) else None
+    if jobs.account is not None and remote is None:
+        document.fault(("jobs", "account"), f"is for Slurm; cluster {name} runs its jobs in this account")
+    others = "" if remote is None or remote.ssh is not None else jobs.account or ""
     cluster = Cluster(
         name,
         scheduler,
         section.poll_seconds or known.poll_seconds,
         None if remote is None else _login(document, place, remote, base),
-        "" if remote is None else _board_folder(document, place, remote),
+        others,
+        (others and jobs.folder) or ("" if remote is None else _board_folder(document, place, remote)),
         section.allow_root,
     )
     return known.read_cluster(document, place, section, cluster)
+
+
+def _check_jobs(document: "Document", section: JobsSection) -> None:
+    if section.account is None and section.folder is not None:
+        document.fault(("jobs", "folder"), "is given without account; `board` is the folder for jobs then")
+    elif section.account is not None and section.folder is None:
+        document.fault(("jobs", "folder"), f"is missing; {section.account} needs a folder of its own for the jobs")
+    elif section.folder:
+        _check_far_path(document, ("jobs", "folder"), section.folder)
 
 
 def _misplaced(which: Literal["cluster_section", "gpu_section"], cluster: str, scheduler: str) -> Callable[[str], str]:
@@ -398,9 +480,15 @@ def _board_folder(document: "Document", place: Place, section: RemoteClusterSect
             document.fault((*place, "board_folder"), "is given without ssh; `board` is the folder for jobs then")
     elif not document.has((*place, "board_folder")):
         document.fault((*place, "board_folder"), "is missing; with ssh, a folder of the cluster has to take the jobs")
-    elif folder and (not folder.startswith("/") or ".." in Path(folder).parts or Path(folder) == Path("/")):
-        document.fault((*place, "board_folder"), f'expected a full path such as /scratch/alice/board, found "{folder}"')
+    elif folder:
+        _check_far_path(document, (*place, "board_folder"), folder)
     return folder
+
+
+def _check_far_path(document: "Document", place: Place, folder: str) -> None:
+    """Require the full path of a folder that this account may be unable to see."""
+    if not folder.startswith("/") or ".." in Path(folder).parts or Path(folder) == Path("/"):
+        document.fault(place, f'expected a full path such as /scratch/alice/board, found "{folder}"')
 
 
 def _gpu(

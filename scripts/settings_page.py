@@ -29,6 +29,7 @@ _KINDS = {
     "count": slurm.Count,
     "port": sections.Port,
     "user or group": settings.AccountName,
+    "address": settings.Address,
     "ssh name": sections.SshWord,
     "folder": sections.Mount,
     "seconds": sections.Seconds,
@@ -72,6 +73,7 @@ def _tables() -> Iterator[tuple[str, str]]:
     yield "`defaults`", _table(settings.DefaultsSection)
     yield "`roles`", _table(settings.RolesSection)
     yield "`serve`", _table(settings.ServeSection)
+    yield "`jobs`", _table(settings.JobsSection)
 
 
 def _defaults(kind: schedulers.AnyKind) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.server import Bounds, Log, Service
 from hpc_board.settings import Settings, load
 from tests.waiting import awaited
@@ -18,10 +19,27 @@ START_SECONDS = 60
 
 
 @contextmanager
-def serving(settings: Settings, socket: Path, bounds: Bounds | None = None) -> Iterator[Service]:
-    """Serve the board of `settings` at `socket`, in a thread, until the block ends; the service must have no fault."""
-    lines: list[str] = []
-    service = Service(settings, socket, log=Log(lines.append), bounds=bounds or Bounds(), advance_seconds=0.2)
+def serving(
+    settings: Settings,
+    socket: Path,
+    bounds: Bounds | None = None,
+    *,
+    page_bounds: PageBounds | None = None,
+    lines: list[str] | None = None,
+) -> Iterator[Service]:
+    """Serve the board of `settings` at `socket`, in a thread, until the block ends; the service must have no fault.
+
+    `lines` takes those of its log.
+    """
+    lines = [] if lines is None else lines
+    service = Service(
+        settings,
+        socket,
+        log=Log(lines.append),
+        bounds=bounds or Bounds(),
+        page_bounds=page_bounds or PageBounds(),
+        advance_seconds=0.2,
+    )
     ready, failures = threading.Event(), []
 
     def run() -> None:

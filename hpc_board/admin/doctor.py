@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from hpc_board.accounts import unknown_accounts
+from hpc_board.accounts import unknown_accounts, user_name
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, diagnostic
 from hpc_board.domain.run import Run
@@ -26,6 +26,7 @@ from hpc_board.store.folder import DATABASE, check_own
 from hpc_board.store.journal import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, mounted
 from hpc_board.transport import Host
 from hpc_board.transport.attempt import attempt
+from hpc_board.transport.sudo import rules
 
 ADVANCE_LOCK = "advance.lock"
 CHECKS = "checks"
@@ -43,8 +44,8 @@ class Installation(msgspec.Struct, frozen=True):
     """An installation: its settings and their origin, its tasks, access to its runs, and the host to query.
 
     `origin` is "" if the settings file is at one of the default paths. `in_flight` reads the runs that have not ended
-    from an existing database. `logins` has the login nodes of the clusters that are used over SSH, by the clusters'
-    names.
+    from an existing database. `hosts` has the hosts of the clusters that are used over SSH or in another account, by
+    the clusters' names.
     """
 
     settings: Settings
@@ -53,11 +54,11 @@ class Installation(msgspec.Struct, frozen=True):
     in_flight: Callable[[], Sequence[Run]]
     host: Host
     mounts: Path = MOUNTS
-    logins: Mapping[str, Host] = msgspec.field(default_factory=dict)
+    hosts: Mapping[str, Host] = msgspec.field(default_factory=dict)
 
     def on(self, cluster: Cluster) -> Host:
         """Return the host on which a cluster's commands run."""
-        return self.logins.get(cluster.name, self.host)
+        return self.hosts.get(cluster.name, self.host)
 
 
 def diagnose(installation: Installation) -> Iterator[Diagnostic]:
@@ -178,9 +179,9 @@ def _file_system(installation: Installation, there: Path) -> Iterator[Diagnostic
     if mount.kind in ("tmpfs", "ramfs"):
         hint = "Point `board` in the settings to a disk."
         yield Diagnostic(Severity.WARNING, "file system", f"{kind} is gone when the machine starts anew", hint)
-    # Over SSH, the jobs' folders lie below `board_folder` there.
+    # Over SSH, and of another account, the jobs' folders lie below `board_folder`.
     jobs_here = [
-        each for each in installation.settings.clusters if not kind_of(each).on_this_machine and each.ssh is None
+        each for each in installation.settings.clusters if not kind_of(each).on_this_machine and not each.board_folder
     ]
     if local and jobs_here:
         yield Diagnostic(
@@ -321,6 +322,32 @@ def _tasks(installation: Installation) -> Iterator[Diagnostic]:
 # The schedulers and the entries
 
 
+def _account_of_jobs(installation: Installation) -> Iterator[Diagnostic]:
+    """Report the rules by which this account acts as the one of the jobs, and that one's rights."""
+    cluster = next((each for each in installation.settings.clusters if each.account), None)
+    if cluster is None:
+        return
+    host, account = installation.on(cluster), one_line(cluster.account)
+    folder, board = cluster.board_folder, installation.settings.board
+    asked = attempt(host, ["id", "-un"])
+    own = user_name(os.geteuid())
+    hint = f"Have root put these rules into a file in /etc/sudoers.d: {one_line(rules(own, account), 300)}"
+    good = f"sudo runs commands as {account}" if asked.succeeded else None
+    yield diagnostic(Severity.ERROR, "jobs", f"as {account}: {asked.failure}", hint, good=good)
+    if not asked.succeeded:
+        return
+    owned = attempt(host, ["test", "-O", folder, "-a", "-w", folder]).succeeded
+    hint = f"As root: install -d -m 700 -o {account} {folder}"
+    good = f"{folder} belongs to {account}" if owned else None
+    yield diagnostic(Severity.ERROR, "jobs", f"{folder} is not a folder of {account}", hint, good=good)
+    for path in (board, installation.settings.file):
+        if path is not None and attempt(host, ["test", "-w", str(path)]).succeeded:
+            message = f"{account} may write {path}, and jobs could change it"
+            yield Diagnostic(Severity.ERROR, "jobs", message, f"chmod go-w {path}")
+    if attempt(host, ["test", "-x", str(board)]).succeeded:
+        yield Diagnostic(Severity.ERROR, "jobs", f"{account} may enter {board}, and so may jobs", f"chmod 700 {board}")
+
+
 def _schedulers(installation: Installation) -> Iterator[Diagnostic]:
     for cluster in installation.settings.clusters:
         yield from kind_of(cluster).diagnose(cluster, installation.on(cluster))
@@ -373,5 +400,5 @@ def _python(subject: str, gpu: Gpu, host: Host) -> Diagnostic:
     return diagnostic(Severity.ERROR, subject, f"{one_line(python)} is Python {version}, too old", hint, good=good)
 
 
-_RULES: tuple[Rule[Installation], ...] = (_settings, _roles, _folder, _tasks, _schedulers, _entries)
+_RULES: tuple[Rule[Installation], ...] = (_settings, _roles, _folder, _tasks, _account_of_jobs, _schedulers, _entries)
 """The checks of an installation, in the order in which they depend on each other."""

@@ -1,7 +1,7 @@
 """`Board`, the facade that both front ends hold: a part for each noun."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from hpc_board.board.tasks import Tasks
     from hpc_board.boards.admin_views import AdminViews
     from hpc_board.boards.moderation import Rules
+    from hpc_board.domain.change import Change
     from hpc_board.domain.roles import Role
+    from hpc_board.errors import BoardError
     from hpc_board.settings import Settings
 
 
@@ -63,9 +65,20 @@ class Board:
         """Return the board of an installation as `user` sees it."""
         from hpc_board.board.context import Context
 
+        return cls._within(Context(installation, user, warn))
+
+    @classmethod
+    def seen_by_all(cls, installation: "Installation", warn: Callable[[str], object]) -> "Board":
+        """Return the board of an installation as the public sees it: without closed leaderboards, for all of them."""
+        from hpc_board.board.context import PublicContext
+
+        return cls._within(PublicContext(installation, warn))
+
+    @classmethod
+    def _within(cls, context: "Context") -> "Board":
         board = cls.__new__(cls)
-        board.warn = warn
-        board.context = Context(installation, user, warn)
+        board.warn = context.warn
+        board.context = context
         return board
 
     def _warn(self, text: str) -> None:
@@ -97,6 +110,10 @@ class Board:
     def session(self) -> AbstractContextManager[None]:
         """Keep the database open for the calls of this thread; without it, each transaction opens the database."""
         return self.context.reading.file.session()
+
+    def changes(self, wanted: Callable[[], bool]) -> "Iterator[Change | BoardError]":  # noqa: ARG002 - of a service
+        """Yield the changes that a service tells. Without one there are none: a front end asks from time to time."""
+        return iter(())
 
     # Parts
 

@@ -123,8 +123,8 @@ class Administration:
 
         count = self._runs.in_flight
         tasks = self._tasks.of_settings()
-        host, logins = ThisHost(), self._context.clusters.logins
-        installation = doctor.Installation(self._context.settings, origin, tasks, count, host, logins=logins)
+        host, hosts = ThisHost(), self._context.clusters.hosts
+        installation = doctor.Installation(self._context.settings, origin, tasks, count, host, hosts=hosts)
         return list(doctor.diagnose(installation))
 
     def check_gpus(

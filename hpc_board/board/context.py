@@ -194,6 +194,24 @@ class Context:
         return self.store.runs.has_in_flight()
 
 
+class PublicContext(Context):
+    """An installation as the public sees it: a participant without a name, who is a member of no closed leaderboard."""
+
+    def __init__(self, installation: Installation, warn: Callable[[str], object]) -> None:
+        super().__init__(installation, "", warn)
+
+    def role_of(self, user: str) -> Role:
+        """Return the role of a participant, whatever the settings say of `user`."""
+        del user
+        return Role.PARTICIPANT
+
+    def person(self) -> "Person":
+        """Return a user without a name and groups, so that neither a list of members nor a group fits."""
+        from hpc_board.boards.editor import Person
+
+        return Person("", frozenset(), self.role)
+
+
 @cache
 def harness() -> bytes:
     """Return the harness file that is copied to clusters."""

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 SOURCES_MAX = 1_000
 """The maximum number of files in one question to a service, each of which takes a check, a script and a folder."""
 
+UNFINISHED_MAX = 1_000
+"""The maximum number of a user's unfinished runs on a served board: each pass looks at all of them."""
+
 
 class Submissions:
     """Submissions of the user: drafts, dispatch, code and notes."""
@@ -225,12 +228,15 @@ class Submissions:
         Raises:
             InputError: a batch script cannot be rendered; nothing is stored.
             Refused: the board takes no submissions or none of the user's, a rate limit is reached, the leaderboard was
-                deleted, or its deadline has passed; nothing is stored.
+                deleted, its deadline has passed, or the user has too many unfinished runs on a served board; nothing is
+                stored.
             StorageError: the board cannot be written; the hint tells whether the submissions are stored.
             SchedulerRefused: the scheduler refused every job.
         """
         self._context.require_participant()
         by_rules = not self._context.role.may_act_as(Role.ADMIN)
+        if by_rules and self._context.installation.served:
+            self._check_room(sum(len(draft.gpus) for draft in drafts))
         return self._submit([Sent(draft, self._context.user) for draft in drafts], array, by_rules=by_rules)
 
     def rerun_plan(
@@ -317,6 +323,14 @@ class Submissions:
                 hint=f"`hpc-board task {found.name}` lists its GPUs, and those that each milestone leaves out.",
             )
         return self._submit([Sent(draft, self._context.user) for draft in drafts], None, by_rules=False)
+
+    def _check_room(self, more: int) -> None:
+        unfinished = self._context.store.runs.unfinished_of(self._context.user)
+        if unfinished + more > UNFINISHED_MAX:
+            raise Refused(
+                f"you have {unfinished:,} runs that have not ended, and a service takes at most {UNFINISHED_MAX:,}.",
+                hint="Wait for some of them, or cancel them.",
+            )
 
     def _submit(self, sent: Sequence[Sent], array: bool | None, *, by_rules: bool) -> list[Run]:
         # A submission whose script cannot be rendered must not be stored.

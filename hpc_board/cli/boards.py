@@ -87,7 +87,9 @@ def create(
         board.leaderboards.carry_out(plans, reason=reason)
     _print_plans(plans, as_json=as_json, stored=not dry_run)
     if not dry_run:
-        remark(f"`hpc-board task check {plans[0].name}` tests the task's judge with right and cheap answers.")
+        # A client of a service does not have the texts of a task's files, except in its own folder.
+        checked = words[-1] if board.served else plans[0].name
+        remark(f"`hpc-board task check {checked}` tests the task's judge with right and cheap answers.")
 
 
 @click.command(

@@ -13,6 +13,7 @@ from hpc_board.errors import BoardError, InputError
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.run import Run, RunState
+    from hpc_board.domain.service_address import MungeAddress, SshAddress
     from hpc_board.model.result import Verdict
 
 Open = Callable[[], "Board"]
@@ -103,7 +104,7 @@ def open_board(config: Path | None) -> "Board":
     if address:
         from hpc_board.service.client import RemoteBoard
 
-        return RemoteBoard(Path(address), warn=warn)
+        return RemoteBoard(_service(address), warn=warn)
     from hpc_board.board import Board
     from hpc_board.settings import open_settings
 
@@ -113,6 +114,21 @@ def open_board(config: Path | None) -> "Board":
 
         return RemoteBoard(settings.service, warn=warn)
     return Board(settings, warn=warn)
+
+
+def _service(address: str) -> "Path | MungeAddress | SshAddress":
+    """Return the service that $HPC_BOARD_SERVICE names."""
+    if "://" not in address:
+        return Path(address)
+    from hpc_board.domain.service_address import service_address
+    from hpc_board.model.text import one_line
+
+    try:
+        return service_address(address)
+    except ValueError as error:
+        raise InputError(
+            f'$HPC_BOARD_SERVICE: {error}, found "{one_line(address)}"', hint="Correct the variable."
+        ) from error
 
 
 def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -18,9 +18,12 @@ from hpc_board.errors import InputError
     type=click.Path(path_type=Path),
     help="Unix socket for clients. Default: `serve.socket` of the settings.",
 )
+@click.option(
+    "--stdio", is_flag=True, help="Start no service: connect standard input and output to the one at PATH, for ssh."
+)
 @click.option("--allow-root", is_flag=True, help="Serve as root, whose jobs may do everything.")
 @click.pass_context
-def serve(ctx: click.Context, *, path: Path | None, allow_root: bool) -> None:
+def serve(ctx: click.Context, *, path: Path | None, stdio: bool, allow_root: bool) -> None:
     """Serve a board to other accounts.
 
     One process owns the board, sends all jobs and stores all results; the
@@ -28,6 +31,9 @@ def serve(ctx: click.Context, *, path: Path | None, allow_root: bool) -> None:
     kernel's word. It runs until SIGTERM and logs to stderr, one JSON object
     a line.
     """
+    if stdio:
+        _relay(path)
+        return
     from hpc_board.service.server import Service
     from hpc_board.settings import open_settings
 
@@ -46,3 +52,11 @@ def serve(ctx: click.Context, *, path: Path | None, allow_root: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
     service.run()
+
+
+def _relay(path: Path | None) -> None:
+    from hpc_board.service.relay import relay
+
+    if path is None:
+        raise InputError("`serve --stdio` needs the service's socket.", hint="Add --socket PATH.")
+    relay(path)

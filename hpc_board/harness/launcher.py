@@ -287,6 +287,7 @@ class Processes:
             _spared_processes(),
             python=self.python,
             network=self._job.world_size > 1,
+            minimum_isolation=self._job.minimum_isolation,
         )
         if self.container is not None:
             folders = sandbox.seen_by_workers(self._readable)

@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from hpc_board.harness.build.toolchain import ToolchainMissing, toolchain
-from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.container import ContainerUnavailable, container
 from hpc_board.harness.confine.scratch import SCRATCH, remove
-from hpc_board.harness.confine.seccomp import deny_outside_effects
+from hpc_board.harness.confine.trial import isolation
 from hpc_board.harness.files import whole_file
 from hpc_board.harness.node import node_facts
 from hpc_board.harness.result_file import RESULT
@@ -37,7 +36,6 @@ _TORCH_SECONDS = 180
 _GPU_SECONDS = 20
 _TEXT_MAX = 300
 _GPUS_MAX = 64
-_FILE_BYTES = 64 * 2**20
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _GPU_FIELDS = (
     "name",
@@ -99,24 +97,6 @@ def inspect(path: Path, harness: Path) -> int:
     )
     _written(folder, RESULT, lambda: asdict(found))
     return 0
-
-
-def isolation() -> str:
-    """Return the isolation level of a worker here, tried in a process that ends afterwards; "" if the trial fails."""
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            sandbox.limit_resources(_FILE_BYTES)
-            landlock = sandbox.confine([], [])
-            os.write(writer, sandbox.level_of(landlock, filtered=deny_outside_effects()).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        level = pipe.read(8).decode()
-    os.waitpid(pid, 0)
-    return level if level in sandbox.LEVELS else ""
 
 
 class _Answer:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.scratch import Disk, remove
+from hpc_board.harness.confine.trial import isolation
 from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import Processes, processes_for
 from hpc_board.harness.measure.bench import Bench
@@ -109,6 +110,7 @@ class Supervisor:
                 start = {"oom_kills": self._oom_kills, "scratch": str(processes.scratch)}
                 self._progress.say("start", None, None, f"{self._job.mode} on {self._job.gpu}", **start)
                 self._check_account()
+                self._check_isolation()
                 self._check_files()
                 self._check_cases()
                 self._provenance.update(processes.contain())
@@ -180,6 +182,11 @@ class Supervisor:
                 f"ordinary account, or set allow_root: true for the cluster of gpus.{self._job.gpu} in the settings"
             )
             raise CallFailed(Verdict.INFRA_ERROR, message)
+
+    def _check_isolation(self) -> None:
+        """Check that this node confines enough for the board, before a compiler, a judge or a worker starts."""
+        if self._job.minimum_isolation:
+            self._processes.reached(isolation() or sandbox.LEVELS[0])
 
     def _check_files(self) -> None:
         """Check that the files in the job folder are those that were sent."""
@@ -300,7 +307,7 @@ class Supervisor:
         worker = self._worker(first, TimeBudget(seconds))
         if not self._tested(self._bench_of_benchmarks(judge, seconds, job.limits), worker, secret=True):
             return
-        workers = Workers(processes, job.limits, seconds, self._provenance)
+        workers = Workers(processes, job, seconds, self._provenance)
         path = os.environ.get("PATH", "")
         # PyTorch does not see the CPU work of a library.
         seen = job.device != "cpu" or not job.language.compiled

@@ -75,15 +75,17 @@ class Cluster(Value):
     """A scheduler that runs jobs: `scheduler` is its name in the registry of schedulers.
 
     `poll_seconds` is the minimum time between two queries of the scheduler, for all clients of the board. `ssh` is the
-    login node on which the scheduler's commands run, None for this machine; job folders then lie below `board_folder`
-    there. `allow_root` says whether jobs may judge as root, None if the scheduler decides. `scheduler_options` are the
-    scheduler's own keys of the settings; its package alone reads them.
+    login node on which the scheduler's commands run, None for this machine. `account` is the account of this machine
+    that has the jobs, "" for the one of this process. With either, job folders lie below `board_folder`. `allow_root`
+    says whether jobs may judge as root, None if the scheduler decides. `scheduler_options` are the scheduler's own keys
+    of the settings; its package alone reads them.
     """
 
     name: str
     scheduler: str
     poll_seconds: float = 15.0
     ssh: Login | None = None
+    account: str = ""
     board_folder: str = ""
     allow_root: bool | None = None
     scheduler_options: object = None

@@ -35,7 +35,6 @@ class Line(msgspec.Struct, frozen=True):
         reader: the user of the front end.
         own_runs: True if the rows are the reader's runs and not users.
         now: the end of ages.
-        above: the number of standings above a mark.
     """
 
     row: Standing | Mark | Run
@@ -43,7 +42,6 @@ class Line(msgspec.Struct, frozen=True):
     reader: str = ""
     own_runs: bool = False
     now: datetime | None = None
-    above: int = 0
 
     @property
     def speedup(self) -> float | None:
@@ -119,20 +117,16 @@ class Drawn(msgspec.Struct, frozen=True):
     """A column of the page for a browser.
 
     Attributes:
-        order: the sort key of a row.
         title: HTML in place of the column's title.
         css: the classes of the head and the cells; `cell_css` are classes of the cells only.
         text: the text of a cell in place of the column's.
-        is_number: True if a browser has to sort by number without the class for numbers.
-        look: the macro of `board.html` that renders the content, if it is more than text.
+        look: the way in which `standings.html` renders the content, if it is more than text.
     """
 
-    order: Callable[[Line], str | float]
     title: str = ""
     css: str = "number"
     cell_css: str = ""
     text: Callable[[Line], str] | None = None
-    is_number: bool = False
     look: str = ""
 
 
@@ -284,10 +278,6 @@ def _times_best(line: Line) -> float:
     return _score(line) / line.page.rows[0].score_s if line.page and line.page.rows else 1.0
 
 
-def _order_of_rank(line: Line) -> str:
-    return str(line.row.rank) if isinstance(line.row, Standing) else f"{line.above}.5"
-
-
 def _bound(name: str) -> Callable[[Line], Value]:
     def found(line: Line) -> Value:
         interval = line.row.interval if isinstance(line.row, Standing) else None
@@ -328,7 +318,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
         right=True,
         fields=(_field("rank", "the rank; equal scores share one", type_="integer"),),
         listed=Listed(dict.fromkeys(Layout, Width(5)), Emphasis.LINE),
-        drawn=Drawn(_order_of_rank, text=lambda line: rank_text(line.row) if isinstance(line.row, Standing) else ""),
+        drawn=Drawn(text=lambda line: rank_text(line.row) if isinstance(line.row, Standing) else ""),
     ),
     StandingColumn(
         "user",
@@ -341,7 +331,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
             Emphasis.LINE,
             lambda line: _user(line, "counts"),
         ),
-        drawn=Drawn(_user_alone, css="user", text=_user_alone, look="name"),
+        drawn=Drawn(css="user", text=_user_alone, look="name"),
     ),
     StandingColumn(
         "score",
@@ -350,14 +340,14 @@ COLUMNS: tuple[StandingColumn, ...] = (
         right=True,
         fields=(_field("score_s", "the score", *_ALL, type_="seconds"),),
         listed=Listed(dict.fromkeys(Layout, Width(8)), Emphasis.LINE),
-        drawn=Drawn(_score, title="Time", cell_css="time", look="time"),
+        drawn=Drawn(title="Time", cell_css="time", look="time"),
     ),
     StandingColumn(
         "ratio",
         "Times best",
         lambda line: f"{_times_best(line):.2f}",
         in_report=False,
-        drawn=Drawn(_times_best, title="&times; best", css="number ratio"),
+        drawn=Drawn(title="&times; best", css="number ratio"),
     ),
     StandingColumn(
         "submission",
@@ -373,7 +363,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
         right=True,
         fields=(_field("run", "the number of the run", *_ALL, type_="integer"),),
         listed=Listed(_widths(Width(6, from_width=86), wide_with_intervals=Width(6, from_width=104))),
-        drawn=Drawn(_run, css="number run"),
+        drawn=Drawn(css="number run", look="run"),
     ),
     StandingColumn(
         "submitted",
@@ -381,7 +371,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
         _submitted,
         fields=(_field("submitted_at", "the time of the submission", *_ALL, type_="moment"),),
         listed=Listed(_widths(Width(16, from_width=108), wide_with_intervals=Width(16, from_width=120))),
-        drawn=Drawn(lambda line: line.at.timestamp(), css="when", is_number=True, look="moment"),
+        drawn=Drawn(css="when", look="moment"),
     ),
     StandingColumn(
         "age",

@@ -35,13 +35,18 @@ class Clusters:
         return {cluster.name: self._scheduler(cluster) for cluster in self._settings.clusters}
 
     @cached_property
-    def logins(self) -> "dict[str, Host]":
-        """The login node of each cluster that is reached over SSH."""
-        if not self._connections:
-            return {}
-        from hpc_board.transport.ssh import SshHost
+    def hosts(self) -> "dict[str, Host]":
+        """The login node of each cluster that is reached over SSH, and the account of each whose jobs have another."""
+        hosts: dict[str, Host] = {}
+        if self._connections:
+            from hpc_board.transport.ssh import SshHost
 
-        return {name: SshHost(connection) for name, connection in self._connections.items()}
+            hosts |= {name: SshHost(connection) for name, connection in self._connections.items()}
+        if accounts := {cluster.name: cluster.account for cluster in self._settings.clusters if cluster.account}:
+            from hpc_board.transport.sudo import SudoHost
+
+            hosts |= {name: SudoHost(account) for name, account in accounts.items()}
+        return hosts
 
     @cached_property
     def folders(self) -> "dict[str, Folders]":
@@ -107,10 +112,10 @@ class Clusters:
         return kind_of(cluster).connect(cluster, surroundings)
 
     def _host(self, cluster: Cluster) -> "Host":
-        """Return the machine on which the commands of the cluster's scheduler run."""
+        """Return the machine on which the commands of the cluster's scheduler run, with the account of its jobs."""
         from hpc_board.transport.this_host import ThisHost
 
-        return self.logins.get(cluster.name) or ThisHost()
+        return self.hosts.get(cluster.name) or ThisHost()
 
     def _folder_for(self, cluster: Cluster) -> Path:
         """Return a folder for the files of the cluster's scheduler, which creates it if it is missing."""
@@ -121,11 +126,15 @@ class Clusters:
         from hpc_board.runs.job_folder import Folders
 
         connection = self._connections.get(cluster.name)
-        if connection is None:
-            return Folders(self._settings.board)
-        from hpc_board.transport.ssh_files import SshFiles
+        if connection is not None:
+            from hpc_board.transport.ssh_files import SshFiles
 
-        return Folders(Path(cluster.board_folder), SshFiles(connection), elsewhere=True)
+            return Folders(Path(cluster.board_folder), SshFiles(connection), f"clusters.{cluster.name}.board_folder")
+        if cluster.account:
+            from hpc_board.transport.sudo import SudoFiles
+
+            return Folders(Path(cluster.board_folder), SudoFiles(cluster.account), "jobs.folder")
+        return Folders(self._settings.board)
 
 
 def _connections(settings: Settings) -> "dict[str, Connection]":
@@ -140,7 +149,7 @@ def _connections(settings: Settings) -> "dict[str, Connection]":
 
 def _python_warning(gpu: Gpu) -> str:
     """Return a warning about a Python that this machine lacks; nodes may have it."""
-    elsewhere = gpu.cluster.ssh is not None or gpu.container is not None
+    elsewhere = gpu.cluster.ssh is not None or gpu.container is not None or gpu.cluster.account
     if elsewhere or not gpu.python.startswith("/") or os.access(gpu.python, os.X_OK):
         return ""
     if kind_of(gpu.cluster).on_this_machine:

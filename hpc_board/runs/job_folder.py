@@ -367,18 +367,18 @@ def _check_plain(name: str) -> None:
 class Folders(msgspec.Struct, frozen=True):
     """The job folders of a board on one cluster: below `board`, on the machine that `files` accesses.
 
-    `elsewhere` is true if the board's database lies on another machine. Two boards may then share the folder, so that a
-    run's number alone does not identify its job folder.
+    `setting` is the settings key of the folder. Two boards may share one that is not the board's own, so that a run's
+    number alone does not identify its job folder there.
     """
 
     board: Path
     files: Files = msgspec.field(default_factory=LocalFiles)
-    elsewhere: bool = False
+    setting: str = "board"
 
     @property
-    def setting(self) -> str:
-        """The settings key of the folder's location."""
-        return "board_folder" if self.elsewhere else "board"
+    def elsewhere(self) -> bool:
+        """Return whether the files are on another machine, or another account's."""
+        return self.setting != "board"
 
     def of(self, run: Run) -> Path:
         """Return the folder of a run's job, named by the run's number; in an array by the token with its index."""

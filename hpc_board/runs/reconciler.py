@@ -57,11 +57,20 @@ _CANCEL_STORED = (
 )
 
 
+class Poll(msgspec.Struct, frozen=True):
+    """A question to the scheduler of `cluster` about its jobs, the time of the answer, and whether there was one."""
+
+    cluster: str
+    took_seconds: float
+    answered: bool
+
+
 class Pass(msgspec.Struct, frozen=True):
-    """The outcome of one pass: the clusters whose schedulers were asked, and the errors."""
+    """The outcome of one pass: the clusters whose schedulers were asked, the errors, and the questions about jobs."""
 
     asked: frozenset[str]
     errors: tuple[BoardError, ...] = ()
+    polls: tuple[Poll, ...] = ()
 
 
 class _Leftover(msgspec.Struct, frozen=True):
@@ -143,10 +152,11 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if chosen is None:
                 with _writing(self.folder):
                     scan.settle(_now(), time.monotonic() - began)
+            polls: list[Poll] = []
             if asked:
-                errors += self._ask_schedulers(asked, self.store.runs.in_flight(damaged=_told_already))
+                errors += self._ask_schedulers(asked, self.store.runs.in_flight(damaged=_told_already), polls.append)
             self._note_silences(silent)
-        return Pass(frozenset(asked), tuple(errors))
+        return Pass(frozenset(asked), tuple(errors), tuple(polls))
 
     def _watched(self, ids: Collection[int]) -> Sequence[Run] | None:
         """Return the unfinished runs of `ids`; None if a scheduler of theirs may be asked, with all runs."""
@@ -617,8 +627,13 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 self._backoff(cluster).begin(_now())
         return asked
 
-    def _ask_schedulers(self, clusters: Sequence[str], runs: Sequence[Run]) -> list[SchedulerError]:
-        """Advance `runs` by the answers of the clusters' schedulers; return the errors of silent ones."""
+    def _ask_schedulers(
+        self, clusters: Sequence[str], runs: Sequence[Run], asked: Callable[[Poll], object]
+    ) -> list[SchedulerError]:
+        """Advance `runs` by the answers of the clusters' schedulers; return the errors of silent ones.
+
+        `asked` is called with each question.
+        """
         errors = []
         for cluster in clusters:
             members = [run for run in runs if run.cluster == cluster and run.status.job_id]
@@ -632,6 +647,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             except SchedulerError as error:
                 errors.append(error)
                 failed = True
+            asked(Poll(cluster, time.monotonic() - began, not failed))
             # In one transaction: thousands of jobs may begin to wait at once.
             changed: dict[int, Status] = {}
             states = [self._apply(run, news[run.token], changed).state for run in members if run.token in news]

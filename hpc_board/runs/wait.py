@@ -68,10 +68,10 @@ class Problem:
             self._told = ""
 
 
-def expired(going: Sequence[Run], timeout_seconds: float | None) -> WaitExpired:
-    """Return the error of a wait that timed out; unsent runs need a client to continue."""
+def expired(going: Sequence[Run], timeout_seconds: float | None, *, served: bool = False) -> WaitExpired:
+    """Return the error of a wait that timed out; unsent runs need a client to continue, unless a service sends them."""
     sent = [str(run.id) for run in going if not run.state.unsent]
-    if len(sent) == len(going):
+    if served or len(sent) == len(going):
         goes_on = "The runs go on. "
     else:
         goes_on = f"Of these, the cluster has {', '.join(sent)}. " if sent else ""

@@ -1,8 +1,6 @@
 """The board behind a service: `RemoteBoard` has the parts of `Board`, whose methods ask the service."""
 
 import math
-import select
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +17,7 @@ from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, InputError
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
-from hpc_board.service.peers import check_place, peer_uid
+from hpc_board.service.doors import Door, ServiceError, door_to
 
 if TYPE_CHECKING:
     from hpc_board.admin.export import Written
@@ -33,8 +31,10 @@ if TYPE_CHECKING:
     from hpc_board.boards.admin_views import AdminViews
     from hpc_board.boards.moderation import Rules
     from hpc_board.domain.board_options import RequestedOptions
+    from hpc_board.domain.change import Change
     from hpc_board.domain.draft import Draft, Preview, RerunCandidate
     from hpc_board.domain.run import Run
+    from hpc_board.domain.service_address import MungeAddress, SshAddress
     from hpc_board.domain.submission import Directives
     from hpc_board.domain.user_board import BoardRequest, PackedSource, Plan, Synced
     from hpc_board.model.gpu import Gpu
@@ -43,30 +43,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_COMPETITIONS = (".yaml", ".yml")
+"""The endings of a competition's file."""
+
 ANSWER_SECONDS = 120.0
 """The time for an answer: a question to a hanging scheduler has its own, shorter limit."""
+
+_IDLE_SECONDS = 120.0
+"""The age at which an unused connection is replaced: the service closes it later, and maybe beneath a question."""
 
 GPUS_SECONDS = 60.0
 """The lifetime of the list of GPUs in a client."""
 
 
-class ServiceError(BoardError):
-    """The service cannot be reached, or has broken off."""
-
-    title = "The service did not answer"
-
-
 class _Line:
     """A connection to the service, for one question at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._file = self._socket.makefile("rb")
+    def __init__(self, door: Door) -> None:
+        self._stream = door.open(ANSWER_SECONDS)
+        self._rest = bytearray()
+        self._answered_at = 0.0
         try:
-            self._socket.settimeout(ANSWER_SECONDS)
-            self._socket.connect(str(path))
-            check_place(path, peer_uid(self._socket))
-            self._socket.sendall(wire.HELLO + b"\n")
+            self._stream.send(wire.HELLO + b"\n")
             self.welcome = self._welcome()
         except BaseException:
             self.close()
@@ -104,15 +102,27 @@ class _Line:
                 f"this is too large for the service: {len(line):,} bytes.",
                 hint=f"A question has at most {most:,} bytes; send fewer files at once.",
             )
-        self._socket.sendall(line + b"\n")
+        self._stream.send(line + b"\n")
         return self._number
 
     def read(self) -> bytes:
         """Return the next line."""
-        line = self._file.readline(wire.REPLY_BYTES_MAX)
-        if not line.endswith(b"\n"):
-            raise ConnectionResetError("the service has closed the connection")
+        searched = 0
+        while (end := self._rest.find(b"\n", searched)) < 0:
+            searched = len(self._rest)
+            if searched > wire.REPLY_BYTES_MAX:
+                raise ConnectionResetError("the service sends a line without an end")
+            self._rest += self._more()
+        self._answered_at = time.monotonic()
+        line = bytes(self._rest[:end])
+        del self._rest[: end + 1]
         return line
+
+    def _more(self) -> bytes:
+        data = self._stream.receive()
+        if not data:
+            raise ConnectionResetError("the service has closed the connection")
+        return data
 
     def reply(self, number: int) -> wire.Reply:
         """Return the next line of the answer to the question `number`."""
@@ -124,26 +134,33 @@ class _Line:
         return reply
 
     def is_open(self) -> bool:
-        """Return whether the service has not closed the connection, to which it sends nothing unasked."""
-        waiting = select.poll()
-        waiting.register(self._socket, select.POLLIN)
-        return not waiting.poll(0)
+        """Return whether the service has not closed the connection, nor is about to: it sends nothing unasked."""
+        fresh = time.monotonic() - self._answered_at < _IDLE_SECONDS
+        return fresh and not self._rest and self._stream.is_open()
 
-    def wait_seconds(self, seconds: float | None) -> None:
-        """Wait at most so long for the next line."""
-        self._socket.settimeout(seconds)
+    def await_line(self, seconds: float | None) -> None:
+        """Wait for the beginning of the next line.
+
+        Raises:
+            TimeoutError: it has not begun after `seconds`; a later wait may follow.
+        """
+        self._stream.limit(seconds)
+        try:
+            self._rest += b"" if self._rest else self._more()
+        finally:
+            self._stream.limit(ANSWER_SECONDS)
 
     def close(self) -> None:
         """Close the connection."""
-        self._file.close()
-        self._socket.close()
+        self._stream.close()
 
 
 class Connection:
     """The connections of this process to a service; each is used by one thread at a time."""
 
-    def __init__(self, path: Path, warn: Callable[[str], object]) -> None:
-        self._path = path
+    def __init__(self, address: "Path | MungeAddress | SshAddress", warn: Callable[[str], object]) -> None:
+        self._address = address
+        self._door = door_to(address)
         self._warn = warn
         self._lock = threading.Lock()
         self._idle: list[_Line] = []
@@ -173,7 +190,7 @@ class Connection:
             number = line.ask(route, args)
 
             def following(seconds: float | None) -> Any:
-                line.wait_seconds(seconds)
+                line.await_line(seconds)
                 reply = line.reply(number)
                 return None if not bytes(reply.event) else wire.decoded(reply.event, type_)
 
@@ -207,6 +224,10 @@ class Connection:
         try:
             line = self._taken()
             yield line
+        except ServiceError:
+            if line is not None:
+                line.close()
+            raise
         except BoardError:
             if line is not None:
                 self._give_back(line) if keep else line.close()
@@ -231,29 +252,27 @@ class Connection:
                 if line.is_open():
                     return line
                 line.close()
-        return _Line(self._path)
+        return _Line(self._door)
 
     def _give_back(self, line: _Line) -> None:
         with self._lock:
             self._idle.append(line)
 
     def close(self) -> None:
-        """Close all connections that no thread uses."""
+        """Close all connections that no thread uses, and what they share."""
         with self._lock:
             while self._idle:
                 self._idle.pop().close()
+        self._door.close()
 
     def _unreachable(self, error: Exception) -> ServiceError:
         if isinstance(error, TimeoutError):
             return ServiceError(
-                f"{self._path}: no answer within {ANSWER_SECONDS:g} s.",
+                f"{self._address}: no answer within {ANSWER_SECONDS:g} s.",
                 hint="The service may have carried out the question: look at its effect before you ask again.",
             )
         reason = getattr(error, "strerror", None) or str(error)
-        return ServiceError(
-            f"{self._path}: {reason}.",
-            hint="Is the service running? Its admin starts it with `hpc-board serve`.",
-        )
+        return ServiceError(f"{self._address}: {reason}.", hint=self._door.hint)
 
 
 class _Part:
@@ -326,7 +345,8 @@ class _Runs(_Part):
 
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         runs: list[Run] = []
-        with self._connection.stream(routes.WAIT, {"ids": tuple(ids)}, routes.RunsChanged) as following:
+        stream = self._connection.stream(routes.WAIT, {"ids": tuple(ids)}, routes.RunsChanged)
+        with _watched_again(ids), stream as following:
             while True:
                 # Even a wait of no time shows the runs once.
                 least = 0.001 if runs else ANSWER_SECONDS
@@ -336,7 +356,7 @@ class _Runs(_Part):
                 except TimeoutError:
                     if not runs:
                         raise
-                    raise expired([run for run in runs if not run.state.ended], timeout_seconds) from None
+                    raise expired([run for run in runs if not run.state.ended], timeout_seconds, served=True) from None
                 if event is None:
                     return
                 for problem in event.problems:
@@ -344,6 +364,17 @@ class _Runs(_Part):
                 if runs != list(event.runs) or event.progress:
                     runs = list(event.runs)
                     yield runs
+
+
+@contextmanager
+def _watched_again(ids: Sequence[int]) -> Iterator[None]:
+    """Have the error for a service that breaks off say that the runs go on, and how to wait for them."""
+    try:
+        yield
+    except ServiceError as error:
+        numbers = one_line(" ".join(map(str, ids)), 80)
+        hint = f"{error.hint} The runs go on without this command: `hpc-board watch {numbers}` waits for them again."
+        raise ServiceError(error.message, hint=hint) from error
 
 
 class _Submissions(_Part):
@@ -427,8 +458,12 @@ class _Leaderboards(_Part):
 
     def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> "tuple[Synced, ...]":
         """Have the changes planned that make the leaderboards equal to a competition."""
+        from hpc_board.catalog.folders import TASK_FILE
         from hpc_board.domain.user_board import BoardRequest
 
+        if problem_set is None and source.suffix in _COMPETITIONS and source.name != TASK_FILE and source.is_file():
+            # The file names tasks beside it: the folder goes, with the name of the file.
+            source, problem_set = source.absolute().parent, source.stem
         request = BoardRequest(_packed_path(source), sync=True, problem_set=problem_set, force=force)
         found: tuple[Synced, ...] = _ask(self._connection, "leaderboards.plan_synced", request)
         self._requests |= {each.name: request for each in found}
@@ -462,7 +497,7 @@ def _packed_path(path: Path) -> "PackedSource":
     folder = path.parent if path.name == TASK_FILE else path
     if is_folder(folder):
         return PackedSource(f"{folder.resolve().name}.zip", archive.pack(folder))
-    if path.suffix in ENDINGS and path.suffix not in (".yaml", ".yml"):
+    if path.suffix in ENDINGS and path.suffix not in _COMPETITIONS:
         return PackedSource(path.name, read_bytes(path, archive.ARCHIVE_BYTES_MAX))
     read_bytes(path, archive.ARCHIVE_BYTES_MAX)  # a missing file has a message of its own
     raise InputError(
@@ -499,12 +534,14 @@ class _Export(msgspec.Struct, frozen=True):
 
 
 class RemoteBoard(Board):
-    """A board behind a service at the socket `path`, with the promises of `Board`."""
+    """A board behind a service, at a socket of this machine or an address, with the promises of `Board`."""
 
-    def __init__(self, path: Path, *, warn: Callable[[str], object] = lambda _: None) -> None:
+    def __init__(
+        self, address: "Path | MungeAddress | SshAddress", *, warn: Callable[[str], object] = lambda _: None
+    ) -> None:
         self.warn = warn
-        self.address = path
-        self._connection = Connection(path, self._warn)
+        self.address = address
+        self._connection = Connection(address, self._warn)
 
     served = True
 
@@ -535,6 +572,12 @@ class RemoteBoard(Board):
             yield
         finally:
             self._connection.close()
+
+    def changes(self, wanted: Callable[[], bool]) -> "Iterator[Change | BoardError]":
+        """Yield the changes of the board while `wanted`, and the error of each loss of the service."""
+        from hpc_board.service.listening import listen
+
+        return listen(self._connection, wanted)
 
     # Parts
 

@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from hpc_board import __version__
@@ -10,6 +11,7 @@ from hpc_board.accounts import user_name
 from hpc_board.admin.doctor import lock_holder
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, diagnostic
 from hpc_board.domain.roles import Role
+from hpc_board.domain.service_address import MungeAddress, SshAddress
 from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
 from hpc_board.service import LOCK
@@ -30,7 +32,7 @@ def diagnose_client(board: RemoteBoard, origin: str) -> Iterator[Diagnostic]:
     except BoardError as error:
         yield Diagnostic(Severity.ERROR, "service", error.message, error.hint)
         return
-    yield Diagnostic(Severity.OK, "service", f"it answers, under the account {_owner(board.address)}")
+    yield Diagnostic(Severity.OK, "service", f"it answers{_owner(board.address)}")
     yield _version(version)
     known = f"{user}'s role is {role}"
     hint = "Ask the service's admin for the role participant."
@@ -42,12 +44,14 @@ def diagnose_service(settings: Settings) -> Iterator[Diagnostic]:
     yield from applied(_RULES, settings)
 
 
-def _owner(path: Path) -> str:
-    """Return the owner of a socket; the client has checked that the listening process has this account."""
-    try:
-        return user_name(path.lstat().st_uid)
-    except OSError:
-        return "of a socket that is gone"
+def _owner(address: Path | MungeAddress | SshAddress) -> str:
+    """Return the account of a service as text, "" if its host alone knows; the client has checked the account."""
+    if isinstance(address, MungeAddress):
+        return f", under the account {address.account}"
+    if isinstance(address, Path):
+        with suppress(OSError):
+            return f", under the account {user_name(address.lstat().st_uid)}"
+    return ""
 
 
 def _version(version: str) -> Diagnostic:

@@ -26,7 +26,7 @@ def published(value: Any) -> Any:
             published_version=value.version,
         )
     if isinstance(value, Gpu):
-        cluster = replace(value.cluster, ssh=None, board_folder="", scheduler_options=None)
+        cluster = replace(value.cluster, ssh=None, account="", board_folder="", scheduler_options=None)
         return replace(value, cluster=cluster, env={}, scheduler_options=None)
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         items = [published(item) for item in value]

@@ -1,4 +1,4 @@
-"""The service's process: it owns a board, advances its runs, and answers questions on a Unix socket."""
+"""The service's process: it owns a board, advances its runs, and answers questions at its doors."""
 
 import asyncio
 import json
@@ -9,14 +9,13 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager, suppress
-from dataclasses import replace
+from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -30,15 +29,24 @@ from hpc_board.errors import BoardError, InputError, Refused, StorageError
 from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import LOCK, routes, wire
+from hpc_board.service.changes import Changes
+from hpc_board.service.counts import Counts, counted
+from hpc_board.service.doors import Forged
+from hpc_board.service.isolation import demanding, shortfalls
 from hpc_board.service.notify import notify
+from hpc_board.service.page import opening
+from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.published import holds_secrets, published
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
 from hpc_board.store.folder import make_board_folder
 
-ISOLATION = "S3"
-"""The least isolation of a run on a served board, whose submissions all run under the service's account."""
+if TYPE_CHECKING:
+    from hpc_board.service.page.web_server import WebServer
+    from hpc_board.service.strangers import Strangers
+
+_Door = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 ROWS_MAX = 10_000
 """The largest `limit` of a question: an answer is made whole before it is sent."""
@@ -49,6 +57,8 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 _CHUNK_BYTES = 64 * 1024
 _PIECE_BYTES = 512 * 1024
 _WORKERS = 16
+# Above it, the kernel has clients over TCP wait for a second before they try again.
+_BACKLOG = 2048
 _FILES_BESIDES = 512
 _ADVANCE_SECONDS = 1.0
 _END_SECONDS = 10.0
@@ -73,6 +83,33 @@ class Bounds(msgspec.Struct, frozen=True):
     connections: int = 2_000
 
 
+class Reader(Protocol):
+    """The bytes that come from a client."""
+
+    async def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes, b"" at the end."""
+
+
+class Writer(Protocol):
+    """The way of bytes to a client, as asyncio.StreamWriter has it."""
+
+    @property
+    def transport(self) -> asyncio.WriteTransport:
+        """The transport below."""
+
+    def write(self, data: bytes, /) -> None:
+        """Write `data`, once there is room."""
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+
+    def close(self) -> None:
+        """Close the connection once all has left."""
+
+    async def wait_closed(self) -> None:
+        """Wait until all has left."""
+
+
 class Log:
     """A log of one JSON object a line, to stderr by default."""
 
@@ -86,14 +123,11 @@ class Log:
             self._write(f"{json.dumps(line, default=str)}\n")
 
 
-def demanding(settings: Settings) -> Settings:
-    """Return `settings` with the isolation ISOLATION for each GPU without a level of its own."""
-    gpus = (gpu if gpu.minimum_isolation else replace(gpu, minimum_isolation=ISOLATION) for gpu in settings.gpus)
-    return msgspec.structs.replace(settings, gpus=tuple(gpus))
-
-
 class Service:
-    """A board behind a Unix socket; `advance_seconds` is the pause between two passes over the runs in flight."""
+    """A board behind a Unix socket, and behind a TCP port if the settings have one.
+
+    `advance_seconds` is the pause between two passes over the runs in flight.
+    """
 
     def __init__(
         self,
@@ -102,18 +136,23 @@ class Service:
         *,
         log: Log | None = None,
         bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
+        page_bounds: PageBounds = PageBounds(),  # noqa: B008 - a frozen value
         advance_seconds: float = _ADVANCE_SECONDS,
     ) -> None:
         settings = demanding(settings)
         self.settings = settings
         self.path = path
-        self._log = log or Log()
+        self._counts = Counts()
+        self._log = counted(log or Log(), self._counts)
         self._bounds = bounds
+        self._page_bounds = page_bounds
         self._advance_seconds = advance_seconds
         account = user_name(os.geteuid())
         self._installation = Installation(settings, account, lambda text: self._log("warning", text=text), self._launch)
         self._own = Board.seen_by(account, self._installation, lambda text: self._log("warning", text=text))
         self._watching = Watching(self._own)
+        self._page: WebServer | None = None
+        self._changes = Changes(self._own, lambda text: self._log("not told", problem=text))
         self._end: Callable[[], object] = lambda: None
         self._end_requested = threading.Event()
         self._wake = threading.Event()
@@ -122,6 +161,14 @@ class Service:
         self._turns: dict[int, _Turns] = {}
         self._answering: set[asyncio.Task[None] | None] = set()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="question")
+        self._strangers = self._new_strangers()
+
+    def _new_strangers(self) -> "Strangers | None":
+        if self.settings.munge is None:
+            return None
+        from hpc_board.service.strangers import Strangers
+
+        return Strangers(self.settings.munge, self._log, self._bounds.hello_seconds)
 
     # Life
 
@@ -132,11 +179,16 @@ class Service:
             InputError: another process serves this board or this socket.
             StorageError: the board's folder or the socket cannot be made.
         """
-        _allow_files(self._bounds.connections)
+        _allow_files(self._bounds.connections + self._page_bounds.connections)
         with ExitStack() as stack:
             self._take_folder(stack)
-            listening = self._listen(stack)
-            asyncio.run(self._serve(listening, ready))
+            listening: dict[_Door, socket.socket] = {self._by_socket: self._listen(stack, self.path)}
+            if self._strangers is not None:
+                stack.callback(self._strangers.close)
+                listening[self._by_munge] = stack.enter_context(self._strangers.listening())
+            of_page = self._open_page(stack)
+            self._tell_isolation()
+            asyncio.run(self._serve(listening, of_page, ready))
 
     def stop(self) -> None:
         """End `run` from any thread or signal handler, also before it serves, after the answers that are under way."""
@@ -162,50 +214,61 @@ class Service:
         self._own.context.has_runs_in_flight()  # makes the database, or brings it to this version
         self._installation.reconciler  # noqa: B018 - made here, since two threads could make a cached property twice
 
-    def _listen(self, stack: ExitStack) -> socket.socket:
-        """Return the listening socket; a stale one of a killed service is replaced."""
+    def _listen(self, stack: ExitStack, path: Path) -> socket.socket:
+        """Return the listening socket at `path`; a stale one of a killed service is replaced."""
         listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
-            self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             # Where another account may write, it could also lead the change of mode below to another file.
-            check_place(self.path, os.geteuid())
-            self._remove_stale()
-            listening.bind(str(self.path))
-            stack.callback(self._unlink)
-            self.path.chmod(0o666)
-            listening.listen(128)
+            check_place(path, os.geteuid())
+            _remove_stale(path)
+            listening.bind(str(path))
+            stack.callback(_unlink, path)
+            path.chmod(0o666)
+            listening.listen(_BACKLOG)
         except OSError as error:
             raise StorageError(
-                f"{self.path}: the service's socket cannot be made: {error.strerror or error}",
+                f"{path}: the service's socket cannot be made: {error.strerror or error}",
                 hint="Give a path of at most 107 bytes in a folder that only this account may write.",
             ) from error
         return listening
 
-    def _remove_stale(self) -> None:
-        if not self.path.is_socket():
-            return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            try:
-                probe.connect(str(self.path))
-            except ConnectionRefusedError:
-                self.path.unlink()
-                return
-        raise InputError(f"another service listens at {self.path}.", hint="Give another path with --socket.")
+    def _open_page(self, stack: ExitStack) -> list[socket.socket]:
+        """Return the sockets of the page; none without the libraries that it needs."""
+        path = opening.page_socket(self.path)
+        if missing := opening.missing_libraries():
+            self._log("no page", reason=missing)
+            return []
+        sockets = [self._listen(stack, path)]
+        if self.settings.web is not None:
+            sockets.append(opening.tcp_socket(self.settings.web, stack, self._log))
+        public = Board.seen_by_all(self._installation, lambda text: self._log("warning", text=text))
+        gauges = {
+            "connections": ("Open connections of clients.", self._connections.total),
+            "waits": ("Clients that wait for runs.", lambda: self._watching.waits),
+        }
+        self._page = opening.web_server(
+            public, self.settings, self._counts, self._log, self._may_read, gauges, self._page_bounds
+        )
+        return sockets
 
-    def _unlink(self) -> None:
-        with suppress(OSError):
-            self.path.unlink()
+    def _may_read(self, uid: int) -> bool:
+        return self._user_and_role(uid)[1].may_act_as(Role.PARTICIPANT)
 
-    async def _serve(self, listening: socket.socket, ready: Callable[[], object]) -> None:
+    async def _serve(
+        self, listening: Mapping[_Door, socket.socket], of_page: list[socket.socket], ready: Callable[[], object]
+    ) -> None:
+        """Serve until the end; `listening` has the socket of each door, `of_page` those of the page."""
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         self._end = partial(loop.call_soon_threadsafe, stop.set)
         self._watching.start(loop)
+        self._changes.start(loop)
         advancing = threading.Thread(target=self._advance, name="reconciler")
         advancing.start()
         tasks: set[asyncio.Task[None]] = set()
 
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.ensure_future(self._connection(reader, writer))
+        def accept(door: _Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(door(reader, writer))
             tasks.add(task)
             task.add_done_callback(partial(ended, writer))
 
@@ -214,10 +277,24 @@ class Service:
             writer.close()  # also if the task was cancelled before its first step
 
         # Closed by hand: on leaving a block, newer Pythons wait for the connections, and thus for idle clients.
-        server = None
+        servers: dict[socket.socket, asyncio.Server] = {}
         try:
-            server = await asyncio.start_unix_server(accept, sock=listening)
-            self._log("serving", board=self.settings.board, socket=self.path, version=__version__, pid=os.getpid())
+            for door, place in listening.items():
+                start = asyncio.start_unix_server if place.family == socket.AF_UNIX else asyncio.start_server
+                servers[place] = await start(partial(accept, door), sock=place, backlog=_BACKLOG)
+            if self._page is not None:
+                await self._page.start(of_page)
+            doors = {"munge": self.settings.munge} if self.settings.munge is not None else {}
+            pages = {"page": opening.page_socket(self.path), "web": self.settings.web} if of_page else {}
+            self._log(
+                "serving",
+                board=self.settings.board,
+                socket=self.path,
+                **doors,
+                **pages,
+                version=__version__,
+                pid=os.getpid(),
+            )
             notify("READY=1")
             ready()
             if self._end_requested.is_set():
@@ -226,11 +303,14 @@ class Service:
             notify("STOPPING=1")
             self._log("stopping")
         finally:
-            if server is not None:
-                # asyncio loses a connection that it has accepted and not yet handed over when its server is closed.
-                loop.remove_reader(listening)
-                await asyncio.sleep(0)
+            # asyncio loses a connection that it has accepted and not yet handed over when its server is closed.
+            for place in servers:
+                loop.remove_reader(place)
+            await asyncio.sleep(0)
+            for server in servers.values():
                 server.close()
+            if self._page is not None:
+                await self._page.stop()
             self._stopping.set()
             self._wake.set()
             for task in tasks - self._answering:
@@ -241,6 +321,7 @@ class Service:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._pool.shutdown(wait=True, cancel_futures=True)
+            await loop.run_in_executor(None, self._changes.stop)
             await loop.run_in_executor(None, advancing.join, _END_SECONDS)
             self._end = lambda: None
             self._log("stopped")
@@ -262,6 +343,10 @@ class Service:
                     turn = self._installation.reconciler.turn()
                     problem = turn.errors[0].message if turn is not None and turn.errors else ""
                 self._watching.look(turn)
+                self._changes.wake(turn.asked if turn is not None else ())
+                self._counts.passed(turn)
+                if self._page is not None:
+                    self._page.look()
             except BoardError as error:
                 problem = error.message
             except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
@@ -274,10 +359,32 @@ class Service:
             self._wake.wait(self._advance_seconds)
             self._wake.clear()
 
+    def _tell_isolation(self) -> None:
+        try:
+            for each in shortfalls(self._own, self.settings):
+                told = {"gpu": each.gpu, "required": each.required, "reached": each.reached or None}
+                self._log("isolation", **told, effect=each.effect)
+        except Exception as error:  # noqa: BLE001 - the service goes on without these lines
+            self._log("isolation", problem="".join(traceback.format_exception(error)))
+
     # Connections
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        uid = peer_uid(writer.get_extra_info("socket"))
+    async def _by_socket(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._connection(peer_uid(writer.get_extra_info("socket")), reader, writer)
+
+    async def _by_munge(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._strangers is None:
+            return
+        try:
+            admitted = await self._strangers.admitted(reader, writer)
+        except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
+            self._log("fault", traceback=traceback.format_exc())
+            return
+        if admitted is not None:
+            await self._connection(*admitted)
+
+    async def _connection(self, uid: int, reader: Reader, writer: Writer) -> None:
+        """Answer the questions of the account `uid`, whom a door has identified."""
         if (
             self._connections[uid] >= self._bounds.connections_per_user
             or self._connections.total() >= self._bounds.connections
@@ -294,6 +401,9 @@ class Service:
             self._log("closed", uid=uid, reason="too slow")
             # A client that reads nothing would keep the answer in memory as long as it likes.
             writer.transport.abort()
+        except Forged as error:
+            self._log("refused", uid=uid, reason=str(error))
+            writer.transport.abort()
         except _Unfit as error:
             self._log("refused", uid=uid, reason=str(error))
             await self._last_words(writer, InputError(str(error), hint="Is this hpc-board's client?"))
@@ -306,7 +416,7 @@ class Service:
                 del self._connections[uid]
                 self._turns.pop(uid, None)
 
-    async def _closed(self, writer: asyncio.StreamWriter) -> None:
+    async def _closed(self, writer: Writer) -> None:
         """Close a connection, and drop the part of an answer that its client does not read in time."""
         writer.close()
         try:
@@ -317,7 +427,7 @@ class Service:
         except TimeoutError:
             writer.transport.abort()
 
-    async def _converse(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _converse(self, uid: int, reader: Reader, writer: Writer) -> None:
         turns = self._turns.setdefault(uid, _Turns(self._bounds.questions_per_user))
         lines = _Lines(reader, self._bounds.line_seconds, turns.long_line)
         first = await lines.next(self._bounds.hello_seconds)
@@ -343,6 +453,9 @@ class Service:
             request = _parsed(line, wire.Request)
             if request.route == routes.WAIT:
                 await self._stream(uid, user, turns, request, reader, writer)
+                return
+            if request.route == routes.CHANGES:
+                await self._send_board_changes(uid, user, request, reader, writer)
                 return
             # An answer belongs to its turn until it has left: it takes memory.
             with self._under_way():
@@ -370,12 +483,12 @@ class Service:
         finally:
             self._answering.discard(task)
 
-    async def _send(self, writer: asyncio.StreamWriter, line: msgspec.Struct) -> None:
+    async def _send(self, writer: Writer, line: msgspec.Struct) -> None:
         writer.write(wire.encoded(line) + b"\n")
         async with asyncio.timeout(self._bounds.line_seconds):
             await writer.drain()
 
-    async def _last_words(self, writer: asyncio.StreamWriter, error: BoardError) -> None:
+    async def _last_words(self, writer: Writer, error: BoardError) -> None:
         with suppress(ConnectionError, TimeoutError):
             await self._send(writer, wire.Reply(0, error=wire.failure(error)))
         writer.close()
@@ -392,12 +505,15 @@ class Service:
             board = self._board_of(user, warnings.append)
             value = self._value(board, request)
             last = wire.Reply(request.id, value=msgspec.Raw(_answer_text(value)))
+            self._counts.answered(request.route, "ok")
         except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
             last = self._failed(uid, request, error)
         return [*(wire.Reply(request.id, warning=text) for text in warnings), last]
 
     def _failed(self, uid: int, request: wire.Request, error: Exception) -> wire.Reply:
         """Return the last reply to a question that ended in `error`, and log a refusal or a fault."""
+        # A client's own text is no label.
+        self._counts.answered(request.route if request.route in routes.KNOWN else "unknown", _outcome(error))
         if isinstance(error, Refused):
             self._log("refused", uid=uid, route=request.route, reason=error.message)
         if isinstance(error, BoardError):
@@ -419,8 +535,12 @@ class Service:
         given = {field: getattr(args, field) for field in args.__struct_fields__}
         given |= _limited(given)
         part, name = request.route.split(".")
-        with board.session():
-            value = getattr(getattr(board, part), name)(**given)
+        try:
+            with board.session():
+                value = getattr(getattr(board, part), name)(**given)
+        finally:
+            if route.writes:
+                self._changes.wake()
         return published(value) if _secretive(request.route) else value
 
     async def _stream(
@@ -429,8 +549,8 @@ class Service:
         user: str,
         turns: "_Turns",
         request: wire.Request,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        reader: Reader,
+        writer: Writer,
     ) -> None:
         """Send the runs of a WAIT whenever they change, until all have ended or the client has gone."""
         loop = asyncio.get_running_loop()
@@ -445,6 +565,7 @@ class Service:
         except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
             await self._send(writer, self._failed(uid, request, error))
             return
+        self._counts.answered(routes.WAIT, "left" if left else "ok")
         if not left:
             await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(b"null")))
 
@@ -454,8 +575,8 @@ class Service:
         turns: "_Turns",
         request: wire.Request,
         runs: Sequence[Run],
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
+        reader: Reader,
+        writer: Writer,
     ) -> bool:
         """Send the changes of `runs` while the user may see them; return whether the client has gone before the end.
 
@@ -463,17 +584,31 @@ class Service:
             BoardError: the user has lost the sight of one of them.
         """
         loop = asyncio.get_running_loop()
-        gone = asyncio.ensure_future(reader.read(1))
-        try:
-            async with aclosing(self._watching.changes(runs, gone)) as changes:
-                async for event in changes:
-                    async with turns.question:
-                        line = await loop.run_in_executor(self._pool, self._event, user, request.id, event)
-                        await self._send(writer, line)
+        async with _going(reader) as gone, aclosing(self._watching.changes(runs, gone)) as changes:
+            async for event in changes:
+                async with turns.question:
+                    line = await loop.run_in_executor(self._pool, self._event, user, request.id, event)
+                    await self._send(writer, line)
             return gone.done()
-        finally:
-            gone.cancel()
-            await asyncio.gather(gone, return_exceptions=True)
+
+    async def _send_board_changes(
+        self,
+        uid: int,
+        user: str,
+        request: wire.Request,
+        reader: Reader,
+        writer: Writer,
+    ) -> None:
+        """Send the changes of the board that the user may see, until the client has gone."""
+        try:
+            _parsed_args(request, routes.ChangesArguments)
+        except InputError as error:
+            await self._send(writer, self._failed(uid, request, error))
+            return
+        async with _going(reader) as gone, aclosing(self._changes.stream(user, gone)) as changes:
+            async for change in changes:
+                await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(change))))
+        self._counts.answered(routes.CHANGES, "left")
 
     def _event(self, user: str, id_: int, event: routes.RunsChanged) -> wire.Reply:
         board = self._board_of(user)
@@ -482,7 +617,7 @@ class Service:
                 board.runs.seen(run)
         return wire.Reply(id_, event=msgspec.Raw(wire.encoded(event)))
 
-    async def _send_file(self, uid: int, user: str, request: wire.Request, writer: asyncio.StreamWriter) -> None:
+    async def _send_file(self, uid: int, user: str, request: wire.Request, writer: Writer) -> None:
         """Write the file of an EXPORT or BACKUP, send it in pieces, and at the end its contents in numbers."""
         loop = asyncio.get_running_loop()
         with ExitStack() as stack:
@@ -495,6 +630,7 @@ class Service:
                 return
             while piece := await loop.run_in_executor(self._pool, opened.read, _PIECE_BYTES):
                 await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(piece))))
+        self._counts.answered(request.route, "ok")
         await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(wire.encoded(value))))
 
     def _write_file(self, user: str, request: wire.Request, file: Path) -> object:
@@ -542,7 +678,7 @@ class _Turns:
 class _Lines:
     """The lines of a client, each within a time and a length; a line above REQUEST_BYTES_MAX needs `long_line`."""
 
-    def __init__(self, reader: asyncio.StreamReader, line_seconds: float, long_line: asyncio.Semaphore) -> None:
+    def __init__(self, reader: Reader, line_seconds: float, long_line: asyncio.Semaphore) -> None:
         self._reader = reader
         self._line_seconds = line_seconds
         self._long_line = long_line
@@ -586,6 +722,41 @@ class _Lines:
 
 class _Unfit(Exception):
     """A line that no client of this version sends; the connection ends."""
+
+
+def _remove_stale(path: Path) -> None:
+    if not path.is_socket():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise InputError(f"another service listens at {path}.", hint="Give another path with --socket.")
+
+
+def _unlink(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()
+
+
+def _outcome(error: Exception) -> str:
+    """Return the outcome of a question that ended in `error`, for the counts."""
+    if isinstance(error, Refused):
+        return "refused"
+    return "error" if isinstance(error, BoardError) else "fault"
+
+
+@asynccontextmanager
+async def _going(reader: Reader) -> AsyncIterator["asyncio.Future[bytes]"]:
+    """Yield a future that is done once a client that has nothing more to say says something or has gone."""
+    gone = asyncio.ensure_future(reader.read(1))
+    try:
+        yield gone
+    finally:
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
 
 
 def _limited(given: Mapping[str, Any]) -> dict[str, int]:

@@ -27,6 +27,11 @@ class Watching:
         """Send events to the streams of this loop."""
         self._loop = loop
 
+    @property
+    def waits(self) -> int:
+        """The number of clients that wait."""
+        return len(self._streams)
+
     async def changes(self, runs: Sequence[Run], gone: "asyncio.Future[bytes]") -> AsyncGenerator[RunsChanged, None]:
         """Yield these runs now and whenever they change, until all have ended or `gone` is done."""
         stream = _Stream({run.id: (run, ()) for run in runs})

@@ -10,10 +10,12 @@ from hpc_board.store.journal import MOUNTS
 
 if TYPE_CHECKING:
     from hpc_board.domain.run import WholeRun
+    from hpc_board.store.additions import AdditionGateway
     from hpc_board.store.boards import BoardGateway, NewChange, Newest
     from hpc_board.store.export import ExportGateway
     from hpc_board.store.listing import RunQuery
     from hpc_board.store.moderation import ModerationGateway
+    from hpc_board.store.overview import OverviewGateway
     from hpc_board.store.runs import RunGateway
     from hpc_board.store.standings import StandingsGateway
     from hpc_board.store.submissions import NewRun, NewSubmission, SubmissionGateway
@@ -89,8 +91,22 @@ class Store:
         return BoardGateway(self.file)
 
     @cached_property
+    def additions(self) -> "AdditionGateway":
+        """The rows that are new since a mark."""
+        from hpc_board.store.additions import AdditionGateway
+
+        return AdditionGateway(self.file)
+
+    @cached_property
     def export(self) -> "ExportGateway":
         """The gateway of exports."""
         from hpc_board.store.export import ExportGateway
 
         return ExportGateway(self.file)
+
+    @cached_property
+    def overview(self) -> "OverviewGateway":
+        """The state of the whole board at a glance."""
+        from hpc_board.store.overview import OverviewGateway
+
+        return OverviewGateway(self.file)

@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
 _IN_FLIGHT = "id in (select run from in_flight where :among is null or run in (select value from json_each(:among)))"
 
+_UNFINISHED_OF = """
+SELECT count(*) AS count
+  FROM in_flight
+  JOIN runs ON runs.id = in_flight.run
+  JOIN submissions ON submissions.id = runs.submission
+ WHERE submissions.user = ?
+"""
+
 
 class RunGateway:
     """The runs of a board: their statuses, which are only appended, and their results.
@@ -217,6 +225,11 @@ class RunGateway:
         """Return whether any run has not ended."""
         with self._file.reading() as db:
             return any(True for _ in db.table("in_flight").rows_where(select="1", limit=1))
+
+    def unfinished_of(self, user: str) -> int:
+        """Return the number of a user's runs that have not ended."""
+        with self._file.reading() as db:
+            return int(next(db.query(_UNFINISHED_OF, [user]))["count"])
 
     def followed(self, user: str, known: Collection[int], limit: int) -> tuple[Run, ...]:
         """Return a user's newest `limit` runs in flight and all of `known`, ended or not, newest first."""

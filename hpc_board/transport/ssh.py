@@ -1,7 +1,6 @@
 """A login node over SSH: one kept connection for commands and files."""
 
 import contextlib
-import math
 import re
 import secrets
 import shlex
@@ -14,15 +13,13 @@ from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
+from hpc_board.transport.patience import RetryDelay, close_quietly, closed_after
 from hpc_board.transport.this_host import OUTPUT_BYTES_MAX, scrubbed_environment
 
 if TYPE_CHECKING:
     from paramiko import Channel
 
     from hpc_board.transport.ssh_login import Link
-
-RETRY_SECONDS: Final = 10.0
-"""The pause after a host did not answer, or four times the length of the attempt."""
 
 REFUSED_SECONDS: Final = 120.0
 """The pause after a host refused the login: sites block clients that try again and again."""
@@ -46,33 +43,6 @@ _WITH_VARIABLES = (
     'exec /usr/bin/env -u PWD -u OLDPWD -u SHLVL -u _ "$@"'
 )
 """The sh script that runs its arguments with the variables that its input begins with, and without sh's own."""
-
-
-class RetryDelay:
-    """A pause after a host did not answer: until its end the same error is raised at once.
-
-    A host that never answers must not take most of the time of a board's other clusters.
-    """
-
-    def __init__(self, shortest_seconds: float = RETRY_SECONDS) -> None:
-        self._shortest_seconds = shortest_seconds
-        self._until = -math.inf
-        self._error: SchedulerError | None = None
-
-    def check(self) -> None:
-        """Raise the error again for which the rest is taken, unless it is over."""
-        if self._error is not None and time.monotonic() < self._until:
-            raise type(self._error)(self._error.message, hint=self._error.hint)
-
-    def begin(self, error: SchedulerError, tried_since: float, *, at_least_seconds: float = 0.0) -> None:
-        """Pause because of `error`, from an attempt that began at that time of the monotonic clock."""
-        now = time.monotonic()
-        self._error = error
-        self._until = now + max(self._shortest_seconds, at_least_seconds, 4 * (now - tried_since))
-
-    def end(self) -> None:
-        """End the pause, as the host has answered."""
-        self._error = None
 
 
 class Connection:
@@ -146,8 +116,6 @@ class Connection:
 
     def _retire(self, link: "Link") -> None:
         """Make the next use connect anew; commands on `link` may end there."""
-        from hpc_board.transport.ssh_login import close_quietly
-
         with self._lock:
             if self._link is link:
                 self._link = None
@@ -196,8 +164,6 @@ class SshHost:
             SchedulerError: the host or the folder cannot be reached; or the connection was lost while the command ran,
                 and whether it did its work is unknown.
         """
-        from hpc_board.transport.ssh_login import close_quietly
-
         with self._sessions:
             link, channel = self._connection.channel(timeout_seconds)
             with contextlib.ExitStack() as stack:
@@ -257,8 +223,6 @@ class SshHost:
         stdin: str,
     ) -> Completed:
         import paramiko
-
-        from hpc_board.transport.ssh_login import close_quietly, closed_after
 
         begin, end = secrets.token_hex(16), secrets.token_hex(16)
         script = _script(argv, begin, end, max(seconds, 0) + _GRACE_SECONDS, environment, cwd, stdin)

@@ -1,221 +1,72 @@
 """Files of a login node, by SFTP over the connection that its commands use."""
 
-import contextlib
-import errno
 import re
-import secrets
-import stat
-import threading
-import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from hpc_board.errors import SchedulerError
-from hpc_board.files import NotRegularFileError
 from hpc_board.model.text import one_line
-from hpc_board.transport import RENEW_SECONDS, check_paths, draft_of
-from hpc_board.transport.ssh import RETRY_SECONDS, Connection, RetryDelay
+from hpc_board.transport.patience import RETRY_SECONDS, close_quietly
+from hpc_board.transport.sftp_files import STALL_SECONDS, SftpFiles
+from hpc_board.transport.ssh import Connection
 
 if TYPE_CHECKING:
     from paramiko import Channel, SFTPClient
 
     from hpc_board.transport.ssh_login import Link
 
-FILE_SECONDS: Final = 120.0
-"""The time-out of one query about files, or of one job folder, before the session counts as lost."""
-
-STALL_SECONDS: Final = 10.0
-"""The longest silence of the host meanwhile: a hanging file system must not block a board's other clusters."""
-
 _CHUNK_BYTES = 32 * 1024
 _NOISE_BYTES_MAX = 64 * 1024
 _VERSION_ANSWER = re.compile(rb"\0[\0-\xff]{3}\x02\0\0\0\x03", re.DOTALL)
-_ENTRIES_MAX = 10_000
-
-T = TypeVar("T")
 
 
-class SshFiles:
-    """Files that a login node sees; safe to use from several threads, one question at a time.
-
-    After a question without an answer, further questions fail at once with the same error for a while.
-
-    SFTP cannot flush a file to the disk: a host that loses its power in the wrong moment may keep an incomplete folder.
-    """
+class SshFiles(SftpFiles):
+    """Files that a login node sees."""
 
     def __init__(
         self, connection: Connection, *, stall_seconds: float = STALL_SECONDS, retry_seconds: float = RETRY_SECONDS
     ) -> None:
+        super().__init__(_SshSessions(connection), stall_seconds=stall_seconds, retry_seconds=retry_seconds)
+
+
+class _SshSession:
+    """A session of the link's subsystem for files."""
+
+    def __init__(self, link: "Link", channel: "Channel") -> None:
+        self._link = link
+        self._channel = channel
+
+    @cached_property
+    def sftp(self) -> "SFTPClient":
+        import paramiko
+
+        try:
+            self._channel.invoke_subsystem("sftp")
+            # paramiko asks for a channel, and uses the methods of `_Quiet`.
+            return paramiko.SFTPClient(_Quiet(self._channel))
+        except BaseException:
+            close_quietly(self._channel)
+            raise
+
+    @property
+    def alive(self) -> bool:
+        return self._link.alive and not self._channel.closed
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+class _SshSessions:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._stall_seconds = stall_seconds
-        self._lock = threading.Lock()
-        self._retry_delay = RetryDelay(retry_seconds)
-        self._session: tuple[Link, SFTPClient] | None = None
 
-    def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
-        """Make `folder` with these files in it, whole or not at all; one that is there stays.
+    @property
+    def name(self) -> str:
+        return self._connection.name
 
-        Raises:
-            OSError: it cannot be written, or a path leads out of the folder.
-            SchedulerError: the host cannot be reached; whether the folder is there now is unknown.
-        """
-        check_paths(folder, contents)
-        self._do(lambda sftp: _write_folder(sftp, folder, contents))
-
-    def write(self, path: Path, data: bytes) -> None:
-        """Put a file with this data at `path`, whole or not at all.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        draft = _draft_beside(path)
-        self._told(lambda sftp: _replace(sftp, path, draft, data))
-
-    def ensure(self, path: Path, data: bytes) -> bool:
-        """Put a file with this data at `path`, whole or not at all, unless a regular file of its size is there.
-
-        Returns:
-            Whether the file was written, or its time renewed.
-
-        Raises:
-            OSError: it cannot be written.
-            SchedulerError: the host cannot be reached; whether the file is there now is unknown.
-        """
-        draft = _draft_beside(path)
-        return self._do(lambda sftp: _ensure(sftp, path, draft, data))
-
-    def remove_unused(self, folder: Path, seconds: float, unneeded: Callable[[str], bool]) -> None:
-        """Remove the regular files of `folder` that are older than `seconds` and have an `unneeded` name.
-
-        Raises:
-            OSError: some of them may be left.
-        """
-        self._told(lambda sftp: _remove_unused(sftp, folder, seconds, unneeded))
-
-    def names(self, folder: Path) -> frozenset[str]:
-        """Return the names in a folder.
-
-        Raises:
-            OSError: it is not there, or cannot be read now.
-        """
-        return frozenset(self._told(lambda sftp: sftp.listdir(str(folder))))
-
-    def remove_folder(self, folder: Path) -> None:
-        """Remove a folder with all that is in it, and the one above it if it is empty then; links are not followed.
-
-        Raises:
-            OSError: something of it may be left.
-        """
-
-        def remove(sftp: "SFTPClient") -> None:
-            _remove(sftp, folder)
-            with contextlib.suppress(OSError):
-                sftp.rmdir(str(folder.parent))
-
-        self._told(remove)
-
-    def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
-        """Return the first `limit` bytes of a job's file, and one more of a longer one; the last ones, if `end`.
-
-        SFTP follows links when it opens a file. Links are refused before; a job that swaps its file for a link at that
-        moment has its own user's file read.
-
-        Raises:
-            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
-            OSError: it is not there, or cannot be read now.
-        """
-        return self._told(lambda sftp: _read(sftp, path, limit, end))
-
-    def is_file(self, path: Path) -> bool:
-        """Return whether the path is a visible regular file."""
-        try:
-            return self._told(lambda sftp: stat.S_ISREG(sftp.lstat(str(path)).st_mode or 0))
-        except OSError:
-            return False
-
-    def _told(self, question: "Callable[[SFTPClient], T]") -> T:
-        try:
-            return self._do(question)
-        except SchedulerError as error:
-            raise OSError(errno.EHOSTUNREACH, error.message) from error
-
-    def _do(self, question: "Callable[[SFTPClient], T]") -> T:
-        """Run `question` and return its answer; a dead session is replaced, once.
-
-        Raises:
-            OSError: the host answers with an error.
-            SchedulerError: the host cannot be reached, or the connection was lost.
-        """
-        import paramiko
-
-        from hpc_board.transport.ssh_login import closed_after
-
-        words, silent = "", False
-        with self._lock:
-            self._retry_delay.check()
-            began = time.monotonic()
-            for _ in range(2):
-                link, opened = self._opened()
-                with closed_after(FILE_SECONDS, opened) as late:
-                    try:
-                        return question(self._sftp(link, opened))
-                    except NotRegularFileError:
-                        raise
-                    except (OSError, EOFError, paramiko.SSHException, paramiko.SFTPError) as error:
-                        silent = late.is_set() or isinstance(error, TimeoutError)
-                        if isinstance(error, OSError) and not silent and self._usable(link):
-                            raise OSError(error.errno, _reason(error)) from error
-                        words = one_line(str(error) or "it was closed", 100)
-                        self._end(opened)
-                if late.is_set():
-                    break
-            if silent:
-                silence = self._silence()
-                self._retry_delay.begin(silence, began)
-                raise silence
-        raise SchedulerError(
-            f"the connection to {self._connection.name} for files was lost: {words}",
-            hint="It is made again with the next question; nothing is lost.",
-        )
-
-    def _silence(self) -> SchedulerError:
-        return SchedulerError(
-            f"{self._connection.name} did not answer a question about files",
-            hint="The file system of `board_folder` may hang. It is asked again in a while; nothing is lost.",
-        )
-
-    def _opened(self) -> "tuple[Link, Channel | SFTPClient]":
-        """Return the link with its session for files, or with a new channel if it has none."""
-        if self._session is not None and self._usable(self._session[0]):
-            return self._session
-        self._session = None
-        return self._connection.channel()
-
-    def _sftp(self, link: "Link", opened: "Channel | SFTPClient") -> "SFTPClient":
-        import paramiko
-
-        if isinstance(opened, paramiko.SFTPClient):
-            return opened
-        opened.settimeout(self._stall_seconds)
-        opened.invoke_subsystem("sftp")
-        self._session = (link, paramiko.SFTPClient(_Quiet(opened)))
-        return self._session[1]
-
-    def _usable(self, link: "Link") -> bool:
-        return link.alive and self._session is not None and not self._session[1].get_channel().closed
-
-    def _end(self, opened: "Channel | SFTPClient") -> None:
-        from hpc_board.transport.ssh_login import close_quietly
-
-        close_quietly(opened)
-        self._session = None
-
-
-def _reason(error: OSError) -> str:
-    """Return the host's word for an error; the protocol has a single one for a full disk, a quota and other faults."""
-    words = one_line(error.strerror or str(error), 100)
-    return f"{words} (SFTP says no more; a full disk or quota is one)" if words == "Failure" else words
+    def open(self, stall_seconds: float) -> _SshSession:
+        link, channel = self._connection.channel()
+        channel.settimeout(stall_seconds)
+        return _SshSession(link, channel)
 
 
 class _Quiet:
@@ -243,117 +94,3 @@ class _Quiet:
             return bytes(self._channel.recv(size))
         part, self._first = self._first[:size], self._first[size:]
         return part
-
-
-def _read(sftp: "SFTPClient", path: Path, limit: int, end: bool) -> bytes:
-    facts = sftp.lstat(str(path))
-    if not stat.S_ISREG(facts.st_mode or 0):
-        raise NotRegularFileError(f"{path.name} is no regular file")
-    size = facts.st_size or 0
-    start = max(0, size - limit) if end else 0
-    with sftp.open(str(path), "rb") as file:
-        # Not by `readv`: its thread prints a traceback where the connection is lost.
-        file.seek(start)
-        return bytes(file.read(min(limit + 1, size - start)))
-
-
-def _write_folder(sftp: "SFTPClient", folder: Path, contents: Mapping[str, bytes]) -> None:
-    if _is_folder(sftp, folder):
-        return
-    _make_folders(sftp, folder.parent)
-    draft = draft_of(folder, contents)
-    _remove(sftp, draft)
-    try:
-        sftp.mkdir(str(draft), 0o700)
-        made = {draft}
-        for name, data in contents.items():
-            path = draft / name
-            for parent in reversed(path.relative_to(draft).parents):
-                if draft / parent not in made:
-                    sftp.mkdir(str(draft / parent), 0o700)
-                    made.add(draft / parent)
-            _write(sftp, path, data)
-        sftp.posix_rename(str(draft), str(folder))
-    except TimeoutError:
-        raise  # to tidy up would take as long again, and the next attempt does it
-    except OSError:
-        _remove(sftp, draft)
-        raise
-
-
-def _write(sftp: "SFTPClient", path: Path, data: bytes) -> None:
-    with sftp.open(str(path), "wx") as file:
-        file.set_pipelined(True)
-        file.write(data)
-    if sftp.lstat(str(path)).st_size != len(data):
-        raise OSError(errno.EIO, f"{path.name} was not written whole")
-
-
-def _draft_beside(path: Path) -> Path:
-    """Return where a file is written before it gets its name: one place for all attempts of one question."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-
-
-def _replace(sftp: "SFTPClient", path: Path, draft: Path, data: bytes) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        sftp.remove(str(draft))
-    _write(sftp, draft, data)
-    sftp.posix_rename(str(draft), str(path))
-
-
-def _ensure(sftp: "SFTPClient", path: Path, draft: Path, data: bytes) -> bool:
-    with contextlib.suppress(FileNotFoundError):
-        facts = sftp.lstat(str(path))
-        if stat.S_ISREG(facts.st_mode or 0) and facts.st_size == len(data):
-            if time.time() - (facts.st_mtime or 0) < RENEW_SECONDS:
-                return False
-            sftp.utime(str(path), None)
-            return True
-    _make_folders(sftp, path.parent)
-    _replace(sftp, path, draft, data)
-    return True
-
-
-def _remove_unused(sftp: "SFTPClient", folder: Path, seconds: float, unneeded: Callable[[str], bool]) -> None:
-    oldest = time.time() - seconds
-    for entry in sftp.listdir_attr(str(folder))[:_ENTRIES_MAX]:
-        if unneeded(entry.filename) and stat.S_ISREG(entry.st_mode or 0) and (entry.st_mtime or 0) < oldest:
-            with contextlib.suppress(FileNotFoundError):  # another client may do the same
-                sftp.remove(str(folder / entry.filename))
-
-
-def _is_folder(sftp: "SFTPClient", path: Path) -> bool:
-    try:
-        return stat.S_ISDIR(sftp.stat(str(path)).st_mode or 0)
-    except FileNotFoundError:
-        return False
-
-
-def _make_folders(sftp: "SFTPClient", path: Path) -> None:
-    if _is_folder(sftp, path):
-        return
-    if path != path.parent:
-        _make_folders(sftp, path.parent)
-    try:
-        sftp.mkdir(str(path), 0o700)
-    except OSError:
-        # Another client may have made it in the same moment; SFTP does not say which error this was.
-        if not _is_folder(sftp, path):
-            raise
-
-
-def _remove(sftp: "SFTPClient", folder: Path) -> None:
-    """Remove the files of an interrupted attempt; a link in their place is not followed."""
-    try:
-        if not stat.S_ISDIR(sftp.lstat(str(folder)).st_mode or 0):
-            return
-        entries = sftp.listdir_attr(str(folder))
-    except OSError:
-        return
-    for entry in entries[:_ENTRIES_MAX]:
-        path = folder / entry.filename
-        if stat.S_ISDIR(entry.st_mode or 0):
-            _remove(sftp, path)
-        else:
-            sftp.remove(str(path))
-    sftp.rmdir(str(folder))

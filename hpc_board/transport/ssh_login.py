@@ -6,9 +6,8 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -16,6 +15,7 @@ from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
 from hpc_board.transport.known_hosts import KnownHosts, fingerprint, name_of
+from hpc_board.transport.patience import ended_after
 from hpc_board.transport.ssh_config import Destination, destination
 
 if TYPE_CHECKING:
@@ -67,45 +67,6 @@ def log_in(login: Login) -> Link:
     return _link(destination(login), hops=0)
 
 
-class Closable(Protocol):
-    """A resource that blocks on a host until it is closed: a connection, or a session on one."""
-
-    def close(self) -> object:
-        """Close the resource, from any thread."""
-
-
-def close_quietly(what: Closable) -> None:
-    """Close `what`, from any thread; that its connection breaks meanwhile is as good."""
-    import paramiko
-
-    with contextlib.suppress(EOFError, OSError, paramiko.SSHException):
-        what.close()
-
-
-@contextmanager
-def closed_after(seconds: float, what: Closable) -> Iterator[threading.Event]:
-    """Close `what` if the block takes longer than `seconds`, however it waits; the event says that this happened."""
-    with _after(seconds, lambda: close_quietly(what)) as late:
-        yield late
-
-
-@contextmanager
-def _after(seconds: float, act: Any) -> Iterator[threading.Event]:
-    late = threading.Event()
-
-    def end() -> None:
-        late.set()
-        act()
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield late
-    finally:
-        timer.cancel()
-
-
 def _link(place: Destination, hops: int) -> Link:
     import paramiko
 
@@ -118,7 +79,7 @@ def _link(place: Destination, hops: int) -> Link:
         try:
             transport = paramiko.Transport(_socket(place, hops, under))
             under.callback(transport.close)
-            with _after(3 * place.connect_seconds, transport.close) as late:
+            with ended_after(3 * place.connect_seconds, transport.close) as late:
                 _agree(place, transport)
                 _authenticate(place, transport, late)
             transport.set_keepalive(KEEPALIVE_SECONDS)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, cast
 
 from hpc_board.errors import SchedulerError
@@ -106,8 +106,9 @@ class ThisHost:
             try:
                 ended = outputs.read_until_end(deadline)
             finally:
-                # The leader is not reaped yet, so no other group can have its number.
-                os.killpg(process.pid, signal.SIGKILL)
+                # The leader is not reaped yet, so no other group can have its number. The processes of sudo are root's.
+                with suppress(PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
                 outputs.close()
         if not ended:
             raise CommandTimeout(f"{argv[0]} did not end within {timeout_seconds:g} s")

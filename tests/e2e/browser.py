@@ -66,14 +66,14 @@ class Page:
             self.events.append(message)
         return message
 
-    def open(self, file: Path, *, scripts: bool = True, width: int = 1280, dark: bool = False) -> None:
-        """Load a file and wait until that is done."""
+    def open(self, place: Path | str, *, scripts: bool = True, width: int = 1280, dark: bool = False) -> None:
+        """Load a file or an address and wait until that is done."""
         self.events.clear()
         self.ask("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
-        self.ask("Page.navigate", url=file.as_uri())
+        self.ask("Page.navigate", url=place if isinstance(place, str) else place.as_uri())
         while not any(event["method"] == "Page.loadEventFired" for event in self.events):
             self._next()
 

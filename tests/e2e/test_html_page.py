@@ -1,4 +1,4 @@
-"""The page of the boards in a real browser: it asks for nothing, sorts, and shows hostile names as text."""
+"""The page of the boards in a real browser: it asks for nothing, and shows hostile names as text."""
 
 import re
 from collections.abc import Iterator
@@ -83,48 +83,15 @@ def test_hostile_names_are_text(browser: Page, page: Path, scripts: bool) -> Non
     assert users[3:6] == [*HOSTILE[:3]]
     assert users[6] == HOSTILE[3]
     assert users[7].startswith("·evilwww")
-    assert browser.value("document.querySelectorAll('body script, img, td style').length") == 1
+    assert browser.value("document.querySelectorAll('script, img, body style').length") == 0
     assert browser.value("document.title") == "Leaderboards"
 
 
-def test_without_scripts_it_is_readable(browser: Page, page: Path) -> None:
+def test_the_rows_are_in_the_order_of_their_ranks(browser: Page, page: Path) -> None:
     browser.open(page, scripts=False)
     assert column(browser, 0) == [str(number) for number in range(1, 9)]
     assert column(browser, 2)[0] == "3.00 µs"
-    assert browser.value("document.querySelectorAll('button').length") == 0
     assert browser.value("document.querySelector('thead').innerText.split(/\\s+/)[0]") == "Rank"
-
-
-def test_a_click_sorts_and_another_one_turns_it_round(browser: Page, page: Path) -> None:
-    browser.open(page)
-    sorting = "[...document.querySelector('thead tr').cells].map(cell => cell.getAttribute('aria-sort'))"
-    assert browser.value(sorting)[:3] == ["ascending", None, None]
-    browser.click("thead th:nth-child(3) button")
-    assert browser.value(sorting)[:3] == [None, None, "ascending"]
-    browser.click("thead th:nth-child(3) button")
-    assert browser.value(sorting)[:3] == [None, None, "descending"]
-    assert column(browser, 0) == [str(number) for number in range(8, 0, -1)]
-    browser.click("thead th:nth-child(2) button")
-    users = column(browser, 1)
-    assert [each for each in users if each in {"ada", "bob", "Émile"}] == ["ada", "bob", "Émile"]
-
-
-def test_numbers_are_sorted_as_numbers(browser: Page, page: Path) -> None:
-    browser.open(page)
-    browser.click("thead th:nth-child(3) button")
-    times = [float(each.removesuffix(" µs")) for each in column(browser, 2)]
-    assert times == sorted(times)
-    assert times[-1] >= 10
-
-
-def test_the_keyboard_sorts_too(browser: Page, page: Path) -> None:
-    browser.open(page)
-    for _ in range(3):
-        browser.press("Tab")
-    assert browser.value("document.activeElement.textContent") == "Time"
-    browser.press("Enter")
-    browser.press("Enter")
-    assert column(browser, 0)[0] == "8"
 
 
 @pytest.mark.parametrize("width", [320, 360, 800, 1280])
@@ -153,7 +120,7 @@ def luminance(colour: str) -> float:
 def test_light_and_dark_can_be_read(browser: Page, page: Path, dark: bool) -> None:
     browser.open(page, dark=dark)
     assert (luminance(browser.value("getComputedStyle(document.body).backgroundColor")) < 0.1) is dark
-    for selector in ("td", ".quiet", ".file", "th button"):
+    for selector in ("td", ".quiet", ".file", "th"):
         assert contrast(browser, selector) >= 4.5
 
 

@@ -19,6 +19,7 @@ from tests.commands import UnixAccount, run_hpc_board
 from tests.conftest import short_folder
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
 from tests.slurm.lab import SlurmLab
+from tests.sudo import command_with_rules
 from tests.unit.recorded import REPOSITORY
 from tests.waiting import awaited
 
@@ -56,13 +57,17 @@ class Player:
 
 
 @contextmanager
-def service(files: BoardFiles, socket: Path, uid: int, environ: dict[str, str]) -> Iterator["subprocess.Popen[str]"]:
-    """Run `hpc-board serve` under the account `uid` until the block ends."""
+def service(
+    files: BoardFiles, socket: Path, uid: int, environ: dict[str, str], sudo_rules: str = ""
+) -> Iterator["subprocess.Popen[str]"]:
+    """Run `hpc-board serve` under the account `uid`, for which sudo has these rules, until the block ends."""
     command = files.command("serve", "--socket", socket)
     if uid == 0:
         command.append("--allow-root")
     else:
         command = command_as(uid, 0o022, [], command)
+    if sudo_rules:
+        command = command_with_rules(sudo_rules, command)
     log = files.folder / "serve.log"
     with log.open("w") as sink:
         process = subprocess.Popen(command, cwd=files.folder, env=environ, stderr=sink, text=True)

@@ -162,12 +162,20 @@ sys.exit(status)
 """
 
 
-def as_gpu(device: str, where: Path, source: str = RIGHT, sandbox: Sandbox | None = None, **environ: str) -> Evaluation:
+def as_gpu(
+    device: str,
+    where: Path,
+    source: str = RIGHT,
+    sandbox: Sandbox | None = None,
+    minimum_isolation: str = "",
+    **environ: str,
+) -> Evaluation:
     """A profile run on the CPU, in which the harness chooses the profilers of another kind of device."""
     changed = edited(
         (
             Edit("supervisor.py", "available(job.device,", f"available({device!r},"),
             Edit("supervisor.py", "absent(job.device,", f"absent({device!r},"),
+            Edit("job_spec.py", 'value.get("minimum_isolation", "")', repr(minimum_isolation)),
         )
     )
     path = f"{where / 'bin'}:{os.environ['PATH']}"
@@ -185,6 +193,15 @@ def test_ncu_starts_the_worker_and_its_report_is_shown_and_kept(tmp_path: Path) 
     assert found.result.provenance["isolation"] >= "S1"
     for number in (1, 2):
         assert (found.folder / "profile" / f"case-{number}.ncu-rep").read_text() == "a report"
+
+
+def test_a_profiler_that_starts_the_worker_is_left_out_where_a_board_requires_the_whole_confinement(
+    tmp_path: Path,
+) -> None:
+    script(tmp_path / "bin", "ncu", NCU)
+    found = as_gpu("cuda", tmp_path, minimum_isolation="S3")
+    assert "ncu was not used: it works without the filter of system calls alone" in found.result.profile.text
+    assert "profiler_isolation" not in found.result.provenance
 
 
 THREADS = f"""

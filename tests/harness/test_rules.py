@@ -185,7 +185,8 @@ os.execvp(sys.argv[1], sys.argv[1:])
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of system calls are those of x86-64")
 @pytest.mark.parametrize(("wanted", "verdict"), [("S3", Verdict.INFRA_ERROR), ("S2", Verdict.PASS)])
 def test_a_board_can_ask_for_more_isolation_than_a_node_has(tmp_path: Path, wanted: str, verdict: Verdict) -> None:
-    folder = make_job_folder(tmp_path, RIGHT, a_task(), Mode.TEST)
+    leave = f"open({str(tmp_path)!r} + '/imported-' + __name__, 'w').close()\n"
+    folder = make_job_folder(tmp_path, leave + RIGHT, a_task(leave + REFERENCE), Mode.TEST)
     facts = json.loads((folder / job_folder.FACTS).read_text())
     (folder / job_folder.FACTS).write_text(json.dumps({**facts, "minimum_isolation": wanted}))
     command = [sys.executable, "-c", WITHOUT_LANDLOCK, "bash", job_folder.SCRIPT]
@@ -193,6 +194,8 @@ def test_a_board_can_ask_for_more_isolation_than_a_node_has(tmp_path: Path, want
     result = Result.from_json((folder / job_folder.RESULT).read_bytes())
     assert result.provenance["isolation"] == "S2"
     assert result.verdict is verdict
+    # Below the level neither the submission nor the task is imported for a moment.
+    assert bool(list(tmp_path.glob("imported-*"))) == (verdict is Verdict.PASS)
     if verdict is Verdict.INFRA_ERROR:
         assert "the board requires isolation S3 or above, and this node reaches S2" in result.message
         assert "it lacks Landlock for files" in result.message

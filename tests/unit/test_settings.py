@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board import bundled
+from hpc_board.domain.service_address import MungeAddress, MungeListener, SshAddress
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.gpu import (
     Cluster,
@@ -78,6 +79,49 @@ def gpu_faults(folder: Path, keys: str, *, scheduler: str = "slurm", name: str =
     return faults(folder, f"{clusters}\ngpus:\n  {name}: {{cluster: main{partition}, {keys}}}\n")
 
 
+def test_jobs_of_another_account_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    text = (
+        "jobs: {account: hpcboard-run, folder: /srv/jobs}\n"
+        "clusters:\n  main: {scheduler: slurm}\n"
+        "  far: {scheduler: slurm, ssh: {host: login2}, board_folder: /scratch/board}\n"
+        "gpus: {H100: {cluster: main, partition: p}}\n"
+    )
+    main, far = load(written(tmp_path, text), {}).clusters
+    assert (main.account, main.board_folder) == ("hpcboard-run", "/srv/jobs")
+    assert (far.account, far.board_folder) == ("", "/scratch/board")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "cluster", "fault"),
+    [
+        ("{account: run}", "slurm", "jobs.folder: is missing; run needs a folder of its own for the jobs"),
+        ("{folder: /jobs}", "slurm", "jobs.folder: is given without account; `board` is the folder for jobs then"),
+        (
+            "{account: run, folder: jobs}",
+            "slurm",
+            'such as /scratch/alice/board, found "jobs"',
+        ),
+        (
+            "{account: run, folder: /a/../b}",
+            "slurm",
+            'such as /scratch/alice/board, found "/a/../b"',
+        ),
+        ("{account: '@staff', folder: /jobs}", "slurm", "the name of a Unix user"),
+        ("{account: -u, folder: /jobs}", "slurm", "the name of a Unix user"),
+        (
+            "{account: run, folder: /jobs}",
+            "local",
+            "jobs.account: is for Slurm; cluster main runs its",
+        ),
+        ("{account: run, folder: /jobs}", "slurm, client: pyslurm", "pyslurm sends jobs in this account alone"),
+    ],
+)
+def test_a_fault_in_jobs_is_told(tmp_path: Path, jobs: str, cluster: str, fault: str) -> None:
+    partition = "" if cluster == "local" else ", partition: p"
+    text = f"jobs: {jobs}\nclusters: {{main: {{scheduler: {cluster}}}}}\ngpus: {{X: {{cluster: main{partition}}}}}\n"
+    assert fault in faults(tmp_path, text)[0]
+
+
 def test_every_key_of_the_settings_arrives(tmp_path: Path) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "job.sh.j2").touch()
@@ -123,6 +167,21 @@ def test_every_key_of_the_settings_arrives(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:8080", "[::1]:80", "localhost:65535", "0.0.0.0:1"])
+def test_the_address_of_the_page_arrives(tmp_path: Path, address: str) -> None:
+    settings = load(written(tmp_path, f"serve: {{web: '{address}', metrics: true}}"), {"HOME": "/home/ada"})
+    assert (settings.web, settings.web_metrics) == (address, True)
+
+
+@pytest.mark.parametrize(
+    "address", ["8080", ":8080", "127.0.0.1", "127.0.0.1:0", "evil.example:80", "::1:80", "1.2.3.4:x"]
+)
+def test_a_text_that_is_no_address_of_the_page_is_a_fault(tmp_path: Path, address: str) -> None:
+    (fault,) = faults(tmp_path, f"serve: {{web: '{address}'}}")
+    assert "serve.web" in fault
+    assert "127.0.0.1:8080 or [::1]:8080" in fault
+
+
 @pytest.mark.parametrize(
     ("scheduler", "allow_root", "judges"),
     [("slurm", "", False), ("slurm", "true", True), ("local", "", True), ("local", "false", False)],
@@ -161,6 +220,47 @@ def test_a_file_without_clusters_and_gpus_uses_those_of_this_machine(tmp_path: P
     settings = load(written(tmp_path, "board: b"), {})
     assert settings.board == tmp_path / "b"
     assert settings.gpus == load(None, {}).gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "service"),
+    [
+        ("munge://games@login1:7411", MungeAddress("login1", 7411, "games")),
+        ("ssh://login1/run/board.sock", SshAddress("login1", "/run/board.sock")),
+    ],
+)
+def test_a_service_on_another_machine_has_an_address(
+    tmp_path: Path, text: str, service: MungeAddress | SshAddress
+) -> None:
+    assert load(written(tmp_path, f"service: {text}"), {}).service == service
+
+
+def test_a_service_on_this_machine_has_a_path(tmp_path: Path) -> None:
+    assert load(written(tmp_path, "service: run/board.sock"), {}).service == tmp_path / "run/board.sock"
+
+
+def test_a_text_that_is_no_address_of_a_service_is_named_with_its_line(tmp_path: Path) -> None:
+    assert faults(tmp_path, "# ours\nservice: http://login1:7411") == [
+        (
+            "line 2: service: expected the path of a socket, munge://[ACCOUNT@]HOST:PORT[?socket=PATH] or "
+            'ssh://[USER@]HOST[:PORT]/PATH[?command=PATH], found "http://login1:7411"'
+        )
+    ]
+    assert faults(tmp_path, "service: munge://login1:70000") == [
+        'line 1: service: expected a port from 1 to 65535, found "munge://login1:70000"'
+    ]
+
+
+def test_the_port_of_a_service_is_read_with_the_socket_of_munge(tmp_path: Path) -> None:
+    text = 'serve: {socket: s, munge: "login1:7411", munge_socket: /run/m}'
+    assert load(written(tmp_path, text), {}).munge == MungeListener("login1", 7411, "/run/m")
+    assert faults(tmp_path, "serve: {munge: login1, munge_socket: m}") == [
+        'line 1: serve.munge_socket: expected a full path, found "m"',
+        'line 1: serve.munge: expected HOST:PORT, such as login1:7411, found "login1"',
+    ]
+    assert faults(tmp_path, "serve: {munge_socket: /run/m}") == [
+        "line 1: serve.munge_socket: is given without munge, the port for clients"
+    ]
 
 
 def test_a_home_folder_in_a_path_is_expanded(tmp_path: Path) -> None:

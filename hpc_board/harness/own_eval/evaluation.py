@@ -164,7 +164,7 @@ class OwnEval:
         program = self._processes.program(
             [self._processes.python, "-B", "-u", self._job.submission], folder, {}, (printed, printed), reports=False
         )
-        program.level(self._job.limits.load_seconds)
+        self._processes.reached(program.level(self._job.limits.load_seconds))
         ended = program.ended(seconds, self._job.limits.printed_bytes, lambda: None)
         self._processes.dismiss(program)
         program.close()

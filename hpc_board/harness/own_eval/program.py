@@ -39,8 +39,8 @@ def become_program(parent: int) -> None:
     """Read the order from standard input, drop all other privileges, and run the program; this is the role `program`.
 
     Earlier messages go to the descriptor `told`, which closes when the program has started: the isolation level, or the
-    reason for a failed start. The process ends with its `parent`, or for 0 with any parent: a container's first process
-    has another id inside.
+    reason for a failed start. It does not start below the order's minimum level. The process ends with its `parent`, or
+    for 0 with any parent: a container's first process has another id inside.
     """
     sandbox.die_with_parent(parent or os.getppid())
     order = json.loads(sys.stdin.buffer.read())
@@ -55,6 +55,8 @@ def become_program(parent: int) -> None:
         filtered = deny_outside_effects(network=order["network"])
         level = sandbox.level_of(landlock, filtered=filtered and (order["apart"] or not order["network"]))
         os.write(order["told"], level.encode())
+        if not sandbox.reaches(level, order["minimum_isolation"]):
+            os._exit(_NOT_STARTED)
         os.chdir(order["folder"])
         os.environ.update(order["environment"])
         os.execvpe(order["command"][0], order["command"], dict(os.environ))  # noqa: S606 - its own list of arguments
@@ -68,7 +70,8 @@ class Room:
     """Surroundings of a program: the `folder` of its files, its `home` to write, and its other readable folders.
 
     `prefix` is the command of the container around it, if any, and `python` the interpreter there. With `network` it
-    may talk to other processes by TCP: without a container of its own, the level is then S1.
+    may talk to other processes by TCP: without a container of its own, the level is then S1. A program does not start
+    below `minimum_isolation`.
     """
 
     folder: Path
@@ -80,6 +83,7 @@ class Room:
     prefix: Sequence[str] = ()
     python: str = sys.executable
     network: bool = False
+    minimum_isolation: str = ""
 
 
 class Program:
@@ -129,6 +133,7 @@ class Program:
             "writable": [str(room.home), SHARED_MEMORY],
             "folder": str(room.folder),
             "network": room.network,
+            "minimum_isolation": room.minimum_isolation,
             "apart": self._contained,
             "command": list(command),
         }

@@ -12,8 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.scratch import worker_home
 from hpc_board.harness.files import keep
+from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.launcher import Processes
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.worker_handle import Worker, no_siblings
@@ -22,7 +24,6 @@ from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.spawn import NotForked
 from hpc_board.harness.profile.profilers import Profiler, Session, Unusable
-from hpc_board.model.limits import Limits
 from hpc_board.model.result import Log
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import case_text
@@ -43,8 +44,9 @@ class Workers:
     `facts` records the isolation of a worker that a profiler has started.
     """
 
-    def __init__(self, processes: Processes, limits: Limits, seconds: float, facts: dict[str, Any]) -> None:
-        self.limits = replace(limits, first_call_seconds=seconds, call_seconds=seconds)
+    def __init__(self, processes: Processes, job: JobSpec, seconds: float, facts: dict[str, Any]) -> None:
+        self.limits = replace(job.limits, first_call_seconds=seconds, call_seconds=seconds)
+        self._minimum_isolation = "" if job.sandbox is not None else job.minimum_isolation
         self._processes = processes
         self._allowance = TimeBudget(seconds)
         self._facts = facts
@@ -61,7 +63,16 @@ class Workers:
         return self._loaded(child, lambda: self._processes.siblings(child))
 
     def started(self, command: Sequence[str], home: Path, folder: Path) -> tuple[Worker, Printed]:
-        """Return a worker started by a profiler's command, which writes into `folder`, and the command's output."""
+        """Return a worker started by a profiler's command, which writes into `folder`, and the command's output.
+
+        Raises:
+            Unusable: the board requires the system-call filter, under which such a profiler cannot work.
+        """
+        if not sandbox.reaches(sandbox.level_of(0, filtered=False), self._minimum_isolation):
+            raise Unusable(
+                f"it works without the filter of system calls alone, and the board requires isolation "
+                f"{self._minimum_isolation} of every run"
+            )
         printed = Printed()
         child = self._processes.worker(home=home, profile="nvtx", prefix=command, folder=folder, printed=printed)
         return self._loaded(child, reached=self._note_isolation), printed

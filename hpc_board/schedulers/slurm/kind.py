@@ -99,6 +99,8 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         """Return `cluster` with its way to query Slurm."""
         if section.client == "pyslurm" and section.ssh is not None:
             document.fault((*place, "client"), "pyslurm asks from this host alone; use cli where commands run over ssh")
+        if section.client == "pyslurm" and cluster.account:
+            document.fault((*place, "client"), "pyslurm sends jobs in this account alone; use cli with jobs.account")
         if section.pyslurm_python is not None and section.client != "pyslurm":
             document.fault((*place, "pyslurm_python"), "is given although client is not pyslurm")
         return replace(cluster, scheduler_options=ClusterOptions(section.client, section.pyslurm_python or ""))

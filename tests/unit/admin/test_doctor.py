@@ -153,7 +153,7 @@ class Unreachable:
 
 def test_a_cluster_over_ssh_is_asked_on_its_login_node(tmp_path: Path) -> None:
     far = Cluster("far", "slurm", ssh=Login("login2"), board_folder="/scratch/board")
-    found = lines(replace(installation(tmp_path, far), logins={"far": Unreachable()}))
+    found = lines(replace(installation(tmp_path, far), hosts={"far": Unreachable()}))
     told = [line.message for line in found if line.subject == "slurm far" and line.severity is not Severity.OK]
     assert told == ["login2 cannot be reached for sbatch"], "one problem, however many commands there are"
     assert next(line for line in found if line.message == told[0]).hint == "Look whether `ssh login2` works."

@@ -18,8 +18,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board.admin.export import columns
-from hpc_board.admin.export.chart import chart, records
-from hpc_board.admin.export.rendering import template
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import RequestedOptions
@@ -32,6 +30,9 @@ from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.batches import RunSelection
 from hpc_board.store.export import Best, ExportGateway
+from hpc_board.web.chart import chart, records
+from hpc_board.web.rendering import template
+from hpc_board.web.standings import rows
 from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, result_of, row_case, status_of, timed_case
 from tests.values import replace
 
@@ -109,7 +110,7 @@ def test_notes_removals_and_reruns_are_in_every_format(board: Recorded) -> None:
     assert "sent again by root&lt;" in page
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
-    assert f'data-value="{again}"' in page
+    assert f'data-key="{again}"' in page
     assert "unseen" not in page
 
 
@@ -415,9 +416,7 @@ def test_a_closed_board_is_on_the_page_only_where_it_is_named(board: Recorded) -
     assert (named.exit_code, ">bob<" in named.stdout) == (0, True)
 
 
-def test_what_has_no_rank_keeps_its_place_when_ranks_are_sorted() -> None:
-    from hpc_board.admin.export import page
-
+def test_what_has_no_rank_is_between_the_ranks() -> None:
     def standing(rank: int, score_s: float) -> Standing:
         return Standing(rank, f"user{rank}", score_s, rank, rank, AT, "k.py", "self-run")
 
@@ -426,9 +425,9 @@ def test_what_has_no_rank_keeps_its_place_when_ranks_are_sorted() -> None:
         Mark(MarkKind.MILESTONE, "naive", 9e-3, 8, 8, AT, "m.py"),
     )
     found = Page("CPU", "v", (standing(1, 2e-3), standing(2, 3e-3)), 2, marks=marks)
-    assert [float(row.cells[0].order) for row in page._rows(found)] == [0.5, 1, 2, 2.5]
+    assert [row.run for row in rows(found)] == [7, 1, 2, 8]
     # What is slower than all that is shown may be faster than what is not.
-    assert len(list(page._rows(replace(found, total=3)))) == 3
+    assert len(list(rows(replace(found, total=3)))) == 3
 
 
 def test_a_template_without_one_of_its_values_is_an_error() -> None:

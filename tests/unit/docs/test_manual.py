@@ -125,7 +125,8 @@ def test_the_example_of_settings_can_be_read(tmp_path: Path) -> None:
 
 def test_the_example_of_settings_has_every_key_that_is_taken(tmp_path: Path) -> None:
     example = yaml.safe_load(example_settings(tmp_path).read_text())
-    assert set(keys(config.SettingsFile)) == {"service", *example}  # `service` excludes every other key
+    assert set(keys(config.SettingsFile)) == {"service", "jobs", *example}
+    # `service` excludes every other key, `jobs` clusters with pyslurm and local ones.
     cluster_keys = {key for cluster in example["clusters"].values() for key in cluster}
     assert set(keys(slurm.SlurmClusterSection)) == cluster_keys
     assert set(keys(slurm.SlurmGpuSection)) == set(example["gpus"]["H100"])

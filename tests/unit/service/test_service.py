@@ -32,6 +32,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hpc_board.board import Board
+from hpc_board.board import submissions as submissions_module
 from hpc_board.board.administration import Administration
 from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
@@ -46,7 +47,8 @@ from hpc_board.model.result import Log, Verdict
 from hpc_board.service import client as client_module
 from hpc_board.service import routes, server, wire
 from hpc_board.service.client import RemoteBoard
-from hpc_board.service.server import ROWS_MAX, Bounds, Service, demanding
+from hpc_board.service.isolation import demanding, shortfalls
+from hpc_board.service.server import ROWS_MAX, Bounds, Service
 from tests.service import serving
 from tests.unit.recorded import (
     KERNEL,
@@ -379,8 +381,9 @@ JSON = st.recursive(
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_a_route_is_asked_the_service_has_no_fault(door: Path, data: st.DataObject) -> None:
-    route = data.draw(st.sampled_from([*routes.ROUTES, routes.WAIT]))
-    names = routes.Wait.__struct_fields__ if route == routes.WAIT else routes.arguments_type(route).__struct_fields__
+    route = data.draw(st.sampled_from([*routes.ROUTES, routes.WAIT, routes.CHANGES]))
+    streams = {routes.WAIT: routes.Wait, routes.CHANGES: routes.ChangesArguments}
+    names = (streams[route] if route in streams else routes.arguments_type(route)).__struct_fields__
     args = data.draw(st.dictionaries(st.sampled_from([*names, "x"]), JSON, max_size=4))
     with raw(door) as client:  # `serving` fails at a fault in the service's log
         answer = client.greeted().ask(route, **args)
@@ -470,6 +473,7 @@ def test_the_runs_of_waits_are_read_in_their_users_turns(
     path = folder / "board.sock"
     with bounded(board, folder, Bounds(questions_per_user=1)), ExitStack() as stack:
         clients = [stack.enter_context(raw(path)).greeted() for _ in range(4)]
+        peaks.clear()  # the service looks at the newest runs when it starts
         for client in clients:
             client.send(json.dumps({"id": 1, "route": "runs.wait", "args": {"ids": [run.id]}}).encode() + b"\n")
         for client in clients:
@@ -608,6 +612,40 @@ def test_a_service_that_is_silent_is_said(
         error = refusal(lambda: question(RemoteBoard(folder / "board.sock")))
     assert (error.exit_code, error.title) == (3, "The service did not answer")
     assert "no answer within 0.2 s" in error.message
+
+
+def test_a_client_waits_for_its_turn_while_the_queue_of_connections_is_full(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, tries = folder / "board.sock", list[int]()
+    sleep = time.sleep
+
+    def counted(seconds: float) -> None:
+        if threading.current_thread().name == "asking":
+            tries.append(1)
+        sleep(seconds)
+
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        listening.bind(str(path))
+        listening.listen(0)
+        with suppress(BlockingIOError):
+            while True:
+                first = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                first.setblocking(False)
+                first.connect(str(path))
+        monkeypatch.setattr(time, "sleep", counted)
+        found: list[BoardError] = []
+        thread = threading.Thread(target=lambda: found.append(refusal(RemoteBoard(path).runs.list)), name="asking")
+        thread.start()
+        awaited(lambda: len(tries) > 2)
+        listening.settimeout(30)
+        while thread.is_alive():
+            with suppress(TimeoutError):
+                listening.accept()[0].close()
+            listening.settimeout(0.2)
+        thread.join()
+    assert "temporarily unavailable" not in found[0].message
 
 
 @ROOT
@@ -850,8 +888,11 @@ def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
     )
     loaded = set(done.stderr.splitlines()[-1].split())
     assert "hpc_board.service.client" in loaded
-    heavy = {"sqlite3", "sqlite_utils", "yaml", "paramiko", "jinja2", "asyncio", "rich", "textual"}
+    heavy = {"sqlite3", "sqlite_utils", "yaml", "paramiko", "jinja2", "asyncio", "rich", "textual", "cryptography"}
     assert not loaded & heavy
+    doors = {name for name in loaded if name.startswith("hpc_board.service.doors.")}
+    assert doors == {"hpc_board.service.doors.unix"}
+    assert "hpc_board.domain.service_address" not in loaded
     packages = ("store", "schedulers", "transport", "harness", "settings", "catalog", "runs")
     assert not [name for name in loaded if name.split(".")[:2] in [["hpc_board", package] for package in packages]]
 
@@ -879,6 +920,37 @@ def test_a_served_board_demands_isolation_unless_a_gpu_names_its_own_level(board
     board.settings.write_text(text)
     found = {gpu.name: gpu.minimum_isolation for gpu in demanding(board.board.settings).gpus}
     assert found == {"CPU": "S3", "H100": "S1"}
+
+
+def test_a_gpu_whose_newest_runs_fell_short_of_the_level_is_named_at_the_start(board: Recorded) -> None:
+    wanted = demanding(board.board.settings)
+    assert [each.gpu for each in shortfalls(board.board, wanted)] == ["CPU", "H100"]
+    for gpu, level in (("CPU", "S2"), ("CPU", "S4"), ("H100", "S3"), ("H100", "S2")):
+        found = dataclasses.replace(result_of(Verdict.INFRA_ERROR), provenance={"isolation": level})
+        board.add(gpu=gpu, user="mae", result=found)
+    # A run without a result tells nothing.
+    board.add(status_of(RunState.CREATED), gpu="H100")
+    (told,) = shortfalls(board.board, wanted)
+    assert (told.gpu, told.required, told.reached) == ("H100", "S3", "S2")
+    assert told.effect == "runs there end as infra_error"
+
+
+@ROOT
+def test_a_user_who_floods_is_refused_and_others_are_not(
+    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submissions_module, "UNFINISHED_MAX", 2)
+    for _ in range(2):
+        board.add(status_of(RunState.QUEUED), user="daemon")
+    source = {"file_name": "k.py", "text": KERNEL}
+    request = {"source": source, "task": "vectoradd_py", "gpus": ["CPU"], "mode": "test"}
+    outcomes = {}
+    for user in ("daemon", "bin"):
+        with acting_as(user), raw(door) as client:
+            outcomes[user] = client.greeted().ask("submissions.submit_requests", requests=[request])
+    assert outcomes["daemon"]["error"]["kind"] == "Refused"
+    assert "you have 2 runs that have not ended" in outcomes["daemon"]["error"]["message"]
+    assert len(outcomes["bin"]["value"]) == 1
 
 
 # Attacks: texts and files that stay

@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 
 from hpc_board.model.gpu import Login
-from hpc_board.transport import Files
+from hpc_board.transport import Files, Host
 from hpc_board.transport.local_files import LocalFiles
-from hpc_board.transport.ssh import Connection
+from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
+from hpc_board.transport.sudo import SudoFiles, SudoHost
+from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder
 from tests.slurm.sshd import USER, Sshd, skip_without_sshd
+from tests.sudo import skip_without_sudo
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +41,19 @@ def connection(server: Sshd, home: Path) -> Iterator[Connection]:
     opened.close()
 
 
-@pytest.fixture(params=["here", "far"])
+@pytest.fixture(params=["here", "far", "sudo"])
 def files(request: pytest.FixtureRequest) -> Files:
-    """Files of this machine, and of the login node."""
+    """Files of this machine, of the login node, and of an account by sudo: root's own, since root needs no rules."""
+    if request.param == "sudo":
+        skip_without_sudo()
+        return SudoFiles("root")
     return LocalFiles() if request.param == "here" else SshFiles(request.getfixturevalue("connection"))
+
+
+@pytest.fixture(params=["here", "far", "sudo"])
+def host(request: pytest.FixtureRequest) -> Host:
+    """This machine, the login node, and an account by sudo."""
+    if request.param == "sudo":
+        skip_without_sudo()
+        return SudoHost("root")
+    return ThisHost() if request.param == "here" else SshHost(request.getfixturevalue("connection"))

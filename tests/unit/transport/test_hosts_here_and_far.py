@@ -7,13 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.transport import CommandMissing, Completed, Host
-from hpc_board.transport.ssh import SshHost
-from hpc_board.transport.this_host import OUTPUT_BYTES_MAX, ThisHost
-
-
-@pytest.fixture(params=["here", "far"])
-def host(request: pytest.FixtureRequest) -> Host:
-    return ThisHost() if request.param == "here" else SshHost(request.getfixturevalue("connection"))
+from hpc_board.transport.this_host import OUTPUT_BYTES_MAX
 
 
 def run(host: Host, *argv: str, timeout_seconds: float = 60, **options: str) -> Completed:

@@ -114,7 +114,7 @@ def test_a_file_system_that_hangs_is_left_alone_for_a_while_and_hinders_no_comma
             errors.add(silent.value.strerror)
         with pytest.raises(SchedulerError, match="did not answer") as told:
             files.write_folder(tmp_path / "1", CONTENTS)
-        assert "`board_folder` may hang" in told.value.hint
+        assert "the jobs' folder may hang" in told.value.hint
         assert (len(errors), started.read_text()) == (1, "x\nx\n")
         assert SshHost(connection).run(["echo", "in"], timeout_seconds=60).stdout == "in\n"
         assert len(server.sessions()) == 1

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from datetime import date
 
-from hpc_board.admin.export.rendering import template
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
 from hpc_board.store.export import Best
+from hpc_board.web.rendering import template
 
 _WIDTH, _HEIGHT = 400, 170
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 12, 12, 24

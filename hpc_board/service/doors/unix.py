@@ -1,0 +1,80 @@
+"""The door on the service's own machine: a Unix socket, at which the kernel tells each end the other's account."""
+
+import select
+import socket
+import time
+from pathlib import Path
+
+from hpc_board.service.peers import check_place, peer_uid
+
+_CHUNK_BYTES = 256 * 1024
+_QUEUE_SECONDS = 0.05
+"""The pause before another try to connect, while the service's queue of connections is full."""
+
+
+class UnixDoor:
+    """The door at the socket `path`."""
+
+    hint = "Is the service running? Its admin starts it with `hpc-board serve`."
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def open(self, seconds: float) -> "SocketStream":
+        """Connect to the socket, which no other account could have put there."""
+        connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connected.settimeout(seconds)
+            self._connect(connected, seconds)
+            check_place(self._path, peer_uid(connected))
+        except BaseException:
+            connected.close()
+            raise
+        return SocketStream(connected)
+
+    def _connect(self, connected: socket.socket, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return connected.connect(str(self._path))
+            except BlockingIOError as error:
+                # Where many clients connect at one moment, the queue of the socket is full: an error, and no wait.
+                if time.monotonic() > deadline:
+                    raise TimeoutError from error
+                time.sleep(_QUEUE_SECONDS)
+
+    def close(self) -> None:
+        """Do nothing: connections share nothing."""
+
+
+class SocketStream:
+    """A stream over a connected socket, which it owns."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+
+    def send(self, data: bytes) -> None:
+        """Send `data`, whole."""
+        self._socket.sendall(data)
+
+    def receive(self) -> bytes:
+        """Return the next bytes, b"" at the end."""
+        return self._socket.recv(_CHUNK_BYTES)
+
+    def limit(self, seconds: float | None) -> None:
+        """Let `send` and `receive` wait so long at most."""
+        self._socket.settimeout(seconds)
+
+    def is_open(self) -> bool:
+        """Return whether neither bytes nor the end have come unasked."""
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return not waiting.poll(0)
+
+    def end(self) -> None:
+        """Tell the other end that no more is sent."""
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()

@@ -1,0 +1,94 @@
+"""Opening of the pages: the libraries that they need, and their sockets."""
+
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from importlib.util import find_spec
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpc_board.errors import InputError, StorageError
+
+if TYPE_CHECKING:
+    from hpc_board.board import Board
+    from hpc_board.service.counts import Counts
+    from hpc_board.service.page.bounds import PageBounds
+    from hpc_board.service.page.web_server import WebServer
+    from hpc_board.settings import Settings
+
+SUFFIX = ".http"
+"""The suffix of the pages' socket, in place of that of the board's."""
+
+_LIBRARIES = ("aiohttp", "prometheus_client")
+
+
+def page_socket(path: Path) -> Path:
+    """Return the path of the pages' socket beside the board's at `path`.
+
+    Raises:
+        InputError: the board's own has that suffix.
+    """
+    if path.suffix == SUFFIX:
+        raise InputError(
+            f"{path}: {SUFFIX} is the suffix of the socket of the page.", hint="Give a socket with another suffix."
+        )
+    return path.with_suffix(SUFFIX)
+
+
+def missing_libraries() -> str:
+    """Return the reason why there is no page here; empty if all libraries are installed."""
+    missing = [name for name in _LIBRARIES if find_spec(name) is None]
+    return f"{' and '.join(missing)} missing: pip install 'hpc-board[serve]'" if missing else ""
+
+
+def tcp_socket(address: str, stack: ExitStack, log: Callable[..., None]) -> socket.socket:
+    """Return a socket that listens at `address`, and warn if other machines reach it.
+
+    Raises:
+        StorageError: this machine has no such address, or another process listens there.
+    """
+    name, _, port = address.rpartition(":")
+    host = "127.0.0.1" if name == "localhost" else name.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = stack.enter_context(socket.create_server((host, int(port)), family=family, backlog=128))
+    except (OSError, OverflowError) as error:
+        raise StorageError(
+            f"{address}: the page cannot be served there: {getattr(error, 'strerror', None) or error}",
+            hint="Give another address in `serve.web` of the settings, or none.",
+        ) from error
+    if not ip_address(host.partition("%")[0]).is_loopback:
+        log("warning", text=f"serve.web: {address} is for other machines: all who reach it see the open boards.")
+    return listening
+
+
+def web_server(
+    board: "Board",
+    settings: "Settings",
+    counts: "Counts",
+    log: Callable[..., None],
+    may_read: Callable[[int], bool],
+    gauges: Mapping[str, tuple[str, Callable[[], int]]],
+    bounds: "PageBounds",
+) -> "WebServer":
+    """Return the pages of `board`, which is as the public sees it; `gauges` are numbers for the metrics."""
+    from hpc_board.service.page.metrics import Metrics
+    from hpc_board.service.page.pages import Pages
+    from hpc_board.service.page.web_server import WebServer
+
+    all_gauges = {
+        **gauges,
+        "page_connections": ("Open connections of the pages.", lambda: server.connections),
+        "page_viewers": ("Open pages that are told of changes.", lambda: server.viewers),
+    }
+    server: WebServer = WebServer(
+        Pages(board),
+        Metrics(board, counts, all_gauges),
+        may_read=may_read,
+        log=log,
+        counts=counts,
+        metrics_on_tcp=settings.web_metrics,
+        bounds=bounds,
+    )
+    return server

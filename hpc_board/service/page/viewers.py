@@ -1,0 +1,175 @@
+"""Viewers of live pages: one look at the board after each pass, and an event for each viewer whose page has changed."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from concurrent.futures import Executor
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+from hpc_board.errors import BoardError
+from hpc_board.service.page.pages import AGE_SECONDS_MAX, Pages
+from hpc_board.service.page.views import Content
+
+if TYPE_CHECKING:
+    from hpc_board.store.overview import Mark
+
+T = TypeVar("T")
+
+GONE = b"event: gone\ndata:\n\n"
+"""The event for a page that does not exist any more."""
+
+REST = b"event: rest\ndata:\n\n"
+"""The event at the planned end of a stream: the browser connects again."""
+
+
+class Viewers:
+    """The viewers of live pages. After `start`, all methods but `look` belong to the event loop's thread."""
+
+    def __init__(self, pages: Pages, pool: Executor, log: Callable[..., None]) -> None:
+        self._pages = pages
+        self._pool = pool
+        self._log = log
+        self._told = ""
+        self._viewers: set[_Viewer] = set()
+        self._looked: Mark | None = None
+        # True after a new viewer has come, whose page may be older than the last look.
+        self._newcomers = False
+        self._looked_at = datetime.now(UTC)
+        self._looking = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._viewers)
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Send events in this loop."""
+        self._loop = loop
+
+    def look(self) -> None:
+        """Look for changes, if any page has a viewer; called after each pass, from any thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._begin)
+
+    def close(self) -> None:
+        """End all streams."""
+        for viewer in self._viewers:
+            viewer.end()
+        for task in self._tasks:
+            task.cancel()
+
+    async def events(
+        self, path: str, first: Content, version: str, beat_seconds: float, stream_seconds: float
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the events of the page at `path`, which is now `first`, to a viewer who has its `version`.
+
+        An empty comment comes after `beat_seconds` without an event, and the stream ends after `stream_seconds`.
+        """
+        viewer = _Viewer(path, first, version)
+        self._viewers.add(viewer)
+        self._newcomers = True
+        loop = asyncio.get_running_loop()
+        end = loop.time() + stream_seconds
+        try:
+            yield b": hpc-board\n\n"
+            while not viewer.ended:
+                for event in viewer.take():
+                    yield event
+                left = end - loop.time()
+                if viewer.gone or left <= 0:
+                    break
+                try:
+                    async with asyncio.timeout(min(beat_seconds, left)):
+                        await viewer.changed.wait()
+                except TimeoutError:
+                    yield b":\n\n"
+            if not viewer.gone:
+                yield REST
+        finally:
+            self._viewers.discard(viewer)
+
+    def _begin(self) -> None:
+        # A look that takes longer than a pass is not begun again: the next one sees the same changes.
+        if not self._viewers or self._looking:
+            return
+        self._looking = True
+        task = asyncio.get_running_loop().create_task(self._look())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look(self) -> None:
+        problem = ""
+        try:
+            await self._show_changes()
+        except BoardError as error:
+            problem = error.message
+        except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
+            self._log("fault", route="page events", problem=repr(error))
+        finally:
+            self._looking = False
+        if problem and problem != self._told:
+            self._log("page failed", route="events", problem=problem)
+        self._told = problem
+
+    async def _show_changes(self) -> None:
+        now = datetime.now(UTC)
+        newcomers, self._newcomers = self._newcomers, False
+        mark = await self._in_thread(self._pages.mark)
+        recent = now - self._looked_at < timedelta(seconds=AGE_SECONDS_MAX)
+        if mark == self._looked and recent and not newcomers:
+            return
+        self._looked, self._looked_at = mark, now
+        paths = {viewer.path for viewer in self._viewers}
+        found = await self._in_thread(lambda: {path: self._pages.get(path) for path in paths})
+        for viewer in self._viewers:
+            if viewer.path in found:
+                viewer.see(found[viewer.path])
+
+    async def _in_thread(self, what: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, what)
+
+
+class _Viewer:
+    """A browser that shows the page at `path`: the version that it has, and the newest content for it."""
+
+    def __init__(self, path: str, newest: Content, version: str) -> None:
+        self.path = path
+        self.changed = asyncio.Event()
+        self.gone = False
+        self.ended = False
+        self._newest = newest
+        self._has = version
+        self._shown: Mapping[str, str] = {}
+
+    def see(self, content: Content | None) -> None:
+        """Note the newest content; None if the page does not exist any more."""
+        if content is None:
+            self.gone = True
+        else:
+            self._newest = content
+        if self.gone or content is None or content.version != self._has:
+            self.changed.set()
+
+    def end(self) -> None:
+        """End the stream."""
+        self.ended = True
+        self.changed.set()
+
+    def take(self) -> list[bytes]:
+        """Return the events that bring the browser from the version that it has to the newest one."""
+        self.changed.clear()
+        if self.gone:
+            return [GONE]
+        events: list[bytes] = []
+        parts = {part.id: part.html for part in self._newest.parts}
+        if self._newest.version != self._has:
+            for id_, html in parts.items():
+                if self._shown.get(id_) != html:
+                    data = json.dumps({"id": id_, "html": html, "parts": len(parts)})
+                    events.append(f"event: part\ndata: {data}\n\n".encode())
+            events.append(f"event: version\ndata: {self._newest.version}\n\n".encode())
+        self._has, self._shown = self._newest.version, parts
+        return events

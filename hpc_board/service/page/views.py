@@ -1,0 +1,265 @@
+"""The contents of the pages: what a board's public parts say, as fragments of HTML."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.standing import Placing, verdict_line
+from hpc_board.errors import InputError
+from hpc_board.model.names import NAME
+from hpc_board.model.result import Case, Verdict
+from hpc_board.model.score import duration_text
+from hpc_board.model.text import one_line
+from hpc_board.report.explanations import state_meaning, verdict_meaning
+from hpc_board.report.feeds import feed_line
+from hpc_board.report.formatting import count_text, score_text, speedup_text
+from hpc_board.report.run_words import times, trust
+from hpc_board.report.standing_columns import drawn_columns
+from hpc_board.report.tables import first_sentence
+from hpc_board.report.times import scatter_name, scatter_text
+from hpc_board.web.rendering import template
+from hpc_board.web.standings import ROWS_MAX, Section, board_table
+
+if TYPE_CHECKING:
+    from hpc_board.board import Board
+    from hpc_board.model.task import Task
+    from hpc_board.store.overview import Activity
+
+FEED_MAX = 100
+"""The maximum number of changes on the page of the feed."""
+
+CASES_MAX = 200
+"""The maximum number of cases on the page of a run."""
+
+_TASK = re.compile(rf"boards/({NAME})")
+_RUN = re.compile(r"runs/([1-9][0-9]{0,14})")
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of a page that changes as a whole; `id` is its element's."""
+
+    id: str
+    html: str
+
+
+class Content(msgspec.Struct, frozen=True):
+    """A page: its title, the line below it, and its parts. `root` leads from it to the first page."""
+
+    title: str
+    about: str
+    parts: tuple[Part, ...]
+    root: str
+    at: datetime
+
+    @property
+    def version(self) -> str:
+        """A hash of the parts: equal ones look the same."""
+        text = "\0".join(f"{part.id}\0{part.html}" for part in self.parts)
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def route_of(path: str) -> str | None:
+    """Return the name of the page at `path`, without the slash before it; None for a path without a page."""
+    if path in ("", "feed"):
+        return path or "boards"
+    if _TASK.fullmatch(path):
+        return "board"
+    return "run" if _RUN.fullmatch(path) else None
+
+
+def content(board: "Board", path: str, at: datetime) -> Content | None:
+    """Return the page at `path`, as of the time `at`; None if it does not exist, or is hidden from the public.
+
+    Raises:
+        StorageError: the database cannot be read.
+    """
+    if path == "":
+        return _boards(board, at)
+    if path == "feed":
+        return _feed(board, at)
+    try:
+        if found := _TASK.fullmatch(path):
+            return _board(board, board.tasks.get(found[1]), at)
+        if found := _RUN.fullmatch(path):
+            return _run(board, int(found[1]), at)
+    except InputError:  # one that is hidden must look like one that does not exist
+        return None
+    return None
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A leaderboard in the list of all."""
+
+    gpu: str
+    leader: str
+    time: str
+    speedup: str
+    users: int
+    runs: int
+    last_at: datetime
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    """A task in the list of leaderboards."""
+
+    name: str
+    about: str
+    deadline: datetime | None
+    lines: Sequence[_Line]
+
+
+def _boards(board: "Board", at: datetime) -> Content:
+    tasks = board.tasks.catalog().tasks
+    listed = [_Listed(task.name, _about(task), task.deadline, [*_lines(board, task)]) for task in tasks]
+    played = [each for each in listed if each.lines]
+    count = sum(len(each.lines) for each in played)
+    html = template("boards.html").render(
+        played=played, others=[each.name for each in listed if not each.lines], at=at, root="./"
+    )
+    about = f"{count_text(len(played), 'task')}, {count_text(count, 'board')}"
+    return Content("Leaderboards", about, (Part("boards", html),), "./", at)
+
+
+def _about(task: "Task") -> str:
+    return one_line(first_sentence(task.description), 160)
+
+
+def _lines(board: "Board", task: "Task") -> Iterator[_Line]:
+    for each in _activity(board, task):
+        (found,) = board.standings.pages(task.name, [each.gpu], limit=1)
+        if found.rows:
+            first = found.rows[0]
+            yield _Line(
+                one_line(found.gpu),
+                one_line(first.user),
+                score_text(first.score_s),
+                speedup_text(found.speedup(first.score_s)),
+                found.total,
+                each.runs,
+                each.last_at,
+            )
+
+
+def _activity(board: "Board", task: "Task") -> "list[Activity]":
+    """Return the leaderboards of a task with entries, in the settings' order of GPUs."""
+    found = {each.gpu: each for each in board.context.store.overview.activity(task.name, task.version)}
+    return [found[gpu.name] for gpu in board.gpus.all() if gpu.name in found]
+
+
+def _board(board: "Board", task: "Task", at: datetime) -> Content:
+    section = Section.of(task)
+    parts = [Part("head", template("head.html").render(section=section, at=at))]
+    for number, each in enumerate(_activity(board, task)):
+        (found,) = board.standings.pages(task.name, [each.gpu], limit=ROWS_MAX)
+        if not found.rows:
+            continue
+        days = board.context.store.export.bests_by_day(task.name, task.version, each.gpu)
+        table = board_table(task, found, days, at)
+        html = template("board.html").render(task=section.name, board=table, columns=drawn_columns(), root="../")
+        parts.append(Part(f"board-{number}", html))
+    if len(parts) == 1:
+        parts.append(Part("empty", template("empty.html").render()))
+    return Content(section.name, "", tuple(parts), "../", at)
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """A line of the feed."""
+
+    id: int
+    at: datetime
+    text: str
+    kind: str
+    task: str
+    run: int
+
+
+def _feed(board: "Board", at: datetime) -> Content:
+    changes = [
+        _Change(each.id, each.at, feed_line(each), str(each.news.kind), each.task, each.run)
+        for each in board.standings.feed(limit=FEED_MAX)
+    ]
+    html = template("feed.html").render(changes=changes, root="./")
+    return Content("Feed", "The newest changes of the standings", (Part("feed", html),), "./", at)
+
+
+class _CaseLine(msgspec.Struct, frozen=True):
+    """A case of a run."""
+
+    phase: str
+    number: int
+    spec: str
+    verdict: str
+    time: str
+    scatter: str
+    reference: str
+    speedup: str
+
+
+def _run(board: "Board", number: int, at: datetime) -> Content:
+    run = board.runs.get(number)
+    cases = board.runs.cases(run.id) if run.verdict is not None else ()
+    placing = board.standings.placing(run)
+    html = template("run.html").render(
+        run=run,
+        task=one_line(run.task),
+        linked=any(task.name == run.task for task in board.tasks.catalog().tasks),
+        outcome=_outcome(run, placing),
+        state=str(run.verdict or run.state).replace("_", " "),
+        passed=run.verdict is Verdict.PASS,
+        facts=_facts(board, run, placing, at),
+        cases=[_case_line(case) for case in cases[:CASES_MAX]],
+        more=max(0, len(cases) - CASES_MAX),
+        scatter=scatter_name(cases),
+        root="../",
+    )
+    about = f"{one_line(run.task)} on {one_line(run.gpu)}, by {one_line(run.user)}"
+    return Content(f"Run {run.id}", about, (Part("run", html),), "../", at)
+
+
+def _outcome(run: Run, placing: Placing | None) -> str:
+    """Return a sentence on the run's end; the judge's message is left out, since it may quote the submission."""
+    if run.remarks.removal is not None:
+        return "Removed from the standings."
+    if placing is not None and run.score_s is not None:
+        return f"{verdict_line(one_line(run.gpu), run.score_s, placing, run.interval)}."
+    if run.verdict is not None:
+        return verdict_meaning(run.verdict).what
+    if run.state.ended and run.state is not RunState.FINISHED:
+        return state_meaning(run.state).what
+    return ""
+
+
+def _facts(board: "Board", run: Run, placing: Placing | None, at: datetime) -> list[tuple[str, str]]:
+    # To the minute: a page without news stays the same.
+    now = at - timedelta(seconds=at.second, microseconds=at.microsecond)
+    started = board.runs.started([run.id]).get(run.id)
+    submitted = run.created_at.astimezone(UTC)
+    facts = (
+        ("User", one_line(run.user)),
+        ("Mode", str(run.mode)),
+        ("Score", score_text(run.score_s)),
+        ("Rank", f"{placing.rank} of {placing.users}" if placing is not None and placing.rank is not None else ""),
+        ("Trust", one_line(trust(run))),
+        ("Submitted", f"{submitted:%Y-%m-%d %H:%M}"),
+        ("Duration", times(run, started, max(now, run.created_at))),
+    )
+    return [fact for fact in facts if fact[1]]
+
+
+def _case_line(case: Case) -> _CaseLine:
+    timing = case.timing
+    return _CaseLine(
+        one_line(case.phase, 20),
+        case.index + 1,
+        one_line(case.spec),
+        str(case.verdict).replace("_", " "),
+        duration_text(timing.median_ns) if timing else "",
+        scatter_text(timing) if timing else "",
+        duration_text(timing.baseline_ns) if timing and timing.baseline_ns else "",
+        speedup_text(timing.speedup) if timing else "",
+    )

@@ -1,0 +1,212 @@
+"""Clients over TCP until the service knows who they are: few, for a short time, and with few bytes of each."""
+
+import asyncio
+import os
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from hpc_board.domain.service_address import MungeListener
+from hpc_board.errors import StorageError
+from hpc_board.service.doors import frames, handshake
+from hpc_board.service.doors.munge import alive
+from hpc_board.transport import munge
+from hpc_board.transport.munge import Trouble
+
+STRANGERS_MAX = 128
+"""The number of clients whose account is not known yet."""
+
+_DECODERS = 4
+_LOG_SECONDS = 1.0
+_CHUNK_BYTES = 64 * 1024
+
+
+class _NotAdmitted(Exception):
+    """A client whose account is not told; `reason` is for the client, `details` are for the log."""
+
+    def __init__(self, reason: str, **details: object) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.details = details
+
+
+class SealedReader:
+    """The bytes of a client, which arrive in frames."""
+
+    def __init__(self, reader: asyncio.StreamReader, opening: frames.Opening) -> None:
+        self._reader = reader
+        self._opening = opening
+        self._rest = b""
+
+    async def read(self, size: int) -> bytes:
+        """Return at most `size` bytes, b"" at the end.
+
+        Raises:
+            ConnectionError: the connection was cut.
+            Forged: the client has not sent what has arrived.
+        """
+        while not self._rest and not self._opening.ended:
+            data = await self._reader.read(_CHUNK_BYTES)
+            if not data:
+                raise ConnectionResetError("the connection was cut")
+            self._rest = self._opening.opened(data)
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken
+
+
+class SealedWriter:
+    """A writer that sends bytes in frames."""
+
+    def __init__(self, writer: asyncio.StreamWriter, sealing: frames.Sealing) -> None:
+        self._writer = writer
+        self._sealing = sealing
+
+    @property
+    def transport(self) -> asyncio.WriteTransport:
+        """The transport below the frames."""
+        return self._writer.transport
+
+    def write(self, data: bytes) -> None:
+        """Write `data`, once there is room."""
+        self._writer.write(self._sealing.sealed(data))
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+        await self._writer.drain()
+
+    def close(self) -> None:
+        """Say that no more comes, and close the connection."""
+        if not self._writer.is_closing():
+            self._writer.write(self._sealing.end())
+        self._writer.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until all has left."""
+        await self._writer.wait_closed()
+
+
+class Strangers:
+    """The clients that have connected to `listener`, until munge tells their uid within `seconds`."""
+
+    def __init__(self, listener: MungeListener, log: Callable[..., None], seconds: float) -> None:
+        self._listener = listener
+        self._log = log
+        self._seconds = seconds
+        self._waiting: dict[asyncio.Task[Any], str] = {}
+        # Processes of munge start here, so that a munged that hangs keeps no question waiting.
+        self._pool = ThreadPoolExecutor(_DECODERS, thread_name_prefix="munge")
+        self._told_at = -_LOG_SECONDS
+        self._untold = 0
+
+    def listening(self) -> socket.socket:
+        """Return the listening socket.
+
+        Raises:
+            StorageError: it cannot be made.
+        """
+        host, port = self._listener.host, self._listener.port
+        try:
+            family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+            return socket.create_server(place[:2], family=family)
+        except OSError as error:
+            raise StorageError(
+                f"the service cannot listen at {self._listener}: {error.strerror or error}",
+                hint="Correct `serve.munge` of the settings: an address of this machine, and a port that is free.",
+            ) from error
+
+    async def admitted(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> tuple[int, SealedReader, SealedWriter] | None:
+        """Return the uid of a client and its stream, or None after it has been sent away."""
+        connected = writer.get_extra_info("socket")
+        address = str((writer.get_extra_info("peername") or ("unknown",))[0])
+        alive(connected)
+        self._make_room()
+        task = asyncio.current_task()
+        if task is None:
+            raise AssertionError("a connection is a task of its own")
+        self._waiting[task] = address
+        try:
+            async with asyncio.timeout(self._seconds):
+                uid, payload = await self._introduced(reader, writer)
+                writer.write(handshake.ACCEPTED + b"\n")
+        except (ConnectionError, TimeoutError):
+            return None
+        except _NotAdmitted as error:
+            self._tell(address, error)
+            writer.write(handshake.REFUSED + error.reason.encode() + b"\n")
+            return None
+        finally:
+            self._waiting.pop(task, None)
+        to_service, to_client = handshake.frame_keys(payload)
+        return uid, SealedReader(reader, frames.Opening(to_service)), SealedWriter(writer, frames.Sealing(to_client))
+
+    def close(self) -> None:
+        """Let the calls of munge end."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _make_room(self) -> None:
+        """Let the longest waiting client of the busiest machine go, so that no machine keeps those of others out."""
+        if len(self._waiting) < STRANGERS_MAX:
+            return
+        (busiest, _), *_ = Counter(self._waiting.values()).most_common(1)
+        oldest = next(task for task, address in self._waiting.items() if address == busiest)
+        del self._waiting[oldest]
+        oldest.cancel()
+
+    async def _introduced(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> tuple[int, handshake.Payload]:
+        nonce = handshake.new_nonce()
+        writer.write(handshake.greeting(nonce))
+        await writer.drain()
+        credential = await _credential(reader)
+        try:
+            decoded = await asyncio.get_running_loop().run_in_executor(
+                self._pool, munge.decode, credential, self._listener.socket
+            )
+        except munge.MungeFailed as error:
+            own = error.trouble in (Trouble.DEAD, Trouble.MISSING)
+            raise _NotAdmitted(handshake.UNAVAILABLE if own else error.trouble, munge=error.trouble) from error
+        try:
+            payload = msgspec.json.decode(decoded.payload, type=handshake.Payload)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise _NotAdmitted(handshake.UNFIT, uid=decoded.uid, part="payload") from error
+        # Another nonce is that of another connection; a credential for all readers may have been made for anything.
+        if payload.nonce != nonce or payload.protocol != handshake.PROTOCOL or decoded.reader != os.geteuid():
+            raise _NotAdmitted(handshake.UNFIT, uid=decoded.uid)
+        return decoded.uid, payload
+
+    def _tell(self, address: str, error: _NotAdmitted) -> None:
+        """Log a refusal, at most one a second: strangers must not fill the log."""
+        self._untold += 1
+        now = time.monotonic()
+        if now - self._told_at >= _LOG_SECONDS:
+            self._log("refused", address=address, reason=error.reason, times=self._untold, **error.details)
+            self._told_at, self._untold = now, 0
+
+
+async def _credential(reader: asyncio.StreamReader) -> str:
+    """Return the client's line.
+
+    Raises:
+        _NotAdmitted: it is too long, no text, or more follows it.
+        ConnectionError: the connection has ended before.
+    """
+    line = b""
+    while b"\n" not in line and len(line) <= handshake.CREDENTIAL_BYTES_MAX:
+        data = await reader.read(handshake.CREDENTIAL_BYTES_MAX)
+        if not data:
+            raise ConnectionResetError("the connection was closed")
+        line += data
+    text, _, rest = line.partition(b"\n")
+    with suppress(UnicodeDecodeError):
+        if not rest and len(text) <= handshake.CREDENTIAL_BYTES_MAX and text.startswith(b"MUNGE:"):
+            return text.decode("ascii")
+    raise _NotAdmitted(handshake.UNFIT)

@@ -1,0 +1,91 @@
+"""The state of a whole board at a glance: a mark of its newest rows, its leaderboards, and its runs in flight."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from hpc_board.domain.run import RunState
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.row_reader import RowReader
+
+_MARK = """
+SELECT (SELECT MAX(id) FROM submissions), (SELECT MAX(id) FROM events), (SELECT MAX(id) FROM boards),
+       (SELECT MAX(id) FROM decisions), (SELECT MAX(id) FROM remarks)
+"""
+
+# The index that ranks `scores` has each of these columns.
+_LEADERBOARDS = """
+SELECT gpu, COUNT(*) AS runs, MAX(submitted_at) AS last_at
+  FROM scores
+ WHERE task = :task AND task_version = :task_version
+ GROUP BY gpu
+"""
+
+_IN_FLIGHT = """
+SELECT submissions.task, events.state, submissions.submitted_at
+  FROM in_flight
+ CROSS JOIN runs ON runs.id = in_flight.run
+ CROSS JOIN submissions ON submissions.id = runs.submission
+ CROSS JOIN events ON events.id = (SELECT MAX(newest.id) FROM events AS newest WHERE newest.run = in_flight.run)
+"""
+
+
+class Mark(NamedTuple):
+    """The numbers of the newest rows: equal marks mean that nothing a reader sees has changed in between."""
+
+    submission: int | None
+    event: int | None
+    board: int | None
+    decision: int | None
+    remark: int | None
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """The activity on a leaderboard: the number of runs that count there, and the submission of the last of them."""
+
+    gpu: str
+    runs: int
+    last_at: datetime
+
+
+class InFlight(msgspec.Struct, frozen=True):
+    """The runs in flight: their number by state, and the submission of the oldest that does not run yet."""
+
+    by_state: dict[RunState, int]
+    oldest_waiting: datetime | None
+
+
+class OverviewGateway:
+    """The queries about a whole board."""
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+
+    def mark(self) -> Mark:
+        """Return the numbers of the newest rows."""
+        with self._file.reading() as db:
+            return Mark(*db.execute(_MARK).fetchone())
+
+    def activity(self, task: str, task_version: str) -> tuple[Activity, ...]:
+        """Return the leaderboards of a version of a task that have entries, by the name of the GPU."""
+        with self._file.reading() as db:
+            rows = db.query(_LEADERBOARDS, {"task": task, "task_version": task_version})
+            found = (RowReader(row, "scores", "gpu") for row in rows)
+            return tuple(Activity(each.text("gpu"), each.integer("runs"), each.moment("last_at")) for each in found)
+
+    def in_flight(self, *, hidden: Collection[str]) -> InFlight:
+        """Count the runs in flight, except for those of the tasks in `hidden`."""
+        by_state: dict[RunState, int] = {}
+        waiting: list[datetime] = []
+        with self._file.reading() as db:
+            for row in db.query(_IN_FLIGHT):
+                found = RowReader(row, "runs in flight", "task")
+                if found.text("task") in hidden:
+                    continue
+                state = found.word(RunState, "state")
+                by_state[state] = by_state.get(state, 0) + 1
+                if state.unsent or state is RunState.QUEUED:
+                    waiting.append(found.moment("submitted_at"))
+        return InFlight(by_state, min(waiting, default=None))

@@ -1,0 +1,62 @@
+"""The Jinja2 templates of pages for a browser: each value is escaped, and a missing one is an error."""
+
+import re
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import jinja2
+
+_HERE = Path(__file__).parent
+
+_CODE = re.compile("`([^`]+)`")
+"""The pattern of code in descriptions in Markdown."""
+
+
+def template(name: str) -> "jinja2.Template":
+    """Return a template of this package, compiled."""
+    return _environment().get_template(name)
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of a style or script of this package."""
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> "jinja2.Environment":
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(moment=_moment, day=_day, minute=_minute, clock=_clock, tenth=_tenth, marked=_CODE.split)
+    return environment
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _day(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d}"
+
+
+def _clock(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%H:%M}"
+
+
+def _minute(at: datetime) -> str:
+    return f"{_day(at)} {_clock(at)}"
+
+
+def _tenth(number: float) -> str:
+    return f"{number:.1f}"

@@ -1,0 +1,179 @@
+"""The standings of a leaderboard as a table for a browser: rows with marks between them, facts, and a chart."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+import msgspec
+
+from hpc_board.domain.run import Run
+from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
+from hpc_board.model.score import duration_text, wide_interval_text
+from hpc_board.model.task import ISOLATED, Ranking, Task
+from hpc_board.model.text import one_line
+from hpc_board.report.formatting import count_text, speedup_text
+from hpc_board.report.standing_columns import Drawn, Line, drawn_columns
+from hpc_board.report.standings import OVERLAPS_MEANING
+from hpc_board.report.tables import first_sentence
+from hpc_board.store.export import Best
+from hpc_board.web.chart import chart, records
+
+ROWS_MAX = 100
+"""The maximum number of places of a leaderboard on a page."""
+
+_SAID_MAX = 500
+"""The maximum length of a note on a page."""
+
+_KINDS = {1: "first", 2: "second", 3: "third"}
+
+_RANKED_BY = {
+    Ranking.LAST: "Ranked by the last benchmark.",
+    Ranking.MEAN: "Ranked by the mean of the benchmarks.",
+    Ranking.GEOM: "Ranked by the geometric mean of the benchmarks.",
+}
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """A cell of a column."""
+
+    drawn: Drawn
+    text: str
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A row of a table: its cells, and optionally lines `below` the name and the interval of the time.
+
+    `kind` is the class of the row, one of the first three ranks or "beside" them. `run` is the number of its run.
+    """
+
+    kind: str
+    run: int
+    cells: Sequence[Cell]
+    notes: Sequence[str]
+    below: Sequence[str]
+    interval: str
+    at: datetime
+
+
+class BoardTable(msgspec.Struct, frozen=True):
+    """The table of a task on a GPU; `chart` is SVG, or empty."""
+
+    gpu: str
+    facts: str
+    chart: str
+    rows: Sequence[Row]
+    remarks: Sequence[str]
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A task's head on a page: its name, the first sentence of its description, and its ranking."""
+
+    name: str
+    description: str
+    ranked_by: str
+    deadline: datetime | None
+
+    @classmethod
+    def of(cls, task: Task) -> "Section":
+        """Return the head of a task."""
+        sentence = one_line(first_sentence(task.description), 500)
+        return cls(one_line(task.name), sentence, _RANKED_BY[task.ranking_by], task.deadline)
+
+
+def board_table(
+    task: Task,
+    found: Page,
+    days: Sequence[Best],
+    at: datetime,
+    said: Mapping[int, Run] = MappingProxyType({}),
+) -> BoardTable:
+    """Return the table of a page of standings, which has rows, as of the time `at`.
+
+    `days` are the best times by day. `said` are the runs in the rows, if their users' remarks are shown.
+    """
+    more = found.total - len(found.rows)
+    remarks = (
+        f"and {count_text(more, 'more user')}" if more > 0 else "",
+        OVERLAPS_MEANING if any(row.overlaps_above for row in found.rows) else "",
+    )
+    return BoardTable(
+        one_line(found.gpu),
+        _facts(task, found),
+        chart(records(days), at.astimezone(UTC).date()),
+        list(rows(found, said)),
+        [*filter(None, remarks)],
+    )
+
+
+def rows(found: Page, said: Mapping[int, Run] = MappingProxyType({})) -> Iterator[Row]:
+    """Yield the rows of a board, with the marks in the order of their times."""
+    marks = list(found.marks)
+    for row in found.rows:
+        while marks and marks[0].score_s < row.score_s:
+            yield _mark(found, marks.pop(0))
+        yield _row(found, row, said.get(row.run))
+    # A mark that is slower than all that is shown may be faster than a row that is not.
+    if len(found.rows) == found.total:
+        for mark in marks:
+            yield _mark(found, mark)
+
+
+def _facts(task: Task, found: Page) -> str:
+    """Return the facts about a leaderboard beside its name."""
+    best_s = found.rows[0].score_s
+    speedup = found.speedup(best_s)
+    return ", ".join(
+        filter(
+            None,
+            (
+                count_text(found.total, "user"),
+                f"best {duration_text(best_s * 1e9)}",
+                f"{speedup_text(speedup)} as fast as the reference" if speedup else "",
+                "" if task.harness == ISOLATED else "judged by the task's own harness",
+            ),
+        )
+    )
+
+
+def _row(found: Page, row: Standing, run: Run | None) -> Row:
+    again = run.remarks.rerun if run else None
+    notes = (
+        "verified" if row.trust == "verified" else "",
+        "emulated" if row.emulated else "",
+        f"sent again by {one_line(again.by_user)}" if again else "",
+    )
+    return Row(
+        kind=_KINDS.get(row.rank, ""),
+        run=row.run,
+        cells=_cells(Line(row, found)),
+        notes=[*filter(None, notes)],
+        below=[*filter(None, (one_line(row.file_name), _said(run)))],
+        interval=wide_interval_text(row.score_s, row.interval),
+        at=row.submitted_at,
+    )
+
+
+def _mark(found: Page, mark: Mark) -> Row:
+    """Return a row without a rank."""
+    notes = ("" if mark.kind is MarkKind.REFERENCE else str(mark.kind), "emulated" if mark.emulated else "")
+    return Row(
+        kind="beside",
+        run=mark.run,
+        cells=_cells(Line(mark, found)),
+        notes=[*filter(None, notes)],
+        below=[*filter(None, (one_line(mark.file_name),))],
+        interval="",
+        at=mark.submitted_at,
+    )
+
+
+def _cells(line: Line) -> Sequence[Cell]:
+    return [Cell(drawn, (drawn.text or column.text)(line)) for column, drawn in drawn_columns()]
+
+
+def _said(run: Run | None) -> str:
+    """Join all remarks of a run's user on it."""
+    if run is None:
+        return ""
+    words = [run.note, *(note.text for note in run.remarks.notes)]
+    return "; ".join(filter(None, (one_line(each, _SAID_MAX) for each in words)))

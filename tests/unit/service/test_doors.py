@@ -1,0 +1,155 @@
+"""The same commands through each door of one service: their text, JSON and exit codes do not tell which it was."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from hpc_board.cli.main import cli
+from hpc_board.domain.run import RunState
+from hpc_board.model.result import Verdict
+from tests.commands import run_hpc_board
+from tests.munge import munged, new_key, skip_without_munge
+from tests.service import serving
+from tests.slurm.lab import free_ports
+from tests.slurm.sshd import USER, Sshd, skip_without_sshd
+from tests.unit.recorded import REPOSITORY, SETTINGS, Recorded, recorded, result_of, status_of, timed_case
+from tests.unit.service.test_service import OWNER
+
+pytestmark = pytest.mark.slow
+
+DOORS = ("unix", "munge", "ssh")
+PROGRAM = Path(sys.executable).parent / "hpc-board"
+
+
+@dataclass(frozen=True)
+class House:
+    """A board behind a service, with the environment of a client at each of its doors."""
+
+    board: Recorded
+    environs: dict[str, dict[str, str]]
+
+    def run(self, door: str, *words: str | Path) -> "subprocess.CompletedProcess[str]":
+        return run_hpc_board(words, environ=self.environs[door], folder=self.board.folder)
+
+    def json(self, door: str, *words: str | Path) -> Any:
+        done = self.run(door, *words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[House]:
+    skip_without_munge()
+    skip_without_sshd()
+    with tempfile.TemporaryDirectory(prefix="hb-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "board").mkdir()
+        board = recorded(folder / "board")
+        place, (port,) = folder / "board.sock", free_ports(1)
+        with (
+            munged(folder / "m", new_key(folder / "key")) as munge_socket,
+            Sshd(folder / "d", {"PYTHONPATH": str(REPOSITORY)}) as host,
+        ):
+            own = f"serve: {{munge: '127.0.0.1:{port}', munge_socket: {munge_socket}}}\n"
+            board.settings.write_text(SETTINGS + own)
+            board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
+            board.add(result=result_of(Verdict.WRONG_VALUE, message="wrong"))
+            board.add(status_of(RunState.LOST, reason="gone"))
+            addresses = {
+                "unix": str(place),
+                "munge": f"munge://{OWNER}@127.0.0.1:{port}?socket={munge_socket}",
+                "ssh": f"ssh://{USER}@127.0.0.1:{host.port}{place}?command={PROGRAM}",
+            }
+            usual = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+            usual |= {"HOME": str(host.client_home(folder / "client")), "PYTHONPATH": str(REPOSITORY)}
+            with serving(board.board.settings, place):
+                yield House(board, {door: {**usual, "HPC_BOARD_SERVICE": at} for door, at in addresses.items()})
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("list",), 0),
+        (("list", "--json"), 0),
+        (("runs",), 0),
+        (("runs", "--json"), 0),
+        (("run", "1", "--json"), 0),
+        (("run", "2"), 0),
+        (("run", "99"), 2),
+        (("show", "vectoradd_py", "--json"), 0),
+        (("show", "no_such_task"), 2),
+        (("task", "vectoradd_py"), 0),
+        (("task", "check", "narrow"), 2),
+        (("gpus", "--json"), 0),
+        (("code", "1"), 0),
+        (("feed", "--json"), 0),
+        (("watch", "1"), 0),
+        (("submit", "kernel.py", "--dry-run"), 0),
+        (("submit", "nowhere.py"), 2),
+        (("cancel", "1"), 0),
+        (("admin", "export", "--format", "csv"), 0),
+        (("admin", "log"), 0),
+        (("admin", "restore", "x.db", "--yes"), 2),
+    ],
+)
+def test_a_command_prints_the_same_through_each_door(house: House, words: tuple[str, ...], code: int) -> None:
+    near = house.run("unix", *words)
+    assert near.returncode == code, near.stderr
+    for door in DOORS[1:]:
+        far = house.run(door, *words)
+        assert (far.returncode, far.stdout, far.stderr) == (near.returncode, near.stdout, near.stderr)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_submission_is_made_watched_and_cancelled(house: House, door: str) -> None:
+    slow = house.board.folder / "slow.py"
+    slow.write_text(f"{house.board.kernel.read_text()}\nimport time\n\ntime.sleep(600)\n")
+    (run,) = house.json(door, "submit", slow, "--note", f"by {door}")["runs"]
+    number = str(run["id"])
+    assert run["trust"] == "verified"
+    assert house.run(door, "watch", number, "--timeout", "1").returncode == 4
+    assert house.run(door, "cancel", number).returncode == 0
+    assert house.run(door, "watch", number).returncode in (1, 3)
+    assert house.json(door, "run", number)["state"] == "cancelled"
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_files_are_received_whole(house: House, door: str) -> None:
+    file = house.board.folder / f"{door}.db"
+    done = house.run(door, "admin", "backup", file)
+    assert done.returncode == 0, done.stderr
+    assert file.read_bytes().startswith(b"SQLite format 3")
+    page = house.board.folder / f"{door}.html"
+    assert house.run(door, "admin", "export", "--format", "html", "-o", page).returncode == 0
+    assert page.read_text().rstrip().endswith("</html>")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_task_is_sent_and_its_board_made(house: House, door: str) -> None:
+    made = house.run(door, "create", f"narrow-{door}", "./tasks/narrow", "--reason", "a test")
+    assert made.returncode == 0, made.stderr
+    assert f"narrow-{door}" in house.run("unix", "list").stdout
+
+
+def test_settings_name_a_door_as_the_variable_does(house: House) -> None:
+    settings = house.board.folder / "client.yaml"
+    for door in DOORS:
+        settings.write_text(f"service: {house.environs[door]['HPC_BOARD_SERVICE']}\n")
+        done = house.run(door, "--config", settings, "runs", "--json")
+        assert done.stdout == house.run("unix", "runs", "--json").stdout
+
+
+def test_a_variable_that_is_no_address_is_named() -> None:
+    done = CliRunner().invoke(cli, ["runs"], env={"HPC_BOARD_SERVICE": "munge://login1"})
+    assert done.exit_code == 2
+    assert "$HPC_BOARD_SERVICE: expected the path of a socket, munge://" in done.stderr

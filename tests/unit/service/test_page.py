@@ -1,0 +1,847 @@
+"""The pages of a service at their sockets: who may read, what never appears, and readers that keep to no rule."""
+
+import asyncio
+import http.client
+import json
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from hpc_board.board import Board
+from hpc_board.board.context import Installation
+from hpc_board.domain.board_options import RequestedOptions
+from hpc_board.domain.run import Run, RunState
+from hpc_board.errors import InputError, StorageError
+from hpc_board.model.result import Log, Verdict
+from hpc_board.model.task import Mode
+from hpc_board.service.counts import Counts
+from hpc_board.service.page import opening, pages, viewers, views, web_server
+from hpc_board.service.page.bounds import PageBounds
+from hpc_board.service.page.metrics import Metrics
+from hpc_board.service.server import Service
+from hpc_board.store import Store
+from hpc_board.store.overview import Mark
+from tests.service import serving
+from tests.slurm.lab import free_ports
+from tests.unit.recorded import SETTINGS, Recorded, recorded, result_of, status_of, timed_case
+from tests.unit.service.test_service import OWNER, ROOT, acting_as, asking, folder
+from tests.unit.service.test_service import raw as of_wire
+from tests.values import replace
+from tests.waiting import awaited
+
+__all__ = ["folder"]
+
+SECRETS = ("SECRET_CODE", "SECRET_LOG", "SECRET_ERRORS", "SECRET_BUILD", "SECRET_NOTE", "SECRET_MESSAGE", "SECRET_CASE")
+HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</table><style>*{display:none}</style>")
+
+
+class Answer(msgspec.Struct):
+    """A response: its status, its headers and its body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+def connected(door: Path) -> socket.socket:
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    found.settimeout(30)
+    # A moment of many connections fills the queue of those that are not accepted yet.
+    awaited(lambda: not found.connect_ex(str(door)))
+    return found
+
+
+class UnixConnection(http.client.HTTPConnection):
+    """http.client on a Unix socket."""
+
+    def __init__(self, door: Path) -> None:
+        super().__init__("localhost", timeout=30)
+        self.door = door
+
+    def connect(self) -> None:
+        self.sock = connected(self.door)
+
+
+def ask(door: Path | int, target: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> Answer:
+    """The answer at a Unix socket, or at a port of this machine."""
+    client = (
+        UnixConnection(door) if isinstance(door, Path) else http.client.HTTPConnection("127.0.0.1", door, timeout=30)
+    )
+    with closing(client):
+        client.putrequest(method, target, skip_accept_encoding=True)
+        for name, value in (headers or {}).items():
+            client.putheader(name, value)
+        client.endheaders()
+        found = client.getresponse()
+        return Answer(found.status, dict(found.getheaders()), found.read())
+
+
+def raw(door: Path, data: bytes) -> bytes:
+    """All that the service answers to these bytes, until it closes the connection."""
+    with closing(connected(door)) as client:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            client.sendall(data)
+        answer = b""
+        with suppress(ConnectionResetError):
+            while piece := client.recv(65536):
+                answer += piece
+        return answer
+
+
+def status(answer: bytes) -> int:
+    """The status of the only response in `answer`."""
+    (found,) = re.findall(rb"^HTTP/1\.[01] (\d{3}) ", answer, re.MULTILINE)
+    return int(found)
+
+
+def passed(board: Recorded, user: str, score_s: float, **more: Any) -> Run:
+    return board.add(result=result_of(Verdict.PASS, timed_case()), score_s=score_s, user=user, **more)
+
+
+def closed(board: Recorded, *members: str) -> None:
+    """Close the board of the recorded runs for all but these members."""
+    files = Board(board.board.settings, user=OWNER)
+    plans = files.leaderboards.plan_creation("vectoradd_py", None, RequestedOptions(closed=True, members=members))
+    files.leaderboards.carry_out(plans)
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    made = recorded(tmp_path)
+    made.settings.write_text(SETTINGS + "roles: {admins: [games], creators: [bin], participants: [daemon, nobody]}\n")
+    return made
+
+
+@pytest.fixture
+def port() -> int:
+    return free_ports(1)[0]
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def service(board: Recorded, folder: Path, port: int, lines: list[str]) -> Iterator[Service]:
+    """A service with its pages on both sockets."""
+    with opened(board, folder, port, lines=lines) as found:
+        yield found
+
+
+@pytest.fixture
+def door(service: Service, folder: Path) -> Path:
+    """The pages' Unix socket."""
+    assert service.path == folder / "board.sock"
+    return folder / "board.http"
+
+
+@contextmanager
+def opened(
+    board: Recorded,
+    folder: Path,
+    port: int | None = None,
+    bounds: PageBounds | None = None,
+    lines: list[str] | None = None,
+    **changes: Any,
+) -> Iterator[Service]:
+    web = None if port is None else f"127.0.0.1:{port}"
+    changed = msgspec.structs.replace(board.board.settings, web=web, **changes)
+    with serving(changed, folder / "board.sock", page_bounds=bounds, lines=lines) as found:
+        yield found
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of the pages that are made from now on."""
+    made: list[str] = []
+
+    def count(of: Board, path: str, at: datetime) -> Any:
+        made.append(path)
+        return views.content(of, path, at)
+
+    monkeypatch.setattr("hpc_board.service.page.pages.content", count)
+    return made
+
+
+# What the pages show
+
+
+def test_the_pages_show_the_standings_the_feed_and_a_run(board: Recorded, door: Path, port: int) -> None:
+    slow = passed(board, "ada", 6e-3)
+    passed(board, "bob", 2e-3)
+    for place in (door, port):
+        first = ask(place, "/")
+        assert (first.status, first.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert re.search(
+            r'<a href="./boards/vectoradd_py">.*<td class="user">bob</td>.*2\.00 ms', first.text, re.DOTALL
+        )
+        of_board = ask(place, "/boards/vectoradd_py").text
+        assert re.findall(r'<td class="user">(\w+)', of_board) == ["bob", "ada"]
+        assert f'<a href="../runs/{slow.id}">' in of_board
+        assert "bob took first place on vectoradd_py, CPU: 2.00 ms (was ada, 6.00 ms)" in ask(place, "/feed").text
+        of_run = ask(place, f"/runs/{slow.id}").text
+        assert "Second place on CPU: 6.00 ms." in of_run
+        assert '<th scope="row">benchmark 1</th>' in of_run
+
+
+def test_every_response_has_strict_headers(board: Recorded, door: Path) -> None:
+    passed(board, "ada", 6e-3)
+    for target in ("/", "/feed", "/boards/vectoradd_py", "/runs/1", "/nothing", "/page.css", "/live.js", "/metrics"):
+        answer = ask(door, target)
+        policy = answer.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert "unsafe" not in policy
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert "aiohttp" not in answer.headers["Server"].casefold()
+        kept = "no-cache" if target in ("/page.css", "/live.js") else "no-store"
+        assert answer.headers["Cache-Control"] == kept
+        assert "<style" not in answer.text.partition("<body")[0]
+        assert re.search(r"<script(?! src=)", answer.text) is None
+
+
+def test_a_run_shows_its_state_while_it_waits_and_its_end_without_a_result(board: Recorded, door: Path) -> None:
+    lost = board.add(status_of(RunState.LOST, reason="SECRET_REASON"), user="ada")
+    removed = passed(board, "bob", 1e-3)
+    Board(board.board.settings, user=OWNER).moderation.remove([removed.submission], reason="SECRET_REASON")
+    pages_of = [ask(door, f"/runs/{run.id}").text for run in (lost, removed)]
+    assert "<strong>Lost</strong>" in pages_of[0]
+    assert "Removed from the standings." in pages_of[1]
+    assert "SECRET" not in "".join(pages_of)
+
+
+def test_a_page_is_made_once_until_something_changes(
+    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = counted(monkeypatch)
+    passed(board, "ada", 6e-3)
+    for _ in range(5):
+        ask(door, "/")
+    assert made == [""]
+    passed(board, "bob", 2e-3)
+    assert "bob" in ask(door, "/").text
+    assert made == ["", ""]
+
+
+def test_files_are_kept_by_browsers_and_asked_for_by_their_tag(door: Path) -> None:
+    first = ask(door, "/live.js")
+    again = ask(door, "/live.js", headers={"If-None-Match": first.headers["ETag"]})
+    assert (first.status, again.status, again.body) == (200, 304, b"")
+    assert len(first.text.splitlines()) <= 80
+
+
+# What never appears
+
+
+def test_no_code_log_note_or_message_is_on_a_page(board: Recorded, door: Path) -> None:
+    case = replace(timed_case(), message="SECRET_CASE")
+    told = replace(
+        result_of(Verdict.PASS, case, message="SECRET_MESSAGE", stdout="SECRET_LOG", stderr="SECRET_ERRORS"),
+        build=Log("SECRET_BUILD"),
+    )
+    ranked = board.add(result=told, score_s=1e-3, user="ada", code=b"SECRET_CODE")
+    failed = replace(told, verdict=Verdict.COMPILE_ERROR, cases=())
+    broken = board.add(result=failed, user="ada", mode=Mode.TEST, code=b"SECRET_CODE")
+    Board(board.board.settings, user="ada").submissions.note(ranked.submission, "SECRET_NOTE")
+    shown = [ask(door, target).text for target in ("/", "/feed", "/boards/vectoradd_py", "/metrics")]
+    shown += [ask(door, f"/runs/{run.id}").text for run in (ranked, broken)]
+    assert "Compile error" in shown[-1]
+    assert [word for word in SECRETS if any(word in text for text in shown)] == []
+
+
+@ROOT
+@pytest.mark.parametrize("name", [OWNER, "daemon", "nobody"])
+def test_a_closed_board_is_on_no_page_not_even_for_its_members_and_admins(
+    board: Recorded, door: Path, port: int, name: str
+) -> None:
+    run = passed(board, "ada", 1e-3)
+    closed(board, "daemon")
+    targets = ("/boards/vectoradd_py", f"/runs/{run.id}", "/boards/no_such_task", "/runs/9999")
+    with acting_as(name):
+        for place in (door, port):
+            hidden = {ask(place, target).body for target in targets}
+            assert len(hidden) == 1
+            assert {ask(place, target).status for target in targets} == {404}
+            assert {ask(place, f"/events{target}").status for target in targets} == {404}
+            for target in ("/", "/feed"):
+                assert "vectoradd_py" not in ask(place, target).text
+                assert ">ada<" not in ask(place, target).text
+
+
+def test_a_board_that_is_closed_leaves_the_open_pages(board: Recorded, door: Path) -> None:
+    passed(board, "ada", 1e-3)
+    with stream(door, "boards/vectoradd_py") as next_event:
+        closed(board)
+        assert next_event() == ("gone", "")
+    assert ask(door, "/boards/vectoradd_py").status == 404
+
+
+def test_hostile_texts_are_text(board: Recorded, door: Path) -> None:
+    for number, user in enumerate(HOSTILE):
+        file_name = user.replace("/", "\u2215")
+        run = board.add(
+            result=result_of(Verdict.PASS, timed_case(spec=f"size: {user}\x1b[31m")),
+            score_s=1e-3 * (number + 1),
+            user=user,
+            file_name=file_name,
+        )
+        shown = ask(door, f"/runs/{run.id}").text
+        assert "\x1b" not in shown
+        assert user not in shown
+    for target in ("/", "/feed", "/boards/vectoradd_py"):
+        text = ask(door, target).text
+        assert [user for user in HOSTILE if user in text] == []
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+def test_the_hostile_description_of_a_task_is_text(board: Recorded, folder: Path) -> None:
+    own = board.folder / "tasks" / "narrow" / "task.yml"
+    text = '"<script>x</script> `<b>` [a](javascript:x) ![i](http://evil/)"'
+    own.write_text(own.read_text().replace("A task for one GPU.", text))
+    with opened(board, folder):
+        shown = ask(folder / "board.http", "/boards/narrow").text
+    assert "&lt;script&gt;x&lt;/script&gt; <code>&lt;b&gt;</code> [a](javascript:x)" in shown
+    assert "<script>x" not in shown
+    assert 'href="javascript' not in shown
+
+
+# Who may read
+
+
+@ROOT
+def test_an_account_without_the_role_gets_a_page_that_says_so(board: Recorded, door: Path, lines: list[str]) -> None:
+    passed(board, "ada", 1e-3)
+    with acting_as("sys"):
+        for target in ("/", "/boards/vectoradd_py", "/metrics", "/events/feed", "/runs/1"):
+            answer = ask(door, target)
+            assert answer.status == 403
+            assert "This board is for its participants." in answer.text
+            assert "ada" not in answer.text
+    with acting_as("daemon"):
+        assert ask(door, "/").status == 200
+    assert any('"uid": 3' in line and "no participant" in line for line in lines)
+
+
+def test_the_pages_socket_is_for_all_and_goes_with_the_service(board: Recorded, folder: Path) -> None:
+    with opened(board, folder):
+        assert (folder / "board.http").stat().st_mode & 0o777 == 0o666
+    assert not (folder / "board.http").exists()
+
+
+def test_a_socket_with_the_pages_suffix_is_refused(board: Recorded, folder: Path) -> None:
+    with (
+        pytest.raises(InputError, match="is the suffix of the socket of the page"),
+        serving(board.board.settings, folder / "board.http"),
+    ):
+        pass
+
+
+def test_without_its_libraries_the_service_says_how_to_get_a_page(
+    board: Recorded, folder: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "find_spec", lambda name: None if name == "aiohttp" else name)
+    with opened(board, folder, free_ports(1)[0], lines=lines), asking(folder / "board.sock") as remote:
+        assert remote.runs.list() == ()
+        assert not (folder / "board.http").exists()
+    assert any("aiohttp missing: pip install 'hpc-board[serve]'" in line for line in lines)
+
+
+def test_an_address_that_is_taken_is_named(board: Recorded, folder: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        with (
+            pytest.raises(StorageError, match=f"127.0.0.1:{port}: the page cannot be served there"),
+            opened(board, folder, port),
+        ):
+            pass
+
+
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False), ("[::1]", False)])  # noqa: S104
+def test_an_address_for_other_machines_is_warned_of(
+    board: Recorded, folder: Path, lines: list[str], host: str, warned: bool
+) -> None:
+    address = f"{host}:{free_ports(1)[0]}"
+    changed = msgspec.structs.replace(board.board.settings, web=address)
+    with serving(changed, folder / "board.sock", lines=lines):
+        pass
+    assert any("all who reach it see the open boards" in line for line in lines) is warned
+
+
+# Requests that do not fit
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get"])
+def test_a_method_that_does_not_read_is_refused(door: Path, method: str) -> None:
+    answer = raw(door, f"{method} / HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    assert status(answer) in (405, 400)
+    assert (b"\r\nAllow: GET, HEAD\r\n" in answer) is (status(answer) == 405)
+
+
+@pytest.mark.parametrize("target", ["/", "/feed", "/boards/vectoradd_py", "/live.js", "/nothing", "/metrics"])
+def test_a_head_has_the_headers_of_a_get_and_no_body(board: Recorded, door: Path, target: str) -> None:
+    passed(board, "ada", 1e-3)
+    whole, head = ask(door, target), ask(door, target, "HEAD")
+    assert (head.status, head.body) == (whole.status, b"")
+    assert head.headers["Content-Length"] == str(len(whole.body)) if target != "/metrics" else True
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\n",
+        b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n",
+        b"Content-Length: +5\r\n\r\n",
+        b"Content-Length: 60\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: xchunked\r\n\r\n",
+        b" folded: yes\r\n\r\n",
+        b"X: a\x00b\r\n\r\n",
+        b"X: a\nY: b\r\n\r\n",
+        b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    ],
+)
+def test_no_second_request_is_smuggled_behind_a_first(door: Path, head: bytes) -> None:
+    answer = raw(door, b"GET / HTTP/1.1\r\nHost: a\r\n" + head + b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert status(answer) == 400
+    assert b"smuggled" not in answer
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("//", "/..", "/../board.db", "/boards/../feed", "/boards/%2e%2e/feed", "/%2e%2e/%2e%2e/etc/passwd", "/./"),
+        *(
+            "/boards/",
+            "/boards/vectoradd_py/",
+            "/boards//vectoradd_py",
+            "/boards/%00",
+            "/boards/vectoradd_py%0a",
+            "/feed/",
+        ),
+        *("/runs/0", "/runs/-1", "/runs/01", "/runs/1e3", "/runs/99999999999999999999", "/runs/\u0661", "/page.css/.."),
+        *(
+            "/events",
+            "/events/metrics",
+            "/events/events/",
+            "/web/page.css",
+            "/page.py",
+            "/live.js%00",
+            "http://evil/",
+            "*",
+        ),
+        *("/boards/" + "a" * 300, "/?" + "v=1" * 200, "/feed?v=<script>&x=" + "y" * 400, "/feed#x"),
+    ],
+)
+def test_no_other_spelling_of_a_path_leads_anywhere(door: Path, target: str) -> None:
+    data = f"GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
+    answer = raw(door, data)
+    assert status(answer) in (404, 400)
+    assert b"evil" not in answer
+
+
+def test_long_lines_and_many_headers_are_refused(door: Path) -> None:
+    for data in (
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"X: a\r\n" * 10_000 + b"\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00" * 100 + b"\r\n\r\n",
+    ):
+        answer = raw(door, data)
+        assert answer == b"" or 400 <= status(answer) < 500
+    assert ask(door, "/").status == 200
+
+
+def test_the_host_is_not_repeated(board: Recorded, door: Path) -> None:
+    passed(board, "ada", 1e-3)
+    for target in ("/", "/boards/vectoradd_py", "/nothing", "/metrics"):
+        found = ask(door, target, headers={"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "evil"})
+        text = raw(door, f"GET {target} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n".encode())
+        assert b"evil" not in text + found.body
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    target=st.text(st.characters(codec="latin-1", exclude_characters="\r\n"), max_size=60).map(lambda text: f"/{text}")
+    | st.sampled_from(["/", "/feed", "/boards/vectoradd_py", "/runs/1", "/metrics", "/events/x"]),
+    headers=st.dictionaries(
+        st.text(st.characters(codec="latin-1", exclude_characters="\r\n"), min_size=1, max_size=20),
+        st.text(st.characters(codec="latin-1", exclude_characters="\r\n"), max_size=40),
+        max_size=4,
+    ),
+)
+def test_any_request_gets_one_answer_and_causes_no_fault(door: Path, target: str, headers: dict[str, str]) -> None:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    answer = raw(door, f"GET {target} HTTP/1.1\r\n{lines}Connection: close\r\n\r\n".encode("latin-1"))
+    if answer:  # `serving` fails at a fault in the service's log
+        assert status(answer) in (200, 304, 400, 404)
+
+
+# Readers that do not behave
+
+
+def test_a_request_that_comes_a_byte_at_a_time_is_cut_off(board: Recorded, folder: Path) -> None:
+    with opened(board, folder, bounds=PageBounds(request_seconds=0.4)) as service:
+        with closing(connected(folder / "board.http")) as slow:
+            began = time.monotonic()
+            with suppress(BrokenPipeError, ConnectionResetError):
+                for byte in b"GET / HTTP/1.1\r\nX: " + b"a" * 10_000:
+                    assert time.monotonic() < began + 30
+                    slow.sendall(bytes([byte]))
+                    time.sleep(0.05)
+            assert slow.recv(1) == b""
+        assert service._page is not None
+        awaited(lambda: service._page is not None and service._page.connections == 0)
+
+
+def test_a_reader_that_takes_no_data_is_cut_off(board: Recorded, folder: Path) -> None:
+    for number in range(40):
+        passed(board, f"user{number}", 1e-3 * (number + 1))
+    with (
+        opened(board, folder, bounds=PageBounds(write_seconds=0.4, request_seconds=60)) as service,
+        closing(connected(folder / "board.http")) as slow,
+    ):
+        slow.setblocking(False)
+        request = b"GET /boards/vectoradd_py HTTP/1.1\r\nHost: a\r\n\r\n"
+        with suppress(BlockingIOError):
+            slow.send(request * 200)
+        awaited(lambda: page_of(service).connections == 1)
+        awaited(lambda: page_of(service).connections == 0)
+
+
+def test_a_response_counts_as_sent_once_no_byte_of_it_is_left(board: Recorded, folder: Path) -> None:
+    with opened(board, folder) as service, closing(connected(folder / "board.http")):
+        awaited(lambda: page_of(service).connections == 1)
+        connections = page_of(service)._connections
+        assert connections is not None
+        transports = [each.transport for each in connections.connections]
+        assert [each and each.get_write_buffer_limits() for each in transports] == [(0, 0)]
+
+
+def test_a_reader_that_leaves_is_no_viewer_any_more(board: Recorded, folder: Path) -> None:
+    with opened(board, folder, bounds=PageBounds(beat_seconds=1_000)) as service:
+        with stream(folder / "board.http", "feed"):
+            assert page_of(service).viewers == 1
+        awaited(lambda: page_of(service).viewers == 0)
+
+
+def page_of(service: Service) -> web_server.WebServer:
+    assert service._page is not None
+    return service._page
+
+
+@ROOT
+def test_two_thousand_idle_connections_of_one_user_leave_room_for_others(board: Recorded, folder: Path) -> None:
+    passed(board, "ada", 1e-3)
+    door = folder / "board.http"
+    with opened(board, folder, bounds=PageBounds(request_seconds=120)) as service:
+        with acting_as("daemon"):
+            held = [connected(door) for _ in range(2_000)]
+            awaited(lambda: page_of(service).connections == PageBounds().per_user)
+            refused = raw(door, b"GET / HTTP/1.1\r\n\r\n")
+        assert status(refused) == 503
+        assert b"\r\nRetry-After: 5\r\n" in refused
+        with acting_as("nobody"):
+            assert ask(door, "/").status == 200
+        for client in held:
+            client.close()
+        awaited(lambda: page_of(service).connections == 0)
+        with acting_as("daemon"):
+            assert ask(door, "/").status == 200
+
+
+def test_one_stream_too_many_is_told_when_to_try_again(board: Recorded, folder: Path) -> None:
+    door = folder / "board.http"
+    with opened(board, folder, bounds=PageBounds(viewers=2)):
+        with stream(door, "feed"), stream(door, "feed"):
+            third = ask(door, "/events/feed")
+            assert (third.status, third.headers["Retry-After"]) == (503, "5")
+            assert ask(door, "/feed").status == 200
+        awaited(lambda: ask(door, "/events/feed", "HEAD").status == 200)
+
+
+def test_addresses_beyond_this_machine_have_a_bound_each_and_a_local_proxy_has_none() -> None:
+    server = object.__new__(web_server.WebServer)
+    server._bounds = PageBounds(connections=9, per_address=2, per_user=1)
+    assert [server._most(peer) for peer in (None, ("address", "192.0.2.1"), ("uid", 7))] == [9, 2, 1]
+
+
+# Changes
+
+
+@contextmanager
+def stream(door: Path, path: str, version: str | None = None) -> Iterator[Callable[[], tuple[str, str]]]:
+    """The events of a page, one at a time, for a reader who has this version or the present one."""
+    if version is None:
+        found = re.search(r'data-version="(\w+)"', ask(door, f"/{path}").text)
+        assert found is not None
+        version = found[1]
+    client = UnixConnection(door)
+    with closing(client):
+        client.request("GET", f"/events/{path}?v={version}")
+        response = client.getresponse()
+        assert (response.status, response.headers["Content-Type"]) == (200, "text/event-stream")
+        assert response.readline() == b": hpc-board\n"
+
+        def next_event() -> tuple[str, str]:
+            kind = ""
+            while line := response.readline().decode().rstrip("\n"):
+                pass
+            while not kind:
+                line = response.readline().decode()
+                assert line, "the stream has ended"
+                kind = line.removeprefix("event: ").rstrip("\n") if line.startswith("event: ") else ""
+            return kind, response.readline().decode().removeprefix("data:").strip()
+
+        yield next_event
+
+
+def test_a_new_rank_comes_as_the_part_that_has_changed(board: Recorded, door: Path) -> None:
+    passed(board, "ada", 6e-3)
+    passed(board, "ada", 6e-3, gpu="H100")
+    with stream(door, "boards/vectoradd_py") as next_event:
+        passed(board, "bob", 1e-3)
+        (kind, data), (last, version) = next_event(), next_event()
+    part = json.loads(data)
+    assert (kind, part["id"], part["parts"], last) == ("part", "board-0", 3, "version")
+    assert re.findall(r'<td class="user">(\w+)', part["html"]) == ["bob", "ada"]
+    assert f'data-version="{version}"' in ask(door, "/boards/vectoradd_py").text
+
+
+def test_later_changes_send_only_the_parts_that_changed(board: Recorded, door: Path) -> None:
+    passed(board, "ada", 6e-3)
+    passed(board, "ada", 6e-3, gpu="H100")
+    with stream(door, "boards/vectoradd_py", version="0") as next_event:
+        first = [next_event()[0] for _ in range(4)]
+        passed(board, "bob", 1e-3)
+        second = [next_event() for _ in range(2)]
+    assert first == ["part", "part", "part", "version"]
+    assert [kind for kind, _ in second] == ["part", "version"]
+    assert json.loads(second[0][1])["id"] == "board-0"
+
+
+def test_one_look_serves_all_viewers_of_a_page(
+    board: Recorded, door: Path, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed(board, "ada", 6e-3)
+    ask(door, "/feed")
+    made = counted(monkeypatch)
+    with stream(door, "feed") as first, stream(door, "feed") as second, stream(door, "feed") as third:
+        assert page_of(service).viewers == 3
+        passed(board, "bob", 1e-3)
+        assert [next_event()[0] for next_event in (first, second, third)] == ["part"] * 3
+    assert made == ["feed"]
+
+
+async def test_a_change_between_a_page_and_its_stream_is_not_missed(board: Recorded, service: Service) -> None:
+    passed(board, "ada", 6e-3)
+    kept = page_of(service)._pages
+    old = kept.get("feed")
+    assert old is not None
+    passed(board, "bob", 1e-3)
+    with ThreadPoolExecutor(1) as pool:
+        found = viewers.Viewers(kept, pool, print)
+        found.start(asyncio.get_running_loop())
+
+        async def events_until_look(first: views.Content) -> list[bytes]:
+            stream = found.events("feed", first, first.version, 60, 60)
+            events = [await anext(stream)]
+            found.look()
+            events.append(await asyncio.wait_for(anext(stream), 30))
+            await stream.aclose()
+            return events
+
+        assert b"bob" in (await events_until_look(old))[1]
+        # The second viewer has an old page, too, and nothing has changed since the last look.
+        assert b"bob" in (await events_until_look(old))[1]
+
+
+def test_a_database_that_cannot_be_read_is_told_and_streams_go_on(
+    board: Recorded, door: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = pages.Pages.mark
+    broken = [True]
+
+    def look(of: pages.Pages) -> Mark:
+        if broken[0]:
+            raise StorageError("the disk is gone")
+        return mark(of)
+
+    with stream(door, "feed") as next_event:
+        monkeypatch.setattr(pages.Pages, "mark", look)
+        awaited(lambda: any("the disk is gone" in line for line in lines))
+        answer = ask(door, "/")
+        assert answer.status == 500
+        assert "disk" not in answer.text
+        time.sleep(0.5)
+        broken[0] = False
+        passed(board, "bob", 1e-3)
+        assert "bob" in next_event()[1]
+    assert sum('"page failed", "route": "events"' in line for line in lines) == 1
+
+
+def test_without_viewers_a_pass_asks_the_database_for_nothing(door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[None] = []
+    mark = pages.Pages.mark
+
+    def look(of: pages.Pages) -> Mark:
+        looked.append(None)
+        return mark(of)
+
+    monkeypatch.setattr(pages.Pages, "mark", look)
+    time.sleep(1.0)
+    assert looked == []
+    ask(door, "/")
+    assert len(looked) == 1
+
+
+def test_a_stream_rests_in_time_and_beats_meanwhile(board: Recorded, folder: Path) -> None:
+    with (
+        opened(board, folder, bounds=PageBounds(beat_seconds=0.1, stream_seconds=0.5)),
+        stream(folder / "board.http", "feed") as next_event,
+    ):
+        assert next_event() == ("rest", "")
+
+
+def test_the_service_ends_while_pages_are_open(board: Recorded, folder: Path) -> None:
+    with opened(board, folder) as service, stream(folder / "board.http", "feed") as next_event:
+        service.stop()
+        assert next_event()[0] == "rest"
+
+
+# Numbers
+
+
+def numbers(place: Path | int) -> dict[tuple[str, str], float]:
+    """The metrics by name and the values of their labels."""
+    answer = ask(place, "/metrics")
+    assert answer.status == 200
+    return {
+        (sample.name, " ".join(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def test_the_metrics_count_runs_passes_answers_and_refusals(board: Recorded, door: Path, folder: Path) -> None:
+    board.add(status_of(RunState.QUEUED), user="ada")
+    with asking(folder / "board.sock") as remote:
+        remote.runs.list()
+        with suppress(InputError):
+            remote.runs.get(99)
+        found = numbers(door)
+        assert found["hpc_board_connections", ""] == 1
+    with of_wire(folder / "board.sock") as client:
+        client.greeted().ask("ada.<x>")
+        client.ask("changes", user="ada")
+    ask(door, "/nothing")
+    ask(door, "/<x>")
+    awaited(lambda: numbers(door)["hpc_board_passes_total", ""] >= 1)
+    found = numbers(door)
+    assert found["hpc_board_requests_total", "ok runs.list"] == 1
+    assert found["hpc_board_requests_total", "error runs.get"] == 1
+    assert found["hpc_board_requests_total", "error unknown"] == 1
+    assert found["hpc_board_requests_total", "error changes"] == 1
+    assert found["hpc_board_requests_total", "404 page other"] == 2
+    assert found["hpc_board_requests_total", "200 page metrics"] >= 1
+    assert found["hpc_board_queue_age_seconds", ""] > 0 or found["hpc_board_runs", "queued"] == 0
+    assert found["hpc_board_start_time_seconds", ""] > 1.7e9
+    assert {name for name, _ in found} >= {"hpc_board_waits", "hpc_board_page_viewers", "hpc_board_refusals_total"}
+
+
+def test_the_metrics_do_not_count_the_runs_of_closed_boards(board: Recorded) -> None:
+    board.add(status_of(RunState.QUEUED), user="ada")
+    installation = Installation(board.board.settings, OWNER, print)
+    text = Metrics(Board.seen_by_all(installation, print), Counts(), {}).text
+    assert b'hpc_board_runs{state="queued"} 1.0' in text()
+    closed(board, "daemon")
+    assert b'hpc_board_runs{state="queued"} 0.0' in text()
+    assert b"hpc_board_queue_age_seconds 0.0" in text()
+
+
+def test_the_metrics_name_no_user(board: Recorded, door: Path, folder: Path) -> None:
+    passed(board, "ada", 1e-3)
+    board.add(status_of(RunState.QUEUED), user="ada")
+    with asking(folder / "board.sock") as remote:
+        remote.runs.list(user="ada")
+        ask(door, "/boards/ada")
+    text = ask(door, "/metrics").text
+    assert "ada" not in text
+    assert OWNER not in text
+
+
+def test_the_latency_of_a_scheduler_is_counted(board: Recorded, door: Path) -> None:
+    board.add(status_of(RunState.QUEUED), user="ada")
+    key = "hpc_board_scheduler_seconds_count", "here"
+    awaited(lambda: numbers(door).get(key, 0) >= 1)
+    found = numbers(door)
+    assert found["hpc_board_scheduler_seconds_bucket", "here +Inf"] == found[key]
+    assert found["hpc_board_scheduler_errors_total", "here"] == 0
+
+
+def test_metrics_are_on_the_unix_socket_alone(door: Path, port: int) -> None:
+    assert (ask(door, "/metrics").status, ask(port, "/metrics").status) == (200, 404)
+
+
+def test_metrics_are_on_tcp_if_the_settings_say_so(board: Recorded, folder: Path) -> None:
+    port = free_ports(1)[0]
+    with opened(board, folder, port, web_metrics=True):
+        assert ask(port, "/metrics").headers["Content-Type"].startswith("text/plain; version=0.0.4")
+
+
+def test_the_mark_changes_with_all_that_readers_see(board: Recorded) -> None:
+    store = Store(board.board.settings.board / "board.db")
+    opened_board = Board(board.board.settings, user=OWNER)
+    run = passed(board, "ada", 1e-3)
+    marks = [store.overview.mark()]
+    for change in (
+        lambda: store.runs.record(board.add(user="bob").id, status_of(RunState.QUEUED)),
+        lambda: opened_board.moderation.remove([run.submission], reason="x"),
+        lambda: closed(board),
+    ):
+        change()
+        marks.append(store.overview.mark())
+    assert len(set(marks)) == len(marks)
+    assert store.overview.mark() == marks[-1]
+
+
+def test_the_overview_counts_runs_that_count_and_those_in_flight(board: Recorded) -> None:
+    store = Store(board.board.settings.board / "board.db")
+    task = board.board.tasks.get("vectoradd_py")
+    passed(board, "ada", 1e-3)
+    passed(board, "ada", 2e-3)
+    passed(board, "bob", 2e-3, gpu="H100")
+    board.add(status_of(RunState.QUEUED), user="ada")
+    board.add(status_of(RunState.RUNNING), user="ada")
+    assert [(each.gpu, each.runs) for each in store.overview.activity(task.name, task.version)] == [
+        ("CPU", 2),
+        ("H100", 1),
+    ]
+    found = store.overview.in_flight(hidden=())
+    assert found.by_state == {RunState.QUEUED: 1, RunState.RUNNING: 1}
+    assert found.oldest_waiting is not None
+    assert store.overview.in_flight(hidden=(task.name,)).by_state == {}
+
+
+def test_the_service_makes_two_sockets_and_no_more(board: Recorded, folder: Path) -> None:
+    assert list(folder.iterdir()) == []
+    with opened(board, folder):
+        assert sorted(path.name for path in folder.iterdir()) == ["board.http", "board.sock"]
