@@ -54,7 +54,7 @@ def _service(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[str
     yield from ("Restart=on-failure", "RestartSec=10")
     yield from ("# Jobs of the scheduler `local` outlive a restart of the service.", "KillMode=process")
     yield "UMask=0077"
-    yield from ("# Remove this line for jobs of another account, which the service sends by sudo.", "NoNewPrivileges=yes")
+    yield from ("# Remove this line if `jobs.account` is set: the service sends jobs by sudo.", "NoNewPrivileges=yes")
 
 
 def _text(*lines: str) -> str:
