@@ -14,8 +14,8 @@ from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.e2e.browser import Page, browsing
 from tests.service import serving
+from tests.slurm.lab import free_ports
 from tests.unit.recorded import KERNEL, Recorded, recorded, result_of, row_case, status_of
-from tests.unit.service.test_page import free_port
 from tests.values import replace
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
@@ -73,7 +73,7 @@ def main() -> None:
         (folder / "board").mkdir()
         board = recorded(folder / "board")
         filled(board)
-        port = free_port()
+        port = free_ports(1)[0]
         settings = msgspec.structs.replace(board.board.settings, web=f"127.0.0.1:{port}")
         with serving(settings, folder / "board.sock"), browsing(folder / "profile") as page:
             draw(page, f"http://127.0.0.1:{port}/boards/vectoradd_py", "page-board.png", width=1200, dark=False)

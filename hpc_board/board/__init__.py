@@ -1,7 +1,7 @@
 """`Board`, the facade that both front ends hold: a part for each noun."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from hpc_board.board.tasks import Tasks
     from hpc_board.boards.admin_views import AdminViews
     from hpc_board.boards.moderation import Rules
+    from hpc_board.domain.change import Change
     from hpc_board.domain.roles import Role
+    from hpc_board.errors import BoardError
     from hpc_board.settings import Settings
 
 
@@ -108,6 +110,10 @@ class Board:
     def session(self) -> AbstractContextManager[None]:
         """Keep the database open for the calls of this thread; without it, each transaction opens the database."""
         return self.context.reading.file.session()
+
+    def changes(self, wanted: Callable[[], bool]) -> "Iterator[Change | BoardError]":  # noqa: ARG002 - of a service
+        """Yield the changes that a service tells. Without one there are none: a front end asks from time to time."""
+        return iter(())
 
     # Parts
 

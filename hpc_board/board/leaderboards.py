@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 
+import msgspec
+
 from hpc_board.board.context import Context, utc_now
 from hpc_board.board.tasks import Tasks
 from hpc_board.boards.editor import (
@@ -115,11 +117,13 @@ class Leaderboards:
             return self.plan_creation(source or "", request.name, request.options)
 
     def plan_synced(self, request: BoardRequest) -> tuple[Synced, ...]:
-        """Plan as `plan_sync` does, for a request from another process."""
+        """Plan as `plan_sync` does, for a request from another process; a fault of the source has its file name."""
         with _unpacked(request.source) as source:
             if not isinstance(source, Path):
                 raise InputError("no competition was sent.", hint="Send its folder or its file.")
-            return self.plan_sync(source, request.problem_set, force=request.force)
+            found = self.plan_sync(source, request.problem_set, force=request.force)
+        place = f"{source.parent}/"
+        return tuple(msgspec.structs.replace(each, reason=each.reason.replace(place, "")) for each in found)
 
     def carry_out_requested(
         self, request: BoardRequest, changes: Mapping[str, int], *, force: bool = False, reason: str = ""

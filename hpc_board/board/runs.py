@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -272,6 +273,19 @@ class Runs:
             data = self._job_file(run, PROGRESS)
         return [line for line in map(_progress, data.splitlines()) if line is not None]
 
+    def output_mark(self, run: Run) -> object:
+        """Return a value that differs once the job of a running run has written progress or output.
+
+        Over SSH it differs for progress alone, some seconds later.
+        """
+        from hpc_board.runs.job_folder import PROGRESS
+
+        folders = self._context.clusters.folders_on(run.cluster)
+        if folders.elsewhere:
+            return self._far_progress.at(run.id, lambda: self._job_file(run, PROGRESS))
+        names = (PROGRESS, *self._context.clusters.log_names(run.cluster, run.status.job_id))
+        return [_file_mark(folders.of(run) / name) for name in names]
+
     def log(self, run: int) -> str:
         """Return the end of the job's output, safe to print; empty before the job starts.
 
@@ -293,6 +307,14 @@ class Runs:
             return self._context.clusters.folders_on(run.cluster).read(run, name, LOG_BYTES_MAX, end=end)
         except OSError:
             return b""
+
+
+def _file_mark(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def _progress(line: bytes) -> Progress | None:

@@ -132,6 +132,11 @@ class Boards:
         """Return the names of leaderboards that are hidden from the user, also of deleted ones."""
         return _hidden_from(self._person(), self._newest())
 
+    def hidden_from(self, people: Sequence[Person]) -> list[frozenset[str]]:
+        """Return the names that are hidden from each of `people`, by one read of the leaderboards."""
+        newest = self._newest()
+        return [_hidden_from(person, newest) for person in people]
+
     def closed(self) -> frozenset[str]:
         """Return the names of closed leaderboards, also of deleted ones."""
         return _hidden_from(Person("", frozenset(), Role.PARTICIPANT), self._newest())

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hpc_board.boards.admin_views import AdminViews
     from hpc_board.boards.moderation import Rules
     from hpc_board.domain.board_options import RequestedOptions
+    from hpc_board.domain.change import Change
     from hpc_board.domain.draft import Draft, Preview, RerunCandidate
     from hpc_board.domain.run import Run
     from hpc_board.domain.service_address import MungeAddress, SshAddress
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from hpc_board.store.backup import Contents
 
 T = TypeVar("T")
+
+_COMPETITIONS = (".yaml", ".yml")
+"""The endings of a competition's file."""
 
 ANSWER_SECONDS = 120.0
 """The time for an answer: a question to a hanging scheduler has its own, shorter limit."""
@@ -106,13 +110,19 @@ class _Line:
         searched = 0
         while (end := self._rest.find(b"\n", searched)) < 0:
             searched = len(self._rest)
-            if searched > wire.REPLY_BYTES_MAX or not (data := self._stream.receive()):
-                raise ConnectionResetError("the service has closed the connection")
-            self._rest += data
+            if searched > wire.REPLY_BYTES_MAX:
+                raise ConnectionResetError("the service sends a line without an end")
+            self._rest += self._more()
         self._answered_at = time.monotonic()
         line = bytes(self._rest[:end])
         del self._rest[: end + 1]
         return line
+
+    def _more(self) -> bytes:
+        data = self._stream.receive()
+        if not data:
+            raise ConnectionResetError("the service has closed the connection")
+        return data
 
     def reply(self, number: int) -> wire.Reply:
         """Return the next line of the answer to the question `number`."""
@@ -128,9 +138,17 @@ class _Line:
         fresh = time.monotonic() - self._answered_at < _IDLE_SECONDS
         return fresh and not self._rest and self._stream.is_open()
 
-    def wait_seconds(self, seconds: float | None) -> None:
-        """Wait at most so long for the next line."""
+    def await_line(self, seconds: float | None) -> None:
+        """Wait for the beginning of the next line.
+
+        Raises:
+            TimeoutError: it has not begun after `seconds`; a later wait may follow.
+        """
         self._stream.limit(seconds)
+        try:
+            self._rest += b"" if self._rest else self._more()
+        finally:
+            self._stream.limit(ANSWER_SECONDS)
 
     def close(self) -> None:
         """Close the connection."""
@@ -172,7 +190,7 @@ class Connection:
             number = line.ask(route, args)
 
             def following(seconds: float | None) -> Any:
-                line.wait_seconds(seconds)
+                line.await_line(seconds)
                 reply = line.reply(number)
                 return None if not bytes(reply.event) else wire.decoded(reply.event, type_)
 
@@ -440,8 +458,12 @@ class _Leaderboards(_Part):
 
     def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> "tuple[Synced, ...]":
         """Have the changes planned that make the leaderboards equal to a competition."""
+        from hpc_board.catalog.folders import TASK_FILE
         from hpc_board.domain.user_board import BoardRequest
 
+        if problem_set is None and source.suffix in _COMPETITIONS and source.name != TASK_FILE and source.is_file():
+            # The file names tasks beside it: the folder goes, with the name of the file.
+            source, problem_set = source.absolute().parent, source.stem
         request = BoardRequest(_packed_path(source), sync=True, problem_set=problem_set, force=force)
         found: tuple[Synced, ...] = _ask(self._connection, "leaderboards.plan_synced", request)
         self._requests |= {each.name: request for each in found}
@@ -475,7 +497,7 @@ def _packed_path(path: Path) -> "PackedSource":
     folder = path.parent if path.name == TASK_FILE else path
     if is_folder(folder):
         return PackedSource(f"{folder.resolve().name}.zip", archive.pack(folder))
-    if path.suffix in ENDINGS and path.suffix not in (".yaml", ".yml"):
+    if path.suffix in ENDINGS and path.suffix not in _COMPETITIONS:
         return PackedSource(path.name, read_bytes(path, archive.ARCHIVE_BYTES_MAX))
     read_bytes(path, archive.ARCHIVE_BYTES_MAX)  # a missing file has a message of its own
     raise InputError(
@@ -544,6 +566,12 @@ class RemoteBoard(Board):
             yield
         finally:
             self._connection.close()
+
+    def changes(self, wanted: Callable[[], bool]) -> "Iterator[Change | BoardError]":
+        """Yield the changes of the board while `wanted`, and the error of each loss of the service."""
+        from hpc_board.service.listening import listen
+
+        return listen(self._connection, wanted)
 
     # Parts
 

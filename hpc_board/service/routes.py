@@ -32,7 +32,7 @@ PARTS: Mapping[str, str] = {
 
 
 class Route(msgspec.Struct, frozen=True):
-    """The least role that may ask.
+    """The least role that may ask, and whether an answer may have changed the board.
 
     `purpose` completes "you may not ..." for a user with a lower role. `types` are modules whose names the method's
     annotations need besides its own module's.
@@ -41,12 +41,16 @@ class Route(msgspec.Struct, frozen=True):
     role: Role
     purpose: str
     types: tuple[str, ...] = ()
+    writes: bool = False
 
 
 _ANYONE = Route(Role.NONE, "use this service")
 _PARTICIPANT = Route(Role.PARTICIPANT, "use this board")
 _CREATOR = Route(Role.CREATOR, "create or change boards")
 _ADMIN = Route(Role.ADMIN, "administer this board")
+_ANYONE_WRITES, _PARTICIPANT_WRITES, _CREATOR_WRITES, _ADMIN_WRITES = (
+    structs.replace(route, writes=True) for route in (_ANYONE, _PARTICIPANT, _CREATOR, _ADMIN)
+)
 
 ROUTES: Mapping[str, Route] = {
     "tasks.catalog": _PARTICIPANT,
@@ -54,7 +58,7 @@ ROUTES: Mapping[str, Route] = {
     "gpus.all": _PARTICIPANT,
     "gpus.statuses": _PARTICIPANT,
     # A user who has lost the role keeps the sight of their own runs and submissions: the methods check the owner.
-    "runs.cancel": _ANYONE,
+    "runs.cancel": _ANYONE_WRITES,
     "runs.get": _ANYONE,
     "runs.whole": _ANYONE,
     "runs.list": _ANYONE,
@@ -83,30 +87,30 @@ ROUTES: Mapping[str, Route] = {
     "leaderboards.own": _CREATOR,
     "leaderboards.plan_requested": _CREATOR,
     "leaderboards.plan_synced": _ADMIN,
-    "leaderboards.carry_out_requested": _CREATOR,
+    "leaderboards.carry_out_requested": _CREATOR_WRITES,
     "leaderboards.plan_deletion": _CREATOR,
-    "leaderboards.delete": _CREATOR,
+    "leaderboards.delete": _CREATOR_WRITES,
     "submissions.draft_sources": _PARTICIPANT,
     "submissions.draft_again": _ANYONE,
     "submissions.preview_requests": _PARTICIPANT,
-    "submissions.submit_requests": _PARTICIPANT,
-    "submissions.submit_milestones": _CREATOR,
+    "submissions.submit_requests": _PARTICIPANT_WRITES,
+    "submissions.submit_milestones": _CREATOR_WRITES,
     "submissions.rerun_plan": _ADMIN,
-    "submissions.rerun_chosen": _ADMIN,
+    "submissions.rerun_chosen": _ADMIN_WRITES,
     "submissions.code": _ANYONE,
     "submissions.shows_code": _ANYONE,
-    "submissions.note": _ANYONE,
+    "submissions.note": _ANYONE_WRITES,
     "submissions.compare": structs.replace(_PARTICIPANT, types=("hpc_board.domain.comparison",)),
     "submissions.get": _ANYONE,
-    "moderation.ban": _ADMIN,
-    "moderation.unban": _ADMIN,
+    "moderation.ban": _ADMIN_WRITES,
+    "moderation.unban": _ADMIN_WRITES,
     "moderation.bans": _ADMIN,
-    "moderation.stop": _ADMIN,
-    "moderation.start": _ADMIN,
-    "moderation.limit": _ADMIN,
+    "moderation.stop": _ADMIN_WRITES,
+    "moderation.start": _ADMIN_WRITES,
+    "moderation.limit": _ADMIN_WRITES,
     "moderation.limits": _PARTICIPANT,
-    "moderation.remove": _ADMIN,
-    "moderation.readmit": _ADMIN,
+    "moderation.remove": _ADMIN_WRITES,
+    "moderation.readmit": _ADMIN_WRITES,
     "moderation.decisions": _ADMIN,
     "admin_views.stop": _PARTICIPANT,
     "admin_views.boards": _CREATOR,
@@ -144,6 +148,18 @@ class Wait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The arguments of the route WAIT."""
 
     ids: Annotated[tuple[int, ...], msgspec.Meta(max_length=WATCHED_MAX)]
+
+
+CHANGES = "changes"
+"""The route of a stream without an end: the changes of the board that the user may see, as `Change`."""
+
+
+KNOWN = frozenset((*ROUTES, EXPORT, BACKUP, WAIT, CHANGES))
+"""The names of all routes, those of streams included."""
+
+
+class ChangesArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of the route CHANGES: none."""
 
 
 class RunsChanged(msgspec.Struct, frozen=True):

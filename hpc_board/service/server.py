@@ -9,9 +9,9 @@ import sys
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, aclosing, contextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from hpc_board.errors import BoardError, InputError, Refused, StorageError
 from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
+from hpc_board.service.changes import Changes
 from hpc_board.service.counts import Counts, counted
 from hpc_board.service.doors import Forged
 from hpc_board.service.isolation import demanding, shortfalls
@@ -150,6 +151,7 @@ class Service:
         self._own = Board.seen_by(account, self._installation, lambda text: self._log("warning", text=text))
         self._watching = Watching(self._own)
         self._page: WebServer | None = None
+        self._changes = Changes(self._own, lambda text: self._log("not told", problem=text))
         self._end: Callable[[], object] = lambda: None
         self._end_requested = threading.Event()
         self._wake = threading.Event()
@@ -264,6 +266,7 @@ class Service:
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         self._end = partial(loop.call_soon_threadsafe, stop.set)
         self._watching.start(loop)
+        self._changes.start(loop)
         advancing = threading.Thread(target=self._advance, name="reconciler")
         advancing.start()
         tasks: set[asyncio.Task[None]] = set()
@@ -285,9 +288,16 @@ class Service:
                 servers[place] = await start(partial(accept, door), sock=place, backlog=_BACKLOG)
             if self._page is not None:
                 await self._page.start(of_page)
-            munge = {} if self.settings.munge is None else {"munge": self.settings.munge}
+            doors = {"munge": self.settings.munge} if self.settings.munge is not None else {}
+            pages = {"page": opening.page_socket(self.path), "web": self.settings.web} if of_page else {}
             self._log(
-                "serving", board=self.settings.board, socket=self.path, **munge, version=__version__, pid=os.getpid()
+                "serving",
+                board=self.settings.board,
+                socket=self.path,
+                **doors,
+                **pages,
+                version=__version__,
+                pid=os.getpid(),
             )
             notify("READY=1")
             ready()
@@ -315,6 +325,7 @@ class Service:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._pool.shutdown(wait=True, cancel_futures=True)
+            await loop.run_in_executor(None, self._changes.stop)
             await loop.run_in_executor(None, advancing.join, _END_SECONDS)
             self._end = lambda: None
             self._log("stopped")
@@ -336,6 +347,7 @@ class Service:
                     turn = self._installation.reconciler.turn()
                     problem = turn.errors[0].message if turn is not None and turn.errors else ""
                 self._watching.look(turn)
+                self._changes.wake(turn.asked if turn is not None else ())
                 self._counts.passed(turn)
                 if self._page is not None:
                     self._page.look()
@@ -446,6 +458,9 @@ class Service:
             if request.route == routes.WAIT:
                 await self._stream(uid, user, turns, request, reader, writer)
                 return
+            if request.route == routes.CHANGES:
+                await self._send_board_changes(uid, user, request, reader, writer)
+                return
             # An answer belongs to its turn until it has left: it takes memory.
             with self._under_way():
                 async with turns.question:
@@ -501,8 +516,8 @@ class Service:
 
     def _failed(self, uid: int, request: wire.Request, error: Exception) -> wire.Reply:
         """Return the last reply to a question that ended in `error`, and log a refusal or a fault."""
-        known = request.route in routes.ROUTES or request.route in (routes.WAIT, routes.EXPORT, routes.BACKUP)
-        self._counts.answered(request.route if known else "unknown", _outcome(error))
+        # A client's own text is no label.
+        self._counts.answered(request.route if request.route in routes.KNOWN else "unknown", _outcome(error))
         if isinstance(error, Refused):
             self._log("refused", uid=uid, route=request.route, reason=error.message)
         if isinstance(error, BoardError):
@@ -524,8 +539,12 @@ class Service:
         given = {field: getattr(args, field) for field in args.__struct_fields__}
         given |= _limited(given)
         part, name = request.route.split(".")
-        with board.session():
-            value = getattr(getattr(board, part), name)(**given)
+        try:
+            with board.session():
+                value = getattr(getattr(board, part), name)(**given)
+        finally:
+            if route.writes:
+                self._changes.wake()
         return published(value) if _secretive(request.route) else value
 
     async def _stream(
@@ -569,17 +588,31 @@ class Service:
             BoardError: the user has lost the sight of one of them.
         """
         loop = asyncio.get_running_loop()
-        gone = asyncio.ensure_future(reader.read(1))
-        try:
-            async with aclosing(self._watching.changes(runs, gone)) as changes:
-                async for event in changes:
-                    async with turns.question:
-                        line = await loop.run_in_executor(self._pool, self._event, user, request.id, event)
-                        await self._send(writer, line)
+        async with _going(reader) as gone, aclosing(self._watching.changes(runs, gone)) as changes:
+            async for event in changes:
+                async with turns.question:
+                    line = await loop.run_in_executor(self._pool, self._event, user, request.id, event)
+                    await self._send(writer, line)
             return gone.done()
-        finally:
-            gone.cancel()
-            await asyncio.gather(gone, return_exceptions=True)
+
+    async def _send_board_changes(
+        self,
+        uid: int,
+        user: str,
+        request: wire.Request,
+        reader: Reader,
+        writer: Writer,
+    ) -> None:
+        """Send the changes of the board that the user may see, until the client has gone."""
+        try:
+            _parsed_args(request, routes.ChangesArguments)
+        except InputError as error:
+            await self._send(writer, self._failed(uid, request, error))
+            return
+        async with _going(reader) as gone, aclosing(self._changes.stream(user, gone)) as changes:
+            async for change in changes:
+                await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(change))))
+        self._counts.answered(routes.CHANGES, "left")
 
     def _event(self, user: str, id_: int, event: routes.RunsChanged) -> wire.Reply:
         board = self._board_of(user)
@@ -717,6 +750,17 @@ def _outcome(error: Exception) -> str:
     if isinstance(error, Refused):
         return "refused"
     return "error" if isinstance(error, BoardError) else "fault"
+
+
+@asynccontextmanager
+async def _going(reader: Reader) -> AsyncIterator["asyncio.Future[bytes]"]:
+    """Yield a future that is done once a client that has nothing more to say says something or has gone."""
+    gone = asyncio.ensure_future(reader.read(1))
+    try:
+        yield gone
+    finally:
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
 
 
 def _limited(given: Mapping[str, Any]) -> dict[str, int]:

@@ -10,6 +10,7 @@ from hpc_board.store.journal import MOUNTS
 
 if TYPE_CHECKING:
     from hpc_board.domain.run import WholeRun
+    from hpc_board.store.additions import AdditionGateway
     from hpc_board.store.boards import BoardGateway, NewChange, Newest
     from hpc_board.store.export import ExportGateway
     from hpc_board.store.listing import RunQuery
@@ -88,6 +89,13 @@ class Store:
         from hpc_board.store.boards import BoardGateway
 
         return BoardGateway(self.file)
+
+    @cached_property
+    def additions(self) -> "AdditionGateway":
+        """The rows that are new since a mark."""
+        from hpc_board.store.additions import AdditionGateway
+
+        return AdditionGateway(self.file)
 
     @cached_property
     def export(self) -> "ExportGateway":

@@ -26,12 +26,13 @@ from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
 from textual.widget import Widget
 from textual.widgets import Input, Static
+from textual.worker import get_current_worker
 
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, InputError
 from hpc_board.tui import keys, preferences, targets, themes
 from hpc_board.tui.actions import Actions
-from hpc_board.tui.messages import Answer, Chosen, Open, RunsState, SideChosen, Tick
+from hpc_board.tui.messages import Answer, Chosen, Heard, Open, RunsState, SideChosen, Tick
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.screens.opening import OpeningScreen
@@ -41,6 +42,7 @@ from hpc_board.tui.terminal import TerminalDriver, abandon_questions, clipboard_
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
+    from hpc_board.domain.change import Change
     from hpc_board.domain.run import Run
     from hpc_board.tui.choice import Choice
     from hpc_board.tui.followed import Followed
@@ -180,6 +182,7 @@ class BoardApp(App[None]):
         self._file = file
         self._early_keys: list[events.Key] | None = []
         self._updates_runs = False
+        self._follows_again = False
         self._memory = memory or Memory()
         self._preferences = user_preferences or Preferences()
         self._memory_failed = False
@@ -279,7 +282,10 @@ class BoardApp(App[None]):
             self._updates_runs = True
             gc.enable()
             self._read_role()
-            self._follow()
+            if self._board.served:
+                self._listen()
+            else:
+                self._follow()
 
     def _handle_exception(self, error: Exception) -> None:
         # A screen that is closed while it opens lacks some of its widgets.
@@ -641,14 +647,40 @@ class BoardApp(App[None]):
                 self._take_role(value)
             case "follow":
                 self._take_followed(value)
+            case "change":
+                self._take_change(value)
 
     def _take_role(self, role: Role) -> None:
         self._role = role
         if self.screen_stack:
             self.screen.refresh_bindings()
 
+    @work(thread=True, group="changes")
+    def _listen(self) -> None:
+        """Pass on the changes that a service tells, until the app ends."""
+        worker = get_current_worker()
+        for change in self._board.changes(lambda: not worker.is_cancelled):
+            self.post_message(Answer("change", value=change))
+
+    def _take_change(self, change: "Change | BoardError") -> None:
+        if not self.screen_stack:
+            return
+        if isinstance(change, BoardError):
+            self.runs_state = replace(self.runs_state, failure=change)
+            return
+        for screen in self.screen_stack:
+            screen.post_message(Heard(change))
+        if change.runs or change.anew:
+            self._follow_soon()
+
+    def _follow_soon(self) -> None:
+        """Update the runs in flight, once more if an update is under way: it may have read them before the change."""
+        self._follows_again = self.asking_since is not None
+        if not self._follows_again:
+            self._follow()
+
     def _follow(self) -> None:
-        """Start an update of the runs in flight; its answer schedules the next one."""
+        """Start an update of the runs in flight; on a personal board, its answer schedules the next one."""
         self.asking_since = self._now()
         self._update_runs()
 
@@ -672,7 +704,12 @@ class BoardApp(App[None]):
                 if self._place != targets.Report(ended.id):
                     self._notify_end(ended, rank)
         self._post_tick()
-        self.set_timer(self._follow_seconds, self._follow)
+        if not self._board.served:
+            self.set_timer(self._follow_seconds, self._follow)
+        elif self._follows_again:
+            self._follow_soon()
+        elif event.runs_state.failure is not None:
+            self.set_timer(self._follow_seconds, self._follow_soon)
 
     def _notify_warning(self, text: str) -> None:
         self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS, markup=False)

@@ -1,8 +1,8 @@
 """All messages of the app.
 
 A worker thread posts an `Answer` to the screen that asked. `Open` bubbles from a screen to the app, which opens the
-target. The app posts a `Tick` to the screen in front about once a second. The app's own state reaches the screens by
-`data_bind`.
+target. The app posts a `Tick` to the screen in front about once a second, and `Heard` to all screens when a service
+tells a change. The app's own state reaches the screens by `data_bind`.
 """
 
 from datetime import datetime
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import msgspec
 from textual.message import Message
 
+from hpc_board.domain.change import Change
 from hpc_board.errors import BoardError
 from hpc_board.tui.targets import Target
 
@@ -46,7 +47,15 @@ class RunsState(msgspec.Struct, frozen=True):
 
 
 class Tick(Message, bubble=False):
-    """The passage of about a second, upon which the screen in front updates."""
+    """The passage of about a second, upon which the screen in front updates; on a served board, its ages alone."""
+
+
+class Heard(Message, bubble=False):
+    """A change of a served board, upon which the screen in front updates, and each other one when it is seen again."""
+
+    def __init__(self, change: Change) -> None:
+        super().__init__()
+        self.change = change
 
 
 class Open(Message):

@@ -16,8 +16,8 @@ from hpc_board.service.page.bounds import PageBounds
 from tests.e2e.browser import Page, browser_program, browsing
 from tests.e2e.test_html_page import HOSTILE, contrast, luminance
 from tests.service import serving
+from tests.slurm.lab import free_ports
 from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
-from tests.unit.service.test_page import free_port
 from tests.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.skipif(
@@ -32,7 +32,7 @@ class Site:
 
     def __init__(self, board: Recorded, folder: Path) -> None:
         self.board = board
-        self.port = free_port()
+        self.port = free_ports(1)[0]
         self._folder = folder
         self._serving = ExitStack()
 

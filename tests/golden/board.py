@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.golden.internals import CommandLine, Done, Event, SentFile, SentRun
+from tests.golden.internals import CommandLine, Done, Event, SentFile, SentRun, Served
 from tests.golden.results import (
     ON_CPU,
     OWN_EVAL,
@@ -123,6 +123,8 @@ class GoldenBoard:
     folder: Path
     runs: Mapping[str, int]
     settings: str = "hpc-board.yaml"
+    served: Served | None = None
+    """The services through which commands reach the board; None for its files."""
 
     @property
     def slurm(self) -> Slurm:
@@ -132,7 +134,8 @@ class GoldenBoard:
     @property
     def commands(self) -> CommandLine:
         """Return the commands, with the stand-in for Slurm on PATH."""
-        return CommandLine(self.folder, {"PATH": f"{self.slurm.folder}:{os.environ['PATH']}"}, self.settings)
+        environ = {"PATH": f"{self.slurm.folder}:{os.environ['PATH']}"}
+        return CommandLine(self.folder, environ, self.settings, self.served)
 
     def run(self, user: str, *argv: str, width: int | None = None) -> Done:
         """Run a command for `user`; `{queued}` is the number of that run, `{submission_queued}` of its submission."""

@@ -26,7 +26,11 @@ from hpc_board.domain.run import RunState, Status
 from hpc_board.model.result import Result
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode, Task
+from hpc_board.runs.reconciler import Reconciler
+from hpc_board.service import server
+from hpc_board.service.client import RemoteBoard
 from hpc_board.store import NewRun, NewSubmission, Store
+from tests.service import Services
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -90,6 +94,33 @@ class Done:
     stderr: str
 
 
+class Served:
+    """The services of a board, one for each of its settings files, which take each client for the user it claims."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, *, advancing: bool) -> None:
+        self._folder = folder
+        self._patch = patch
+        self._services: dict[str, Services] = {}
+        if not advancing:
+            patch.setattr(Reconciler, "turn", lambda *_: None)
+        # A service has the job folders in the board itself, and a user's runs in flight are many here.
+        (folder / "board" / "users" / str(os.geteuid()) / "runs").rename(folder / "board" / "runs")
+        for settings in folder.glob("*.yaml"):
+            settings.write_text(f"{settings.read_text()}serve: {{runs_per_user: 1000}}\n")
+
+    def board(self, settings: str, user: str) -> Board:
+        """Return the board as `user` reaches it."""
+        if settings not in self._services:
+            self._services[settings] = Services(self._folder / settings)
+        self._patch.setattr(server, "peer_name", lambda _: user)
+        return RemoteBoard(self._services[settings].socket({}))
+
+    def close(self) -> None:
+        """End the services."""
+        for each in self._services.values():
+            each.close()
+
+
 @dataclass(frozen=True)
 class CommandLine:
     """The commands of hpc-board, run in this process, in a folder with settings, for any user."""
@@ -97,6 +128,7 @@ class CommandLine:
     folder: Path
     environ: Mapping[str, str] = field(default_factory=dict)
     settings: str = "hpc-board.yaml"
+    served: Served | None = None
 
     def run(self, user: str, *argv: str, width: int | None = None) -> Done:
         """Run a command for `user` on a terminal of `width` columns without colours, or into a pipe."""
@@ -128,6 +160,8 @@ class CommandLine:
         return self.folder / "board" / "users" / str(os.geteuid()) / "runs" / str(run)
 
     def _board(self, user: str) -> Board:
+        if self.served is not None:
+            return self.served.board(self.settings, user)
         return Board(Board.open(self.folder / self.settings, os.environ).settings, user=user)
 
     @contextmanager

@@ -34,7 +34,7 @@ def test_an_export_is_what_it_was(golden: Golden, board: GoldenBoard, name: str)
     text = normal(done.stdout, board.folder)
     for pattern, word in _REPLACED if name.endswith(".html") else ():
         text = pattern.sub(word, text)
-    golden.check(f"exports/{name}", text)
+    golden.check(f"exports/{name}", text, served=board.served is not None)
 
 
 def test_no_file_of_an_export_is_left_over() -> None:

@@ -171,7 +171,11 @@ def test_the_folder_of_a_job_is_what_it_was(golden: Golden, board: GoldenBoard, 
     assert (folder / "job.sh").read_text(encoding="utf-8") == shown["script"]
     listing = "\n".join(sorted(_files(folder)))
     facts = (folder / "job.json").read_text(encoding="utf-8")
-    golden.check(f"scripts/job-folder.{name}.txt", normal(f"{listing}\n\njob.json:\n{facts}\n", board.folder))
+    golden.check(
+        f"scripts/job-folder.{name}.txt",
+        normal(f"{listing}\n\njob.json:\n{facts}\n", board.folder),
+        served=board.served is not None,
+    )
 
 
 def _files(folder: Path) -> Sequence[str]:

@@ -1,7 +1,9 @@
 """The same clock, colours and folder for every test of the app, and no wait that is there for people alone."""
 
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,13 @@ from textual.css.parse import parse
 from textual.css.tokenize import tokenize_values
 from textual.css.tokenizer import Token
 
+from hpc_board.board import Board
+from hpc_board.service import server
+from hpc_board.service.client import RemoteBoard
+from hpc_board.settings import Settings
 from hpc_board.tui.screens import submit
+from tests.service import serving
+from tests.tui.driving import Door
 
 _parse: Callable[..., Iterable[RuleSet]] = parse
 _tokens: dict[tuple[tuple[str, str], ...], dict[str, list[Token]]] = {}
@@ -54,6 +62,27 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture(params=["files", "service"])
+def door(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
+    """The way to a board of real files: by them, or through a service, to which the account has the user's name."""
+    if request.param == "service" and (mark := request.node.get_closest_marker("files_alone")):
+        pytest.skip(mark.args[0])
+    with ExitStack() as stack:
+
+        def opened(settings: Settings, user: str | None = None) -> Board:
+            if request.param == "files":
+                return Board(settings, user=user)
+            if user is not None:
+                monkeypatch.setattr(server, "peer_name", lambda _: user)
+            path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hb-"))) / "board.sock"
+            stack.enter_context(serving(settings, path))
+            board = RemoteBoard(path)
+            stack.enter_context(board.session())
+            return board
+
+        yield opened
 
 
 @pytest.fixture

@@ -17,10 +17,16 @@ from tests.tui.fake_board import NOW
 
 DEADLINE_SECONDS = 20.0
 
+Door = Callable[..., Board]
+"""The type of the fixture `door`: a function of settings and of a user, by default the account's."""
+
 SnapCompare = Callable[..., bool]
 """The type of the fixture `snap_compare`."""
 
 _LOOK_SECONDS = 0.004
+_ENDLESS = ("_loader", "changes")
+"""The groups of workers that wait until the app ends."""
+
 _CALM_LOOKS = 3
 """What a look does not see, as a thread that has answered and not yet ended, has come to its effect by the next one."""
 
@@ -50,7 +56,7 @@ async def settled(pilot: Pilot[Any]) -> None:
     def quiet() -> bool:
         screen = pilot.app.screen
         asked = isinstance(screen, BoardScreen) and screen.busy
-        workers = [worker for worker in pilot.app.workers if worker.group != "_loader" and not worker.is_finished]
+        workers = [worker for worker in pilot.app.workers if worker.group not in _ENDLESS and not worker.is_finished]
         return pilot.app._exit or (not asked and not workers and at_rest(pilot.app))
 
     deadline, calm = time.monotonic() + DEADLINE_SECONDS, 0

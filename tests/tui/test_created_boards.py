@@ -8,16 +8,16 @@ from hpc_board.board import Board
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.widgets.grid import Grid
-from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.driving import Door, app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW
 from tests.unit.recorded import recorded
 
 
-async def test_the_tasks_have_the_boards_that_one_sees_and_reloading_finds_new_ones(tmp_path: Path) -> None:
+async def test_the_tasks_have_the_boards_that_one_sees_and_reloading_finds_new_ones(tmp_path: Path, door: Door) -> None:
     place = recorded(tmp_path)
     (tmp_path / "board").mkdir()
     settings = config.load(place.settings, {"XDG_STATE_HOME": str(tmp_path / "state")})
-    admin, eve = Board(settings), Board(settings, user="eve")
+    admin, eve = Board(settings), door(settings, "eve")
     admin.leaderboards.carry_out(admin.leaderboards.plan_creation("vectoradd_py", "course_public"))
     admin.leaderboards.carry_out(
         admin.leaderboards.plan_creation("vectoradd_py", "course_secret", RequestedOptions(closed=True))
@@ -34,11 +34,13 @@ async def test_the_tasks_have_the_boards_that_one_sees_and_reloading_finds_new_o
         await until(pilot, lambda: "course_secret" in text_of(app))
 
 
-async def test_a_board_that_is_made_meanwhile_appears_by_itself_and_the_selection_stays(tmp_path: Path) -> None:
+async def test_a_board_that_is_made_meanwhile_appears_by_itself_and_the_selection_stays(
+    tmp_path: Path, door: Door
+) -> None:
     place = recorded(tmp_path)
     (tmp_path / "board").mkdir()
     settings = config.load(place.settings, {"XDG_STATE_HOME": str(tmp_path / "state")})
-    admin, eve = Board(settings), Board(settings, user="eve")
+    admin, eve = Board(settings), door(settings, "eve")
     admin.leaderboards.carry_out(admin.leaderboards.plan_creation("vectoradd_py", "course_two"))
     moments = [NOW]
     app = BoardApp(lambda: eve, now=lambda: moments[0], tick_seconds=0.05, follow_seconds=3600)

@@ -17,7 +17,7 @@ from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.admin import AdminScreen
 from hpc_board.tui.screens.form_dialog import AskLines
 from hpc_board.tui.widgets.grid import Grid
-from tests.tui.driving import press, settled, text_of, until
+from tests.tui.driving import Door, press, settled, text_of, until
 from tests.tui.test_admin_screen import front, typed
 from tests.unit.recorded import Recorded, recorded, result_of, timed_case
 
@@ -35,11 +35,11 @@ async def decided(pilot: Any, *keys: str) -> None:
     await settled(pilot)
 
 
-async def test_an_evening_of_an_admin(tmp_path: Path) -> None:
+async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
     place = recorded(tmp_path)
     eve, bob = counted(place, "eve", 1e-6), counted(place, "bob", 2e-6)
     settings = config.load(place.settings, {})
-    admin, store = Board(settings), Store(place.folder / "board" / "board.db")
+    admin, store = door(settings), Store(place.folder / "board" / "board.db")
     admin.leaderboards.carry_out(
         admin.leaderboards.plan_creation("vectoradd_py", "course", RequestedOptions(deadline="+1d"))
     )

@@ -12,17 +12,29 @@ from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from tests.e2e.boards import RIGHT, WRONG, board_files
-from tests.tui.driving import press, settled, text_of, until
+from tests.tui.driving import Door, press, settled, text_of, until
 
 
 @pytest.fixture
-def board(tmp_path: Path) -> Board:
+def files(tmp_path: Path) -> Board:
+    """The board by its files."""
     return Board.open(board_files(tmp_path, slurm=False).settings)
+
+
+@pytest.fixture
+def board(files: Board, door: Door) -> Board:
+    """The board through either door."""
+    return door(files.settings)
+
+
+def pace(board: Board) -> float:
+    """The seconds between two updates; a service tells changes, so that there are none by time."""
+    return 3600 if board.served else 0.2
 
 
 async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Path, board: Board) -> None:
     (tmp_path / "kernel.py").write_text(RIGHT)
-    app = BoardApp(lambda: board, Path("kernel.py"), tick_seconds=0.2, follow_seconds=0.2)
+    app = BoardApp(lambda: board, Path("kernel.py"), tick_seconds=pace(board), follow_seconds=pace(board))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: double on CPU, mode test" in text_of(app))
         await pilot.press("tab", "tab", "tab", "enter", "end", "enter")
@@ -42,7 +54,7 @@ async def test_a_kernel_goes_from_the_form_to_the_top_of_its_board(tmp_path: Pat
 async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Path, board: Board) -> None:
     kernel = tmp_path / "kernel.py"
     kernel.write_text(WRONG)
-    app = BoardApp(lambda: board, Path("kernel.py"), tick_seconds=0.2, follow_seconds=0.2)
+    app = BoardApp(lambda: board, Path("kernel.py"), tick_seconds=pace(board), follow_seconds=pace(board))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: double on CPU, mode test" in text_of(app))
         await pilot.press("ctrl+s")
@@ -66,7 +78,7 @@ async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Pat
         assert (again.code_sha256, again.mode, again.gpu) == (first.code_sha256, first.mode, first.gpu)
 
 
-def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, board: Board) -> None:
+def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, files: Board, board: Board) -> None:
     kernel = tmp_path / "kernel.py"
     kernel.write_text(RIGHT)
     (sent,) = board.submissions.submit(board.submissions.draft(kernel, note="first"))
@@ -74,7 +86,7 @@ def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, board: Board)
     assert (draft.source.data, draft.mode, draft.note) == (kernel.read_bytes(), Mode.RANKED, "first")
     assert [gpu.name for gpu in draft.gpus] == ["CPU"]
     with pytest.raises(Refused):
-        Board(board.settings, user="somebody").submissions.draft_again(sent.id)
+        Board(files.settings, user="somebody").submissions.draft_again(sent.id)
     with pytest.raises(InputError, match="there is no run 99"):
         board.submissions.draft_again(99)
     assert board.runs.list(words="double first", before=sent.id + 1) == (board.runs.get(sent.id),)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 AGE_SECONDS_MAX = 60.0
 """The age from which a page is made again without news: deadlines pass, and the settings' task folders change."""
 
-_KEPT_MAX = 200
+_KEPT_MAX = 100
 
 
 class _Kept(NamedTuple):

@@ -2,18 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from hpc_board.errors import BoardError
 from hpc_board.service.page.pages import AGE_SECONDS_MAX, Pages
 from hpc_board.service.page.views import Content
 
 if TYPE_CHECKING:
     from hpc_board.store.overview import Mark
+
+T = TypeVar("T")
 
 GONE = b"event: gone\ndata:\n\n"
 """The event for a page that does not exist any more."""
@@ -25,11 +27,15 @@ REST = b"event: rest\ndata:\n\n"
 class Viewers:
     """The viewers of live pages. After `start`, all methods but `look` belong to the event loop's thread."""
 
-    def __init__(self, pages: Pages, pool: Executor) -> None:
+    def __init__(self, pages: Pages, pool: Executor, log: Callable[..., None]) -> None:
         self._pages = pages
         self._pool = pool
+        self._log = log
+        self._told = ""
         self._viewers: set[_Viewer] = set()
         self._looked: Mark | None = None
+        # True after a new viewer has come, whose page may be older than the last look.
+        self._newcomers = False
         self._looked_at = datetime.now(UTC)
         self._looking = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -64,6 +70,7 @@ class Viewers:
         """
         viewer = _Viewer(path, first, version)
         self._viewers.add(viewer)
+        self._newcomers = True
         loop = asyncio.get_running_loop()
         end = loop.time() + stream_seconds
         try:
@@ -94,23 +101,35 @@ class Viewers:
         task.add_done_callback(self._tasks.discard)
 
     async def _look(self) -> None:
+        problem = ""
         try:
-            paths = {viewer.path for viewer in self._viewers}
-            found = await asyncio.get_running_loop().run_in_executor(self._pool, partial(self._changed, paths))
-            for viewer in self._viewers:
-                if viewer.path in found:
-                    viewer.see(found[viewer.path])
+            await self._show_changes()
+        except BoardError as error:
+            problem = error.message
+        except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
+            self._log("fault", route="page events", problem=repr(error))
         finally:
             self._looking = False
+        if problem and problem != self._told:
+            self._log("page failed", route="events", problem=problem)
+        self._told = problem
 
-    def _changed(self, paths: Collection[str]) -> Mapping[str, Content | None]:
-        """Return the pages at `paths` if anything has changed since the last look; runs in a thread."""
-        mark, now = self._pages.mark(), datetime.now(UTC)
-        if mark == self._looked and now - self._looked_at < timedelta(seconds=AGE_SECONDS_MAX):
-            return {}
-        found = {path: self._pages.get(path) for path in paths}
+    async def _show_changes(self) -> None:
+        now = datetime.now(UTC)
+        newcomers, self._newcomers = self._newcomers, False
+        mark = await self._in_thread(self._pages.mark)
+        recent = now - self._looked_at < timedelta(seconds=AGE_SECONDS_MAX)
+        if mark == self._looked and recent and not newcomers:
+            return
         self._looked, self._looked_at = mark, now
-        return found
+        paths = {viewer.path for viewer in self._viewers}
+        found = await self._in_thread(lambda: {path: self._pages.get(path) for path in paths})
+        for viewer in self._viewers:
+            if viewer.path in found:
+                viewer.see(found[viewer.path])
+
+    async def _in_thread(self, what: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, what)
 
 
 class _Viewer:

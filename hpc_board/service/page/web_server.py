@@ -103,7 +103,7 @@ class WebServer:
         self._streams: Counter[Peer] = Counter()
         self._turns: dict[Peer, asyncio.Semaphore] = {}
         self._assets = {name: _Asset(name, type_) for name, type_ in ASSETS.items()}
-        self._viewers = Viewers(pages, self._pool)
+        self._viewers = Viewers(pages, self._pool, log)
         self._faults = _Faults(log)
         self._listening: list[asyncio.Server] = []
         self._connections: _Connections | None = None

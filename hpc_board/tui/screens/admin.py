@@ -132,9 +132,9 @@ class AdminScreen(BoardScreen):
         self._ask(patient=True)
 
     def look_again(self) -> None:
-        """Read the visible items again every few ticks."""
+        """Read the visible items again every few ticks, on a served board after each change."""
         self._ticks += 1
-        if self._ticks % _LOOK_EVERY == 0:
+        if self.board.served or self._ticks % _LOOK_EVERY == 0:
             self._ask(patient=True)
 
     def settle(self, subject: str) -> None:

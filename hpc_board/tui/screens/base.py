@@ -21,7 +21,7 @@ from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.report.formatting import span_text
 from hpc_board.tui.keys import named
-from hpc_board.tui.messages import Answer, RunsState, Tick
+from hpc_board.tui.messages import Answer, Heard, RunsState, Tick
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.targets import Target
 from hpc_board.tui.widgets.error_box import ErrorBox
@@ -71,6 +71,8 @@ class BoardScreen(Screen[None]):
     ]
     HELP: ClassVar[str] = ""
     """The paragraph on this screen in the help."""
+    SHOWS_OUTPUT: ClassVar[bool] = False
+    """True if the screen shows what running jobs write."""
 
     runs_state: var[RunsState] = var(RunsState())
     """The user's runs in flight, bound to the app's value like the two below."""
@@ -102,6 +104,7 @@ class BoardScreen(Screen[None]):
         self._numbers = itertools.count(1)
         self._failures: dict[str, BoardError] = {}
         self._answered: dict[str, datetime] = {}
+        self._is_outdated = False
 
     def compose(self) -> ComposeResult:
         """Yield the frame with the body."""
@@ -231,7 +234,17 @@ class BoardScreen(Screen[None]):
         self.app.push_screen(Confirm(question, "Submit it", "Don't"), act)
 
     def look_again(self) -> None:
-        """Update the screen; called about once a second while it is in front."""
+        """Update the screen; called while it is in front, about once a second, on a served board after a change."""
+
+    def show_ages(self) -> None:
+        """Update what time alone changes; called about once a second while the screen of a served board is in front."""
+        for pane in self.query(ListPane):
+            pane.redraw_ages()
+
+    @property
+    def rests(self) -> bool:
+        """Return whether the screen has been updated too shortly before to be updated again."""
+        return False
 
     def settle(self, subject: str) -> None:
         """Update the screen after an answer or an error on this subject."""
@@ -291,10 +304,14 @@ class BoardScreen(Screen[None]):
         self._show_failures()
         self.settle(event.subject)
         if event.failure is not None:
+            # With the next tick.
+            self._is_outdated = self.board.served
             asked.failed(event.failure)
         elif isawaitable(taken := asked.then(event.value)):
             await taken
         self.is_answered = True
+        if event.failure is None:
+            self._catch_up()
 
     def _notify_cancelled(self, run: Run) -> None:
         self.notify(f"Cancel requested for run {run.id}.", markup=False)
@@ -316,4 +333,19 @@ class BoardScreen(Screen[None]):
     def _take_tick(self) -> None:
         self._show_runs_state()
         self._show_failures()
-        self.look_again()
+        if not self.board.served:
+            self.look_again()
+            return
+        self.show_ages()
+        self._catch_up()
+
+    @on(Heard)
+    def _take_change(self, event: Heard) -> None:
+        self._is_outdated |= event.change.facts or self.SHOWS_OUTPUT
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Update the screen after a change, unless an open question may have been answered before the change."""
+        if self._is_outdated and self.is_current and not self._open_questions and not self.rests:
+            self._is_outdated = False
+            self.look_again()

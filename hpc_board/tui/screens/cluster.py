@@ -100,6 +100,10 @@ class ClusterScreen(BoardScreen):
             self.action_ask_again()
         self._show()
 
+    def show_ages(self) -> None:
+        """Update as on a board without a service, which does not tell when the GPUs of a cluster change."""
+        self.look_again()
+
     def action_ask_again(self) -> None:
         """Read the state of the GPUs and the user's runs in flight."""
 

@@ -85,6 +85,7 @@ class ReportScreen(BoardScreen):
         Binding("left_square_bracket", "turn(-1)", show=False),
         Binding("right_square_bracket", "turn(1)", show=False),
     ]
+    SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
         "While the run is in flight, progress and log are updated; the view follows the log while its end is in sight. "
         "The digits open the pages, [ and ] turn them. The log has the kernel's output and the end of the batch "
@@ -138,6 +139,12 @@ class ReportScreen(BoardScreen):
         """Read the run again, unless it has ended."""
         if self._read is None or not self._read.run.state.ended:
             self.ask("run", self._everything, self._show_run, patient=True)
+        if self._read is not None:
+            self._show_headline(self._read)
+
+    def show_ages(self) -> None:
+        """Show the age of the run's state."""
+        super().show_ages()
         if self._read is not None:
             self._show_headline(self._read)
 

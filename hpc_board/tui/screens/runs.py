@@ -55,6 +55,7 @@ class RunsScreen(BoardScreen):
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the selected run"),
         Binding("m", "mark", "Mark", show=False, tooltip="Mark the selected run, then another one, to compare them"),
     ]
+    SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
         "queued and running are states of the job, pass and wrong value are verdicts of the judge. lost, error, node "
         "fail and preempted are not the kernel's fault. Age is the time since the last change of state, or since the "
@@ -225,7 +226,8 @@ class RunsScreen(BoardScreen):
         places = ["everyone" if self._everyone else "own", *([self._gpu] if self._gpu else [])]
         if self.pane.words:
             places.append(f"/{self.pane.words}")
-        if (old := self.now() - (self.answered_at(self.pane.subject) or self._opened_at)) >= _STALE:
+        old = self.now() - (self.answered_at(self.pane.subject) or self._opened_at)
+        if old >= _STALE and not self.board.served:
             places.append(f"{span_text(old)} old")
         self.title_bar.show_place("Runs", " · ".join(places))
 

@@ -210,6 +210,10 @@ class SubmitScreen(BoardScreen):
         if self.is_open("send"):
             self._show_status()
 
+    def show_ages(self) -> None:
+        """Update as on a board without a service: this asks nothing."""
+        self.look_again()
+
     # Actions of the user
 
     @on(Input.Changed, "#file")

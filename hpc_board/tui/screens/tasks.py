@@ -163,8 +163,13 @@ class TasksScreen(BoardScreen):
 
     def look_again(self) -> None:
         """Read the tasks and the user's ranks again after a pause."""
-        if self.now() - self._looked_at >= _PAUSE:
+        if not self.rests:
             self._look(patient=True)
+
+    @property
+    def rests(self) -> bool:
+        """Return whether the tasks have been read within the pause."""
+        return self.now() - self._looked_at < _PAUSE
 
     def action_reload(self) -> None:
         """Read the task folders again."""

@@ -77,6 +77,7 @@ class WatchScreen(BoardScreen):
         Binding("space", "pause", "Pause/resume", tooltip="Pause submissions, or resume them"),
         Binding("w", "stop", "Stop", tooltip="Stop the watch; its runs go on"),
     ]
+    SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
         "Every save of the file is submitted in mode test, at most once in five seconds and once the runs of the "
         "previous save have ended; of several saves meanwhile, the last one counts. The watch ends when you leave this "
@@ -135,6 +136,11 @@ class WatchScreen(BoardScreen):
         numbers = sorted(self._saved_at, reverse=True)[:_SHOWN_MAX]
         if numbers and not all(run.state.ended for run in self._runs if run.id in numbers):
             self._read(numbers)
+        self._show_standing()
+
+    def show_ages(self) -> None:
+        """Show the ages of the runs and of the last try."""
+        super().show_ages()
         self._show_standing()
 
     def action_stop(self) -> None:

@@ -255,6 +255,16 @@ class ListPane(Vertical, Generic[T]):
         """Return the cells of a line."""
         return self._kind.cells(line)
 
+    def redraw_ages(self) -> None:
+        """Redraw the rows in sight, whose cells may have ages, and the details."""
+        line = max(0, int(self.grid.scroll_offset.y))
+        keys = list(self._items)[line : line + self.grid.screenful]
+        # The rows of a list that is read anew are gone, and still shown.
+        if self.display and keys and all(key in self._rows for key in keys):
+            self._rows |= {key: Row(key, self.cells_of(self._items[key])) for key in keys}
+            self._show_rows()
+            self._show_details()
+
     def redraw(self) -> None:
         """Redraw all rows with the next pages."""
         self._rows = {}

@@ -1,11 +1,13 @@
 """The pages of a service at their sockets: who may read, what never appears, and readers that keep to no rule."""
 
+import asyncio
 import http.client
 import json
 import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -18,19 +20,24 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from hpc_board.board import Board
+from hpc_board.board.context import Installation
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.service.page import opening, pages, views, web_server
+from hpc_board.service.counts import Counts
+from hpc_board.service.page import opening, pages, viewers, views, web_server
 from hpc_board.service.page.bounds import PageBounds
+from hpc_board.service.page.metrics import Metrics
 from hpc_board.service.server import Service
 from hpc_board.store import Store
 from hpc_board.store.overview import Mark
 from tests.service import serving
+from tests.slurm.lab import free_ports
 from tests.unit.recorded import SETTINGS, Recorded, recorded, result_of, status_of, timed_case
 from tests.unit.service.test_service import OWNER, ROOT, acting_as, asking, folder
+from tests.unit.service.test_service import raw as of_wire
 from tests.values import replace
 from tests.waiting import awaited
 
@@ -103,13 +110,6 @@ def status(answer: bytes) -> int:
     return int(found)
 
 
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def passed(board: Recorded, user: str, score_s: float, **more: Any) -> Run:
     return board.add(result=result_of(Verdict.PASS, timed_case()), score_s=score_s, user=user, **more)
 
@@ -130,7 +130,7 @@ def board(tmp_path: Path) -> Recorded:
 
 @pytest.fixture
 def port() -> int:
-    return free_port()
+    return free_ports(1)[0]
 
 
 @pytest.fixture
@@ -271,7 +271,6 @@ def test_a_closed_board_is_on_no_page_not_even_for_its_members_and_admins(
     board: Recorded, door: Path, port: int, name: str
 ) -> None:
     run = passed(board, "ada", 1e-3)
-    board.add(status_of(RunState.QUEUED), user="ada")
     closed(board, "daemon")
     targets = ("/boards/vectoradd_py", f"/runs/{run.id}", "/boards/no_such_task", "/runs/9999")
     with acting_as(name):
@@ -283,7 +282,6 @@ def test_a_closed_board_is_on_no_page_not_even_for_its_members_and_admins(
             for target in ("/", "/feed"):
                 assert "vectoradd_py" not in ask(place, target).text
                 assert ">ada<" not in ask(place, target).text
-        assert numbers(door)["hpc_board_runs", "queued"] == 0
 
 
 def test_a_board_that_is_closed_leaves_the_open_pages(board: Recorded, door: Path) -> None:
@@ -358,7 +356,7 @@ def test_without_its_libraries_the_service_says_how_to_get_a_page(
     board: Recorded, folder: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "find_spec", lambda name: None if name == "aiohttp" else name)
-    with opened(board, folder, free_port(), lines=lines), asking(folder / "board.sock") as remote:
+    with opened(board, folder, free_ports(1)[0], lines=lines), asking(folder / "board.sock") as remote:
         assert remote.runs.list() == ()
         assert not (folder / "board.http").exists()
     assert any("aiohttp missing: pip install 'hpc-board[serve]'" in line for line in lines)
@@ -378,7 +376,7 @@ def test_an_address_that_is_taken_is_named(board: Recorded, folder: Path) -> Non
 def test_an_address_for_other_machines_is_warned_of(
     board: Recorded, folder: Path, lines: list[str], host: str, warned: bool
 ) -> None:
-    address = f"{host}:{free_port()}"
+    address = f"{host}:{free_ports(1)[0]}"
     changed = msgspec.structs.replace(board.board.settings, web=address)
     with serving(changed, folder / "board.sock", lines=lines):
         pass
@@ -529,6 +527,22 @@ def test_a_reader_that_takes_no_data_is_cut_off(board: Recorded, folder: Path) -
         awaited(lambda: page_of(service).connections == 0)
 
 
+def test_a_response_counts_as_sent_once_no_byte_of_it_is_left(board: Recorded, folder: Path) -> None:
+    with opened(board, folder) as service, closing(connected(folder / "board.http")):
+        awaited(lambda: page_of(service).connections == 1)
+        connections = page_of(service)._connections
+        assert connections is not None
+        transports = [each.transport for each in connections.connections]
+        assert [each and each.get_write_buffer_limits() for each in transports] == [(0, 0)]
+
+
+def test_a_reader_that_leaves_is_no_viewer_any_more(board: Recorded, folder: Path) -> None:
+    with opened(board, folder, bounds=PageBounds(beat_seconds=1_000)) as service:
+        with stream(folder / "board.http", "feed"):
+            assert page_of(service).viewers == 1
+        awaited(lambda: page_of(service).viewers == 0)
+
+
 def page_of(service: Service) -> web_server.WebServer:
     assert service._page is not None
     return service._page
@@ -637,6 +651,53 @@ def test_one_look_serves_all_viewers_of_a_page(
     assert made == ["feed"]
 
 
+async def test_a_change_between_a_page_and_its_stream_is_not_missed(board: Recorded, service: Service) -> None:
+    passed(board, "ada", 6e-3)
+    kept = page_of(service)._pages
+    old = kept.get("feed")
+    assert old is not None
+    passed(board, "bob", 1e-3)
+    with ThreadPoolExecutor(1) as pool:
+        found = viewers.Viewers(kept, pool, print)
+        found.start(asyncio.get_running_loop())
+
+        async def events_until_look(first: views.Content) -> list[bytes]:
+            stream = found.events("feed", first, first.version, 60, 60)
+            events = [await anext(stream)]
+            found.look()
+            events.append(await asyncio.wait_for(anext(stream), 30))
+            await stream.aclose()
+            return events
+
+        assert b"bob" in (await events_until_look(old))[1]
+        # The second viewer has an old page, too, and nothing has changed since the last look.
+        assert b"bob" in (await events_until_look(old))[1]
+
+
+def test_a_database_that_cannot_be_read_is_told_and_streams_go_on(
+    board: Recorded, door: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = pages.Pages.mark
+    broken = [True]
+
+    def look(of: pages.Pages) -> Mark:
+        if broken[0]:
+            raise StorageError("the disk is gone")
+        return mark(of)
+
+    with stream(door, "feed") as next_event:
+        monkeypatch.setattr(pages.Pages, "mark", look)
+        awaited(lambda: any("the disk is gone" in line for line in lines))
+        answer = ask(door, "/")
+        assert answer.status == 500
+        assert "disk" not in answer.text
+        time.sleep(0.5)
+        broken[0] = False
+        passed(board, "bob", 1e-3)
+        assert "bob" in next_event()[1]
+    assert sum('"page failed", "route": "events"' in line for line in lines) == 1
+
+
 def test_without_viewers_a_pass_asks_the_database_for_nothing(door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[None] = []
     mark = pages.Pages.mark
@@ -688,17 +749,32 @@ def test_the_metrics_count_runs_passes_answers_and_refusals(board: Recorded, doo
             remote.runs.get(99)
         found = numbers(door)
         assert found["hpc_board_connections", ""] == 1
+    with of_wire(folder / "board.sock") as client:
+        client.greeted().ask("ada.<x>")
+        client.ask("changes", user="ada")
     ask(door, "/nothing")
     ask(door, "/<x>")
     awaited(lambda: numbers(door)["hpc_board_passes_total", ""] >= 1)
     found = numbers(door)
     assert found["hpc_board_requests_total", "ok runs.list"] == 1
     assert found["hpc_board_requests_total", "error runs.get"] == 1
+    assert found["hpc_board_requests_total", "error unknown"] == 1
+    assert found["hpc_board_requests_total", "error changes"] == 1
     assert found["hpc_board_requests_total", "404 page other"] == 2
     assert found["hpc_board_requests_total", "200 page metrics"] >= 1
     assert found["hpc_board_queue_age_seconds", ""] > 0 or found["hpc_board_runs", "queued"] == 0
     assert found["hpc_board_start_time_seconds", ""] > 1.7e9
     assert {name for name, _ in found} >= {"hpc_board_waits", "hpc_board_page_viewers", "hpc_board_refusals_total"}
+
+
+def test_the_metrics_do_not_count_the_runs_of_closed_boards(board: Recorded) -> None:
+    board.add(status_of(RunState.QUEUED), user="ada")
+    installation = Installation(board.board.settings, OWNER, print)
+    text = Metrics(Board.seen_by_all(installation, print), Counts(), {}).text
+    assert b'hpc_board_runs{state="queued"} 1.0' in text()
+    closed(board, "daemon")
+    assert b'hpc_board_runs{state="queued"} 0.0' in text()
+    assert b"hpc_board_queue_age_seconds 0.0" in text()
 
 
 def test_the_metrics_name_no_user(board: Recorded, door: Path, folder: Path) -> None:
@@ -726,7 +802,7 @@ def test_metrics_are_on_the_unix_socket_alone(door: Path, port: int) -> None:
 
 
 def test_metrics_are_on_tcp_if_the_settings_say_so(board: Recorded, folder: Path) -> None:
-    port = free_port()
+    port = free_ports(1)[0]
     with opened(board, folder, port, web_metrics=True):
         assert ask(port, "/metrics").headers["Content-Type"].startswith("text/plain; version=0.0.4")
 

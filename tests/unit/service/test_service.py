@@ -381,8 +381,9 @@ JSON = st.recursive(
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_a_route_is_asked_the_service_has_no_fault(door: Path, data: st.DataObject) -> None:
-    route = data.draw(st.sampled_from([*routes.ROUTES, routes.WAIT]))
-    names = routes.Wait.__struct_fields__ if route == routes.WAIT else routes.arguments_type(route).__struct_fields__
+    route = data.draw(st.sampled_from([*routes.ROUTES, routes.WAIT, routes.CHANGES]))
+    streams = {routes.WAIT: routes.Wait, routes.CHANGES: routes.ChangesArguments}
+    names = (streams[route] if route in streams else routes.arguments_type(route)).__struct_fields__
     args = data.draw(st.dictionaries(st.sampled_from([*names, "x"]), JSON, max_size=4))
     with raw(door) as client:  # `serving` fails at a fault in the service's log
         answer = client.greeted().ask(route, **args)

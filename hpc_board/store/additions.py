@@ -1,0 +1,89 @@
+"""Additions: the rows that a board has gained since a mark, and whom they concern."""
+
+import msgspec
+
+from hpc_board.domain.moderation import BOARD, EVERYTHING, USER
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.reading import Readable
+
+_TABLES = ("events", "feed", "remarks", "boards", "decisions")
+
+_MARKS = f"SELECT {', '.join(f'(SELECT MAX(id) FROM {table})' for table in _TABLES)}"  # noqa: S608 - names of tables
+
+_EVENTS = """
+SELECT submissions.user, submissions.task, events.run, runs.cluster
+  FROM events
+  JOIN runs ON runs.id = events.run
+  JOIN submissions ON submissions.id = runs.submission
+ WHERE events.id > ? AND events.id <= ?
+"""
+_FEED = "SELECT task, id FROM feed WHERE id > ? AND id <= ?"
+_REMARKS = """
+SELECT submissions.user, submissions.task
+  FROM remarks
+  JOIN submissions ON submissions.id = remarks.submission
+ WHERE remarks.id > ? AND remarks.id <= ?
+"""
+_BOARDS = "SELECT name FROM boards WHERE id > ? AND id <= ?"
+_DECISIONS = "SELECT kind, subject FROM decisions WHERE id > ? AND id <= ?"
+
+Marks = tuple[int, ...]
+"""The newest rows of the tables, by their order."""
+
+
+class Addition(msgspec.Struct, frozen=True):
+    """A new row, which concerns a `user`, and those who may see the leaderboard `task`.
+
+    Without both it concerns admins alone; with `everyone`, all. `run` and its `cluster` are those of a new state;
+    `entry` is the number of an entry of the feed; `terms` is true for a change of the leaderboard itself.
+    """
+
+    user: str = ""
+    task: str = ""
+    run: int = 0
+    cluster: str = ""
+    entry: int = 0
+    terms: bool = False
+    everyone: bool = False
+
+
+class AdditionGateway:
+    """The additions to a board. Its facts are appended, so the newest row of each table is a mark of its state."""
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+
+    def marks(self) -> Marks:
+        """Return the present marks."""
+        with self._file.reading() as db:
+            return _marks(db)
+
+    def since(self, marks: Marks) -> tuple[Marks, tuple[Addition, ...] | None]:
+        """Return the present marks and the rows since `marks`; None if it is another database, as after a restore."""
+        with self._file.reading() as db:
+            now = _marks(db)
+            if now == marks:
+                return now, ()
+            if any(new < old for new, old in zip(now, marks, strict=True)):
+                return now, None
+            return now, _additions(db, dict(zip(_TABLES, zip(marks, now, strict=True), strict=True)))
+
+
+def _marks(db: Readable) -> Marks:
+    (row,) = db.execute(_MARKS).fetchall()
+    return tuple(number or 0 for number in row)
+
+
+def _additions(db: Readable, spans: dict[str, tuple[int, int]]) -> tuple[Addition, ...]:
+    found = [Addition(**row) for row in db.query(_EVENTS, spans["events"])]
+    found += [Addition(task=row["task"], entry=row["id"]) for row in db.query(_FEED, spans["feed"])]
+    found += [Addition(**row) for row in db.query(_REMARKS, spans["remarks"])]
+    found += [Addition(task=row["name"], terms=True) for row in db.query(_BOARDS, spans["boards"])]
+    found += [_of_decision(row["kind"], row["subject"]) for row in db.query(_DECISIONS, spans["decisions"])]
+    return tuple(dict.fromkeys(found))
+
+
+def _of_decision(kind: str, subject: str) -> Addition:
+    return Addition(
+        user=subject if kind == USER else "", task=subject if kind == BOARD else "", everyone=kind == EVERYTHING
+    )
