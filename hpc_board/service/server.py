@@ -57,7 +57,7 @@ _CHUNK_BYTES = 64 * 1024
 _PIECE_BYTES = 512 * 1024
 _WORKERS = 16
 # Above it, the kernel has clients over TCP wait for a second before they try again.
-_BACKLOG = 1024
+_BACKLOG = 2048
 _FILES_BESIDES = 512
 _ADVANCE_SECONDS = 1.0
 _END_SECONDS = 10.0
@@ -229,7 +229,7 @@ class Service:
             listening.bind(str(path))
             stack.callback(_unlink, path)
             path.chmod(0o666)
-            listening.listen(128)
+            listening.listen(_BACKLOG)
         except OSError as error:
             raise StorageError(
                 f"{path}: the service's socket cannot be made: {error.strerror or error}",
@@ -377,7 +377,14 @@ class Service:
         await self._connection(peer_uid(writer.get_extra_info("socket")), reader, writer)
 
     async def _by_munge(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._strangers is not None and (admitted := await self._strangers.admitted(reader, writer)) is not None:
+        if self._strangers is None:
+            return
+        try:
+            admitted = await self._strangers.admitted(reader, writer)
+        except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
+            self._log("fault", traceback=traceback.format_exc())
+            return
+        if admitted is not None:
             await self._connection(*admitted)
 
     async def _connection(self, uid: int, reader: Reader, writer: Writer) -> None:

@@ -43,6 +43,7 @@ class Case:
 
 _TEXTS = "the texts of a task's files stay with the service"
 _OWN_FILES = "the command works with the board's own settings and files"
+_BY_ITSELF = "the service may have advanced the run before the command begins"
 _ADVANCED = "a pass would send the runs of all users, and its answers are in the output"
 
 
@@ -134,7 +135,7 @@ CASES = (
     Case("update.history", "update open_sort --history"),
     Case("delete", "delete course --yes --reason over", "cyd"),
     Case("poll", "poll"),
-    Case("poll.changed", "poll", before=["submit kernel.py"], answering=True),
+    Case("poll.changed", "poll", before=["submit kernel.py"], answering=True, files_alone=_BY_ITSELF),
     Case("admin-check", "admin check --no-job", "dean", files_alone=_OWN_FILES),
     Case("admin-check.job", "admin check H100", "dean", answering=True, files_alone=_OWN_FILES),
     Case("admin-doctor", "admin doctor", "dean", plain=_without_host, files_alone=_OWN_FILES),

@@ -2,11 +2,14 @@
 
 import select
 import socket
+import time
 from pathlib import Path
 
 from hpc_board.service.peers import check_place, peer_uid
 
 _CHUNK_BYTES = 256 * 1024
+_QUEUE_SECONDS = 0.05
+"""The pause before another try to connect, while the service's queue of connections is full."""
 
 
 class UnixDoor:
@@ -22,12 +25,23 @@ class UnixDoor:
         connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connected.settimeout(seconds)
-            connected.connect(str(self._path))
+            self._connect(connected, seconds)
             check_place(self._path, peer_uid(connected))
         except BaseException:
             connected.close()
             raise
         return SocketStream(connected)
+
+    def _connect(self, connected: socket.socket, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return connected.connect(str(self._path))
+            except BlockingIOError as error:
+                # Where many clients connect at one moment, the queue of the socket is full: an error, and no wait.
+                if time.monotonic() > deadline:
+                    raise TimeoutError from error
+                time.sleep(_QUEUE_SECONDS)
 
     def close(self) -> None:
         """Do nothing: connections share nothing."""

@@ -66,7 +66,7 @@ class Served:
 
 
 @contextmanager
-def served(board: Recorded, munge_socket: Path, bounds: Bounds | None = None) -> Iterator[Served]:
+def served(board: Recorded, munge_socket: Path, bounds: Bounds | None = None, *, faults: int = 0) -> Iterator[Served]:
     (port,) = free_ports(1)
     listener = MungeListener("127.0.0.1", port, str(munge_socket))
     settings = msgspec.structs.replace(board.board.settings, munge=listener)
@@ -84,7 +84,7 @@ def served(board: Recorded, munge_socket: Path, bounds: Bounds | None = None) ->
         finally:
             service.stop()
             thread.join(60)
-        assert not [line for line in lines if line["event"] == "fault"], lines
+        assert len([line for line in lines if line["event"] == "fault"]) == faults, lines
 
 
 @pytest.fixture
@@ -636,6 +636,20 @@ def test_connections_of_one_user_are_counted_at_both_doors_together(board: Recor
             remote.runs.list()
         error = refusal(lambda: runs(door.address))
     assert "too many connections" in error.message
+
+
+def test_a_fault_in_the_handshake_is_logged_and_the_next_client_let_in(
+    board: Recorded, realm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def faulty(*_: object) -> None:
+        raise ValueError("a fault")
+
+    with served(board, realm / "a" / "m", faults=1) as door:
+        with monkeypatch.context() as patched:
+            patched.setattr(munge, "decode", faulty)
+            assert "closed before the service knew who asks" in refusal(lambda: runs(door.address)).message
+        assert runs(door.address) == ()
+        assert "ValueError: a fault" in next(line["traceback"] for line in door.log if line["event"] == "fault")
 
 
 # Life

@@ -614,6 +614,40 @@ def test_a_service_that_is_silent_is_said(
     assert "no answer within 0.2 s" in error.message
 
 
+def test_a_client_waits_for_its_turn_while_the_queue_of_connections_is_full(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, tries = folder / "board.sock", list[int]()
+    sleep = time.sleep
+
+    def counted(seconds: float) -> None:
+        if threading.current_thread().name == "asking":
+            tries.append(1)
+        sleep(seconds)
+
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        listening.bind(str(path))
+        listening.listen(0)
+        with suppress(BlockingIOError):
+            while True:
+                first = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                first.setblocking(False)
+                first.connect(str(path))
+        monkeypatch.setattr(time, "sleep", counted)
+        found: list[BoardError] = []
+        thread = threading.Thread(target=lambda: found.append(refusal(RemoteBoard(path).runs.list)), name="asking")
+        thread.start()
+        awaited(lambda: len(tries) > 2)
+        listening.settimeout(30)
+        while thread.is_alive():
+            with suppress(TimeoutError):
+                listening.accept()[0].close()
+            listening.settimeout(0.2)
+        thread.join()
+    assert "temporarily unavailable" not in found[0].message
+
+
 @ROOT
 @pytest.mark.parametrize(("owner", "mode"), [("daemon", 0o755), (OWNER, 0o775), (OWNER, 0o1777)])
 def test_a_socket_where_another_account_could_have_put_it_is_not_trusted(
