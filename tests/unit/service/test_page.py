@@ -373,6 +373,13 @@ def test_the_pages_socket_is_for_all_and_goes_with_the_service(board: Recorded, 
     assert not (folder / "board.http").exists()
 
 
+def test_the_socket_that_a_killed_service_left_is_replaced(board: Recorded, folder: Path) -> None:
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as left:
+        left.bind(str(folder / "board.http"))
+    with opened(board, folder):
+        assert ask(folder / "board.http", "/").status == 200
+
+
 def test_a_socket_with_the_pages_suffix_is_refused(board: Recorded, folder: Path) -> None:
     with (
         pytest.raises(InputError, match="is the suffix of the socket of the page"),
