@@ -35,13 +35,10 @@ def write_whole(path: Path, data: bytes, *, mode: int | None = 0o600, replace: b
 
 
 @contextmanager
-def whole_file(
-    path: Path, *, mode: int | None = 0o600, replace: bool = True, folder: int | None = None, most: int = 0o666
-) -> Iterator[BinaryIO]:
+def whole_file(path: Path, *, mode: int | None = 0o600, replace: bool = True, most: int = 0o666) -> Iterator[BinaryIO]:
     """Open a draft that gets the name `path` at the end: a crash at any point leaves the old file or the new one.
 
-    The file has `mode` whatever the umask; None leaves its mode to the umask, which takes from `most`. A relative
-    `path` begins at the open `folder`, if one is given.
+    The file has `mode` whatever the umask; None leaves its mode to the umask, which takes from `most`.
 
     Raises:
         FileExistsError: the file exists, and `replace` is not given.
@@ -49,7 +46,7 @@ def whole_file(
     """
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(draft, flags, most if mode is None else 0o600, dir_fd=folder)
+    descriptor = os.open(draft, flags, most if mode is None else 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -59,13 +56,13 @@ def whole_file(
                 os.fchmod(descriptor, mode)
             os.fsync(descriptor)
         # The draft is closed by now: closing a named database would drop SQLite's locks on it in other threads.
-        publish(draft, path, replace=replace, folder=folder)
+        publish(draft, path, replace=replace)
     finally:
         with suppress(OSError):
-            os.unlink(draft, dir_fd=folder)
+            draft.unlink()
 
 
-def publish(draft: Path, path: Path, *, replace: bool, folder: int | None = None) -> None:
+def publish(draft: Path, path: Path, *, replace: bool) -> None:
     """Give a finished draft its name, in place of an older file if `replace`.
 
     Raises:
@@ -73,9 +70,9 @@ def publish(draft: Path, path: Path, *, replace: bool, folder: int | None = None
         OSError: the draft cannot have that name.
     """
     if replace:
-        os.replace(draft, path, src_dir_fd=folder, dst_dir_fd=folder)
+        draft.replace(path)
     else:
-        os.link(draft, path, src_dir_fd=folder, dst_dir_fd=folder)
+        path.hardlink_to(draft)
 
 
 def write_file(path: Path, data: bytes, *, force: bool, most: int = 0o666) -> None:

@@ -1,6 +1,7 @@
 """Settings from the schedulers of this machine."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -10,7 +11,9 @@ from hpc_board.errors import SchedulerRefused
 from hpc_board.model.gpu import Device
 from hpc_board.schedulers import AnyKind, kinds
 from hpc_board.schedulers.settings_text import Detected
+from hpc_board.settings import machine_gpu_names
 from hpc_board.transport import Host
+from hpc_board.transport.this_host import ThisHost
 
 _BY_HAND = "Write the settings by hand; the manual has a page on them."
 
@@ -58,6 +61,16 @@ def detected_settings(host: Host, board: str, gpus: Sequence[tuple[str, Device]]
         if found is not None:
             return _diagnosed(_Search(kind, found, tuple(refusals)))
     raise SchedulerRefused("; ".join(refusals), hint=_BY_HAND)
+
+
+def settings_of_this_machine(board: Path) -> Detected:
+    """Return the settings of the scheduler that this machine has, or of its own GPUs, with the board in `board`.
+
+    Raises:
+        SchedulerError: a scheduler failed, or answered something else.
+    """
+    gpus = [*((name, Device.CUDA) for name in machine_gpu_names()), ("CPU", Device.CPU)]
+    return detected_settings(ThisHost(), str(board), gpus)
 
 
 def _diagnosed(search: _Search) -> Detected:

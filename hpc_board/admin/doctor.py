@@ -3,7 +3,6 @@
 import fcntl
 import os
 import re
-import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,14 +22,13 @@ from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import kind_of
 from hpc_board.settings import Settings
+from hpc_board.store.folder import DATABASE, check_own
 from hpc_board.store.journal import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, mounted
-from hpc_board.store.sharing import group_name, is_shared, own_folder
 from hpc_board.transport import Host
 from hpc_board.transport.attempt import attempt
 from hpc_board.transport.sudo import rules
 
 ADVANCE_LOCK = "advance.lock"
-DATABASE = "board.db"
 CHECKS = "checks"
 
 _SPACE_BYTES = 2**30
@@ -122,12 +120,11 @@ def _folder(installation: Installation) -> Iterator[Diagnostic]:
     if there != board and board.exists():
         yield Diagnostic(Severity.ERROR, "board", f"{board} is no folder", hint)
         return
-    owner = there.stat().st_uid
-    if there == board and is_shared(board):
-        yield from _shared(board)
-    elif there == board and owner != os.geteuid():
-        message = f"{board} belongs to user {owner}: a board belongs to one account, or to a group that may write it"
-        yield Diagnostic(Severity.ERROR, "board", message, f"{hint} Or have its owner share it: chmod 2770 {board}")
+    try:
+        check_own(board)
+    except BoardError as error:
+        yield Diagnostic(Severity.ERROR, "board", error.message, error.hint)
+        return
     try:
         yield from _written(there, board)
     except OSError as error:
@@ -135,23 +132,8 @@ def _folder(installation: Installation) -> Iterator[Diagnostic]:
     yield from _file_system(installation, there)
     yield from _room(there)
     if there == board:
-        yield from _left_over(own_folder(board))
+        yield from _left_over(board)
         yield from _database(installation)
-
-
-def _shared(board: Path) -> Iterator[Diagnostic]:
-    """Report the owner of a board that a group shares."""
-    status = board.stat()
-    group = group_name(status.st_gid)
-    if os.geteuid() != 0 and status.st_gid not in (os.getegid(), *os.getgroups()):
-        message = f"{board} is for the group {group}, and you are not in it"
-        yield Diagnostic(Severity.ERROR, "board", message, "Ask its owner, or point `board` in the settings elsewhere.")
-    else:
-        yield Diagnostic(
-            Severity.OK, "board", f"{board} is shared by the group {group}, whose members have to trust each other"
-        )
-    if status.st_mode & stat.S_IWOTH:
-        yield Diagnostic(Severity.WARNING, "board", f"all users may write {board}", f"chmod o-w {board}")
 
 
 def _written(there: Path, board: Path) -> Iterator[Diagnostic]:
@@ -271,7 +253,7 @@ def _held(path: Path) -> Diagnostic:
         with open_regular(path) as file:
             if lock_descriptor(file.fileno(), wait_seconds=_LOCK_SECONDS, shared=True):
                 return Diagnostic(Severity.OK, "lock", f"{path.name} is free")
-            holder = _holder(os.fstat(file.fileno()))
+            holder = lock_holder(os.fstat(file.fileno()))
     except FileNotFoundError:
         return Diagnostic(Severity.OK, "lock", f"{path.name} is not there yet")
     except OSError as error:
@@ -285,7 +267,7 @@ def _held(path: Path) -> Diagnostic:
     )
 
 
-def _holder(file: os.stat_result) -> str:
+def lock_holder(file: os.stat_result) -> str:
     """Return the process that holds a lock on the file, as the kernel lists it; "" if none of this machine does."""
     place = f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
     with suppress(OSError):
@@ -315,14 +297,6 @@ def _database(installation: Installation) -> Iterator[Diagnostic]:
         return
     size = status.st_size / 2**20
     yield Diagnostic(Severity.OK, "database", f"{size:.1f} MiB; {count} {'run' if count == 1 else 'runs'} in flight")
-    mode, shared = stat.S_IMODE(status.st_mode), is_shared(path.parent)
-    if mode & (0o002 if shared else 0o022):
-        hint = f"chmod {'o' if shared else 'go'}-w {path}"
-        yield Diagnostic(Severity.WARNING, "database", f"others may write {path}", hint)
-    if shared and mode & 0o060 != 0o060:
-        yield Diagnostic(
-            Severity.ERROR, "database", f"the group may not write {path}", f"Its owner says: chmod g+rw {path}"
-        )
 
 
 # Tasks

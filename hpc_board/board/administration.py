@@ -12,7 +12,7 @@ from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.roles import Role
-from hpc_board.store.sharing import make_own_folder
+from hpc_board.store.folder import make_board_folder
 
 if TYPE_CHECKING:
     from hpc_board.admin import probe
@@ -146,7 +146,7 @@ class Administration:
         from hpc_board.admin import probe
 
         gpus = [self._gpus.get(name) for name in names] or list(self._context.settings.gpus)
-        make_own_folder(self._context.settings.board)
+        make_board_folder(self._context.settings.board)
         plan = probe.Plan(
             folders=self._context.clusters.folders,
             tasks=self._tasks.of_settings().tasks,

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache, cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpc_board.accounts import Groups, user_name
@@ -12,7 +11,7 @@ from hpc_board.errors import BoardError, Refused
 from hpc_board.runs.clusters import Clusters
 from hpc_board.settings import Settings
 from hpc_board.store import Store
-from hpc_board.store.sharing import access_problem, is_shared, make_own_folder, own_folder
+from hpc_board.store.folder import DATABASE, check_own, make_board_folder
 
 if TYPE_CHECKING:
     from hpc_board.boards.editor import Boards, Person
@@ -44,17 +43,12 @@ class Installation:
         # Not cached properties, which two threads could make twice: the one holds the connections to clusters.
         self.clusters = Clusters(settings, warn)
         self.groups = Groups()
-        self.reading = Store(settings.board / "board.db")
-
-    @cached_property
-    def own_folder(self) -> Path:
-        """The folder of this account's locks, queues and jobs."""
-        return own_folder(self.settings.board)
+        self.reading = Store(settings.board / DATABASE)
 
     @cached_property
     def store(self) -> Store:
         """The store for writing; its folder is created."""
-        make_own_folder(self.settings.board)
+        make_board_folder(self.settings.board)
         return self.reading
 
     @cached_property
@@ -69,31 +63,25 @@ class Installation:
         """The number of a user's runs that schedulers may have at one time; None without a limit."""
         return self.settings.runs_per_user if self.served else None
 
-    @property
-    def advanced_account(self) -> str | None:
-        """The account whose runs this process carries on; None for those of all accounts."""
-        return self.account if is_shared(self.settings.board) else None
-
     def launch(self, runs: "Sequence[Run]") -> "Sequence[BoardError]":
         """Send new runs to their schedulers, now or by the service, and return at most one error for each."""
         return self.reconciler.launch(runs) if self._launch is None else self._launch(runs)
 
     @cached_property
     def reconciler(self) -> "Reconciler":
-        """The reconciler of this account's runs."""
+        """The reconciler of the board's runs."""
         from hpc_board.runs.fair_queue import FairQueue
         from hpc_board.runs.reconciler import Reconciler
 
         limit = self.runs_per_user
         return Reconciler(
-            folder=self.own_folder,
+            folder=self.settings.board,
             store=self.store,
             schedulers=self.clusters.schedulers,
             clusters={cluster.name: cluster for cluster in self.settings.clusters},
             gpus={gpu.name: gpu for gpu in self.settings.gpus},
             harness=harness,
             folders=self.clusters.folders,
-            user=self.advanced_account,
             queue=None if limit is None else FairQueue(limit),
         )
 
@@ -105,7 +93,6 @@ class Context:
         self.installation = installation
         self.user = user
         self.warn = warn
-        self._access_problem_shown = False
 
     @property
     def settings(self) -> Settings:
@@ -137,6 +124,7 @@ class Context:
     @cached_property
     def role(self) -> Role:
         """The user's role, from the settings' `roles` and the owner of the board's folder."""
+        check_own(self.settings.board)
         return self.role_of(self.user)
 
     def role_of(self, user: str) -> Role:
@@ -185,12 +173,6 @@ class Context:
         """Return whether the database exists; a command that only reads does not create it."""
         return self.reading.file.is_there()
 
-    def warn_without_access(self) -> None:
-        """Warn once that leaderboards are missing if the user cannot enter the board's folder."""
-        if not self._access_problem_shown and (found := access_problem(self.settings.board)):
-            self._access_problem_shown = True
-            self.warn(f"{found}. Only the tasks of the settings can be seen.")
-
     # Runs and leaderboards
 
     @cached_property
@@ -208,8 +190,8 @@ class Context:
         return Rules(self.store, self.user, self.role.may_act_as(Role.ADMIN), self.require, self.editor.hidden)
 
     def has_runs_in_flight(self) -> bool:
-        """Return whether any run is this account's to carry on."""
-        return self.store.runs.has_in_flight(account=self.installation.advanced_account)
+        """Return whether any run has not ended."""
+        return self.store.runs.has_in_flight()
 
 
 class PublicContext(Context):

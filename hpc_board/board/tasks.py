@@ -24,7 +24,6 @@ class Tasks:
             StorageError: the database exists, and cannot be read.
         """
         self._context.require(Role.PARTICIPANT, "see the tasks of this board")
-        self._context.warn_without_access()
         return self._context.editor.catalog(self.of_settings())
 
     def get(self, name: str) -> Task:
@@ -38,7 +37,6 @@ class Tasks:
 
         context = self._context
         context.require(Role.PARTICIPANT, "see the tasks of this board")
-        context.warn_without_access()
         found = context.editor.task(
             name, lambda name: folders.task_called(name, context.settings.tasks, context.installation.known_tasks)
         )

@@ -1,10 +1,7 @@
 """Leaderboards that users created: visibility, creation, change and deletion."""
 
-import errno
-import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -37,22 +34,18 @@ from hpc_board.domain.user_board import (
     differences,
 )
 from hpc_board.errors import DamagedRowError, DocumentError, Fault, InputError, Refused, StorageError
-from hpc_board.files import whole_file
+from hpc_board.files import write_whole
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.store import NewChange, Newest, Store
-from hpc_board.store.sharing import is_shared
 
 if TYPE_CHECKING:
     from hpc_board.domain.standing import Standing
 
 EXPORTS = "exports"
 """The folder in which a board archives deleted leaderboards."""
-
-_EXPORTS_MODE = 0o3770
-"""The mode of that folder: each member of the group may write files there, and remove only their own."""
 
 
 class Person(msgspec.Struct, frozen=True):
@@ -478,59 +471,23 @@ def archived(rows: "Sequence[Standing]") -> list[dict[str, Any]]:
 def archive(kept: BoardArchive, board: Path) -> Path:
     """Write the archive of a leaderboard before its deletion below the folder `board`, and return the file.
 
-    In a group's board another member may have made that folder: a symbolic link is not followed.
-
     Raises:
-        StorageError: the file cannot be written, or the folder is none.
+        StorageError: the file cannot be written.
     """
     import json
 
     folder = board / EXPORTS
-    shared = is_shared(board)
     file = folder / f"{kept.plan.name}-{kept.at:%Y%m%dT%H%M%S.%fZ}.json"
     document = json.dumps(_document(kept), indent=2, allow_nan=False)
     try:
-        with (
-            _opened_folder(folder, _EXPORTS_MODE if shared else 0o700) as opened,
-            whole_file(Path(file.name), mode=0o640 if shared else 0o600, folder=opened) as written,
-        ):
-            written.write(f"{document}\n".encode())
+        folder.mkdir(mode=0o700, exist_ok=True)
+        write_whole(file, f"{document}\n".encode())
     except OSError as error:
         raise StorageError(
             f"{file}: the archive of the board cannot be written: {error.strerror or error}",
             hint="The board was not deleted. Free disk space, or correct the folder's permissions.",
         ) from error
     return file
-
-
-@contextmanager
-def _opened_folder(folder: Path, mode: int) -> Iterator[int]:
-    """Yield a descriptor of the folder, which is made if missing; a later replacement has no effect.
-
-    Raises:
-        StorageError: the path is no folder.
-    """
-    try:
-        folder.mkdir(mode=0o700)
-        made = True
-    except FileExistsError:
-        made = False
-    try:
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
-            raise
-        raise StorageError(
-            f"{folder} is a link or a file, and should be a folder: the archive could be written elsewhere.",
-            hint="The board was not deleted. Ask the owner of the link or of the board to remove it.",
-        ) from error
-    try:
-        if made and os.fstat(opened).st_uid == os.geteuid():
-            # The umask could exclude the other members of the group.
-            os.fchmod(opened, mode)
-        yield opened
-    finally:
-        os.close(opened)
 
 
 def _document(kept: BoardArchive) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from hpc_board.cli.options import SECONDS, Open, examples, force_option, gpu_nam
 from hpc_board.errors import InputError
 
 if TYPE_CHECKING:
+    from hpc_board.board import Board
+    from hpc_board.domain.diagnostic import Diagnostic
     from hpc_board.store.backup import Contents
 
 
@@ -102,8 +104,10 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     """Diagnose this installation.
 
     Checks the settings, the board's folder, its file system and locks, the
-    tasks, Slurm's commands and controller, and the Python of each GPU.
-    Nothing is sent or changed. The exit code is 3 if there is a problem.
+    tasks, Slurm's commands and controller, the Python of each GPU, and the
+    service, if the settings have one. A participant of a service checks the
+    way to it. Nothing is sent or changed. The exit code is 3 if there is a
+    problem.
     """
     from hpc_board.cli.exits import NO_VERDICT
     from hpc_board.cli.output import print_blocks, print_json
@@ -112,7 +116,7 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     from hpc_board.report.diagnostics import diagnostics_report
 
     try:
-        diagnostics = ctx.obj().admin.diagnose(_origin(ctx))
+        diagnostics = _diagnostics(ctx.obj(), _origin(ctx))
     except BoardError as error:
         diagnostics = [Diagnostic(Severity.ERROR, "settings", error.message, error.hint)]
     if as_json:
@@ -167,10 +171,27 @@ def _contents(contents: "Contents") -> str:
     return f"{count_text(contents.submissions, 'submission')} and {count_text(contents.runs, 'run')}{going}"
 
 
+def _diagnostics(board: "Board", origin: str) -> "list[Diagnostic]":
+    from hpc_board.service.client import RemoteBoard
+
+    if isinstance(board, RemoteBoard):
+        from hpc_board.service.diagnosis import diagnose_client
+
+        return list(diagnose_client(board, origin or "by the settings"))
+    found = board.admin.diagnose(origin)
+    if board.settings.socket is not None:
+        from hpc_board.service.diagnosis import diagnose_service
+
+        found += diagnose_service(board.settings)
+    return found
+
+
 def _origin(ctx: click.Context) -> str:
     """Return the origin of the settings file's path, "" for the default paths."""
     if ctx.find_root().params.get("config") is not None:
         return "by --config"
+    if os.environ.get("HPC_BOARD_SERVICE"):
+        return "by $HPC_BOARD_SERVICE"
     if os.environ.get("HPC_BOARD_CONFIG"):
         return "by $HPC_BOARD_CONFIG"
     return ""

@@ -1,61 +1,165 @@
-"""`admin init`: a new board's folder and settings file."""
+"""`admin init`: a new board's folder and settings file, for one account or for a service."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from hpc_board.cli.options import examples
+from hpc_board.cli.options import examples, json_option
 from hpc_board.errors import InputError
 from hpc_board.model.text import one_line
 
 if TYPE_CHECKING:
-    from hpc_board.schedulers.settings_text import Detected
+    from hpc_board.report.views.setup import InitView
+
+_FILE = Path("hpc-board.yaml")
 
 
 @click.command(
     epilog=examples(
         "hpc-board admin init",
-        "hpc-board admin init /shared/kernels --group kernels -o /etc/hpc-board/config.yaml",
+        "hpc-board admin init /srv/kernels/board --serve",
+        "hpc-board admin init /srv/kernels/board --serve --user hpc-board",
+        "hpc-board admin init ~/kernels --serve --from /shared/kernels",
     )
 )
 @click.argument("folder", type=click.Path(path_type=Path), required=False)
-@click.option("--group", metavar="NAME", help="Unix group that shares the board; default: only you.")
+@click.option("--serve", is_flag=True, help="Set up a service, through which other accounts use the board.")
+@click.option(
+    "--socket",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Unix socket of the service. Default: in FOLDER-service.",
+)
+@click.option(
+    "--from",
+    "former",
+    metavar="BOARD",
+    type=click.Path(path_type=Path),
+    help="Folder of a board to move in, such as a group's, or a backup.",
+)
+@click.option("--user", metavar="ACCOUNT", help="The service's account, if root runs this command.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    default=Path("hpc-board.yaml"),
-    show_default=True,
     metavar="FILE",
-    help="Settings file to write.",
+    help="Settings file to write. Default: hpc-board.yaml here, or in FOLDER-service.",
 )
-@click.option("--force", is_flag=True, help="Overwrite an existing settings file.")
-def init(folder: Path | None, group: str | None, output: Path, *, force: bool) -> None:
+@click.option("--force", is_flag=True, help="Overwrite an existing settings file of a personal board.")
+@json_option
+def init(
+    folder: Path | None,
+    output: Path | None,
+    socket: Path | None,
+    user: str | None,
+    former: Path | None,
+    *,
+    serve: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
     """Create the FOLDER of a board and its settings file.
 
     FOLDER defaults to ~/hpc-board; compute nodes must see it. The settings
     list the GPUs that `admin detect` finds, or, without Slurm, those of this
     machine. No job is sent.
-    """
-    from hpc_board.cli.output import remark
-    from hpc_board.files import new_file
-    from hpc_board.settings import FILE_MODE
-    from hpc_board.store.sharing import create_board_folder
 
+    With --serve, settings for participants and systemd units are made, too,
+    in FOLDER-service, and the steps that are left are printed. An existing
+    board of this account, and all files that are there, stay as they are.
+    --from copies the database of another board, none of whose runs may be in
+    flight.
+    """
+    from hpc_board.cli.output import print_json, remark
+
+    if not serve and (socket or user or former):
+        raise click.UsageError("--socket, --user and --from belong to --serve.")
+    if serve and force:
+        raise click.UsageError("--serve goes without --force: it overwrites no file.")
+    view = _served(folder, output, socket, former, user) if serve else _personal(folder, output or _FILE, force=force)
+    if as_json:
+        print_json(view)
+        return
+    for each in view.remarks:
+        remark(each)
+    for thing in view.things:
+        remark(f"{thing.path}: {thing.what}{'' if thing.made else ', there already'}.")
+    if not serve or view.gpus:
+        remark(f"Settings written to {view.settings}, with {', '.join(view.gpus) or 'no GPU'}.")
+    if not serve:
+        remark(f"Read its comments, then run: {view.steps[0].lines[0]}")
+        return
+    for number, step in enumerate(view.steps, 1):
+        click.echo(f"{number}. {step.what}")
+        for line in step.lines:
+            click.echo(f"   {line}")
+
+
+def _served(
+    folder: Path | None, output: Path | None, socket: Path | None, former: Path | None, user: str | None
+) -> "InitView":
+    import os
+
+    from hpc_board.report.views.setup import InitView, StepView, ThingView
+    from hpc_board.service.setup import become, set_up
+
+    by_root = os.geteuid() == 0
+    if by_root and user is None:
+        raise InputError(
+            "this is root, and a service needs no rights beyond an ordinary account's.",
+            hint="Name its account: --user ACCOUNT. Root makes one: useradd --system --create-home hpc-board",
+        )
+    if user is not None:
+        become(user)
+    made = set_up(
+        _board(folder),
+        settings=_whole(output),
+        socket=_whole(socket),
+        former=_whole(former),
+        by_root=by_root,
+    )
+    return InitView(
+        settings=str(made.settings),
+        socket=str(made.socket),
+        gpus=list(made.gpus),
+        things=[ThingView(what=each.what, path=str(each.path), made=each.made) for each in made.things],
+        steps=[StepView(what=each.what, lines=list(each.lines)) for each in made.steps],
+        remarks=list(made.remarks),
+    )
+
+
+def _personal(folder: Path | None, output: Path, *, force: bool) -> "InitView":
+    from hpc_board.admin.detect import settings_of_this_machine
+    from hpc_board.files import new_file
+    from hpc_board.report.views.setup import InitView, StepView, ThingView
+    from hpc_board.settings import FILE_MODE
+    from hpc_board.store.folder import create_board_folder
+
+    board = _board(folder)
+    detected = settings_of_this_machine(board)
+    with new_file(output, force=force, most=FILE_MODE) as file:
+        made = create_board_folder(board)
+        file.write(detected.text.encode())
+    return InitView(
+        settings=str(output),
+        socket=None,
+        gpus=list(detected.gpus),
+        things=[ThingView(what="board", path=str(board), made=made)],
+        steps=[StepView(what="Test the GPUs", lines=[f"hpc-board --config {output} admin check"])],
+        remarks=[" ".join(filter(None, (each.message, each.hint))) for each in detected.diagnostics],
+    )
+
+
+def _whole(path: Path | None) -> Path | None:
+    return None if path is None else _expanded(path).absolute()
+
+
+def _board(folder: Path | None) -> Path:
     board = _expanded(folder or Path("~/hpc-board")).absolute()
     if not str(board).isprintable():
         raise InputError("The path of the board's folder has unprintable characters.")
-    detected = _settings(board)
-    for each in detected.diagnostics:
-        remark(" ".join(filter(None, (each.message, each.hint))))
-    with new_file(output, force=force, most=FILE_MODE) as file:
-        made = create_board_folder(board, group)
-        file.write(detected.text.encode())
-    shared = f"shared by the group {group}" if group else "private"
-    remark(f"Board folder {board}: {'created' if made else 'exists already'}, {shared}.")
-    remark(f"Settings written to {output}, with {', '.join(detected.gpus) or 'no GPU'}.")
-    remark(f"Read its comments, then run: hpc-board --config {output} admin check")
+    return board
 
 
 def _expanded(folder: Path) -> Path:
@@ -65,13 +169,3 @@ def _expanded(folder: Path) -> Path:
         raise InputError(
             f'no home folder for "{one_line(str(folder), 200)}".', hint="Give the absolute path of the folder."
         ) from None
-
-
-def _settings(board: Path) -> "Detected":
-    from hpc_board.admin.detect import detected_settings
-    from hpc_board.model.gpu import Device
-    from hpc_board.settings import machine_gpu_names
-    from hpc_board.transport.this_host import ThisHost
-
-    gpus = [*((name, Device.CUDA) for name in machine_gpu_names()), ("CPU", Device.CPU)]
-    return detected_settings(ThisHost(), str(board), gpus)

@@ -338,10 +338,7 @@ def rerun(
         print_blocks(runs_table(runs, users=True))
     report_unsent(runs, served=board.served)
     if going := [run.id for run in runs if not run.state.ended]:
-        remark(
-            f"`hpc-board watch {going[0]}` follows a run. Only your account can advance these runs: keep `watch`, the "
-            "app or a `poll` from cron running."
-        )
+        remark(f"`hpc-board watch {going[0]}` follows a run.")
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
 

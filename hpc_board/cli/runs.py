@@ -232,14 +232,10 @@ def cancel(open_: Open, ids: tuple[int, ...]) -> None:
 
 
 def _cancelled(board: "Board", run: "Run") -> str:
-    from hpc_board.model.text import one_line
-
     if run.state.ended:
         return " cancelled."
     if board.served:
         return ": cancel requested; the service cancels its job."
-    if run.account and run.account != board.user:
-        return f": cancel requested; the next client of {one_line(run.account)} cancels their job."
     return ": cancel requested."
 
 

@@ -164,11 +164,6 @@ class Run(msgspec.Struct, frozen=True):
     remarks: Remarks = NO_REMARKS
 
     @property
-    def runs_as(self) -> str:
-        """Return the account of its jobs: no other account can send, find or end them."""
-        return self.account or self.user
-
-    @property
     def state(self) -> RunState:
         """Return the state that the run is in."""
         return self.status.state

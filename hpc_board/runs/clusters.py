@@ -10,7 +10,7 @@ from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.gpu import Availability, Cluster, Gpu, GpuStatus
 from hpc_board.schedulers import Scheduler, Surroundings, kind_of, kinds
 from hpc_board.settings import Settings
-from hpc_board.store.sharing import is_shared, make_own_folder, own_folder
+from hpc_board.store.folder import check_own, make_board_folder
 
 if TYPE_CHECKING:
     from hpc_board.runs.job_folder import Folders
@@ -57,7 +57,7 @@ class Clusters:
         """Return the job folders of a cluster, also of one that has left the settings."""
         from hpc_board.runs.job_folder import Folders
 
-        return self.folders.get(cluster) or Folders(own_folder(self._settings.board))
+        return self.folders.get(cluster) or Folders(self._settings.board)
 
     def log_names(self, cluster: str, job_id: str) -> list[str]:
         """Return the possible names of a job's output; several if the cluster has left the settings."""
@@ -68,9 +68,13 @@ class Clusters:
         """Return the availability of every GPU of the settings, with the reason if its cluster does not answer.
 
         All clients of the board together ask a cluster at most every `poll_seconds`.
+
+        Raises:
+            StorageError: other accounts may write the board's folder.
         """
         from dataclasses import replace
 
+        check_own(self._settings.board)
         statuses: list[GpuStatus] = []
         for cluster in self._settings.clusters:
             gpus = [gpu for gpu in self._settings.gpus if gpu.cluster == cluster]
@@ -88,7 +92,7 @@ class Clusters:
             return [GpuStatus(gpu, available) for gpu, available in zip(gpus, ask(gpus), strict=True)]
         from hpc_board.runs.availability import AvailabilityCache
 
-        file = make_own_folder(self._settings.board) / f"free-{cluster.name}"
+        file = make_board_folder(self._settings.board) / f"free-{cluster.name}"
         try:
             answer = AvailabilityCache(file, cluster.poll_seconds).answer(gpus, ask)
         except OSError as error:
@@ -115,10 +119,8 @@ class Clusters:
 
     def _folder_for(self, cluster: Cluster) -> Path:
         """Return a folder for the files of the cluster's scheduler, which creates it if it is missing."""
-        board = self._settings.board
-        # A scheduler knows nothing of a group.
-        own = make_own_folder(board) if is_shared(board) else board
-        return own / cluster.scheduler / cluster.name
+        check_own(self._settings.board)
+        return self._settings.board / cluster.scheduler / cluster.name
 
     def _folders_of(self, cluster: Cluster) -> "Folders":
         from hpc_board.runs.job_folder import Folders
@@ -132,7 +134,7 @@ class Clusters:
             from hpc_board.transport.sudo import SudoFiles
 
             return Folders(Path(cluster.board_folder), SudoFiles(cluster.account), "jobs.folder")
-        return Folders(own_folder(self._settings.board))
+        return Folders(self._settings.board)
 
 
 def _connections(settings: Settings) -> "dict[str, Connection]":

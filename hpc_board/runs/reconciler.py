@@ -88,8 +88,7 @@ class _Leftover(msgspec.Struct, frozen=True):
 class Reconciler(msgspec.Struct, frozen=True, dict=True):
     """Reconciliation of stored runs with their jobs.
 
-    - `folder` is this account's folder of locks and job folders.
-    - `user` limits it to the runs that this account sends; None takes all runs.
+    - `folder` is the board's folder, with locks and job folders.
     - `schedulers`, `clusters` and `gpus` are those of the settings, by name.
     - `harness` returns the bytes of the harness file.
     - `folders` has the clusters whose job folders lie outside `folder`.
@@ -103,7 +102,6 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     gpus: Mapping[str, Gpu]
     harness: Callable[[], bytes]
     folders: Mapping[str, job_folder.Folders] = msgspec.field(default_factory=dict)
-    user: str | None = None
     queue: FairQueue | None = None
     settle: timedelta = SETTLE
     lock_seconds: float = LOCK_SECONDS
@@ -138,9 +136,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             chosen = None if watched is None or scan.due(_now()) else self._watched(watched)
             runs: list[Run] = []
             damaged: list[DamagedRowError] = []
-            for run in (
-                self.store.runs.in_flight(account=self.user, damaged=damaged.append) if chosen is None else chosen
-            ):
+            for run in self.store.runs.in_flight(damaged=damaged.append) if chosen is None else chosen:
                 if run.cluster in self.schedulers:
                     runs.append(run)
                 else:
@@ -158,15 +154,13 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                     scan.settle(_now(), time.monotonic() - began)
             polls: list[Poll] = []
             if asked:
-                errors += self._ask_schedulers(
-                    asked, self.store.runs.in_flight(account=self.user, damaged=_told_already), polls.append
-                )
+                errors += self._ask_schedulers(asked, self.store.runs.in_flight(damaged=_told_already), polls.append)
             self._note_silences(silent)
         return Pass(frozenset(asked), tuple(errors), tuple(polls))
 
     def _watched(self, ids: Collection[int]) -> Sequence[Run] | None:
         """Return the unfinished runs of `ids`; None if a scheduler of theirs may be asked, with all runs."""
-        runs = self.store.runs.in_flight(ids, account=self.user, damaged=_told_already)
+        runs = self.store.runs.in_flight(ids, damaged=_told_already)
         clusters = {run.cluster for run in runs}.intersection(self.schedulers)
         return None if any(self._backoff(cluster).due(_now()) for cluster in clusters) else runs
 
@@ -187,8 +181,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def cancel(self, run: Run, user: str) -> None:
         """Request the cancellation of `run`; a run that has ended stays as it is.
 
-        The request is stored first, so that a later pass can repeat it for a job that cannot be found or reached yet. A
-        job of another account is cancelled by that account's next pass.
+        The request is stored first, so that a later pass can repeat it for a job that cannot be found or reached yet.
 
         Raises:
             InputError: the run's cluster has left the settings.
@@ -203,10 +196,6 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 )
             run = self._reload(run)
             if run.state.ended:
-                return
-            if self.user is not None and run.runs_as != self.user:
-                # Its account may be sending it at this moment, under a lock of its own.
-                self.store.runs.request_end(run.id, _cancel_reason(user))
                 return
             if run.state is RunState.CREATED:
                 self._record(run, RunState.CANCELLED, reason=f"cancelled by {user} before it was sent")
@@ -281,7 +270,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         """Return the runs that the queue lets go now, and record the reasons of the others."""
         if self.queue is None or not runs:
             return [*runs]
-        admitted, reasons = self.queue.admitted(runs, self.store.runs.in_flight(account=self.user))
+        admitted, reasons = self.queue.admitted(runs, self.store.runs.in_flight())
         for run in runs:
             if run.id in reasons and run.status.reason != reasons[run.id]:
                 self._record(run, run.state, reason=reasons[run.id])
@@ -290,7 +279,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _complete_arrays(self, runs: Sequence[Run]) -> list[Run]:
         """Drop runs whose array is incomplete: two arrays with one job name cannot be told apart."""
         chosen = {run.id for run in runs}
-        going = self.store.runs.in_flight(account=self.user, damaged=_told_already)
+        going = self.store.runs.in_flight(damaged=_told_already)
         unsent = (run for run in going if run.array and run.state.unsent)
         parts = {run.array for run in unsent if run.id not in chosen}
         return [run for run in runs if run.array not in parts]

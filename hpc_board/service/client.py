@@ -540,6 +540,7 @@ class RemoteBoard(Board):
         self, address: "Path | MungeAddress | SshAddress", *, warn: Callable[[str], object] = lambda _: None
     ) -> None:
         self.warn = warn
+        self.address = address
         self._connection = Connection(address, self._warn)
 
     served = True
@@ -553,6 +554,11 @@ class RemoteBoard(Board):
     def user(self) -> str:
         """The user, as the service's kernel tells it."""
         return self._connection.welcome.user
+
+    @cached_property
+    def version(self) -> str:
+        """The service's version."""
+        return self._connection.welcome.version
 
     @cached_property
     def role(self) -> Role:

@@ -28,7 +28,7 @@ from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError, Refused, StorageError
 from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
-from hpc_board.service import routes, wire
+from hpc_board.service import LOCK, routes, wire
 from hpc_board.service.changes import Changes
 from hpc_board.service.counts import Counts, counted
 from hpc_board.service.doors import Forged
@@ -40,6 +40,7 @@ from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.published import holds_secrets, published
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
+from hpc_board.store.folder import make_board_folder
 
 if TYPE_CHECKING:
     from hpc_board.service.page.web_server import WebServer
@@ -197,15 +198,10 @@ class Service:
     def _take_folder(self, stack: ExitStack) -> None:
         folder = self.settings.board
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if folder.stat().st_uid != os.geteuid():
-                raise InputError(
-                    f"{folder} belongs to another account; a service owns its board.",
-                    hint="Run `hpc-board serve` as the owner of the board's folder.",
-                )
+            make_board_folder(folder)
             check_place(folder, os.geteuid(), in_sticky=True)
             folder.chmod(0o700)
-            mine = stack.enter_context(locked(folder / "serve.lock"))
+            mine = stack.enter_context(locked(folder / LOCK))
         except OSError as error:
             raise StorageError(
                 f"{folder}: the board's folder cannot be used: {error.strerror or error}",

@@ -12,16 +12,19 @@ import msgspec
 from hpc_board.errors import DamagedRowError, InputError, Refused
 from hpc_board.files import publish, user_errors
 from hpc_board.model.text import one_line
-from hpc_board.store.database import DatabaseFile, check_companions, group_umask
+from hpc_board.store.database import DatabaseFile, check_companions
 from hpc_board.store.failures import UNREADABLE, creation_error, translated
+from hpc_board.store.folder import DATABASE, newest_job_folder
 from hpc_board.store.guard import bounded
+from hpc_board.store.journal import MOUNTS
 from hpc_board.store.reading import Readable
-from hpc_board.store.sharing import newest_job_folder
 from hpc_board.store.strict import check_rows
 
 _BUSY_SECONDS = 30.0
 _NUMBER_MAX = 2**53
 """Above it JSON has no exact numbers, and SQLite runs out of them in the end."""
+
+_RUNS_SHOWN = 5
 
 _COUNTED = ("submissions", "runs", "in_flight")
 
@@ -53,8 +56,51 @@ def backup(file: DatabaseFile, target: Path, *, force: bool) -> Contents:
         return contents(draft)
 
 
-def contents(path: Path) -> Contents:
-    """Return the contents of the backup at `path`.
+class MovedIn(msgspec.Struct, frozen=True):
+    """The contents of a database that was moved in, and the GPUs that have runs."""
+
+    contents: Contents
+    gpus: tuple[str, ...]
+
+
+def move_in(source: Path, board: Path, mounts: Path = MOUNTS) -> MovedIn:
+    """Copy the database at `source`, of another board or a backup, to the folder `board`, which has none.
+
+    Nothing is written to `source`: other accounts may have written it and the files beside it, and SQLite would obey
+    these. The copy alone is checked, so no later change of `source` counts.
+
+    Raises:
+        InputError: `source` is no such database, a row could not be in a task file or be written by hpc-board, or
+            `board` has a database.
+        Refused: runs are in flight, whose jobs belong to other accounts.
+        StorageError: the database cannot be written.
+    """
+    target = board / DATABASE
+    if target.exists():
+        raise InputError(f"{board} has a database already", hint="Give the folder of a new board.")
+    if not source.is_file():
+        raise InputError(f"{source}: there is no such file", hint="Give the folder of a board, or a backup.")
+    check_companions(source)
+    with _draft_of(target, force=False) as copied:
+        with _backup_errors(source), _connected(_read_only(source)) as given, _connected(_uri(copied)) as copy:
+            given.backup(copy)
+        contents(copied, source)
+        draft = DatabaseFile(copied, mounts, draft=True)
+        with _backup_errors(source), draft.writing() as db:
+            _check_copy(db, source, _shapes(copied.parent, mounts))
+            going = db.execute("SELECT id, user FROM run_details WHERE id IN (SELECT run FROM in_flight)").fetchall()
+            if going:
+                shown = ", ".join(f"{number} of {one_line(str(user), 80)}" for number, user in going[:_RUNS_SHOWN])
+                raise Refused(
+                    f"{len(going)} runs of {source} are in flight: {shown}{', ...' * (len(going) > _RUNS_SHOWN)}",
+                    hint="Wait until they have ended, or have them cancelled, by the version that sent them.",
+                )
+            gpus = db.execute("SELECT DISTINCT gpu FROM runs ORDER BY gpu").fetchall()
+            return MovedIn(_contents(db), tuple(gpu for (gpu,) in gpus))
+
+
+def contents(path: Path, named: Path | None = None) -> Contents:
+    """Return the contents of the backup at `path`, which messages name `named`.
 
     Raises:
         InputError: the file does not exist, is damaged, or is no database of this program.
@@ -67,29 +113,30 @@ def contents(path: Path) -> Contents:
     if not path.is_file():
         raise InputError(f"{path}: there is no such file", hint=hint)
     check_companions(path)
+    told = named or path
     try:
-        with _connected(f"{path.absolute().as_uri()}?mode=ro") as connection:
+        with _connected(_read_only(path)) as connection:
             db = Database(connection, execute_plugins=False)
             if db.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-                raise InputError(f"{path}: this is no backup of a board", hint=hint)
+                raise InputError(f"{told}: this is no backup of a board", hint=hint)
             faults = [row[0] for row in db.execute("PRAGMA integrity_check(1)").fetchall()]
             if faults != ["ok"]:
                 raise InputError(
-                    f"{path}: the backup is damaged: {one_line(str(faults[0]), 200)}", hint="Take another one."
+                    f"{told}: the backup is damaged: {one_line(str(faults[0]), 200)}", hint="Take another one."
                 )
             applied = applied_steps(db)
             if not applied:
-                raise InputError(f"{path}: this is no backup of a board: it has no record of its version", hint=hint)
+                raise InputError(f"{told}: this is no backup of a board: it has no record of its version", hint=hint)
             if not applied <= STEP_NAMES:
                 raise InputError(
-                    f"{path}: the backup was made by a newer version of hpc-board", hint="Upgrade hpc-board."
+                    f"{told}: the backup was made by a newer version of hpc-board", hint="Upgrade hpc-board."
                 )
             if problem := _schema_problem(db, ()):
-                raise InputError(f"{path}: this is no backup of a board: {problem}", hint=hint)
+                raise InputError(f"{told}: this is no backup of a board: {problem}", hint=hint)
             return _contents(db)
     except UNREADABLE as error:
         raise InputError(
-            f"{path}: this is no backup of a board, or a damaged one ({one_line(str(error), 200)})", hint=hint
+            f"{told}: this is no backup of a board, or a damaged one ({one_line(str(error), 200)})", hint=hint
         ) from error
 
 
@@ -118,22 +165,14 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
         if left is not None:
             numbers["runs"] = max(numbers.get("runs", 0), int(left.name))
         # The copy is brought up to date, and told the numbers, before it becomes the database.
-        draft = DatabaseFile(Path(folder) / "board.db", file.mounts, draft=True)
+        draft = DatabaseFile(Path(folder) / DATABASE, file.mounts, draft=True)
         with (
-            _connected(f"{source.absolute().as_uri()}?mode=ro") as given,
-            _connected(draft.path.absolute().as_uri()) as copy,
+            _connected(_read_only(source)) as given,
+            _connected(_uri(draft.path)) as copy,
         ):
             given.backup(copy)
         with _backup_errors(source), draft.writing() as db:
-            problem = _schema_problem(db, _shapes(Path(folder), file.mounts))
-            if not problem and max(_numbers(db).values(), default=0) > _NUMBER_MAX:
-                problem = "the numbers of its rows are used up"
-            if problem:
-                raise InputError(
-                    f"{source}: this is no backup of a board: {problem}",
-                    hint="Give a file that `hpc-board admin backup` wrote.",
-                )
-            _check_rows(db, source)
+            _check_copy(db, source, _shapes(Path(folder), file.mounts))
             forgotten = going - {row[0] for row in db.execute("SELECT id FROM runs").fetchall()}
             _raise_numbers(db, numbers)
         if forgotten and not force:
@@ -143,21 +182,25 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
             )
         backup(present, kept, force=False)
         file.create()
-        with (
-            group_umask(file.path.parent),
-            _connected(draft.path.absolute().as_uri()) as copy,
-            _connected(file.path.absolute().as_uri()) as target,
-        ):
+        with _connected(_uri(draft.path)) as copy, _connected(_uri(file.path)) as target:
             copy.backup(target)
     return old, new
 
 
-def _check_rows(db: Readable, source: Path) -> None:
-    """Check each row that decides what runs and where: definitions, boards, and the names of runs and of their jobs.
+def _check_copy(db: Readable, source: Path, shapes: Sequence[Shape]) -> None:
+    """Check the schema, and each row that decides what runs and where: definitions, boards, and names of runs and jobs.
 
     Raises:
-        InputError: one holds a value that hpc-board does not write.
+        InputError: the schema is not that of `shapes`, or a row holds a value that hpc-board does not write.
     """
+    problem = _schema_problem(db, shapes)
+    if not problem and max(_numbers(db).values(), default=0) > _NUMBER_MAX:
+        problem = "the numbers of its rows are used up"
+    if problem:
+        raise InputError(
+            f"{source}: this is no backup of a board: {problem}",
+            hint="Give a file that `hpc-board admin backup` wrote.",
+        )
     try:
         check_rows(db)
     except DamagedRowError as error:
@@ -173,6 +216,14 @@ def _folder_beside(path: Path) -> Iterator[str]:
         raise creation_error(path, error) from error
 
 
+def _uri(path: Path) -> str:
+    return path.absolute().as_uri()
+
+
+def _read_only(path: Path) -> str:
+    return f"{_uri(path)}?mode=ro"
+
+
 def _connected(uri: str) -> "closing[sqlite3.Connection]":
     return closing(bounded(sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS)))
 
@@ -184,7 +235,7 @@ def _draft_of(target: Path, *, force: bool) -> Iterator[Path]:
         if not force and target.exists():
             raise FileExistsError
         with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-            draft = Path(folder) / "board.db"
+            draft = Path(folder) / DATABASE
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             yield draft
             with draft.open("rb") as written:

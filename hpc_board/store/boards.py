@@ -230,7 +230,7 @@ def _terms(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _readable(row: Mapping[str, Any]) -> Iterator[None]:
-    """Translate the errors from a row of `boards` that hpc-board did not write: a group's members can write any."""
+    """Translate the errors from a row of `boards` that hpc-board did not write: other programs can write any."""
     try:
         yield
     except (TermsError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:

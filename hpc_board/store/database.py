@@ -6,13 +6,12 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpc_board.files import write_whole
 from hpc_board.store.failures import (
     companion_error,
     creation_error,
@@ -23,10 +22,10 @@ from hpc_board.store.failures import (
     newer_error,
     translated,
 )
+from hpc_board.store.folder import check_own, newest_job_folder
 from hpc_board.store.guard import MIGRATION_SECONDS, TRANSACTION_SECONDS, Deadline, bounded, foreign_object
 from hpc_board.store.journal import MOUNTS, journal_mode
 from hpc_board.store.reading import Readable, Reader
-from hpc_board.store.sharing import is_shared, newest_job_folder
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -34,40 +33,6 @@ if TYPE_CHECKING:
 
 BUSY_TIMEOUT_SECONDS = 30.0
 _MODE_RETRY_SECONDS = 0.01
-
-
-class _GroupUmask:
-    """The process's umask without the group bits, while any thread holds this.
-
-    SQLite creates a file with the umask and then sets the database's mode: a process killed in between would leave a
-    file that the group cannot open.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._before = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._before = os.umask(0o077)
-                os.umask(self._before & ~0o060)
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                os.umask(self._before)
-
-
-_GROUP_UMASK = _GroupUmask()
-
-
-def group_umask(board: Path) -> AbstractContextManager[object]:
-    """Clear the umask's group bits in a board of a group, so that SQLite's files are the group's; else do nothing."""
-    return _GROUP_UMASK if is_shared(board) else nullcontext()
 
 
 class _Opened(msgspec.Struct):
@@ -145,8 +110,7 @@ class DatabaseFile:
         """Close the connection of this thread's session, if any, until its next transaction."""
         session = self._session()
         if session is not None and not session.busy:
-            with group_umask(self.path.parent):
-                session.close()
+            session.close()
 
     def _session(self) -> _Session | None:
         session: _Session | None = getattr(self._of_thread, "session", None)
@@ -166,8 +130,9 @@ class DatabaseFile:
         """Return whether the database exists and is visible to this user.
 
         Raises:
-            StorageError: it was deleted, and job folders of its runs are left.
+            StorageError: it was deleted, and job folders of its runs are left; or other accounts may write it.
         """
+        check_own(self.path.parent)
         if os.path.exists(self.path):  # noqa: PTH110 - False, and no error, in a folder that is closed to this user
             return True
         _check_not_lost(self.path)
@@ -252,23 +217,22 @@ class DatabaseFile:
     def _connected(self) -> Iterator[_Opened]:
         """Connect to the existing file, or return the connection that this thread's session keeps."""
         session = self._session()
-        with group_umask(self.path.parent):
-            if session is None or session.busy or session.pid != os.getpid():
-                opened = self._connect()
-                with closing(opened.connection):
-                    yield opened
-                return
-            if session.opened is not None and session.opened.identity != _identity(self.path):
-                session.close()
-            session.opened = session.opened or self._connect()
-            session.busy = True
-            try:
-                yield session.opened
-            except sqlite3.Error:
-                session.close()
-                raise
-            finally:
-                session.busy = False
+        if session is None or session.busy or session.pid != os.getpid():
+            opened = self._connect()
+            with closing(opened.connection):
+                yield opened
+            return
+        if session.opened is not None and session.opened.identity != _identity(self.path):
+            session.close()
+        session.opened = session.opened or self._connect()
+        session.busy = True
+        try:
+            yield session.opened
+        except sqlite3.Error:
+            session.close()
+            raise
+        finally:
+            session.busy = False
 
     def _connect(self) -> _Opened:
         # Looked up before the file is opened: where another one takes its place in between, the next look tells.
@@ -339,12 +303,8 @@ def _create_missing(path: Path) -> None:
         if path.exists():
             return
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if is_shared(path.parent):
-            # SQLite gives the files beside it its mode. It has that mode once it has its name: others may open it then.
-            write_whole(path, b"", mode=0o660, replace=False)
-        else:
-            # Not open(): closing any descriptor of the file drops the locks that SQLite holds in another thread.
-            os.mknod(path, 0o600)
+        # Not open(): closing any descriptor of the file drops the locks that SQLite holds in another thread.
+        os.mknod(path, 0o600)
     except FileExistsError:
         if not path.parent.is_dir():
             raise creation_error(path, NotADirectoryError(0, f"{path.parent} is not a folder")) from None

@@ -1,4 +1,4 @@
-"""Type-checked columns of a row: a group's members can write any value into a database."""
+"""Type-checked columns of a row: other programs can write any value into a database."""
 
 import re
 from collections.abc import Mapping

@@ -23,10 +23,7 @@ from hpc_board.store.rows import case_row, case_value, event_row, result_documen
 if TYPE_CHECKING:
     from sqlite_utils import Database
 
-_IN_FLIGHT = (
-    "id in (select run from in_flight where :among is null or run in (select value from json_each(:among))) "
-    "and (:account is null or :account = case account when '' then user else account end)"
-)
+_IN_FLIGHT = "id in (select run from in_flight where :among is null or run in (select value from json_each(:among)))"
 
 _UNFINISHED_OF = """
 SELECT count(*) AS count
@@ -206,14 +203,13 @@ class RunGateway:
         self,
         among: Collection[int] | None = None,
         *,
-        account: str | None = None,
         damaged: Callable[[DamagedRowError], object] | None = None,
     ) -> tuple[Run, ...]:
-        """Return the runs that have not ended, all or those `among` these, of one account if given, oldest first.
+        """Return the runs that have not ended, all or those `among` these, oldest first.
 
         `damaged` is called with the error of each damaged row, whose run is left out; by default, the first is raised.
         """
-        given = {"account": account, "among": None if among is None else json.dumps([*among])}
+        given = {"among": None if among is None else json.dumps([*among])}
         found = []
         with self._file.reading() as db:
             for row in db.view("run_details").rows_where(_IN_FLIGHT, given, order_by="id"):
@@ -225,12 +221,10 @@ class RunGateway:
                     damaged(error)
         return tuple(found)
 
-    def has_in_flight(self, *, account: str | None = None) -> bool:
-        """Return whether any run has not ended, of one account if given."""
-        given = {"account": account, "among": None}
+    def has_in_flight(self) -> bool:
+        """Return whether any run has not ended."""
         with self._file.reading() as db:
-            rows = db.view("run_details").rows_where(_IN_FLIGHT, given, select="1", limit=1)
-            return any(True for _ in rows)
+            return any(True for _ in db.table("in_flight").rows_where(select="1", limit=1))
 
     def unfinished_of(self, user: str) -> int:
         """Return the number of a user's runs that have not ended."""
@@ -293,7 +287,7 @@ def _is_in_flight(db: Readable, number: int) -> bool:
 
 def _append(db: "Database", number: int, status: Status) -> None:
     if not status.cancel_requested and not status.state.ended and _newest(db, number).cancel_requested:
-        # An account that may not send the job's commands has requested it since the job's account last looked.
+        # Another process may have requested it since this one last looked.
         status = replace(status, cancel_requested=True)
     db.table("events").insert(event_row(number, status))
     if status.state.ended:

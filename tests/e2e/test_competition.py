@@ -1,7 +1,6 @@
-"""A competition from its first day to its last, played by three Unix accounts on a group's board."""
+"""A competition from its first day to its last, played by three Unix accounts on a served board."""
 
 import json
-import os
 import shutil
 import stat
 import time
@@ -17,11 +16,11 @@ import yaml
 from tests.accounts import needs_accounts
 from tests.conftest import short_folder
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
-from tests.e2e.test_two_accounts import GROUP, Account
+from tests.e2e.test_served_board import ADA, BOB, OWNER, Player, served_by
 
 pytestmark = needs_accounts
 
-ADA, BOB, EVE = 61001, 61002, 61003
+EVE = "sys"
 COMPETITION = """\
 name: Practice
 problems:
@@ -35,19 +34,19 @@ class Players:
     """An admin, two participants, the files of their board, and the competition that the admin brings."""
 
     files: BoardFiles
-    ada: Account
-    bob: Account
-    eve: Account
+    ada: Player
+    bob: Player
+    eve: Player
     competition: Path
 
-    def ranked(self, player: Account, board: str, text: str = RIGHT) -> int:
+    def ranked(self, player: Player, board: str, text: str = RIGHT) -> int:
         """The number of a ranked run of the player that passed."""
-        kernel = self.files.kernel(text.replace("leaderboard double", f"leaderboard {board}"), f"{player.uid}.py")
+        kernel = player.file(text.replace("leaderboard double", f"leaderboard {board}"))
         (run,) = player.json("submit", kernel, "--mode", "ranked", "--wait")["runs"]
         assert (run["state"], run["verdict"]) == ("finished", "pass"), run
         return int(run["id"])
 
-    def standings(self, player: Account, board: str) -> list[str]:
+    def standings(self, player: Player, board: str) -> list[str]:
         """The users on the board, best first, as the player sees it."""
         return [row["user"] for row in player.json("show", board)["boards"][0]["rows"]]
 
@@ -57,20 +56,14 @@ def players() -> Iterator[Players]:
     with short_folder() as folder:
         files = board_files(folder / "shared", slurm=False)
         settings = yaml.safe_load(files.settings.read_text())
-        settings["roles"] = {"admins": [str(ADA)], "participants": [str(BOB), str(EVE)]}
+        settings["roles"] = {"admins": [ADA], "participants": [BOB, EVE]}
         files.settings.write_text(yaml.safe_dump(settings, sort_keys=False))
-        for uid in (ADA, BOB, EVE):
-            home = files.folder / str(uid)
-            home.mkdir(mode=0o700)
-            os.chown(home, uid, uid)
-        board = files.folder / "board"
-        board.mkdir()
-        os.chown(board, 0, GROUP)
-        board.chmod(0o2770)
         competition = files.folder / "competition"
         shutil.copytree(files.folder / "tasks" / "double", competition / "problems" / "double")
         (competition / "problems" / "practice.yaml").write_text(COMPETITION)
-        yield Players(files, Account(ADA, files), Account(BOB, files, 0o077), Account(EVE, files), competition)
+        with served_by(OWNER, files) as socket:
+            ada, bob, eve = (Player(name, files.folder, socket) for name in (ADA, BOB, EVE))
+            yield Players(files, ada, bob, eve, competition)
 
 
 def test_a_competition_is_played_to_its_end(players: Players) -> None:
@@ -87,7 +80,7 @@ def test_a_competition_is_played_to_its_end(players: Players) -> None:
     # It is played.
     first = players.ranked(eve, "double_v2", SLOWER)
     players.ranked(bob, "double_v2")
-    assert set(players.standings(ada, "double_v2")) == {str(BOB), str(EVE)}
+    assert set(players.standings(ada, "double_v2")) == {BOB, EVE}
 
     # Its cases change: with users on the board only by force, and only by the admin.
     task = players.competition / "problems" / "double" / "task.yml"
@@ -110,38 +103,39 @@ def test_a_competition_is_played_to_its_end(players: Players) -> None:
     assert ada.run("update", "double_v2", "--deadline", over.isoformat()).returncode == 0
     while datetime.now(UTC) <= over:
         time.sleep(0.1)
-    kernel = players.files.kernel(RIGHT.replace("leaderboard double", "leaderboard double_v2"), "late.py")
+    text = RIGHT.replace("leaderboard double", "leaderboard double_v2")
+    kernel = eve.file(text, "late.py")
     late = eve.run("submit", kernel, "--mode", "ranked")
     assert late.returncode == 5
     assert "The deadline to submit to double_v2 has passed." in late.stderr
-    admitted = ada.run("submit", kernel, "--mode", "test", "--dry-run")
+    admitted = ada.run("submit", ada.file(text), "--mode", "test", "--dry-run")
     assert admitted.returncode == 0, admitted.stderr
     assert "the deadline of double_v2 has passed; you may submit as an admin" in admitted.stderr
     final = players.standings(eve, "double_v2")
-    assert set(final) == {str(BOB), str(EVE)}
+    assert set(final) == {BOB, EVE}
     assert players.standings(bob, "double_v2") == final
 
     # Everybody may read who changed what.
     history = eve.json("update", "double_v2", "--history")
-    assert [(each["action"], each["by"]) for each in history] == [("create", str(ADA))] + [("update", str(ADA))] * 2
+    assert [(each["action"], each["by"]) for each in history] == [("create", ADA)] + [("update", ADA)] * 2
     assert history[1]["reason"] == "larger cases"
 
 
 def test_a_closed_board_is_its_members_alone_and_its_runs_outlive_it(players: Players) -> None:
     ada, bob, eve = players.ada, players.bob, players.eve
-    made = ada.run("create", "exam", "double", "--closed", "--member", str(BOB), "--gpu", "CPU")
+    made = ada.run("create", "exam", "double", "--closed", "--member", BOB, "--gpu", "CPU")
     assert made.returncode == 0, made.stderr
     ranked = players.ranked(bob, "exam")
     assert "exam" in {task["name"] for task in bob.json("list")}
     assert "exam" not in {task["name"] for task in eve.json("list")}
-    own = players.files.kernel(RIGHT.replace("leaderboard double", "leaderboard exam"), "eve.py")
+    own = eve.file(RIGHT.replace("leaderboard double", "leaderboard exam"), "eve.py")
     for words in (("show", "exam"), ("task", "exam"), ("submit", own), ("update", "exam", "--history")):
         done = eve.run(*words)
         assert (done.returncode, "unknown" in done.stderr) == (2, True), done.stderr
     assert eve.json("runs", "--all") == []
     assert eve.run("run", str(ranked)).returncode == 2
 
-    hanging = players.files.kernel(HANGING.replace("leaderboard double", "leaderboard exam"), "hanging.py")
+    hanging = bob.file(HANGING.replace("leaderboard double", "leaderboard exam"), "hanging.py")
     (going,) = bob.json("submit", hanging, "--mode", "test")["runs"]
     number = str(going["id"])
     try:
@@ -158,13 +152,12 @@ def test_a_closed_board_is_its_members_alone_and_its_runs_outlive_it(players: Pl
 
     file = Path(deleted["kept"])
     kept = json.loads(file.read_text())
-    assert [row["user"] for row in kept["standings"]["CPU"]] == [str(BOB)]
-    assert (kept["deleted_by"], kept["reason"]) == (str(ADA), "it is over")
-    assert (stat.S_IMODE(file.stat().st_mode), file.stat().st_gid) == (0o640, GROUP)
-    assert not bob.can(file.unlink)
+    assert [row["user"] for row in kept["standings"]["CPU"]] == [BOB]
+    assert (kept["deleted_by"], kept["reason"]) == (ADA, "it is over")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
     # What is made anew of the same task is the same version, and has its standings again.
     again = ada.run("create", "exam", "double", "--closed")
     assert "its standings return (CPU: 1 user)" in again.stdout
     assert ada.run("update", "exam", "--open").returncode == 0
-    assert players.standings(eve, "exam") == [str(BOB)]
+    assert players.standings(eve, "exam") == [BOB]

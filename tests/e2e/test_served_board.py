@@ -89,6 +89,16 @@ def socket_place(files: BoardFiles, uid: int) -> Path:
     return place / "board.sock"
 
 
+@contextmanager
+def served_by(name: str, files: BoardFiles) -> Iterator[Path]:
+    """Serve the board of `files` under the account `name`, and yield the socket."""
+    uid = pwd.getpwnam(name).pw_uid
+    os.chown(files.folder, uid, -1)
+    socket = socket_place(files, uid)
+    with service(files, socket, uid, environment(HOME=str(files.folder))):
+        yield socket
+
+
 @pytest.fixture
 def files() -> Iterator[BoardFiles]:
     """A board on the embedded scheduler, with a teacher."""

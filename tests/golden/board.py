@@ -1,4 +1,4 @@
-"""Golden board: a group's board with an example of everything, the same on every machine.
+"""Golden board: one with an example of everything, the same on every machine.
 
 Commands make all that users can make. Runs are recorded with moments of 2024. ada reads the board, bob and cyd compete
 with her, cyd creates boards too, dean is the admin, eve is banned.
@@ -144,7 +144,6 @@ class GoldenBoard:
     def copy(self, folder: Path) -> "GoldenBoard":
         """Copy the board into another folder."""
         shutil.copytree(self.folder, folder, symlinks=True)
-        _share(folder / "board")
         return replace(self, folder=folder)
 
 
@@ -180,13 +179,6 @@ def _lay_out(folder: Path) -> None:
     lay_out(folder / "competition", _COMPETITIONS)
     Slurm(folder / "bin").install(_QUEUE)
     (folder / "board").mkdir()
-    _share(folder / "board")
-
-
-def _share(board: Path) -> None:
-    """Make the folder a group's: each account carries on its own runs alone, so that those of others never change."""
-    os.chown(board, -1, os.getegid())
-    board.chmod(0o2770)
 
 
 @dataclass

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,7 +22,7 @@ from hpc_board.board import Board
 from hpc_board.cli.lazy import loaded
 from hpc_board.cli.main import cli
 from hpc_board.domain.moderation import Rerun
-from hpc_board.domain.run import RunState, Status
+from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.result import Result
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode, Task
@@ -30,7 +30,10 @@ from hpc_board.runs.reconciler import Reconciler
 from hpc_board.service import server
 from hpc_board.service.client import RemoteBoard
 from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store.database import DatabaseFile
+from hpc_board.store.runs import RunGateway
 from tests.service import Services
+from tests.values import replace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -103,8 +106,7 @@ class Served:
         self._services: dict[str, Services] = {}
         if not advancing:
             patch.setattr(Reconciler, "turn", lambda *_: None)
-        # A service has the job folders in the board itself, and a user's runs in flight are many here.
-        (folder / "board" / "users" / str(os.geteuid()) / "runs").rename(folder / "board" / "runs")
+        # A user's runs in flight are many here.
         for settings in folder.glob("*.yaml"):
             settings.write_text(f"{settings.read_text()}serve: {{runs_per_user: 1000}}\n")
 
@@ -156,13 +158,19 @@ class CommandLine:
         return numbers
 
     def job_folder(self, run: int) -> Path:
-        """Return the folder of a job of this account, on a board that a group shares."""
-        return self.folder / "board" / "users" / str(os.geteuid()) / "runs" / str(run)
+        """Return the folder of a run's job."""
+        return self.folder / "board" / "runs" / str(run)
 
     def _board(self, user: str) -> Board:
+        """Return the board as `user` has it, which advances no runs of others: these are the same in every test."""
         if self.served is not None:
             return self.served.board(self.settings, user)
-        return Board(Board.open(self.folder / self.settings, os.environ).settings, user=user)
+        board = Board(Board.open(self.folder / self.settings, os.environ).settings, user=user)
+        installation = board.context.installation
+        store = Store(board.settings.board / "board.db")
+        store.runs = _RunsOf(user, store.file)
+        vars(installation)["reconciler"] = replace(installation.reconciler, store=store)
+        return board
 
     @contextmanager
     def _inside(self, width: int | None) -> Iterator[None]:
@@ -178,6 +186,19 @@ class CommandLine:
             patch.setattr(sys, "stdin", io.StringIO())
             patch.chdir(self.folder)
             yield
+
+
+class _RunsOf(RunGateway):
+    """The runs that an account sends are in flight, and no others."""
+
+    def __init__(self, account: str, file: DatabaseFile) -> None:
+        super().__init__(file)
+        self._account = account
+
+    def in_flight(self, among: Collection[int] | None = None, **options: Any) -> tuple[Run, ...]:
+        """Return the runs in flight that the account sends."""
+        found = super().in_flight(among, **options)
+        return tuple(run for run in found if (run.account or run.user) == self._account)
 
 
 class _Stream(io.TextIOWrapper):

@@ -136,6 +136,7 @@ CASES = (
     Case("delete", "delete course --yes --reason over", "cyd"),
     Case("poll", "poll"),
     Case("poll.changed", "poll", before=["submit kernel.py"], answering=True, files_alone=_BY_ITSELF),
+    Case("admin-init", "admin init new -o new.yaml", "dean", files_alone=_OWN_FILES),
     Case("admin-check", "admin check --no-job", "dean", files_alone=_OWN_FILES),
     Case("admin-check.job", "admin check H100", "dean", answering=True, files_alone=_OWN_FILES),
     Case("admin-doctor", "admin doctor", "dean", plain=_without_host, files_alone=_OWN_FILES),

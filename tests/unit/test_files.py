@@ -183,20 +183,6 @@ def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "link").is_symlink()
 
 
-def test_a_file_is_written_in_the_open_folder_whatever_has_its_name_now(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    opened = os.open(tmp_path / "folder", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        (tmp_path / "folder").rename(tmp_path / "moved")
-        (tmp_path / "folder").mkdir()
-        with whole_file(Path("kept.json"), folder=opened) as file:
-            file.write(b"{}")
-    finally:
-        os.close(opened)
-    assert (tmp_path / "moved" / "kept.json").read_bytes() == b"{}"
-    assert list((tmp_path / "folder").iterdir()) == []
-
-
 def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     with locked(lock) as mine, locked(lock) as other:

@@ -7,6 +7,7 @@ from hpc_board.report.views.diagnostics import DiagnosticView, GpuCheckView
 from hpc_board.report.views.leaderboards import BoardChangeView, DeletionView, PlanView, SyncedView
 from hpc_board.report.views.moderation import DecisionView, LimitsView, RerunCandidateView, RerunsView
 from hpc_board.report.views.runs import PreviewView, RunView, SubmissionView, TrialView, WholeRunView
+from hpc_board.report.views.setup import InitView
 from hpc_board.report.views.standings import (
     ComparisonsView,
     FeedView,
@@ -52,6 +53,7 @@ PRINTED = (
     Printed(("create", "update"), list[PlanView]),
     Printed(("update",), list[BoardChangeView], "with `--history`"),
     Printed(("delete",), DeletionView),
+    Printed(("admin init",), InitView),
     Printed(("admin check",), list[GpuCheckView]),
     Printed(("admin doctor",), list[DiagnosticView]),
     Printed(("admin limit",), LimitsView),

@@ -24,6 +24,7 @@ from hpc_board.report.diagnostics import diagnostics_report
 from hpc_board.report.plain import plain
 from hpc_board.report.views.diagnostics import DiagnosticView
 from hpc_board.settings import Settings
+from hpc_board.store.folder import DATABASE
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
 from tests.harness.evaluations import a_task
@@ -140,7 +141,7 @@ def test_a_folder_that_may_not_be_written_is_a_problem(tmp_path: Path) -> None:
 def test_a_board_of_another_account_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir()
     os.chown(tmp_path / "board", 12345, 12345)
-    assert "belongs to user 12345" in lines(installation(tmp_path), "board")[0].message
+    assert "belongs to 12345" in lines(installation(tmp_path), "board")[0].message
 
 
 class Unreachable:
@@ -268,7 +269,7 @@ def test_what_killed_programs_have_left_is_named(tmp_path: Path) -> None:
 
 def test_a_database_that_cannot_be_read_is_a_problem_in_its_own_words(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir()
-    (tmp_path / "board" / doctor.DATABASE).write_text("x")
+    (tmp_path / "board" / DATABASE).write_text("x")
 
     def broken() -> Sequence[Run]:
         raise StorageError("board.db is no database", hint="Restore it.")

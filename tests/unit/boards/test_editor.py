@@ -824,19 +824,6 @@ def test_a_deadline_is_shown_in_the_readers_zone_everywhere_and_in_utc_to_script
     assert "Deadline: 2100-01-02 12:00 UTC" in start
 
 
-def test_what_is_kept_is_written_through_no_link_of_another_member(place: Recorded, tmp_path: Path) -> None:
-    made(place)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir(mode=0o755)
-    (place.folder / "board" / "exports").symlink_to(elsewhere)
-    done = call(place, "delete", "echo", "--yes")
-    assert done.exit_code == 2
-    assert "is a link or a file, and should be a folder" in done.stderr
-    assert list(elsewhere.iterdir()) == []
-    assert elsewhere.stat().st_mode & 0o7777 == 0o755
-    assert of(place).leaderboards.get("echo")
-
-
 # Roles
 
 

@@ -1,7 +1,5 @@
 """`admin init`: a board's folder with the right owner and mode, and settings that can be used at once."""
 
-import errno
-import grp
 import os
 import stat
 from collections.abc import Mapping
@@ -13,10 +11,7 @@ from click.testing import CliRunner, Result
 from hpc_board import settings
 from hpc_board.cli.main import cli
 from hpc_board.schedulers.slurm.detection import detected_settings
-from hpc_board.store.sharing import is_shared
 from tests.unit.admin.test_detect import recorded_site
-
-GROUP = grp.getgrgid(os.getegid()).gr_name
 
 
 def run(*argv: str, environ: Mapping[str, str] | None = None) -> Result:
@@ -48,29 +43,14 @@ def test_settings_that_init_wrote_with_any_umask_can_be_used(tmp_path: Path) -> 
     assert settings.load(settings.find(None, environ, tmp_path), environ).board == tmp_path / "board"
 
 
-def test_a_group_s_folder_is_the_group_s_whatever_the_umask(tmp_path: Path) -> None:
-    board = tmp_path / "board"
-    before = os.umask(0o077)
-    try:
-        done = run(str(board), "--group", GROUP, "-o", str(tmp_path / "a.yaml"))
-        assert f"created, shared by the group {GROUP}." in done.stderr
-    finally:
-        os.umask(before)
-    assert done.exit_code == 0, done.stderr
-    assert is_shared(board)
-    assert (stat.S_IMODE(board.stat().st_mode), board.stat().st_gid) == (0o2770, os.getegid())
-    assert run(str(board), "--group", GROUP, "-o", str(tmp_path / "b.yaml")).exit_code == 0
-
-
 @pytest.mark.parametrize(
     ("prepare", "argv", "words"),
     [
-        (lambda _: None, ["--group", "no-such-group"], "knows no group no-such-group"),
-        (lambda board: board.mkdir(), ["--group", GROUP], "is not a board of the group"),
+        (lambda board: (board.mkdir(), board.chmod(0o2770)), [], "is the board of a group"),
         (lambda board: board.write_text(""), [], "is no folder"),
         (lambda board: (board.parent / "hpc-board.yaml").write_text("kept"), [], "is there already"),
     ],
-    ids=["unknown group", "personal folder", "file", "settings"],
+    ids=["group", "file", "settings"],
 )
 def test_what_cannot_be_made_is_refused_and_leaves_nothing(
     tmp_path: Path, prepare: object, argv: list[str], words: str
@@ -89,19 +69,6 @@ def test_a_home_folder_that_is_nobody_s_is_a_usage_error(tmp_path: Path) -> None
     done = run("~nobody-of-this-name/board", "-o", str(tmp_path / "hpc-board.yaml"))
     assert done.exit_code == 2
     assert 'no home folder for "~nobody-of-this-name/board"' in done.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_system_that_knows_no_groups_is_told_and_left_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-
-    monkeypatch.setattr(os, "chown", fail)
-    done = run(str(tmp_path / "board"), "--group", GROUP, "-o", str(tmp_path / "hpc-board.yaml"))
-    assert done.exit_code == 2
-    assert f"cannot be given to the group {GROUP}: Invalid argument" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

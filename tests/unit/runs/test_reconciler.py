@@ -951,7 +951,7 @@ def test_a_job_folder_that_its_job_has_closed_hinders_no_other_run() -> None:
     if os.geteuid() != 0:
         pytest.skip("to become another user takes root")
     with short_folder() as folder:
-        folder.chmod(0o777)
+        os.chown(folder, 65534, 65534)
         child = os.fork()
         if child == 0:
             os.setgroups([])

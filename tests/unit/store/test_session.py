@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import threading
@@ -212,22 +211,6 @@ def test_a_forked_process_leaves_the_connection_alone(store: Store) -> None:
         assert os.waitpid(child, 0)[1] == 0
         assert store.runs.get(1).status.cancel_requested
         assert store.runs.record(1, Status(RunState.LOST, NOON))
-
-
-def test_files_beside_a_group_s_database_are_the_group_s(tmp_path: Path) -> None:
-    folder = tmp_path / "board"
-    folder.mkdir()
-    folder.chmod(0o2770)
-    store, before = Store(folder / "board.db"), os.umask(0o077)
-    try:
-        with store.file.session():
-            add(store)
-            assert os.umask(0o077) == 0o077
-            add(store)
-            files = list(folder.glob("board.db*"))
-            assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o660}
-    finally:
-        os.umask(before)
 
 
 # One command

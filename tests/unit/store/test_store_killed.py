@@ -1,9 +1,7 @@
 """The store under several processes at once, and under processes that are killed while they write."""
 
-import os
 import random
 import sqlite3
-import stat
 import subprocess
 import sys
 import time
@@ -14,21 +12,16 @@ from pathlib import Path
 import pytest
 
 from hpc_board.store import Store
-from tests.accounts import command_as, needs_accounts
-from tests.conftest import short_folder
 from tests.unit.recorded import REPOSITORY
 from tests.unit.store.store_writer import add
 
 KILLS = 20
-GROUP = 61000
 
 
 @contextmanager
-def writer(path: Path, mounts: Path, work: str, account: int | None = None) -> Iterator["subprocess.Popen[str]"]:
-    """A process that writes: as oneself, or as an `account` in the group with a umask that keeps all others out."""
+def writer(path: Path, mounts: Path, work: str) -> Iterator["subprocess.Popen[str]"]:
+    """A process that writes."""
     command = [sys.executable, "-m", "tests.unit.store.store_writer", str(path), str(mounts), work]
-    if account is not None:
-        command = command_as(account, 0o077, [GROUP], command)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
         try:
             yield process
@@ -98,45 +91,6 @@ def test_a_writer_may_be_killed_at_any_moment(tmp_path: Path, journal: tuple[Pat
     add(store)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchall() == [(mode,)]
-
-
-@needs_accounts
-@pytest.mark.slow
-def test_an_account_that_is_killed_keeps_no_other_one_out(journal: tuple[Path, str]) -> None:
-    mounts, mode = journal
-    chance = random.Random(mode)
-    with short_folder() as folder:
-        table = folder / "mountinfo"
-        table.write_text(mounts.read_text())
-        table.chmod(0o644)
-        board = folder / "board"
-        board.mkdir()
-        os.chown(board, 0, GROUP)
-        board.chmod(0o2770)
-        path = board / "board.db"
-        for account in (61001, 61002) * 4:
-            with writer(path, table, "write", account) as process:
-                assert process.stdout
-                assert process.stdout.readline() == "0\n"
-                assert process.stdout.readline().strip().isdigit()
-                time.sleep(chance.uniform(0, 0.03))
-                process.kill()
-            modes = {each.name: f"{stat.S_IMODE(each.stat().st_mode):o}" for each in board.iterdir()}
-            assert set(modes.values()) == {"660"}, modes
-        with writer(path, table, "1", 61001) as process:
-            assert process.wait() == 0
-        assert violations(path) == {}
-
-
-def test_the_umask_of_a_process_is_its_own_again(tmp_path: Path) -> None:
-    tmp_path.chmod(0o2770)
-    before = os.umask(0o077)
-    try:
-        add(Store(tmp_path / "board.db"))
-        assert os.umask(0o077) == 0o077
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "board.db").stat().st_mode) == 0o660
 
 
 @pytest.mark.slow

@@ -1,0 +1,261 @@
+"""The set-up of a served board: its folders, the settings of both sides, unit files, and what is left to do."""
+
+import os
+import pwd
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import msgspec
+
+import hpc_board
+from hpc_board.accounts import user_name
+from hpc_board.admin.detect import settings_of_this_machine
+from hpc_board.errors import InputError, StorageError
+from hpc_board.files import user_errors, write_whole
+from hpc_board.model.text import one_line
+from hpc_board.report.formatting import count_text
+from hpc_board.schedulers.settings_text import Detected, quoted
+from hpc_board.service.next_steps import (
+    PARTICIPANTS,
+    SYSTEM_UNIT,
+    USER_UNIT,
+    Step,
+    access,
+    closing,
+    own_steps,
+    root_steps,
+)
+from hpc_board.service.peers import check_place
+from hpc_board.service.units import system_unit, user_unit
+from hpc_board.settings import FILE_NAME, load
+from hpc_board.store.backup import MovedIn, move_in
+from hpc_board.store.folder import DATABASE, create_board_folder
+
+_SOCKET_BYTES_MAX = 107
+"""The longest path of a Unix socket, by unix(7)."""
+
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+_OPEN_FOLDER = 0o755
+_SECRET_FILE = 0o600
+_OPEN_FILE = 0o644
+
+_SERVE = """
+serve:
+  socket: {socket}
+  runs_per_user: 4    # runs of one user that the cluster has at one time; the others wait with the service
+
+# The owner of the board is an admin. Without participants, each account of this machine may submit.
+# roles:
+#   admins: [ada]
+#   creators: ["@staff"]
+#   participants: ["@course"]
+"""
+
+
+class Thing(msgspec.Struct, frozen=True):
+    """A file or folder of a served board, and whether it was `made`; otherwise it was there, and is unchanged."""
+
+    what: str
+    path: Path
+    made: bool
+
+
+class SetUp(msgspec.Struct, frozen=True):
+    """A served board that was set up; `remarks` are for its admin."""
+
+    settings: Path
+    socket: Path
+    gpus: tuple[str, ...]
+    things: tuple[Thing, ...]
+    steps: tuple[Step, ...]
+    remarks: tuple[str, ...]
+
+
+def become(account: str) -> None:
+    """Let root go on as `account`, with no way back.
+
+    So whatever lies on the way to the board's folder, no file is made or changed with root's rights.
+
+    Raises:
+        InputError: this machine has no such account, or the account cannot run this program.
+    """
+    try:
+        found = pwd.getpwnam(account)
+    except (KeyError, ValueError):
+        raise InputError(
+            f"this machine has no account {one_line(account, 80)}.",
+            hint="Root makes one for the service: useradd --system --create-home hpc-board",
+        ) from None
+    if found.pw_uid == os.geteuid():
+        return
+    if os.geteuid() != 0:
+        raise InputError(
+            f"only root sets up a service for another account, and this is {user_name(os.geteuid())}.",
+            hint=f"Run the command as root, or as {account} without --user.",
+        )
+    os.initgroups(account, found.pw_gid)
+    os.setgid(found.pw_gid)
+    os.setuid(found.pw_uid)
+    os.environ |= {"HOME": found.pw_dir, "USER": account, "LOGNAME": account}
+    package = Path(hpc_board.__file__)
+    if not (os.access(sys.executable, os.X_OK) and os.access(package, os.R_OK)):
+        raise InputError(
+            f"{account} cannot run {sys.executable}, or not read {package.parent}.",
+            hint="Install hpc-board where the service's account reaches it, such as /opt/hpc-board.",
+        )
+
+
+def set_up(
+    board: Path,
+    *,
+    settings: Path | None = None,
+    socket: Path | None = None,
+    former: Path | None = None,
+    by_root: bool = False,
+) -> SetUp:
+    """Set up a service of the board in the folder `board`, for this account; what is there already stays as it is.
+
+    `settings` is its settings file, and `socket` the place of its socket; by default both lie in a folder beside
+    `board`. `former` is the folder of a board that moves in, or a backup. The steps are for root, which has chosen this
+    account, if `by_root`, else for the account itself.
+
+    Raises:
+        InputError: a path does not fit, or another account could replace the board or the socket.
+        StorageError: a folder cannot be made.
+        SchedulerError: the scheduler, whose GPUs become the settings, failed.
+    """
+    folder = board.with_name(f"{board.name}-service")
+    file = settings or folder / FILE_NAME
+    new = not file.exists()
+    kept = None if new else _kept_socket(file, board, socket)
+    socket = socket or kept or folder / "board.sock"
+    _check_paths(board, file, socket)
+    detected = settings_of_this_machine(board) if new else Detected("", ())
+    program = _program()
+    serve = [*program, "--config", str(file), "serve", *(["--allow-root"] if os.geteuid() == 0 else [])]
+    account, environ = user_name(os.geteuid()), _environment()
+    with ExitStack() as undo:
+        things = [Thing("board", board, _made(undo, board, lambda: create_board_folder(board)))]
+        for each in dict.fromkeys((folder, socket.parent)):
+            made = _made(undo, each, lambda each=each: _open_folder(each))  # type: ignore[misc]
+            things.append(Thing("service", each, made))
+        check_place(board, os.geteuid(), in_sticky=True)
+        check_place(socket, os.geteuid())
+        board.chmod(0o700)
+        for what, path, text, mode in (
+            ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket))), _SECRET_FILE),
+            ("participants' settings", folder / PARTICIPANTS, f"service: {quoted(str(socket))}\n", _OPEN_FILE),
+            ("system's unit", folder / SYSTEM_UNIT, system_unit(board, serve, environ, account), _OPEN_FILE),
+            ("account's unit", folder / USER_UNIT, user_unit(serve, environ), _OPEN_FILE),
+        ):
+            things.append(Thing(what, path, _written(path, text, mode)))
+        moved = None if former is None else _moved_in(former, board)
+        undo.pop_all()
+    client = shlex.join([*program, "--config", str(file)])
+    steps = tuple(root_steps(folder, client) if by_root else own_steps(board, folder, client, shlex.join(serve)))
+    remarks = [" ".join(filter(None, (each.message, each.hint))) for each in detected.diagnostics]
+    if not new and kept is None:
+        remarks.append(f"Add these lines to {file}:\nserve:\n  socket: {quoted(str(socket))}")
+    if former is not None and moved is not None:
+        things.append(Thing("database", board / DATABASE, made=True))
+        known = detected.gpus if new else {gpu.name for gpu in load(file, os.environ).gpus}
+        remarks += _of_moving(former, moved, [gpu for gpu in moved.gpus if gpu not in known])
+        steps = (*steps, *closing(former))
+    return SetUp(file, socket, detected.gpus, tuple(things), (*access(socket), *steps), tuple(remarks))
+
+
+def _kept_socket(file: Path, board: Path, socket: Path | None) -> Path | None:
+    """Return the socket of an existing settings file, which has to be that of `board`; None without one."""
+    found = load(file, os.environ)
+    if found.service is not None or found.board.resolve() != board.resolve():
+        raise InputError(
+            f"{file} is there already, and its board is not {board}.", hint="Give another settings file with -o."
+        )
+    if socket is not None and found.socket not in (None, socket):
+        raise InputError(
+            f"{file} is there already, and its socket is {found.socket}.", hint="Change `serve.socket` there."
+        )
+    return found.socket
+
+
+def _moved_in(former: Path, board: Path) -> MovedIn:
+    if former.is_dir() and former.samefile(board):
+        raise InputError(f"{former} is the new board itself.", hint="Give another FOLDER for the service's board.")
+    return move_in(former / DATABASE if former.is_dir() else former, board)
+
+
+def _of_moving(former: Path, moved: MovedIn, unknown: Sequence[str]) -> Iterator[str]:
+    submissions, runs = moved.contents.submissions, moved.contents.runs
+    yield (
+        f"The board has {count_text(submissions, 'submission')} and {count_text(runs, 'run')} of {former}, which is "
+        "unchanged. Job folders stay there."
+    )
+    if unknown:
+        yield (
+            f"The settings have no entry for {one_line(', '.join(unknown), 500)}. Standings go by these names: "
+            "give the entries the same ones."
+        )
+
+
+def _check_paths(*paths: Path) -> None:
+    for path in paths:
+        if not str(path).isprintable():
+            raise InputError(f"{one_line(str(path), 300)} has unprintable characters.", hint="Give another path.")
+    if len(os.fsencode(paths[-1])) > _SOCKET_BYTES_MAX:
+        raise InputError(
+            f"{paths[-1]} is too long for a socket: it has more than {_SOCKET_BYTES_MAX} bytes.",
+            hint="Give a shorter path with --socket.",
+        )
+
+
+def _made(undo: ExitStack, folder: Path, make: Callable[[], bool]) -> bool:
+    made = make()
+    if made:
+        undo.callback(_removed, folder)
+    return made
+
+
+def _removed(folder: Path) -> None:
+    # Only what was made here lies in it.
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _open_folder(folder: Path) -> bool:
+    """Make a folder that other accounts may enter, whatever the umask; return False if it is there."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise StorageError(
+            f"{folder} cannot be made: {error.strerror or error}", hint="Give a place that you may write."
+        ) from error
+    folder.chmod(_OPEN_FOLDER)
+    return True
+
+
+def _written(path: Path, text: str, mode: int) -> bool:
+    with user_errors(path):
+        for folder in reversed([each for each in path.parents if not each.exists()]):
+            _open_folder(folder)
+        with suppress(FileExistsError):
+            write_whole(path, text.encode(), mode=mode, replace=False)
+            return True
+    return False
+
+
+def _program() -> list[str]:
+    script = Path(sys.executable).with_name("hpc-board")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "hpc_board"]
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables by which the service finds a scheduler's commands as they were found here."""
+    found = shutil.which("sbatch")
+    there = Path(found).parent if found else None
+    path = _PATH if there is None or str(there) in _PATH.split(":") else f"{there}:{_PATH}"
+    return {"PATH": path, **{name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}}

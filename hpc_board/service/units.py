@@ -1,0 +1,61 @@
+"""The systemd units of a service, one for an account's own manager and one for the system's."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+_WATCHDOG_SECONDS = 300
+"""Above the length of a pass over the runs, which may wait for a scheduler; the service reports after each."""
+
+_STOP_SECONDS = 90
+"""Above the time in which the service ends its last answers."""
+
+_UNIT = ("[Unit]", "Description=hpc-board")
+
+
+def user_unit(command: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return a unit for the manager of the service's account, which starts `command` with `environ`."""
+    return _text(*_UNIT, *_service(command, environ), "", "[Install]", "WantedBy=default.target")
+
+
+def system_unit(board: Path, command: Sequence[str], environ: Mapping[str, str], account: str) -> str:
+    """Return a unit for the system's manager, which starts `command` with `environ` under `account`.
+
+    Its hardening is what the commands of schedulers bear, and jobs of the scheduler `local`, which belong to the unit:
+    they need devices, namespaces and an own /proc, and the board may lie in a home folder.
+    """
+    return _text(
+        *_UNIT,
+        "After=network-online.target remote-fs.target munge.service",
+        "Wants=network-online.target",
+        f"RequiresMountsFor={_quoted(str(board))}",
+        *_service(command, environ),
+        f"User={account}",
+        "ProtectSystem=full",
+        "",
+        "[Install]",
+        "WantedBy=multi-user.target",
+    )
+
+
+def _quoted(word: str, *, variables: bool = False) -> str:
+    """Return `word` as one word of a unit's line; in a command line, systemd also expands `variables`."""
+    word = word.replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{word.replace("$", "$$") if variables else word}"'
+
+
+def _service(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[str]:
+    program, *words = command
+    yield from ("", "[Service]", "Type=notify")
+    yield f"ExecStart={' '.join([_quoted(program), *(_quoted(word, variables=True) for word in words)])}"
+    for name, value in environ.items():
+        yield f"Environment={_quoted(f'{name}={value}')}"
+    yield f"WatchdogSec={_WATCHDOG_SECONDS}"
+    yield f"TimeoutStopSec={_STOP_SECONDS}"
+    yield from ("Restart=on-failure", "RestartSec=10")
+    yield from ("# Jobs of the scheduler `local` outlive a restart of the service.", "KillMode=process")
+    yield "UMask=0077"
+    yield from ("# Remove this line for jobs of another account, which the service sends by sudo.", "NoNewPrivileges=yes")
+
+
+def _text(*lines: str) -> str:
+    return "".join(f"{line}\n" for line in lines)

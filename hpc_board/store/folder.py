@@ -1,0 +1,106 @@
+"""The folder of a board, which belongs to one account: others use the board through a service."""
+
+import os
+import re
+import shlex
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from hpc_board.accounts import user_name
+from hpc_board.errors import InputError, StorageError
+
+DATABASE = "board.db"
+"""The name of the database in the board's folder."""
+
+_JOB_FOLDER = re.compile(r"[1-9][0-9]{0,14}")
+"""The name of a job folder of a run, apart from those of job arrays."""
+
+_GROUP_S = stat.S_ISGID | stat.S_IWGRP
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def create_board_folder(board: Path) -> bool:
+    """Create the folder of a board; return False if this account has one there.
+
+    Raises:
+        InputError: the path is no folder.
+        StorageError: the folder cannot be made, or other accounts may write it.
+    """
+    try:
+        board.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        if not board.is_dir():
+            raise InputError(f"{board} is there and is no folder", hint="Give another place for the board.") from None
+        check_own(board)
+        return False
+    except OSError as error:
+        raise StorageError(
+            f"{board}: the board's folder cannot be made: {error.strerror}",
+            hint="Give a folder that you may write. Root makes one: "
+            + shlex.join(["install", "-d", "-o", user_name(os.geteuid()), str(board.parent)]),
+        ) from error
+    return True
+
+
+def make_board_folder(board: Path) -> Path:
+    """Return the folder of a board for writing, which is made if it is missing.
+
+    Raises:
+        StorageError: it cannot be made, or other accounts may write it.
+    """
+    check_own(board)
+    try:
+        board.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"{board}: the board's folder cannot be made: {error.strerror}",
+            hint="Point `board` in the settings to a folder that you may write.",
+        ) from error
+    return board
+
+
+def check_own(board: Path) -> None:
+    """Require that the board's folder and its database, as far as they are there, are this account's alone.
+
+    An account that may write them chooses the code that this one runs. Boards of groups, which earlier versions had,
+    are such folders.
+
+    Raises:
+        StorageError: another account has them, or may write them.
+    """
+    found = _foreign(board)
+    if found:
+        raise StorageError(
+            f"{found}, and a board belongs to one account: others use it through a service.",
+            hint="The service's account moves it in, from a copy: "
+            f"{shlex.join(['hpc-board', 'admin', 'init', 'FOLDER', '--serve', '--from', str(board)])}. For a board of "
+            "your own, point `board` in the settings to another folder.",
+        )
+
+
+def _foreign(board: Path) -> str:
+    """Return why the folder or its database is not this account's alone; "" if it is, or cannot be seen."""
+    try:
+        folder = board.stat()
+    except OSError:
+        return ""
+    if not stat.S_ISDIR(folder.st_mode):
+        return ""
+    if folder.st_mode & _GROUP_S == _GROUP_S:
+        return f"{board} is the board of a group"
+    if folder.st_uid != os.geteuid():
+        return f"{board} belongs to {user_name(folder.st_uid)}"
+    database = board / DATABASE
+    with suppress(OSError):
+        if database.stat().st_mode & _OTHERS_WRITE:
+            return f"{database} may be written by other accounts"
+    return ""
+
+
+def newest_job_folder(board: Path) -> Path | None:
+    """Return the job folder with the highest number on a board; None without one."""
+    found: list[Path] = []
+    with suppress(OSError), os.scandir(board / "runs") as entries:
+        found += (board / "runs" / entry.name for entry in entries if _JOB_FOLDER.fullmatch(entry.name))
+    return max(found, key=lambda path: int(path.name), default=None)

@@ -1,0 +1,184 @@
+"""`admin init --serve`: folders, settings of both sides, units and steps; nothing that is there is changed."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from hpc_board import settings
+from hpc_board.accounts import user_name
+from hpc_board.cli.main import cli
+from hpc_board.domain.run import RunState
+from hpc_board.model.result import Verdict
+from tests.conftest import short_folder
+from tests.unit.recorded import recorded, result_of, status_of, timed_case
+from tests.unit.users import NEEDS_ROOT
+
+ME = user_name(os.geteuid())
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder with a path that is short enough for a socket, and that other accounts may pass."""
+    with short_folder() as folder:
+        yield folder
+
+
+def run(*argv: str | Path) -> Result:
+    # No command of Slurm is found there.
+    return CliRunner().invoke(cli, ["admin", "init", *map(str, argv)], env={"PATH": "/nowhere"})
+
+
+def served(board: Path, *argv: str | Path) -> Result:
+    return run(board, "--serve", "--user", ME, *argv)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("umask", [0, 0o022, 0o077])
+def test_a_new_board_has_all_that_its_service_and_its_participants_need(place: Path, umask: int) -> None:
+    board, folder = place / "board", place / "board-service"
+    before = os.umask(umask)
+    try:
+        done = served(board)
+    finally:
+        os.umask(before)
+    assert done.exit_code == 0, done.output
+    read = settings.load(folder / "hpc-board.yaml", {})
+    assert (read.board, read.socket, read.runs_per_user) == (board, folder / "board.sock", 4)
+    assert [gpu.name for gpu in read.gpus][-1] == "CPU"
+    assert settings.load(folder / "participants.yaml", {}).service == folder / "board.sock"
+    assert (mode(board), mode(folder), mode(folder / "hpc-board.yaml")) == (0o700, 0o755, 0o600)
+    for file in ("participants.yaml", "systemd/system/hpc-board.service", "systemd/user/hpc-board.service"):
+        assert mode(folder / file) == 0o644
+        assert mode((folder / file).parent) == 0o755
+    system = (folder / "systemd/system/hpc-board.service").read_text()
+    assert f"\nUser={ME}\n" in system
+    assert str(folder / "hpc-board.yaml") in system
+
+
+def test_what_is_there_stays_as_it_is_and_is_told(place: Path) -> None:
+    board, folder = place / "board", place / "board-service"
+    assert served(board).exit_code == 0
+    (folder / "participants.yaml").write_text("service: /elsewhere\n")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    done = served(board)
+    assert done.exit_code == 0, done.output
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert f"{folder / 'participants.yaml'}: participants' settings, there already." in done.stderr
+    assert "Settings written" not in done.stderr
+
+
+def test_a_personal_board_with_its_settings_becomes_a_served_one(place: Path) -> None:
+    board, file = place / "board", place / "hpc-board.yaml"
+    assert run(board, "-o", file).exit_code == 0
+    board.chmod(0o755)
+    (board / "board.db").touch()
+    before = file.read_text()
+    done = served(board, "-o", file)
+    assert done.exit_code == 0, done.output
+    assert (file.read_text(), mode(board), (board / "board.db").exists()) == (before, 0o700, True)
+    assert f"Add these lines to {file}:\nserve:\n  socket: {place}/board-service/board.sock" in done.stderr
+    file.write_text(f"{before}serve:\n  socket: {place}/board-service/board.sock\n")
+    assert "Add these lines" not in served(board, "-o", file).stderr
+
+
+def test_the_steps_are_commands_and_json_has_them(place: Path) -> None:
+    done = served(place / "a board", "--json")
+    assert done.exit_code == 0, done.output
+    document = json.loads(done.stdout)
+    lines = [line for step in document["steps"] for line in step["lines"]]
+    quoted = f"'{place}/a board-service/hpc-board.yaml'"
+    assert any(line.endswith(f"--config {quoted} admin check") for line in lines)
+    assert any(line.endswith(f"--config {quoted} admin doctor") for line in lines)
+    assert all(each["made"] for each in document["things"])
+    assert not any(each["made"] for each in json.loads(served(place / "a board", "--json").stdout)["things"])
+    printed = served(place / "a board").stdout
+    assert printed.startswith("1. ")
+    assert all(f"\n   {line}\n" in printed for line in lines)
+
+
+def test_a_socket_elsewhere_gets_its_folder(place: Path) -> None:
+    assert served(place / "board", "--socket", place / "run" / "b.sock").exit_code == 0
+    assert mode(place / "run") == 0o755
+    assert settings.load(place / "board-service" / "participants.yaml", {}).service == place / "run" / "b.sock"
+
+
+def test_a_folder_that_keeps_participants_from_the_socket_is_the_first_step(place: Path) -> None:
+    (place / "home").mkdir(mode=0o700)
+    done = served(place / "home" / "board")
+    assert f"\n   chmod o+x {place / 'home'}\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "words"),
+    [
+        (["--socket", "/tmp/" + 110 * "x"], 2, "is too long for a socket"),
+        (["--socket", "/tmp/x\x1b.sock"], 2, "has unprintable characters"),
+        (["--force"], 2, "goes without --force"),
+        (["--user", "no-such-account"], 2, "no account no-such-account"),
+        (["--user", "no\0account"], 2, "no account no"),
+        (["-o", "other.yaml"], 2, "its board is not"),
+        (["-o", "client.yaml"], 2, "its board is not"),
+        (["--socket", "shared/board.sock"], 2, "accounts besides the service's may write"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_leaves_nothing(
+    place: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], code: int, words: str
+) -> None:
+    monkeypatch.chdir(place)
+    (place / "other.yaml").write_text("board: /elsewhere\n")
+    (place / "client.yaml").write_text("service: /elsewhere\n")
+    (place / "shared").mkdir()
+    (place / "shared").chmod(0o777)
+    before = sorted(place.rglob("*"))
+    done = served(place / "board", *argv)
+    assert (done.exit_code, words in " ".join(done.stderr.split())) == (code, True), done.stderr
+    assert sorted(place.rglob("*")) == before
+
+
+@NEEDS_ROOT
+def test_root_has_to_name_the_account_of_the_service(place: Path) -> None:
+    done = run(place / "board", "--serve")
+    assert (done.exit_code, "this is root" in done.stderr) == (2, True)
+    assert list(place.iterdir()) == []
+
+
+def test_options_of_a_service_belong_to_a_service(place: Path) -> None:
+    assert run(place / "board", "--user", ME).exit_code == 2
+    assert list(place.iterdir()) == []
+
+
+def test_a_board_moves_in_from_another_folder(place: Path) -> None:
+    former = recorded(place / "former")
+    former.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-5)
+    former.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-5, gpu="H100-SXM")
+    folder = former.board.settings.board
+    done = served(place / "board", "--from", folder)
+    assert done.exit_code == 0, done.output
+    told = " ".join(done.stderr.split())
+    assert f"The board has 2 submissions and 2 runs of {folder}, which is unchanged." in told
+    assert "The settings have no entry for H100-SXM." in told
+    assert f"chmod 700 {folder}" in done.stdout
+    again = served(place / "board", "--from", folder)
+    assert (again.exit_code, "has a database already" in again.stderr) == (2, True)
+    itself = served(place / "board", "--from", place / "board")
+    assert (itself.exit_code, "is the new board itself" in itself.stderr) == (2, True)
+
+
+def test_a_board_that_does_not_move_in_leaves_nothing(place: Path) -> None:
+    former = recorded(place / "former")
+    run = former.add(status_of(RunState.QUEUED))
+    before = sorted(place.iterdir())
+    done = served(place / "board", "--from", former.board.settings.board)
+    assert (done.exit_code, f"are in flight: {run.id} of" in done.stderr) == (5, True)
+    assert sorted(place.iterdir()) == before
+    (place / "empty").mkdir()
+    done = served(place / "board", "--from", place / "empty")
+    assert (done.exit_code, "there is no such file" in done.stderr) == (2, True)

@@ -1,0 +1,86 @@
+"""The folder of a board: this account's alone, or every command refuses it and says how to move in."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hpc_board.accounts import user_name
+from hpc_board.errors import StorageError
+from hpc_board.model.result import Verdict
+from hpc_board.store.folder import check_own, create_board_folder, make_board_folder
+from tests.unit.recorded import Recorded, recorded, result_of, timed_case
+from tests.unit.users import NEEDS_ROOT
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Recorded:
+    """A board with a run."""
+    made = recorded(tmp_path)
+    made.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-5)
+    return made
+
+
+def of_group(folder: Path) -> str:
+    folder.chmod(0o2770)
+    return "is the board of a group"
+
+
+def of_another(folder: Path) -> str:
+    os.chown(folder, 61001, -1)
+    return f"belongs to {user_name(61001)}"
+
+
+def with_open_database(folder: Path) -> str:
+    (folder / "board.db").chmod(0o660)
+    return "board.db may be written by other accounts"
+
+
+@pytest.mark.parametrize(
+    "change", [of_group, pytest.param(of_another, marks=NEEDS_ROOT), with_open_database], ids=lambda each: each.__name__
+)
+def test_every_command_refuses_a_board_that_others_may_write(board: Recorded, change: Callable[[Path], str]) -> None:
+    folder = board.board.settings.board
+    words = change(folder)
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    for argv in (
+        ("runs",),
+        ("list",),
+        ("show", "vectoradd_py"),
+        ("run", "1"),
+        ("gpus",),
+        ("poll",),
+        ("submit", "kernel.py", "--task", "vectoradd_py", "--gpu", "CPU"),
+        ("admin", "backup", "copy.db"),
+        ("admin", "restore", "copy.db", "--yes"),
+        ("admin", "check", "--no-job"),
+        ("admin", "log"),
+        ("admin", "init", folder, "-o", "new.yaml"),
+        ("admin", "init", folder, "--serve", "--user", user_name(os.geteuid())),
+        ("serve", "--socket", board.folder / "board.sock", "--allow-root"),
+    ):
+        done = board.hpc_board(*argv)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False), (argv, done.stderr)
+        assert f"{words}, and a board belongs to one account" in done.stderr, argv
+        assert f"hpc-board admin init FOLDER --serve --from {folder}" in done.stderr, argv
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    examined = board.hpc_board("admin", "doctor")
+    assert (examined.returncode, words in examined.stdout) == (3, True), examined.stdout
+    assert not (board.folder / "new.yaml").exists()
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o775, 0o2700])
+def test_a_folder_of_this_account_is_a_board_in_any_other_mode(board: Recorded, mode: int) -> None:
+    board.board.settings.board.chmod(mode)
+    assert board.hpc_board("runs").returncode == 0
+
+
+def test_a_folder_that_is_missing_or_a_file_is_not_foreign(tmp_path: Path) -> None:
+    check_own(tmp_path / "missing" / "board")
+    (tmp_path / "file").touch()
+    check_own(tmp_path / "file")
+    assert create_board_folder(tmp_path / "new" / "board")
+    assert not create_board_folder(tmp_path / "new" / "board")
+    with pytest.raises(StorageError, match="cannot be made"):
+        make_board_folder(tmp_path / "file" / "board")
