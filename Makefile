@@ -76,6 +76,10 @@ bench-slurm: .venv/.submitit slurm ## on a real Slurm: questions to its controll
 bench-store: .venv/.dev ## the commands' questions to the database of a board with up to a million runs (10 minutes, 6 GB)
 	$(BIN)/python scripts/bench_store.py
 
+.PHONY: bench-service
+bench-service: .venv/.dev slurm ## a served board beside one of files: commands, 200 clients, 500 waiting ones, a million runs (root)
+	$(BIN)/python scripts/bench_service.py
+
 .PHONY: bench-tui
 bench-tui: .venv/.dev ## the app: first paint beside a bare Textual app, from a key to the screen, frames lost, memory
 	$(BIN)/python scripts/bench_tui.py

@@ -59,6 +59,11 @@ def show(descriptor: int, target: Path, *, read_only: bool = False) -> None:
         _mount("none", target, "", _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept)
 
 
+def replace_file(target: Path, source: Path) -> None:
+    """Have the file `source` at `target`."""
+    _mount(str(source), target, "", _MS_BIND)
+
+
 def _mount(source: str, target: Path, kind: str, flags: int, options: bytes | None = None) -> None:
     _checked(_libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), options))
 

@@ -45,11 +45,17 @@ def new_key(path: Path, passphrase: str = "") -> Path:
 class Sshd:
     """An SSH server in `folder` that lets in the key `client_key` and gives its sessions the variables of `environ`.
 
-    Sessions have `home` as their home folder, where shells look for their start-up files.
+    Sessions have `home` as their home folder, where shells look for their start-up files. `begin` is the beginning of
+    the server's command, which runs the rest.
     """
 
     def __init__(
-        self, folder: Path, environ: Mapping[str, str] | None = None, *, options: tuple[str, ...] = ()
+        self,
+        folder: Path,
+        environ: Mapping[str, str] | None = None,
+        *,
+        options: tuple[str, ...] = (),
+        begin: tuple[str, ...] = (),
     ) -> None:
         self.folder = folder
         self.home = folder / "home"
@@ -57,6 +63,7 @@ class Sshd:
         (self.port,) = free_ports(1)
         self._environ = {"HOME": str(self.home), **(environ or {})}
         self._options = options
+        self._begin = begin
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -108,7 +115,7 @@ class Sshd:
         program = shutil.which("sshd", path=_PATH) or ""
         with (self.folder / "sshd.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", program, "-D", "-e", "-f", str(config)],
+                ["setpriv", "--pdeathsig", "KILL", *self._begin, program, "-D", "-e", "-f", str(config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -279,7 +279,7 @@ def test_a_folder_that_cannot_be_written_is_told_with_what_to_do_and_the_run_goe
     for words in (" ".join(sent.stderr.split()), " ".join(board.run("run", "1").stdout.split())):
         assert f"{far}/harness/" in words
         assert "the harness cannot be written: Failure" in words
-        assert "`board_folder`" in words
+        assert "board_folder`" in words
     watched = board.run("watch", "1", "--timeout", "1")
     assert (watched.returncode, watched.stderr.count("cannot be written")) == (4, 1)
     far.unlink()

@@ -161,7 +161,8 @@ class WebServer:
 
     def _most(self, peer: Peer) -> int:
         if peer is None:
-            return self._bounds.connections
+            # The other half is for those who come through the Unix socket.
+            return self._bounds.connections // 2
         return self._bounds.per_user if peer[0] == "uid" else self._bounds.per_address
 
     def _refused(self, peer: Peer, reason: str) -> None:

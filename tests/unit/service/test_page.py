@@ -5,6 +5,7 @@ import http.client
 import json
 import re
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,7 @@ from hpc_board.store import Store
 from hpc_board.store.overview import Mark
 from tests.service import serving
 from tests.slurm.lab import free_ports
+from tests.slurm.sshd import Sshd, skip_without_sshd
 from tests.unit.recorded import SETTINGS, Recorded, recorded, result_of, status_of, timed_case
 from tests.unit.service.test_service import OWNER, ROOT, acting_as, asking, folder
 from tests.unit.service.test_service import raw as of_wire
@@ -338,10 +340,44 @@ def test_an_account_without_the_role_gets_a_page_that_says_so(board: Recorded, d
     assert any('"uid": 3' in line and "no participant" in line for line in lines)
 
 
+@ROOT
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "status_there"), [("daemon", 200), ("sys", 403)])
+def test_through_ssh_the_kernel_names_the_account_of_the_login(
+    board: Recorded, door: Path, folder: Path, name: str, status_there: int
+) -> None:
+    skip_without_sshd()
+    passed(board, "ada", 1e-3)
+    (port,) = free_ports(1)
+    with Sshd(folder / "d") as host:
+        known = folder / "known_hosts"
+        known.write_text(host.known_hosts_line)
+        words = ["ssh", "-N", "-F", "none", "-o", "BatchMode=yes", "-o", f"UserKnownHostsFile={known}"]
+        words += ["-i", str(host.client_key), "-L", f"127.0.0.1:{port}:{door}", "-p", str(host.port)]
+        with subprocess.Popen([*words, f"{name}@127.0.0.1"], stdin=subprocess.DEVNULL) as client:
+            try:
+                awaited(lambda: listens(port) or client.poll() is not None)
+                assert ask(port, "/").status == status_there
+            finally:
+                client.terminate()
+
+
+def listens(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_the_pages_socket_is_for_all_and_goes_with_the_service(board: Recorded, folder: Path) -> None:
     with opened(board, folder):
         assert (folder / "board.http").stat().st_mode & 0o777 == 0o666
     assert not (folder / "board.http").exists()
+
+
+def test_the_socket_that_a_killed_service_left_is_replaced(board: Recorded, folder: Path) -> None:
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as left:
+        left.bind(str(folder / "board.http"))
+    with opened(board, folder):
+        assert ask(folder / "board.http", "/").status == 200
 
 
 def test_a_socket_with_the_pages_suffix_is_refused(board: Recorded, folder: Path) -> None:
@@ -578,10 +614,10 @@ def test_one_stream_too_many_is_told_when_to_try_again(board: Recorded, folder: 
         awaited(lambda: ask(door, "/events/feed", "HEAD").status == 200)
 
 
-def test_addresses_beyond_this_machine_have_a_bound_each_and_a_local_proxy_has_none() -> None:
+def test_each_address_has_a_bound_and_a_local_proxy_takes_half_of_all() -> None:
     server = object.__new__(web_server.WebServer)
     server._bounds = PageBounds(connections=9, per_address=2, per_user=1)
-    assert [server._most(peer) for peer in (None, ("address", "192.0.2.1"), ("uid", 7))] == [9, 2, 1]
+    assert [server._most(peer) for peer in (None, ("address", "192.0.2.1"), ("uid", 7))] == [4, 2, 1]
 
 
 # Changes

@@ -126,7 +126,10 @@ def test_relays_end_with_their_client_and_with_the_service(
         remote.runs.list()
         host.drop()
         awaited(lambda: not relays())
-        remote.runs.list()  # by a login of its own
+        # A question in the moment of the loss fails, and the next one has a login of its own.
+        with suppress(ServiceError):
+            remote.runs.list()
+        remote.runs.list()
         remote._connection.close()
 
 
