@@ -70,7 +70,12 @@ class SshStream:
 
     def send(self, data: bytes) -> None:
         """Send `data`, whole."""
-        self._channel.sendall(data)
+        try:
+            self._channel.sendall(data)
+        except OSError:
+            if not self._begun:
+                self.receive()  # a command that has ended at once leaves its reason
+            raise
 
     def receive(self) -> bytes:
         """Return the next bytes, b"" at the end."""
