@@ -1,6 +1,5 @@
 """The runs of a board: advancing and reading them."""
 
-import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property, partial
@@ -318,6 +317,8 @@ def _file_mark(path: Path) -> tuple[int, int] | None:
 
 
 def _progress(line: bytes) -> Progress | None:
+    import json
+
     try:
         value: Any = json.loads(line)
         case, of = value["case"], value["of"]

@@ -1,6 +1,5 @@
 """Moderation: limits, bans, removals and notes on submissions, as values and pure decisions."""
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -60,6 +59,8 @@ class Limits(msgspec.Struct, frozen=True):
 
     def to_json(self) -> str:
         """Return the limits as text for `from_json`."""
+        import json
+
         return json.dumps({"ranked": self.ranked, "other": self.other})
 
     @classmethod
@@ -69,6 +70,8 @@ class Limits(msgspec.Struct, frozen=True):
         Raises:
             ValueError: it is no such text.
         """
+        import json
+
         value = json.loads(text)
         found = [value.get(str(category)) for category in Category] if isinstance(value, dict) else [-1]
         if not all(each is None or (type(each) is int and 0 <= each <= LIMIT_MAX) for each in found):

@@ -38,7 +38,9 @@ class _DataclassFields:
         defaults |= {name: field(default_factory=factory) for name, factory in owner._factories.items()}  # noqa: SLF001
         types = owner.__annotations__
         members = [(name, types[name], defaults.get(name, field())) for name in owner.__match_args__]
-        plain: Any = make_dataclass(owner.__name__, members, init=False, repr=False, eq=False)
+        # Without a docstring, the module inspects the class for one, which takes as long as loading it.
+        described = {"__doc__": owner.__name__}
+        plain: Any = make_dataclass(owner.__name__, members, namespace=described, init=False, repr=False, eq=False)
         found: dict[str, Field[Any]] = plain.__dataclass_fields__
         owner.__dataclass_fields__ = found
         return found
