@@ -21,7 +21,7 @@ from tests.unit.recorded import REPOSITORY
 
 PROGRAM = Path(sys.executable).parent / "hpc-board"
 
-_WITH_SHELLS = """
+WITH_SHELLS = """
 import os, sys
 from pathlib import Path
 from tests.accounts import enter_with_shells
@@ -71,7 +71,7 @@ def test_three_accounts_play_a_competition_by_ssh(monkeypatch: pytest.MonkeyPatc
         files.settings.write_text(yaml.safe_dump(document))
         os.chown(files.folder, owner, -1)
         socket = socket_place(files, owner)
-        begin = (sys.executable, "-c", _WITH_SHELLS, str(list_with_shells(folder / "passwd")))
+        begin = (sys.executable, "-c", WITH_SHELLS, str(list_with_shells(folder / "passwd")))
         monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
         with (
             Sshd(folder / "d", {"PYTHONPATH": str(REPOSITORY), "USER": "root"}, begin=begin) as host,

@@ -1,0 +1,153 @@
+"""A competition on a real Slurm, from `admin init --serve` to the final export, its players at all three doors."""
+
+import json
+import os
+import pwd
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.accounts import command_as, needs_accounts
+from tests.conftest import short_folder
+from tests.e2e import test_board_by_ssh as by_ssh
+from tests.e2e.boards import RIGHT, board_files
+from tests.e2e.test_account_of_jobs import PYTHON
+from tests.e2e.test_served_board import ADA, BOB, OWNER, TEACHER, Player, environment
+from tests.slurm.lab import SlurmLab, free_ports
+from tests.slurm.sshd import Sshd, skip_without_sshd
+from tests.unit.recorded import REPOSITORY
+from tests.waiting import awaited
+
+CYD = "sys"
+SLOWER = RIGHT.replace("    return", "    sum(range(200_000))\n    return")
+SLOWEST = RIGHT.replace("    return", "    sum(range(2_000_000))\n    return")
+
+
+class FarPlayer(Player):
+    """A client of the service on a machine with another name."""
+
+    def run(self, *words: str | Path) -> "subprocess.CompletedProcess[str]":
+        own = command_as(self.account.uid, 0o022, [], [sys.executable, "-m", "hpc_board", *map(str, words)])
+        return subprocess.run(
+            ["unshare", "--uts", "sh", "-c", 'hostname node7 && exec "$@"', "sh", *own],
+            cwd=self.home,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+            check=False,
+        )
+
+
+@contextmanager
+def started(folder: Path, unit: Path, environ: Mapping[str, str]) -> Iterator[None]:
+    """Run the command of a unit file under the service's account until the block ends."""
+    (line,) = (line for line in unit.read_text().splitlines() if line.startswith("ExecStart="))
+    command = command_as(pwd.getpwnam(OWNER).pw_uid, 0o077, [], shlex.split(line.removeprefix("ExecStart=")))
+    log = folder / "serve.log"
+    with log.open("w") as sink:
+        process = subprocess.Popen(command, env=dict(environ), stderr=sink, cwd="/")
+    try:
+        awaited(lambda: '"serving"' in log.read_text() or process.poll() is not None)
+        assert process.poll() is None, log.read_text()
+        yield
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0, log.read_text()
+        assert '"fault"' not in log.read_text()
+
+
+def adapted(settings: Path, folder: Path, served: Mapping[str, str]) -> None:
+    """Change the settings of `admin init` to a task of milliseconds and a Python that the jobs' account may run."""
+    document: dict[str, Any] = yaml.safe_load(settings.read_text())
+    (cluster,) = document["clusters"]
+    document["clusters"][cluster]["poll_seconds"] = 1
+    document["tasks"] = [str(folder / "site" / "tasks")]
+    document["gpus"] = {
+        "CPU": {
+            "cluster": cluster,
+            "partition": "cpu",
+            "request": {"style": "none"},
+            "device": "cpu",
+            "time": "00:05:00",
+            "python": PYTHON,
+        }
+    }
+    document["roles"] = {"creators": [TEACHER], "admins": [TEACHER], "participants": [ADA, BOB, CYD]}
+    document["serve"] |= served
+    settings.write_text(yaml.safe_dump(document))
+
+
+@pytest.mark.slurm
+@needs_accounts
+def test_players_at_all_doors_share_one_competition(accounting_lab: SlurmLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_without_sshd()
+    if shutil.which(PYTHON) is None:
+        pytest.skip(f"no {PYTHON}")
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    owner = pwd.getpwnam(OWNER).pw_uid
+    with short_folder() as folder:
+        board_files(folder / "site", slurm=False)
+        os.chown(folder, owner, -1)
+        of_slurm = {name: accounting_lab.environment[name] for name in ("SLURM_CONF", "PATH")}
+        environ = environment(HOME=str(folder), **of_slurm)
+        words = [sys.executable, "-m", "hpc_board", "admin", "init", str(folder / "board"), "--serve", "--json"]
+        made = subprocess.run(
+            command_as(owner, 0o022, [], words), env=environ, cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert made.returncode == 0, made.stderr
+        told = json.loads(made.stdout)
+        settings, socket = Path(told["settings"]), Path(told["socket"])
+        (port,) = free_ports(1)
+        munge_socket = accounting_lab.folder / "munge.sock"
+        adapted(settings, folder, {"munge": f"127.0.0.1:{port}", "munge_socket": str(munge_socket)})
+
+        shells = by_ssh.list_with_shells(folder / "passwd")
+        begin = (sys.executable, "-c", by_ssh.WITH_SHELLS, str(shells))
+        with (
+            Sshd(folder / "d", {"PYTHONPATH": str(REPOSITORY), "USER": "root"}, begin=begin) as host,
+            started(folder, settings.parent / "systemd" / "user" / "hpc-board.service", environ),
+        ):
+            teacher, ada = (Player(name, folder, socket) for name in (TEACHER, ADA))
+            bob = FarPlayer(BOB, folder, socket)
+            bob.environ["HPC_BOARD_SERVICE"] = f"munge://{OWNER}@127.0.0.1:{port}?socket={munge_socket}"
+            home = host.client_home(folder / "client")
+            cyd = by_ssh.Player(CYD, home, f"ssh://USER@127.0.0.1:{host.port}{socket}?command={by_ssh.PROGRAM}")
+
+            source = teacher.home / "final"
+            shutil.copytree(folder / "site" / "tasks" / "double", source)
+            members = [word for name in (ADA, BOB, CYD) for word in ("--member", name)]
+            done = teacher.run("create", source, "--closed", *members, "--reason", "the final")
+            assert done.returncode == 0, done.stderr
+
+            for player, text in ((ada, SLOWEST), (bob, SLOWER), (cyd, RIGHT)):
+                kernel = player.file(text.replace("leaderboard double", "leaderboard final"))
+                (run,) = player.json("submit", kernel, "--mode", "ranked", "--wait")["runs"]
+                assert (run["state"], run["verdict"], run["trust"]) == ("finished", "pass", "verified"), run
+            for player in (ada, bob, cyd):
+                rows = player.json("show", "final")["boards"][0]["rows"]
+                assert [row["user"] for row in rows] == [CYD, BOB, ADA]
+
+            # The cluster's accounts name the service's for every job, whoever has submitted.
+            def jobs_of(*users: str) -> list[str]:
+                fields = ("--noheader", "-P", "-X", "-o", "Partition,State")
+                return accounting_lab.run("sacct", *fields, f"--user={','.join(users)}").splitlines()
+
+            awaited(lambda: jobs_of(OWNER) == ["cpu|COMPLETED"] * 3)
+            assert jobs_of(ADA, BOB, CYD) == []
+
+            exported = teacher.run("admin", "export", "--format", "csv", "-o", "final.csv")
+            assert exported.returncode == 0, exported.stderr
+            lines = (teacher.home / "final.csv").read_text().splitlines()
+            assert len(lines) == 4
+            assert all(any(name in line for line in lines[1:]) for name in (ADA, BOB, CYD))
