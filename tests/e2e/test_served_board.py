@@ -6,6 +6,7 @@ import pwd
 import signal
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -209,3 +210,47 @@ def test_jobs_of_a_served_board_on_slurm_belong_to_the_service(slurm_lab: SlurmL
             assert (run["user"], run["verdict"], run["trust"]) == (ADA, "pass", "verified")
             jobs = slurm_jobs(slurm_lab.environment, ("%i", "%u"))
             assert [run["job"]["id"], "root"] in jobs
+
+
+_WITH_GROUPS = """
+import sys
+from pathlib import Path
+from tests import namespaces
+namespaces.enter()
+namespaces.replace_file(Path("/etc/group"), Path(sys.argv[1]))
+from hpc_board import accounts
+accounts.GROUPS_SECONDS = 0.0
+from hpc_board.__main__ import main
+sys.argv = ["hpc-board", *sys.argv[2:]]
+sys.exit(main())
+"""
+
+
+@needs_accounts
+def test_an_account_gains_and_loses_the_rights_of_its_groups_while_the_service_runs() -> None:
+    with short_folder() as folder:
+        made = board_files(folder / "board", slurm=False)
+        document = yaml.safe_load(made.settings.read_text())
+        made.settings.write_text(yaml.safe_dump(document | {"roles": {"participants": ["@course"]}}))
+        groups, socket = folder / "group", folder / "board.sock"
+
+        def members(names: str) -> None:
+            groups.write_text(f"{Path('/etc/group').read_text()}course:x:61234:{names}\n")
+
+        members("")
+        words = ["serve", "--socket", str(socket), "--allow-root"]
+        command = [sys.executable, "-c", _WITH_GROUPS, str(groups), *made.words(*words)]
+        log = folder / "serve.log"
+        with log.open("w") as sink:
+            process = subprocess.Popen(command, cwd=folder, env=environment(HOME=str(folder)), stderr=sink)
+        try:
+            awaited(lambda: '"serving"' in log.read_text() or process.poll() is not None)
+            ada = Player(ADA, folder, socket)
+            assert ada.run("list").returncode == 5
+            members(ADA)
+            assert ada.run("list").returncode == 0
+            members(BOB)
+            assert ada.run("list").returncode == 5
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0, log.read_text()
