@@ -99,6 +99,10 @@ gpu-check: ## on a node with a GPU and PyTorch: tasks, cheats and other clocks -
 suite-table: .venv/.dev ## the verdict of each known cheat, with and without each defence
 	$(BIN)/python scripts/suite_table.py
 
+.PHONY: service-attacks
+service-attacks: .venv/.dev ## the outcome of each attack on a served board (a minute)
+	$(BIN)/python scripts/service_attacks.py
+
 # A real Slurm and an SSH server for the tests, installed from the distribution if root may do so; without them their
 # tests skip.
 .PHONY: slurm
