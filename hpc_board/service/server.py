@@ -43,6 +43,7 @@ from hpc_board.settings import Settings
 from hpc_board.store.folder import make_board_folder
 
 if TYPE_CHECKING:
+    from hpc_board.runs.reconciler import Pass
     from hpc_board.service.page.web_server import WebServer
     from hpc_board.service.strangers import Strangers
 
@@ -337,27 +338,45 @@ class Service:
         """Advance the runs in flight until the end of the service."""
         told = ""
         while not self._stopping.is_set():
-            problem, turn = "", None
-            try:
-                if self._own.context.has_runs_in_flight():
-                    turn = self._installation.reconciler.turn()
-                    problem = turn.errors[0].message if turn is not None and turn.errors else ""
-                self._watching.look(turn)
-                self._changes.wake(turn.asked if turn is not None else ())
-                self._counts.passed(turn)
-                if self._page is not None:
-                    self._page.look()
-            except BoardError as error:
-                problem = error.message
-            except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
-                problem = traceback.format_exc()
+            turn, not_advanced = self._turn()
+            problem = not_advanced or self._tell(turn) or self._unreachable()
             if problem and problem != told:
-                self._log("not advanced", problem=problem)
+                self._log("not advanced" if not_advanced else "not told", problem=problem)
             told = problem
             # A pass that hangs, on a stuck file system, ends the service where its manager wants it so.
             notify("WATCHDOG=1")
             self._wake.wait(self._advance_seconds)
             self._wake.clear()
+
+    def _turn(self) -> "tuple[Pass | None, str]":
+        """Pass once over the runs in flight, and return the pass and its first problem."""
+        try:
+            turn = self._installation.reconciler.turn() if self._own.context.has_runs_in_flight() else None
+        except BoardError as error:
+            return None, error.message
+        except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
+            return None, traceback.format_exc()
+        return turn, turn.errors[0].message if turn is not None and turn.errors else ""
+
+    def _tell(self, turn: "Pass | None") -> str:
+        """Tell clients and pages of the changes, also of those that a failed pass has made; return the problem."""
+        try:
+            self._watching.look(turn)
+            self._changes.wake(turn.asked if turn is not None else ())
+            self._counts.passed(turn)
+            if self._page is not None:
+                self._page.look()
+        except BoardError as error:
+            return error.message
+        except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
+            return traceback.format_exc()
+        return ""
+
+    def _unreachable(self) -> str:
+        """Return the problem of a socket that was removed while the service runs."""
+        if self.path.is_socket() or self._stopping.is_set():
+            return ""
+        return f"the socket {self.path} is gone; clients reach the board again once the service is started anew"
 
     def _tell_isolation(self) -> None:
         try:

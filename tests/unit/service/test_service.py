@@ -44,6 +44,7 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.result import Log, Verdict
+from hpc_board.runs.reconciler import Reconciler
 from hpc_board.service import client as client_module
 from hpc_board.service import routes, server, wire
 from hpc_board.service.client import RemoteBoard
@@ -913,6 +914,33 @@ def test_the_manager_is_told_that_clients_can_connect_and_that_the_service_lives
         while (last := manager.recv(100)) == b"WATCHDOG=1":
             pass
     assert last == b"STOPPING=1"
+
+
+def test_a_socket_that_is_removed_while_the_service_runs_is_in_the_log(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+    path = folder / "board.sock"
+    with serving(board.board.settings, path) as service:
+        monkeypatch.setattr(service, "_log", lambda _, **details: told.append(details.get("problem")))
+        path.unlink()
+        awaited(lambda: any("board.sock is gone" in str(problem) for problem in told))
+
+
+def test_changes_are_told_although_no_run_can_be_advanced(
+    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = board.add(status_of(RunState.QUEUED), user=OWNER)
+    remote = RemoteBoard(door)
+    waiting = remote.runs.wait([run.id], timeout_seconds=60)
+    next(waiting)
+
+    def fails(_: Reconciler) -> None:
+        raise OSError("a stuck file system")
+
+    monkeypatch.setattr(Reconciler, "turn", fails)
+    board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="gone"))
+    assert [found.state for found in next(waiting)] == [RunState.LOST]
 
 
 def test_a_served_board_demands_isolation_unless_a_gpu_names_its_own_level(board: Recorded) -> None:
