@@ -98,7 +98,7 @@ class Runs:
         from hpc_board.runs.drafts import check_owner
 
         found = self.get(run)
-        if found.account != self._context.user:
+        if found.trust != "verified" or self._context.user != self._context.installation.account:
             check_owner(found, self._context.user)
         self._context.reconciler.cancel(found, self._context.user)
         return self._context.store.runs.get(run)
@@ -259,7 +259,7 @@ class Runs:
     def progress(self, run: int) -> Sequence[Progress]:
         """Return the progress lines of the harness, oldest first; malformed lines are skipped.
 
-        Over SSH they may be some seconds old.
+        Those in a folder of another account or machine may be some seconds old.
         """
         return self._progress(self.get(run))
 
@@ -275,7 +275,7 @@ class Runs:
     def output_mark(self, run: Run) -> object:
         """Return a value that differs once the job of a running run has written progress or output.
 
-        Over SSH it differs for progress alone, some seconds later.
+        In a folder of another account or machine it differs for progress alone, some seconds later.
         """
         from hpc_board.runs.job_folder import PROGRESS
 

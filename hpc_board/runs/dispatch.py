@@ -148,7 +148,8 @@ def new_submissions(
 
 
 def _new_run(gpu: Gpu, token: str, harness_sha256: str, user: str, account: str, *, served: bool) -> NewRun:
-    """Return a run of `user` whose job `account` sends, which decides the trust: that account can forge results."""
+    """Return a run of `user` that `account` sends, which decides the trust: that account can forge results."""
+    owner = gpu.cluster.account or account
     return NewRun(
         gpu=gpu.name,
         cluster=gpu.cluster.name,
@@ -158,5 +159,5 @@ def _new_run(gpu: Gpu, token: str, harness_sha256: str, user: str, account: str,
         trust="self-run" if account == user and not served else "verified",
         emulated=gpu.emulated,
         harness_sha256=harness_sha256,
-        account="" if account == user else account,
+        account="" if owner == user else owner,
     )

@@ -119,12 +119,17 @@ class Changes:
         while not self._stopping.is_set():
             self._woken.wait()
             self._woken.clear()
+            problem = ""
             try:
                 self._look()
             except BoardError as error:
-                self._say(error.message)
+                problem = error.message
             except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
-                self._say(traceback.format_exc())
+                problem = traceback.format_exc()
+            if problem:
+                # The changes of a look that failed are not known any more: the next one tells that all may be new.
+                self._marks = None
+                self._say(problem)
             self._stopping.wait(_LOOKS_SECONDS)
 
     def _look(self) -> None:
@@ -204,8 +209,8 @@ class _Outputs:
         far = [run for run in running if clusters.folders_on(run.cluster).elsewhere]
         now = self._read([run for run in running if run not in far])
         if self._far is not None and self._far.done():
-            now |= self._far.result()
-            self._far = None
+            done, self._far = self._far, None
+            now |= done.result()
         if far and self._far is None:
             self._far = self._pool.submit(self._read, far)
         before = {run.id: self._marks[run.id] for run in running if run.id in self._marks}

@@ -360,17 +360,21 @@ class Service:
 
     def _tell(self, turn: "Pass | None") -> str:
         """Tell clients and pages of the changes, also of those that a failed pass has made; return the problem."""
-        try:
-            self._watching.look(turn)
-            self._changes.wake(turn.asked if turn is not None else ())
-            self._counts.passed(turn)
-            if self._page is not None:
-                self._page.look()
-        except BoardError as error:
-            return error.message
-        except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
-            return traceback.format_exc()
-        return ""
+        steps: list[Callable[[], object]] = [
+            partial(self._watching.look, turn),
+            partial(self._changes.wake, turn.asked if turn is not None else ()),
+            partial(self._counts.passed, turn),
+            *([self._page.look] if self._page is not None else []),
+        ]
+        problems = []
+        for step in steps:
+            try:
+                step()
+            except BoardError as error:
+                problems.append(error.message)
+            except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
+                problems.append(traceback.format_exc())
+        return "\n".join(problems)
 
     def _unreachable(self) -> str:
         """Return the problem of a socket that was removed while the service runs."""

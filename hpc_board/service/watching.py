@@ -3,9 +3,11 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.errors import BoardError, DamagedRowError, InputError
 from hpc_board.runs.wait import Problem
 from hpc_board.service.routes import RunsChanged
 
@@ -33,7 +35,11 @@ class Watching:
         return len(self._streams)
 
     async def changes(self, runs: Sequence[Run], gone: "asyncio.Future[bytes]") -> AsyncGenerator[RunsChanged, None]:
-        """Yield these runs now and whenever they change, until all have ended or `gone` is done."""
+        """Yield these runs now and whenever they change, until all have ended or `gone` is done.
+
+        Raises:
+            BoardError: one of them has vanished, as by a restored backup, or its row is damaged.
+        """
         stream = _Stream({run.id: (run, ()) for run in runs})
         with self._lock:
             self._streams.add(stream)
@@ -47,6 +53,8 @@ class Watching:
                     changed.cancel()
                 if stream.changed.is_set():
                     stream.changed.clear()
+                    if stream.fault is not None:
+                        raise stream.fault
                     yield stream.event()
         finally:
             with self._lock:
@@ -60,11 +68,17 @@ class Watching:
         if not wanted or self._loop is None:
             return
         store = self._board.context.store.runs
-        found = {run.id: run for run in store.in_flight(wanted)}
-        found |= {id_: store.get(id_) for id_ in wanted.difference(found)}
+        found = {run.id: run for run in store.in_flight(wanted, damaged=_told_below)}
+        faults: dict[int, BoardError] = {}
+        for id_ in wanted.difference(found):
+            try:
+                found[id_] = store.get(id_)
+            except (InputError, DamagedRowError) as error:
+                # The wait for this run ends, and those for others do not.
+                faults[id_] = error
         now = {id_: (run, self._progress(run)) for id_, run in found.items()}
         for stream in streams:
-            self._loop.call_soon_threadsafe(stream.take, now, turn)
+            self._loop.call_soon_threadsafe(stream.take, now, turn, faults)
 
     def _progress(self, run: Run) -> Sequence[Progress]:
         return self._board.runs.progress(run.id) if run.state is RunState.RUNNING else ()
@@ -76,6 +90,7 @@ class _Stream:
     def __init__(self, runs: Mapping[int, tuple[Run, Sequence[Progress]]]) -> None:
         self.runs = dict(runs)
         self.changed = asyncio.Event()
+        self.fault: BoardError | None = None
         self._problems: list[str] = []
         self._problem = Problem(self._problems.append)
 
@@ -84,13 +99,19 @@ class _Stream:
         """True if all runs have ended."""
         return all(run.state.ended for run, _ in self.runs.values())
 
-    def take(self, found: Mapping[int, tuple[Run, Sequence[Progress]]], turn: "Pass | None") -> None:
-        """Take the changed runs of `found`, and a new problem of the pass."""
+    def take(
+        self,
+        found: Mapping[int, tuple[Run, Sequence[Progress]]],
+        turn: "Pass | None",
+        faults: Mapping[int, BoardError] = MappingProxyType({}),
+    ) -> None:
+        """Take the changed runs of `found`, a new problem of the pass, and the fault of a run that cannot be read."""
+        self.fault = next((faults[id_] for id_ in self.runs if id_ in faults), self.fault)
         news = {id_: found[id_] for id_, known in self.runs.items() if id_ in found and found[id_] != known}
         self.runs = {**self.runs, **news}
         if turn is not None:
             self._problem.after(turn, [run for run, _ in self.runs.values()])
-        if news or self._problems:
+        if news or self._problems or self.fault is not None:
             self.changed.set()
 
     def event(self) -> RunsChanged:
@@ -98,3 +119,7 @@ class _Stream:
         runs, problems = tuple(run for run, _ in self.runs.values()), tuple(self._problems)
         self._problems.clear()
         return RunsChanged(runs, {id_: progress for id_, (_, progress) in self.runs.items() if progress}, problems)
+
+
+def _told_below(_: DamagedRowError) -> None:
+    """Leave out a damaged row, whose own reading raises the error again."""

@@ -171,7 +171,7 @@ class _Stream:
 
     def recv_ready(self) -> bool:
         """Return whether `recv` would not wait."""
-        return bool(select.select([self._socket], [], [], 0)[0])
+        return _is_readable(self._socket.fileno(), 0)
 
     def close(self) -> None:
         """End the stream, from any thread; a thread that waits for data gets an OSError or the end."""
@@ -182,8 +182,16 @@ class _Stream:
 
     def complaint(self) -> str:
         """Return the start of the ended process's output to stderr."""
-        ready = select.select([self._errors], [], [], _GRACE_SECONDS)[0]
-        return os.read(self._errors.fileno(), 4096).decode(errors="replace") if ready else ""
+        if not _is_readable(self._errors.fileno(), _GRACE_SECONDS):
+            return ""
+        return os.read(self._errors.fileno(), 4096).decode(errors="replace")
+
+
+def _is_readable(descriptor: int, seconds: float) -> bool:
+    """Return whether a descriptor of any number has data or its end within `seconds`."""
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    return bool(waiting.poll(1000 * seconds))
 
 
 def _end(ours: socket.socket, errors: IO[bytes], process: "subprocess.Popen[bytes]") -> None:

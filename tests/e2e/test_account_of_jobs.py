@@ -71,6 +71,7 @@ def test_jobs_belong_to_their_account_and_the_board_to_the_service(slurm_lab: Sl
         os.chown(jobs, jobs_uid, -1)
         with service(files, socket, owner, environ, rules(OWNER, JOBS)):
             assert ada.run("watch", str(run["id"])).returncode == 0
+            assert ada.json("run", str(run["id"]))["account"] == JOBS
             words = ("--task", "double", "--gpu", "CPU")
             curious = ada.file(CURIOUS.replace("BOARD", str(files.folder / "board")), "curious.py")
             (looked,) = ada.json("submit", curious, *words, "--wait")["runs"]

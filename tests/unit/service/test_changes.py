@@ -2,9 +2,10 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.change import Change
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
-from hpc_board.errors import BoardError
+from hpc_board.errors import BoardError, StorageError
 from hpc_board.model.result import Verdict
 from hpc_board.runs import job_folder
 from hpc_board.runs.reconciler import Reconciler
@@ -264,3 +265,51 @@ def test_a_lost_service_is_told_once_and_the_next_one_from_the_beginning(
 
 def test_a_board_of_files_tells_nothing(board: Recorded) -> None:
     assert list(board.board.changes(lambda: True)) == []
+
+
+def test_a_mark_that_cannot_be_read_once_ends_no_stream(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = board.add(status_of(RunState.RUNNING))
+    outputs = changes._Outputs(board.board)
+    marks = iter([RuntimeError("can't start new thread"), 1, 2])
+
+    def mark(_: object) -> object:
+        found = next(marks)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    fake = SimpleNamespace(
+        runs=SimpleNamespace(output_mark=mark),
+        context=SimpleNamespace(clusters=SimpleNamespace(folders_on=lambda _: SimpleNamespace(elsewhere=True))),
+    )
+    monkeypatch.setattr(outputs, "_board", fake)
+    told: list[object] = []
+
+    def look() -> bool:
+        try:
+            told.extend(outputs.written([run]))
+        except RuntimeError as error:
+            told.append(str(error))
+        return told[-1:] == [run]
+
+    awaited(look)
+    assert told == ["can't start new thread", run]
+    outputs.close()
+
+
+def test_a_change_at_a_look_that_failed_is_told_by_the_next_one(
+    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, faults = changes.Changes._seen_by, [StorageError("database is locked")]
+
+    def fails_once(self: changes.Changes, users: Collection[str]) -> dict[str, Viewer]:
+        if faults:
+            raise faults.pop()
+        return whole(self, users)
+
+    with listening_as(door, "nobody") as client:
+        monkeypatch.setattr(changes.Changes, "_seen_by", fails_once)
+        board.add(status_of(RunState.QUEUED), user="nobody")
+        change = told(client)
+        assert change.anew or change.runs
+        assert not faults

@@ -50,6 +50,7 @@ from hpc_board.service import routes, server, wire
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.isolation import demanding, shortfalls
 from hpc_board.service.server import ROWS_MAX, Bounds, Service
+from hpc_board.store.runs import RunGateway
 from tests.service import serving
 from tests.unit.recorded import (
     KERNEL,
@@ -914,6 +915,28 @@ def test_the_manager_is_told_that_clients_can_connect_and_that_the_service_lives
         while (last := manager.recv(100)) == b"WATCHDOG=1":
             pass
     assert last == b"STOPPING=1"
+
+
+def test_a_run_that_vanishes_ends_its_own_wait_alone(
+    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (board.add(status_of(RunState.QUEUED), user=OWNER) for _ in range(2))
+    waits = [RemoteBoard(door).runs.wait([run.id], timeout_seconds=60) for run in (first, second)]
+    for wait in waits:
+        next(wait)
+    whole = RunGateway.get
+
+    def gone(self: RunGateway, id_: int) -> Run:
+        if id_ == second.id:
+            raise InputError(f"there is no run {id_}")
+        return whole(self, id_)
+
+    monkeypatch.setattr(RunGateway, "get", gone)
+    for run in (second, first):
+        board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="gone"))
+    assert [found.state for found in next(waits[0])] == [RunState.LOST]
+    with pytest.raises(InputError, match=f"there is no run {second.id}"):
+        next(waits[1])
 
 
 def test_a_socket_that_is_removed_while_the_service_runs_is_in_the_log(

@@ -1,8 +1,10 @@
 """Files of this machine, and by a real OpenSSH server: written whole, ensured, removed, and read with care."""
 
 import os
+import resource
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,9 @@ from hpc_board.files import NotRegularFileError
 from hpc_board.transport import RENEW_SECONDS, Files, draft_of
 from hpc_board.transport.ssh import Connection
 from hpc_board.transport.ssh_files import SshFiles
+from hpc_board.transport.sudo import SudoFiles
 from tests.slurm.sshd import Sshd
+from tests.sudo import skip_without_sudo
 
 DATA = os.urandom(200_000)
 CONTENTS = {"job.sh": b"#!/bin/bash\n", "task/deep/reference.py": b"x = 1\n", "harness.pyz": os.urandom(400_000)}
@@ -254,3 +258,20 @@ def test_a_host_that_cannot_be_reached_is_told_from_one_that_refuses(
             far.remove_unused(tmp_path, 50, lambda _: True)
     finally:
         server.start()
+
+
+def test_files_of_another_account_are_reached_with_thousands_of_open_descriptors(tmp_path: Path) -> None:
+    skip_without_sudo()
+    (tmp_path / "a").write_bytes(DATA)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    try:
+        with ExitStack() as stack:
+            for _ in range(1100):
+                stack.enter_context((tmp_path / "a").open())
+            files = SudoFiles("root")
+            assert files.names(tmp_path) == {"a"}
+            files.write(tmp_path / "b", bytes(8 * 1024 * 1024))
+            assert (tmp_path / "b").stat().st_size == 8 * 1024 * 1024
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
