@@ -18,7 +18,7 @@ from tests.slurm.lab import SlurmLab
 from tests.sudo import command_with_rules, skip_without_sudo
 from tests.waiting import awaited
 
-JOBS = "daemon"
+JOBS = "sys"
 PYTHON = "/usr/bin/python3"
 """A Python that the account of the jobs may run, where this one lies in root's own home."""
 
@@ -63,7 +63,7 @@ def test_jobs_belong_to_their_account_and_the_board_to_the_service(slurm_lab: Sl
         with service(files, socket, owner, environ):
             (run,) = ada.json("submit", ada.file(RIGHT), "--task", "double", "--gpu", "CPU")["runs"]
             assert run["state"] == "created"
-            assert "sudo does not run commands as daemon" in run["reason"]
+            assert "sudo does not run commands as sys" in run["reason"]
             told = doctor(files, owner, environ)
             assert f"into a file in /etc/sudoers.d: Defaults:{OWNER} !requiretty" in told
 
