@@ -2,11 +2,12 @@
 
 import contextlib
 import errno
+import math
 import secrets
 import stat
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -17,7 +18,7 @@ from hpc_board.transport import RENEW_SECONDS, check_paths, draft_of
 from hpc_board.transport.patience import RETRY_SECONDS, RetryDelay, close_quietly, closed_after
 
 if TYPE_CHECKING:
-    from paramiko import SFTPClient
+    from paramiko import SFTPAttributes, SFTPClient
 
 FILE_SECONDS: Final = 120.0
 """The time-out of one query about files, or of one job folder, before the session counts as lost."""
@@ -26,8 +27,15 @@ STALL_SECONDS: Final = 10.0
 """The longest silence of the server meanwhile: a hanging file system must not block a board's other clusters."""
 
 _ENTRIES_MAX = 10_000
+_NAMES_BYTES_MAX = 4 * 1024 * 1024
+_DEPTH_MAX = 64
+_COMPARED_SECONDS = 600.0
 
 T = TypeVar("T")
+
+
+class _Endless(OSError):
+    """A folder with more entries than one of hpc-board's; the session that lists it is closed."""
 
 
 class Session(Protocol):
@@ -67,19 +75,28 @@ class Sessions(Protocol):
 class SftpFiles:
     """Files that an account sees; safe to use from several threads, one question at a time.
 
-    After a question without an answer, further questions fail at once with the same error for a while.
+    After a question without an answer, further questions fail at once with the same error for a while. `mistrusted`
+    files belong to an account whose programs may want to harm this one: their contents are compared from time to time
+    where their size would do elsewhere, and a question that takes as long as silence is followed by the same pause.
 
     SFTP cannot flush a file to the disk: a host that loses its power in the wrong moment may keep an incomplete folder.
     """
 
     def __init__(
-        self, sessions: Sessions, *, stall_seconds: float = STALL_SECONDS, retry_seconds: float = RETRY_SECONDS
+        self,
+        sessions: Sessions,
+        *,
+        stall_seconds: float = STALL_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
+        mistrusted: bool = False,
     ) -> None:
         self._sessions = sessions
         self._stall_seconds = stall_seconds
         self._lock = threading.Lock()
         self._retry_delay = RetryDelay(retry_seconds)
         self._session: Session | None = None
+        self._mistrusted = mistrusted
+        self._compared_at: dict[Path, float] = {}
 
     def write_folder(self, folder: Path, contents: Mapping[str, bytes]) -> None:
         """Make `folder` with these files in it, whole or not at all; one that is there stays.
@@ -111,7 +128,12 @@ class SftpFiles:
             SchedulerError: the host cannot be reached; whether the file is there now is unknown.
         """
         draft = _draft_beside(path)
-        return self._do(lambda sftp: _ensure(sftp, path, draft, data))
+        now = time.monotonic()
+        compare = self._mistrusted and now - self._compared_at.get(path, -math.inf) >= _COMPARED_SECONDS
+        written = self._do(lambda sftp: _ensure(sftp, path, draft, data, compare=compare))
+        if compare:
+            self._compared_at = {path: now}
+        return written
 
     def remove_unused(self, folder: Path, seconds: float, unneeded: Callable[[str], bool]) -> None:
         """Remove the regular files of `folder` that are older than `seconds` and have an `unneeded` name.
@@ -127,7 +149,7 @@ class SftpFiles:
         Raises:
             OSError: it is not there, or cannot be read now.
         """
-        return frozenset(self._told(lambda sftp: sftp.listdir(str(folder))))
+        return frozenset(self._told(lambda sftp: [entry.filename for entry in _entries(sftp, folder)]))
 
     def remove_folder(self, folder: Path) -> None:
         """Remove a folder with all that is in it, and the one above it if it is empty then; links are not followed.
@@ -186,9 +208,12 @@ class SftpFiles:
             for _ in range(2):
                 try:
                     session = self._opened()
-                    with closed_after(FILE_SECONDS, session) as late:
+                    with closed_after(FILE_SECONDS, session) as late, self._paused_if_slow(began):
                         return question(session.sftp)
                 except NotRegularFileError:
+                    raise
+                except _Endless:
+                    self._end()
                     raise
                 except (OSError, EOFError, paramiko.SSHException, paramiko.SFTPError) as error:
                     silent = late.is_set() or isinstance(error, TimeoutError)
@@ -206,6 +231,13 @@ class SftpFiles:
             f"the connection to {self._sessions.name} for files was lost: {words}",
             hint="It is made again with the next question; nothing is lost.",
         )
+
+    @contextlib.contextmanager
+    def _paused_if_slow(self, began: float) -> Iterator[None]:
+        """Pause after an answer that took as long as silence, so that no server slows all passes down."""
+        yield
+        if self._mistrusted and time.monotonic() - began > self._stall_seconds:
+            self._retry_delay.begin(self._silence(), began)
 
     def _silence(self) -> SchedulerError:
         return SchedulerError(
@@ -288,10 +320,11 @@ def _replace(sftp: "SFTPClient", path: Path, draft: Path, data: bytes) -> None:
     sftp.posix_rename(str(draft), str(path))
 
 
-def _ensure(sftp: "SFTPClient", path: Path, draft: Path, data: bytes) -> bool:
+def _ensure(sftp: "SFTPClient", path: Path, draft: Path, data: bytes, *, compare: bool) -> bool:
     with contextlib.suppress(FileNotFoundError):
         facts = sftp.lstat(str(path))
-        if stat.S_ISREG(facts.st_mode or 0) and facts.st_size == len(data):
+        whole = stat.S_ISREG(facts.st_mode or 0) and facts.st_size == len(data)
+        if whole and (not compare or _read(sftp, path, len(data), end=False) == data):
             if time.time() - (facts.st_mtime or 0) < RENEW_SECONDS:
                 return False
             sftp.utime(str(path), None)
@@ -303,7 +336,7 @@ def _ensure(sftp: "SFTPClient", path: Path, draft: Path, data: bytes) -> bool:
 
 def _remove_unused(sftp: "SFTPClient", folder: Path, seconds: float, unneeded: Callable[[str], bool]) -> None:
     oldest = time.time() - seconds
-    for entry in sftp.listdir_attr(str(folder))[:_ENTRIES_MAX]:
+    for entry in _entries(sftp, folder):
         if unneeded(entry.filename) and stat.S_ISREG(entry.st_mode or 0) and (entry.st_mtime or 0) < oldest:
             with contextlib.suppress(FileNotFoundError):  # another client may do the same
                 sftp.remove(str(folder / entry.filename))
@@ -334,13 +367,34 @@ def _remove(sftp: "SFTPClient", folder: Path) -> None:
     try:
         if not stat.S_ISDIR(sftp.lstat(str(folder)).st_mode or 0):
             return
-        entries = sftp.listdir_attr(str(folder))
     except OSError:
         return
-    for entry in entries[:_ENTRIES_MAX]:
-        path = folder / entry.filename
-        if stat.S_ISDIR(entry.st_mode or 0):
-            _remove(sftp, path)
-        else:
-            sftp.remove(str(path))
-    sftp.rmdir(str(folder))
+    found, left = [folder], [folder]
+    while left:
+        path = left.pop()
+        if len(found) > _ENTRIES_MAX or len(path.relative_to(folder).parts) > _DEPTH_MAX:
+            raise OSError(errno.ELOOP, f"{folder.name} has too many folders in one another")
+        for entry in _entries(sftp, path):
+            if stat.S_ISDIR(entry.st_mode or 0):
+                found.append(path / entry.filename)
+                left.append(path / entry.filename)
+            else:
+                sftp.remove(str(path / entry.filename))
+    for path in reversed(found):
+        sftp.rmdir(str(path))
+
+
+def _entries(sftp: "SFTPClient", folder: Path) -> "list[SFTPAttributes]":
+    """Return the entries of a folder.
+
+    Raises:
+        _Endless: they are more than a folder of hpc-board's has; a server could send them without end.
+    """
+    entries: list[SFTPAttributes] = []
+    size = 0
+    for entry in sftp.listdir_iter(str(folder), read_aheads=1):
+        entries.append(entry)
+        size += len(entry.filename)
+        if len(entries) > _ENTRIES_MAX or size > _NAMES_BYTES_MAX:
+            raise _Endless(errno.EOVERFLOW, f"{folder.name} has too many entries")
+    return entries

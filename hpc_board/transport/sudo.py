@@ -35,6 +35,8 @@ _KILLED = (128 + 9, -9)
 _NO_PROGRAM = 127
 _NO_FOLDER = 126
 
+_TOKENS = frozenset({"SLURM_JWT", "KRB5CCNAME"})
+
 _RUN = (
     'while IFS= read -r hb_line && [ "$hb_line" ]; do export "$hb_line"; done; '
     'hb_folder=$1; shift; cd "$hb_folder" || exit 126; '
@@ -91,7 +93,8 @@ class SudoHost:
             SchedulerError: sudo refuses, or the folder cannot be entered.
         """
         entry = _entry(self._account)
-        found = scrubbed_environment(self._environ)
+        # Tokens of this account would let the other one's processes act as this one.
+        found = {name: text for name, text in scrubbed_environment(self._environ).items() if name not in _TOKENS}
         found |= {"HOME": entry.pw_dir, "USER": self._account, "LOGNAME": self._account, "SHELL": "/bin/sh"}
         variables = {name: value for name, value in {**found, **(env or {})}.items() if value.isprintable()}
         lines = "".join(f"{name}={value}\n" for name, value in variables.items())
@@ -124,7 +127,8 @@ class SudoFiles(SftpFiles):
     def __init__(
         self, account: str, *, stall_seconds: float = STALL_SECONDS, retry_seconds: float = RETRY_SECONDS
     ) -> None:
-        super().__init__(_SudoSessions(account), stall_seconds=stall_seconds, retry_seconds=retry_seconds)
+        sessions = _SudoSessions(account)
+        super().__init__(sessions, stall_seconds=stall_seconds, retry_seconds=retry_seconds, mistrusted=True)
 
 
 class _Stream:
