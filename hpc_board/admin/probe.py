@@ -527,7 +527,9 @@ def _torch(report: _Report) -> Iterator[Diagnostic]:
 def _compilers(report: _Report) -> Iterator[Diagnostic]:
     gpu, found = report.gpu, report.found
     wanted = {Device.CUDA: ("g++", "nvcc"), Device.HIP: ("hipcc",), Device.CPU: ("g++",)}[gpu.device]
-    there = "; ".join(f"{name} {one_line(found.compilers[name], 80)}" for name in wanted if name in found.compilers)
+    known = {name: one_line(found.compilers[name], 80) for name in wanted if name in found.compilers}
+    # Most begin with their names.
+    there = "; ".join(text if text.startswith(name) else f"{name} {text}" for name, text in known.items())
     missing = [name for name in wanted if name not in found.compilers]
     if not missing:
         yield Diagnostic(Severity.OK, "compilers", there)

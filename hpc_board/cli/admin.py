@@ -158,9 +158,10 @@ def restore(open_: Open, file: Path, yes: bool, force: bool) -> None:
     from hpc_board.cli.output import confirm, remark
 
     board = open_()
+    restored = board.admin.restore  # a client of a service has none, and says so before it asks
     if not yes:
         confirm(f"Replace {board.settings.board / 'board.db'} by {file}?")
-    done = board.admin.restore(file, force=force)
+    done = restored(file, force=force)
     remark(f"The board holds {_contents(done.now)}. {done.kept} keeps the former {_contents(done.before)}.")
 
 

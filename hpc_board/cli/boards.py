@@ -89,7 +89,8 @@ def create(
     if not dry_run:
         # A client of a service does not have the texts of a task's files, except in its own folder.
         checked = words[-1] if board.served else plans[0].name
-        remark(f"`hpc-board task check {checked}` tests the task's judge with right and cheap answers.")
+        if not board.served or Path(checked).exists():
+            remark(f"`hpc-board task check {checked}` tests the task's judge with right and cheap answers.")
 
 
 @click.command(

@@ -99,7 +99,7 @@ def export(
         wanted.write(sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
-    with new_file(Path(output), force=force) as file:
+    with new_file(Path(output), force=force, most=0o600 if with_code else 0o666) as file:
         written = wanted.write(file)
     counts = [(written.runs, "run", form != "html"), (written.boards, "board", form in ("json", "html"))]
     remark(f"{output} holds {' and '.join(count_text(count, noun) for count, noun, told in counts if told)}.")

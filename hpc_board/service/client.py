@@ -518,7 +518,8 @@ class _Administration(_Part):
         from hpc_board.files import new_file
         from hpc_board.store.backup import Contents
 
-        with new_file(target, force=force) as file:
+        # It holds all users' code.
+        with new_file(target, force=force, most=0o600) as file:
             return self._connection.fetch(routes.BACKUP, {}, file, Contents)
 
 

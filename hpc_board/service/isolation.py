@@ -35,7 +35,7 @@ class Shortfall(msgspec.Struct, frozen=True):
         """The consequence for runs, or a method to find it."""
         if self.reached:
             return "runs there end as infra_error"
-        return f"not known until a run has ended: try `hpc-board admin check {self.gpu}`"
+        return f"no run has ended there yet; `hpc-board admin check {self.gpu}` tells the level of its node"
 
 
 def shortfalls(board: "Board", settings: Settings) -> Iterator[Shortfall]:

@@ -339,7 +339,8 @@ class Service:
         told = ""
         while not self._stopping.is_set():
             turn, not_advanced = self._turn()
-            problem = not_advanced or self._tell(turn) or self._unreachable()
+            not_told = self._tell(turn)
+            problem = not_advanced or not_told or self._unreachable()
             if problem and problem != told:
                 self._log("not advanced" if not_advanced else "not told", problem=problem)
             told = problem

@@ -793,7 +793,10 @@ def test_a_source_that_is_not_there_is_said(door: Path, source: str, words: str)
     assert words in done.stderr
 
 
-@pytest.mark.parametrize("words", [("admin", "check"), ("admin", "restore", "x.db", "--yes")])
+OF_FILES = [("admin", "check"), ("admin", "restore", "x.db"), ("admin", "restore", "x.db", "--yes")]
+
+
+@pytest.mark.parametrize("words", OF_FILES)
 def test_a_command_on_the_boards_own_files_says_that_a_client_has_none(door: Path, words: tuple[str, ...]) -> None:
     done = command(door, *words)
     assert done.exit_code != 0
@@ -855,6 +858,7 @@ def test_a_backup_through_the_service_is_a_database(board: Recorded, door: Path,
         assert "is there already" in refusal(lambda: remote.admin.backup(tmp_path / "copy.db")).message
     assert contents.runs == 1
     assert (tmp_path / "copy.db").read_bytes().startswith(b"SQLite format 3")
+    assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600, "it holds all users' code"
 
 
 @ROOT
