@@ -18,6 +18,7 @@ _SSH_FORM = "ssh://[USER@]HOST[:PORT]/PATH[?command=PATH]"
 # Paths reach the login shell of another machine, whose language is not known: no character of theirs is special in any.
 _PATH = r"(?:/[A-Za-z0-9._@%+=:,-]+)+"
 _HOST = r"(?P<host>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9][A-Za-z0-9._-]{0,253})"
+_LABEL_MAX = 63
 _USER = rf"(?:(?P<user>(?!@){ACCOUNT_PATTERN})@)?"
 _PORT = r"(?P<port>[0-9]{1,5})"
 _MUNGE = rf"munge://{_USER}{_HOST}:{_PORT}(?:\?socket=(?P<socket>{_PATH}))?"
@@ -89,7 +90,11 @@ def munge_listener(text: str, socket: str) -> MungeListener:
 
 
 def _host(found: "re.Match[str]") -> str:
-    return found["host"].strip("[]")
+    host = found["host"].strip("[]")
+    # A name may end with the dot of the root.
+    if not all(0 < len(label) <= _LABEL_MAX for label in host.removesuffix(".").split(".")):
+        raise ValueError(f"expected a host with 1 to {_LABEL_MAX} characters between its dots")
+    return host
 
 
 def _port(text: str) -> int:

@@ -4,6 +4,7 @@ import os
 import pwd
 import shlex
 import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -139,12 +140,14 @@ def set_up(
     serve = [*program, "--config", str(file), "serve", *(["--allow-root"] if os.geteuid() == 0 else [])]
     account, environ = user_name(os.geteuid()), _environment()
     with ExitStack() as undo:
+        _undo_folders(undo, board, file, socket, folder / SYSTEM_UNIT, folder / USER_UNIT)
         things = [Thing("board", board, _made(undo, board, lambda: create_board_folder(board)))]
         for each in dict.fromkeys((folder, socket.parent)):
             made = _made(undo, each, lambda each=each: _open_folder(each))  # type: ignore[misc]
             things.append(Thing("service", each, made))
         check_place(board, os.geteuid(), in_sticky=True)
         check_place(socket, os.geteuid())
+        undo.callback(board.chmod, stat.S_IMODE(board.stat().st_mode))
         board.chmod(0o700)
         for what, path, text, mode in (
             ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket))), _SECRET_FILE),
@@ -152,7 +155,7 @@ def set_up(
             ("system's unit", folder / SYSTEM_UNIT, system_unit(board, serve, environ, account), _OPEN_FILE),
             ("account's unit", folder / USER_UNIT, user_unit(serve, environ), _OPEN_FILE),
         ):
-            things.append(Thing(what, path, _written(path, text, mode)))
+            things.append(Thing(what, path, _written(undo, path, text, mode)))
         moved = None if former is None else _moved_in(former, board)
         undo.pop_all()
     client = shlex.join([*program, "--config", str(file)])
@@ -238,12 +241,25 @@ def _open_folder(folder: Path) -> bool:
     return True
 
 
-def _written(path: Path, text: str, mode: int) -> bool:
+def _undo_folders(undo: ExitStack, *paths: Path) -> None:
+    """Let `undo` remove the folders above `paths` that are missing now, as far as they are empty."""
+    missing = {each for path in paths for each in path.parents if not each.exists()}
+    for folder in sorted(missing, key=lambda each: len(each.parts)):
+        undo.callback(_removed_empty, folder)
+
+
+def _removed_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _written(undo: ExitStack, path: Path, text: str, mode: int) -> bool:
     with user_errors(path):
         for folder in reversed([each for each in path.parents if not each.exists()]):
             _open_folder(folder)
         with suppress(FileExistsError):
             write_whole(path, text.encode(), mode=mode, replace=False)
+            undo.callback(path.unlink, missing_ok=True)
             return True
     return False
 

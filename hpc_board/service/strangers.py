@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -114,9 +114,10 @@ class Strangers:
         try:
             family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
             return socket.create_server(place[:2], family=family)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
+            reason = "the host's name is no valid one" if isinstance(error, UnicodeError) else error.strerror or error
             raise StorageError(
-                f"the service cannot listen at {self._listener}: {error.strerror or error}",
+                f"the service cannot listen at {self._listener}: {reason}",
                 hint="Correct `serve.munge` of the settings: an address of this machine, and a port that is free.",
             ) from error
 
@@ -128,9 +129,7 @@ class Strangers:
         address = str((writer.get_extra_info("peername") or ("unknown",))[0])
         alive(connected)
         self._make_room()
-        task = asyncio.current_task()
-        if task is None:
-            raise AssertionError("a connection is a task of its own")
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._waiting[task] = address
         try:
             async with asyncio.timeout(self._seconds):

@@ -100,7 +100,7 @@ def _socket(place: Destination, hops: int, under: contextlib.ExitStack) -> Any:
     if place.proxy_command:
         return _proxy(place.proxy_command, under)
     if place.jump is None:
-        direct = under.enter_context(socket.create_connection((place.host, place.port), timeout=place.connect_seconds))
+        direct = under.enter_context(_connected(place))
         direct.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         direct.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_SECONDS * 1000)
         return direct
@@ -109,6 +109,13 @@ def _socket(place: Destination, hops: int, under: contextlib.ExitStack) -> Any:
     return jump.transport.open_channel(
         "direct-tcpip", (place.host, place.port), ("127.0.0.1", 0), timeout=place.connect_seconds
     )
+
+
+def _connected(place: Destination) -> socket.socket:
+    try:
+        return socket.create_connection((place.host, place.port), timeout=place.connect_seconds)
+    except UnicodeError as error:
+        raise OSError("the host's name is no valid one") from error
 
 
 def _proxy(command: str, under: contextlib.ExitStack) -> socket.socket:

@@ -89,7 +89,7 @@ class MungeDoor:
     def _connected(self) -> socket.socket:
         try:
             connected = socket.create_connection((self._address.host, self._address.port), timeout=_STEP_SECONDS)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise ServiceError(
                 f"{self._address}: {_reason(error)}.", hint=f"{self.hint} Is the port open to this machine?"
             ) from error
@@ -103,7 +103,9 @@ class MungeDoor:
             if not line:
                 raise self._cut()
             return handshake.parsed_greeting(line)
-        except (TimeoutError, ValueError) as error:
+        except TimeoutError as error:
+            raise self._late() from error
+        except ValueError as error:
             raise ServiceError(
                 f"{self._address}: the program at this port is no service of hpc-board.",
                 hint="Correct the port: the service's admin has it under `serve.munge` of the settings.",
@@ -122,6 +124,8 @@ class MungeDoor:
         try:
             connected.sendall(credential)
             return _line(connected, _ANSWER_BYTES_MAX)
+        except TimeoutError as error:
+            raise self._late() from error
         except (OSError, ValueError) as error:
             raise self._cut() from error
 
@@ -138,6 +142,13 @@ class MungeDoor:
             )
         message, hint = _REFUSALS.get(reason, ("the service has refused the credential.", "Use the service's version."))
         raise ServiceError(f"{self._address}: {message}", hint=hint)
+
+    def _late(self) -> ServiceError:
+        return ServiceError(
+            f"{self._address}: the program at this port did not answer within {_STEP_SECONDS:g} s.",
+            hint="Try again in a moment: the service may be busy. If that happens again, compare the port with "
+            "`serve.munge` in the service's settings.",
+        )
 
     def _cut(self) -> ServiceError:
         return ServiceError(
@@ -252,7 +263,9 @@ def _own_trouble(trouble: Trouble) -> BoardError:
     return ServiceError("munge does not answer on this machine.", hint=_NO_DAEMON)
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: OSError | UnicodeError) -> str:
+    if isinstance(error, UnicodeError):
+        return "the host's name is no valid one"
     if isinstance(error, TimeoutError):
         return f"no connection within {_STEP_SECONDS:g} s"
     return error.strerror or str(error)

@@ -19,6 +19,7 @@ from hpc_board.domain.service_address import (
         ("munge://1004@login1:65535", MungeAddress("login1", 65535, "1004")),
         ("munge://ada@uni.org@login1:7411", MungeAddress("login1", 7411, "ada@uni.org")),
         ("munge://[fe80::1]:7411?socket=/run/m.sock", MungeAddress("fe80::1", 7411, socket="/run/m.sock")),
+        (f"munge://{63 * 'a'}.site.org.:1", MungeAddress(f"{63 * 'a'}.site.org.", 1)),
         ("ssh://login1/run/board.sock", SshAddress("login1", "/run/board.sock")),
         (
             "ssh://ada@login1:2222/run/board.sock?command=/opt/hpc-board/bin/hpc-board",
@@ -47,6 +48,11 @@ def test_an_address_is_read_and_written(text: str, address: MungeAddress | SshAd
         "munge://-x@login1:7411",
         "munge://-oProxyCommand=x:7411",
         "munge://login1:7411\n",
+        "munge://root@a..b:7411",
+        f"munge://{64 * 'a'}:7411",
+        f"munge://site.{70 * 'a'}.org:7411",
+        "munge://a..:7411",
+        "ssh://a..b/tmp/x.sock",
         "ssh://login1",
         "ssh://login1/",
         "ssh://login1:99999/a",
@@ -69,6 +75,6 @@ def test_a_text_that_is_no_address_is_refused(text: str) -> None:
 def test_a_port_to_listen_at_is_read() -> None:
     assert munge_listener("login1:7411", "") == MungeListener("login1", 7411)
     assert str(munge_listener("[::]:7411", "/m")) == "[::]:7411"
-    for text in ("7411", "login1", "login1:x", "login1:0", "munge://login1:7411", "a b:1"):
+    for text in ("7411", "login1", "login1:x", "login1:0", "munge://login1:7411", "a b:1", "a..b:7411"):
         with pytest.raises(ValueError, match="expected"):
             munge_listener(text, "")

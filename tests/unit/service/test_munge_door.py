@@ -24,7 +24,7 @@ from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors import ServiceError, frames, handshake
 from hpc_board.service.doors import munge as door_module
 from hpc_board.service.server import Bounds, Service
-from hpc_board.service.strangers import STRANGERS_MAX
+from hpc_board.service.strangers import STRANGERS_MAX, Strangers
 from hpc_board.transport import munge
 from hpc_board.transport.munge import MungeFailed, Trouble
 from tests.munge import clock_offset, munged, new_key, skip_without_munge
@@ -286,14 +286,34 @@ GREETING = handshake.greeting("00" * 32)
 
 @pytest.mark.parametrize(
     "talk",
-    [(b"SSH-2.0-OpenSSH_9.6\r\n",), (b"x" * 4096,), (b"hpc-board munge x y\n",), (b"\xff\xfe\n",), (None,)],
+    [(b"SSH-2.0-OpenSSH_9.6\r\n",), (b"x" * 4096,), (b"hpc-board munge x y\n",), (b"\xff\xfe\n",)],
 )
-def test_a_port_of_another_program_is_said(monkeypatch: pytest.MonkeyPatch, talk: tuple[bytes | None, ...]) -> None:
-    monkeypatch.setattr(door_module, "_STEP_SECONDS", 0.5)
+def test_a_port_of_another_program_is_said(talk: tuple[bytes, ...]) -> None:
     with program(*talk) as address:
         error = refusal(lambda: runs(address))
     assert "no service of hpc-board" in error.message
     assert "serve.munge" in error.hint
+
+
+@pytest.mark.parametrize("talk", [(None,), (GREETING, None)])
+def test_a_service_that_is_silent_is_said(
+    realm: Path, monkeypatch: pytest.MonkeyPatch, talk: tuple[bytes | None, ...]
+) -> None:
+    monkeypatch.setattr(door_module, "_STEP_SECONDS", 0.5)
+    with program(*talk) as address:
+        error = refusal(lambda: runs(msgspec.structs.replace(address, socket=str(realm / "a" / "m"))))
+    assert "the program at this port did not answer within 0.5 s." in error.message
+    assert "may be busy" in error.hint
+
+
+@pytest.mark.parametrize("name", ["a..b", 70 * "a"])
+def test_a_name_that_no_host_can_have_is_said(name: str) -> None:
+    error = refusal(lambda: runs(MungeAddress(name, 1, OWNER)))
+    assert "the host's name is no valid one" in error.message
+    assert "serve.munge" in error.hint
+    strangers = Strangers(MungeListener(name, 1), lambda *_, **__: None, 1)
+    with pytest.raises(StorageError, match="the host's name is no valid one"):
+        strangers.listening()
 
 
 def test_another_handshake_is_said() -> None:

@@ -182,3 +182,18 @@ def test_a_board_that_does_not_move_in_leaves_nothing(place: Path) -> None:
     (place / "empty").mkdir()
     done = served(place / "board", "--from", place / "empty")
     assert (done.exit_code, "there is no such file" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("there", ["", "board-service", "board-service/systemd/system"])
+def test_a_failed_move_leaves_what_was_there_and_no_more(place: Path, there: str) -> None:
+    (place / "empty").mkdir()
+    for name in filter(None, ("board", there)):
+        (place / name).mkdir(parents=True)
+    (place / "board").chmod(0o755)
+    if there:
+        (place / "board-service" / "participants.yaml").write_text("service: /elsewhere\n")
+    before = {path: (mode(path), path.is_file() and path.read_bytes()) for path in place.rglob("*")}
+    more = ("-o", place / "far" / "off" / "hpc-board.yaml", "--socket", place / "far" / "run" / "board.sock")
+    done = served(place / "board", "--from", place / "empty", *more)
+    assert (done.exit_code, "there is no such file" in done.stderr) == (2, True)
+    assert {path: (mode(path), path.is_file() and path.read_bytes()) for path in place.rglob("*")} == before
