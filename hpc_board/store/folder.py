@@ -7,7 +7,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from hpc_board.accounts import user_name
+from hpc_board.accounts import private_group, user_name
 from hpc_board.errors import InputError, StorageError
 
 DATABASE = "board.db"
@@ -69,31 +69,50 @@ def check_own(board: Path) -> None:
     Raises:
         StorageError: another account has them, or may write them.
     """
-    found = _foreign(board)
-    if found:
-        raise StorageError(
-            f"{found}, and a board belongs to one account: others use it through a service.",
-            hint="The service's account moves it in, from a copy: "
-            f"{shlex.join(['hpc-board', 'admin', 'init', 'FOLDER', '--serve', '--from', str(board)])}. For a board of "
-            "your own, point `board` in the settings to another folder.",
-        )
-
-
-def _foreign(board: Path) -> str:
-    """Return why the folder or its database is not this account's alone; "" if it is, or cannot be seen."""
     try:
         folder = board.stat()
     except OSError:
-        return ""
+        return
     if not stat.S_ISDIR(folder.st_mode):
-        return ""
+        return
+    move_in = (
+        "The service's account moves it in, from a copy: "
+        f"{shlex.join(['hpc-board', 'admin', 'init', 'FOLDER', '--serve', '--from', str(board)])}. For a board of your "
+        "own, point `board` in the settings to another folder."
+    )
     if folder.st_mode & _GROUP_S == _GROUP_S:
-        return f"{board} is the board of a group"
+        raise _foreign(f"{board} is the board of a group", move_in)
     if folder.st_uid != os.geteuid():
-        return f"{board} belongs to {user_name(folder.st_uid)}"
-    database = board / DATABASE
+        raise _foreign(f"{board} belongs to {user_name(folder.st_uid)}", move_in)
+    if _others_write(folder):
+        close = shlex.join(["chmod", "go-w", str(board)])
+        raise _foreign(
+            f"{board} may be written by other accounts",
+            f"If you trust all that lies there: {close}. Otherwise: {move_in}",
+        )
+    database = _fault_of(board / DATABASE)
+    if database:
+        raise _foreign(database, move_in)
+
+
+def _foreign(found: str, hint: str) -> StorageError:
+    return StorageError(f"{found}, and a board belongs to one account: others use it through a service.", hint=hint)
+
+
+def _others_write(status: os.stat_result) -> bool:
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    return bool(status.st_mode & stat.S_IWGRP) and status.st_gid != private_group(os.geteuid())
+
+
+def _fault_of(database: Path) -> str:
+    """Return why the database is not this account's alone; "" if it is, or is not there."""
     with suppress(OSError):
-        if database.stat().st_mode & _OTHERS_WRITE:
+        # A link and its target may have different owners.
+        for status in (database.lstat(), database.stat()):
+            if status.st_uid != os.geteuid():
+                return f"{database} belongs to {user_name(status.st_uid)}"
+        if status.st_mode & _OTHERS_WRITE:
             return f"{database} may be written by other accounts"
     return ""
 

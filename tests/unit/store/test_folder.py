@@ -32,13 +32,46 @@ def of_another(folder: Path) -> str:
     return f"belongs to {user_name(61001)}"
 
 
+def open_to_all(folder: Path) -> str:
+    folder.chmod(0o777)
+    return f"{folder} may be written by other accounts"
+
+
+def open_to_a_group(folder: Path) -> str:
+    os.chown(folder, -1, 61001)
+    folder.chmod(0o770)
+    return f"{folder} may be written by other accounts"
+
+
+def with_a_foreign_database(folder: Path) -> str:
+    os.chown(folder / "board.db", 61001, -1)
+    return f"board.db belongs to {user_name(61001)}"
+
+
+def with_a_foreign_link(folder: Path) -> str:
+    (folder / "board.db").rename(folder / "other.db")
+    (folder / "board.db").symlink_to("other.db")
+    os.chown(folder / "board.db", 61001, -1, follow_symlinks=False)
+    return f"board.db belongs to {user_name(61001)}"
+
+
 def with_open_database(folder: Path) -> str:
     (folder / "board.db").chmod(0o660)
     return "board.db may be written by other accounts"
 
 
 @pytest.mark.parametrize(
-    "change", [of_group, pytest.param(of_another, marks=NEEDS_ROOT), with_open_database], ids=lambda each: each.__name__
+    "change",
+    [
+        of_group,
+        open_to_all,
+        with_open_database,
+        *(
+            pytest.param(each, marks=NEEDS_ROOT)
+            for each in (of_another, open_to_a_group, with_a_foreign_database, with_a_foreign_link)
+        ),
+    ],
+    ids=lambda each: each.__name__,
 )
 def test_every_command_refuses_a_board_that_others_may_write(board: Recorded, change: Callable[[Path], str]) -> None:
     folder = board.board.settings.board
@@ -70,10 +103,33 @@ def test_every_command_refuses_a_board_that_others_may_write(board: Recorded, ch
     assert not (board.folder / "new.yaml").exists()
 
 
-@pytest.mark.parametrize("mode", [0o700, 0o755, 0o775, 0o2700])
+@pytest.mark.parametrize("mode", [0o700, 0o750, 0o755, 0o2700])
 def test_a_folder_of_this_account_is_a_board_in_any_other_mode(board: Recorded, mode: int) -> None:
     board.board.settings.board.chmod(mode)
     assert board.hpc_board("runs").returncode == 0
+
+
+def test_a_folder_that_others_may_write_is_closed_by_the_command_of_the_hint(board: Recorded) -> None:
+    folder = board.board.settings.board
+    folder.chmod(0o1777)
+    refused = board.hpc_board("runs")
+    assert f"chmod go-w {folder}" in refused.stderr
+    folder.chmod(0o1755)
+    assert board.hpc_board("runs").returncode == 0
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_the_private_group_of_this_account_may_write_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, private: bool
+) -> None:
+    tmp_path.chmod(0o775)
+    group = tmp_path.stat().st_gid
+    monkeypatch.setattr("hpc_board.store.folder.private_group", lambda _: group if private else None)
+    if private:
+        check_own(tmp_path)
+    else:
+        with pytest.raises(StorageError, match="may be written by other accounts"):
+            check_own(tmp_path)
 
 
 def test_a_folder_that_is_missing_or_a_file_is_not_foreign(tmp_path: Path) -> None:

@@ -984,7 +984,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of two megabytes."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m,mode=755", "tmpfs", str(folder)]
     mounted = subprocess.run(mount, check=False, capture_output=True, text=True)
     if mounted.returncode:
         pytest.skip(f"cannot mount a file system here: {mounted.stderr.strip()}")
