@@ -310,8 +310,6 @@ class Service:
             await asyncio.sleep(0)
             for server in servers.values():
                 server.close()
-            if self._page is not None:
-                await self._page.stop()
             self._stopping.set()
             self._wake.set()
             for task in tasks - self._answering:
@@ -321,7 +319,9 @@ class Service:
             for task in list(tasks):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            if self._page is not None:
+                await self._page.stop()
+            await loop.run_in_executor(None, partial(self._pool.shutdown, wait=True, cancel_futures=True))
             await loop.run_in_executor(None, self._changes.stop)
             await loop.run_in_executor(None, advancing.join, _END_SECONDS)
             self._end = lambda: None
@@ -565,6 +565,8 @@ class Service:
         finally:
             if route.writes:
                 self._changes.wake()
+                if self._page is not None:
+                    self._page.look()
         return published(value) if _secretive(request.route) else value
 
     async def _stream(

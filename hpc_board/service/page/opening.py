@@ -52,7 +52,7 @@ def tcp_socket(address: str, stack: ExitStack, log: Callable[..., None]) -> sock
     host = "127.0.0.1" if name == "localhost" else name.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listening = stack.enter_context(socket.create_server((host, int(port)), family=family, backlog=128))
+        listening = stack.enter_context(socket.create_server((host, int(port)), family=family))
     except (OSError, OverflowError) as error:
         raise StorageError(
             f"{address}: the page cannot be served there: {getattr(error, 'strerror', None) or error}",

@@ -1,8 +1,8 @@
-"""Viewers of live pages: one look at the board after each pass, and an event for each viewer whose page has changed."""
+"""Viewers of live pages: a look at the board after each pass and write, and an event for each whose page changed."""
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -23,6 +23,8 @@ GONE = b"event: gone\ndata:\n\n"
 REST = b"event: rest\ndata:\n\n"
 """The event at the planned end of a stream: the browser connects again."""
 
+_PAUSE_SECONDS = 0.1
+
 
 class Viewers:
     """The viewers of live pages. After `start`, all methods but `look` belong to the event loop's thread."""
@@ -38,6 +40,7 @@ class Viewers:
         self._newcomers = False
         self._looked_at = datetime.now(UTC)
         self._looking = False
+        self._wanted = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -49,7 +52,7 @@ class Viewers:
         self._loop = loop
 
     def look(self) -> None:
-        """Look for changes, if any page has a viewer; called after each pass, from any thread."""
+        """Look for changes, if any page has a viewer; called after each pass and each write, from any thread."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._begin)
@@ -92,7 +95,7 @@ class Viewers:
             self._viewers.discard(viewer)
 
     def _begin(self) -> None:
-        # A look that takes longer than a pass is not begun again: the next one sees the same changes.
+        self._wanted = True
         if not self._viewers or self._looking:
             return
         self._looking = True
@@ -101,32 +104,54 @@ class Viewers:
         task.add_done_callback(self._tasks.discard)
 
     async def _look(self) -> None:
-        problem = ""
+        """Look once, and again for what was written meanwhile; with a pause, so that many writes make few looks."""
+        try:
+            while self._wanted and self._viewers:
+                self._wanted = False
+                await self._look_once()
+                await asyncio.sleep(_PAUSE_SECONDS)
+        finally:
+            self._looking = False
+
+    async def _look_once(self) -> None:
+        event, problem = "", ""
         try:
             await self._show_changes()
         except BoardError as error:
-            problem = error.message
+            event, problem = "page failed", error.message
         except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
-            self._log("fault", route="page events", problem=repr(error))
-        finally:
-            self._looking = False
+            event, problem = "fault", repr(error)
         if problem and problem != self._told:
-            self._log("page failed", route="events", problem=problem)
+            self._log(event, route="events", problem=problem)
         self._told = problem
 
     async def _show_changes(self) -> None:
         now = datetime.now(UTC)
-        newcomers, self._newcomers = self._newcomers, False
         mark = await self._in_thread(self._pages.mark)
         recent = now - self._looked_at < timedelta(seconds=AGE_SECONDS_MAX)
-        if mark == self._looked and recent and not newcomers:
+        if mark == self._looked and recent and not self._newcomers:
             return
-        self._looked, self._looked_at = mark, now
+        # Without a mark, the next look reads the pages again if this one fails.
+        self._looked, self._newcomers = None, False
         paths = {viewer.path for viewer in self._viewers}
-        found = await self._in_thread(lambda: {path: self._pages.get(path) for path in paths})
+        found, failure = await self._in_thread(lambda: self._read(paths))
         for viewer in self._viewers:
             if viewer.path in found:
                 viewer.see(found[viewer.path])
+        if failure is not None:
+            raise failure
+        self._looked, self._looked_at = mark, now
+
+    def _read(self, paths: Iterable[str]) -> tuple[dict[str, Content | None], Exception | None]:
+        """Return the pages that can be read, and the last failure of the others."""
+        found: dict[str, Content | None] = {}
+        failure: Exception | None = None
+        for path in paths:
+            try:
+                found[path] = self._pages.get(path)
+            except Exception as error:  # noqa: BLE001 - told in the log, once the other pages are read
+                failure = error
+        return found, failure
 
     async def _in_thread(self, what: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, what)

@@ -8,7 +8,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
@@ -48,6 +48,8 @@ _TARGET = re.compile(r"/([A-Za-z0-9._+/-]{0,200})(?:\?(?:v=([0-9a-f]{1,64}))?[^?
 """The targets that exist: each page has one spelling, without escapes. A query may give the version of a live page."""
 
 _WORKERS = 4
+# asyncio sets the queue of a socket anew. Above its usual 100, a moment of many readers is refused.
+_BACKLOG = 2048
 _READS_PER_PEER = 2
 _RETRY_SECONDS = 5
 _LAST_SECONDS = 2.0
@@ -101,6 +103,7 @@ class WebServer:
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="page")
         self._open: Counter[Peer] = Counter()
         self._streams: Counter[Peer] = Counter()
+        self._reads: Counter[Peer] = Counter()
         self._turns: dict[Peer, asyncio.Semaphore] = {}
         self._assets = {name: _Asset(name, type_) for name, type_ in ASSETS.items()}
         self._viewers = Viewers(pages, self._pool, log)
@@ -125,10 +128,10 @@ class WebServer:
         self._connections = _Connections(self)
         for each in sockets:
             listen = loop.create_unix_server if each.family == socket.AF_UNIX else loop.create_server
-            self._listening.append(await listen(self._connections, sock=each))
+            self._listening.append(await listen(self._connections, sock=each, backlog=_BACKLOG))
 
     def look(self) -> None:
-        """Look for changes of the pages that are open; called after each pass, from any thread."""
+        """Look for changes of the pages that are open; called after each pass and each write, from any thread."""
         self._viewers.look()
 
     async def stop(self) -> None:
@@ -139,7 +142,9 @@ class WebServer:
         if self._connections is not None:
             self._connections.pre_shutdown()
             await self._connections.shutdown(_LAST_SECONDS)
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        # In a thread, since a read may hang on a stuck file system.
+        shutdown = partial(self._pool.shutdown, wait=True, cancel_futures=True)
+        await asyncio.get_running_loop().run_in_executor(None, shutdown)
 
     # Peers
 
@@ -157,7 +162,6 @@ class WebServer:
         self._open[peer] -= 1
         if not self._open[peer]:
             del self._open[peer]
-            self._turns.pop(peer, None)
 
     def _most(self, peer: Peer) -> int:
         if peer is None:
@@ -247,9 +251,23 @@ class WebServer:
 
     async def _read(self, peer: Peer, what: "Callable[[], Any]") -> Any:
         """Return the result of `what` from a thread; a peer has few at one time, so that others have some, too."""
-        turn = self._turns.setdefault(peer, asyncio.Semaphore(_READS_PER_PEER))
-        async with turn:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, what)
+        with ExitStack() as stack:
+            self._reads[peer] += 1
+            stack.callback(self._read_ended, peer)
+            turn = self._turns.setdefault(peer, asyncio.Semaphore(_READS_PER_PEER))
+            await turn.acquire()
+            stack.callback(turn.release)
+            reading = asyncio.get_running_loop().run_in_executor(self._pool, what)
+            # A reader that leaves ends its request, but not the thread, which keeps the turn.
+            held = stack.pop_all()
+            reading.add_done_callback(partial(_let_go, held))
+        await asyncio.wait((reading,))
+        return reading.result()
+
+    def _read_ended(self, peer: Peer) -> None:
+        self._reads[peer] -= 1
+        if not self._reads[peer]:
+            del self._reads[peer], self._turns[peer]
 
     async def _stream(
         self, request: BaseRequest, peer: Peer, path: str, content: Content, version: str
@@ -450,6 +468,12 @@ def _peer_of(transport: asyncio.BaseTransport | None) -> Peer:
         return "uid", peer_uid(connected)
     address = str(transport.get_extra_info("peername")[0])
     return None if ip_address(address.partition("%")[0]).is_loopback else ("address", address)
+
+
+def _let_go(held: ExitStack, reading: "asyncio.Future[Any]") -> None:
+    held.close()
+    if not reading.cancelled():
+        reading.exception()  # asyncio would warn of one that no request asks for any more
 
 
 def _is_unix(transport: asyncio.BaseTransport | None) -> bool:

@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -424,7 +425,7 @@ def test_an_address_for_other_machines_is_warned_of(
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get"])
 def test_a_method_that_does_not_read_is_refused(door: Path, method: str) -> None:
-    answer = raw(door, f"{method} / HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    answer = raw(door, f"{method} / HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     assert status(answer) in (405, 400)
     assert (b"\r\nAllow: GET, HEAD\r\n" in answer) is (status(answer) == 405)
 
@@ -456,7 +457,9 @@ def test_a_head_has_the_headers_of_a_get_and_no_body(board: Recorded, door: Path
     ],
 )
 def test_no_second_request_is_smuggled_behind_a_first(door: Path, head: bytes) -> None:
-    answer = raw(door, b"GET / HTTP/1.1\r\nHost: a\r\n" + head + b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n")
+    answer = raw(
+        door, b"GET / HTTP/1.1\r\nHost: localhost\r\n" + head + b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    )
     assert status(answer) == 400
     assert b"smuggled" not in answer
 
@@ -488,7 +491,7 @@ def test_no_second_request_is_smuggled_behind_a_first(door: Path, head: bytes) -
     ],
 )
 def test_no_other_spelling_of_a_path_leads_anywhere(door: Path, target: str) -> None:
-    data = f"GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
+    data = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
     answer = raw(door, data)
     assert status(answer) in (404, 400)
     assert b"evil" not in answer
@@ -556,7 +559,7 @@ def test_a_reader_that_takes_no_data_is_cut_off(board: Recorded, folder: Path) -
         closing(connected(folder / "board.http")) as slow,
     ):
         slow.setblocking(False)
-        request = b"GET /boards/vectoradd_py HTTP/1.1\r\nHost: a\r\n\r\n"
+        request = b"GET /boards/vectoradd_py HTTP/1.1\r\nHost: localhost\r\n\r\n"
         with suppress(BlockingIOError):
             slow.send(request * 200)
         awaited(lambda: page_of(service).connections == 1)
@@ -602,6 +605,49 @@ def test_two_thousand_idle_connections_of_one_user_leave_room_for_others(board: 
         awaited(lambda: page_of(service).connections == 0)
         with acting_as("daemon"):
             assert ask(door, "/").status == 200
+
+
+def test_a_reader_that_leaves_keeps_its_turns_until_its_reads_have_ended(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = pages.Pages.get
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(of: pages.Pages, path: str) -> views.Content | None:
+        begun.release()
+        go_on.wait(60)
+        return get(of, path)
+
+    monkeypatch.setattr(pages.Pages, "get", slow)
+    with opened(board, folder) as service:
+        try:
+            for _ in range(2):
+                clients = [connected(folder / "board.http") for _ in range(6)]
+                for client in clients:
+                    client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                awaited(lambda: page_of(service)._reads.total() >= 6)
+                for client in clients:
+                    client.close()
+                awaited(lambda: page_of(service).connections == 0)
+                awaited(lambda: page_of(service)._reads.total() == 2)
+            assert [begun.acquire(timeout=30), begun.acquire(timeout=30)] == [True, True]
+            assert not begun.acquire(blocking=False)
+        finally:
+            go_on.set()
+        assert ask(folder / "board.http", "/").status == 200
+        awaited(lambda: not page_of(service)._turns and not page_of(service)._reads)
+
+
+def test_many_readers_may_wait_to_be_accepted(board: Recorded, folder: Path, port: int) -> None:
+    with opened(board, folder, port):
+        shown = subprocess.run(["ss", "-xtln"], capture_output=True, text=True, check=True).stdout
+    lengths = {
+        int(found)
+        for place in (f"{folder}/board.http", f"127.0.0.1:{port}")
+        for found in re.findall(rf"LISTEN +0 +(\d+) +{place} ", shown)
+    }
+    most = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    assert lengths == {min(2_048, most)}
 
 
 def test_one_stream_too_many_is_told_when_to_try_again(board: Recorded, folder: Path) -> None:
@@ -734,6 +780,48 @@ def test_a_database_that_cannot_be_read_is_told_and_streams_go_on(
     assert sum('"page failed", "route": "events"' in line for line in lines) == 1
 
 
+def test_a_page_that_cannot_be_read_comes_with_a_later_look_and_delays_no_other(
+    board: Recorded, door: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get = pages.Pages.get
+    broken = [False]
+
+    def fail(of: pages.Pages, path: str) -> views.Content | None:
+        if broken[0] and path == "feed":
+            raise StorageError("the disk is gone")
+        return get(of, path)
+
+    monkeypatch.setattr(pages.Pages, "get", fail)
+    with stream(door, "feed") as of_feed, stream(door, "") as of_boards:
+        broken[0] = True
+        passed(board, "bob", 1e-3)
+        assert "bob" in of_boards()[1]
+        awaited(lambda: any("the disk is gone" in line for line in lines))
+        broken[0] = False
+        assert "bob" in of_feed()[1]
+
+
+def test_a_write_shows_while_a_pass_waits_for_a_cluster(
+    board: Recorded, door: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed(board, "ada", 1e-3)
+    hanging, go_on = threading.Event(), threading.Event()
+
+    def hang(_: Service) -> tuple[None, str]:
+        hanging.set()
+        go_on.wait(60)
+        return None, ""
+
+    monkeypatch.setattr(Service, "_turn", hang)
+    try:
+        with stream(door, "boards/vectoradd_py") as next_event, asking(folder / "board.sock") as remote:
+            assert hanging.wait(30)
+            remote.moderation.remove([1], reason="x")
+            assert next_event()[0] == "part"
+    finally:
+        go_on.set()
+
+
 def test_without_viewers_a_pass_asks_the_database_for_nothing(door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[None] = []
     mark = pages.Pages.mark
@@ -761,6 +849,43 @@ def test_the_service_ends_while_pages_are_open(board: Recorded, folder: Path) ->
     with opened(board, folder) as service, stream(folder / "board.http", "feed") as next_event:
         service.stop()
         assert next_event()[0] == "rest"
+
+
+def test_answers_under_way_leave_while_a_read_of_a_page_hangs(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, asked, go_on, answered = (threading.Event() for _ in range(4))
+    get, value = pages.Pages.get, Service._value
+
+    def hang(of: pages.Pages, path: str) -> views.Content | None:
+        reading.set()
+        answered.wait(60)
+        return get(of, path)
+
+    def wait(of: Service, *args: Any) -> object:
+        asked.set()
+        go_on.wait(60)
+        return value(of, *args)
+
+    monkeypatch.setattr(pages.Pages, "get", hang)
+    monkeypatch.setattr(Service, "_value", wait)
+    with (
+        opened(board, folder) as service,
+        asking(folder / "board.sock") as remote,
+        ThreadPoolExecutor(1) as pool,
+        closing(connected(folder / "board.http")) as reader,
+    ):
+        reader.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert reading.wait(30)
+        answer = pool.submit(remote.runs.list)
+        assert asked.wait(30)
+        service.stop()
+        assert service._stopping.wait(30)
+        go_on.set()
+        try:
+            assert answer.result(30) == ()
+        finally:
+            answered.set()
 
 
 # Numbers
