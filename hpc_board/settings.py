@@ -63,12 +63,16 @@ _TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:M
 UserName = Annotated[
     str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.@\\+-]{0,254}\$?\Z", description="the name of a Unix user")
 ]
+_ADDRESS_WORDS = "an address of this machine with a port, such as 127.0.0.1:8080 or [::1]:8080"
 Address = Annotated[
     str,
     Meta(
         pattern=r"\A(?:\[[0-9A-Fa-f:.]{2,45}\]|[0-9]{1,3}(?:\.[0-9]{1,3}){3}|localhost):[1-9][0-9]{0,4}\Z",
-        description="an address of this machine with a port, such as 127.0.0.1:8080 or [::1]:8080",
+        description=_ADDRESS_WORDS,
     ),
+]
+HostName = Annotated[
+    str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9.-]{0,252}\Z", description="a host's name such as boards.site.org")
 ]
 AccountName = Annotated[str, Meta(pattern=rf"\A{ACCOUNT_PATTERN}\Z", description=ACCOUNT_PATTERN_WORDS)]
 
@@ -104,6 +108,8 @@ class ServeSection(Section, frozen=True):
     """The number of a user's runs that the schedulers have at one time; the others wait with the service."""
     web: Address | None = None
     """The TCP address of the live page, for a reverse proxy: all who reach it see the open boards."""
+    web_host: HostName | None = None
+    """The name under which a reverse proxy serves the live page; localhost and IP addresses need none."""
     metrics: bool = False
     """Serve `/metrics` at the address `web` too, and not at the Unix socket alone."""
 
@@ -146,7 +152,7 @@ class Settings(msgspec.Struct, frozen=True):
     `devices` is the folder in which the user's boards reserve this machine's devices. `service` is the socket or the
     address of the service that has the board; None if this process opens the board itself. `socket` is the one on which
     `serve` listens, `munge` its port for other machines, `runs_per_user` its limit of a user's runs in flight, `web`
-    the TCP address of its page, and `web_metrics` whether that has the metrics.
+    the TCP address of its page, `web_host` a name of the page, and `web_metrics` whether `web` has the metrics.
     """
 
     board: Path
@@ -161,6 +167,7 @@ class Settings(msgspec.Struct, frozen=True):
     munge: MungeListener | None = None
     runs_per_user: int | None = None
     web: str | None = None
+    web_host: str | None = None
     web_metrics: bool = False
 
 
@@ -253,6 +260,7 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
     gpus = tuple(gpu for gpu in read if gpu is not None)
     _check_gpu_names(document, tuple(section.gpus))
     munge = _munge_listener(document, section.serve)
+    _check_web(document, section.serve)
     if not document.has(("gpus",)) and not document.has(("clusters",)):
         here = _this_machine()
         clusters, gpus = {here.name: here}, _machine_gpus(here, sandbox)
@@ -277,6 +285,7 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         munge=munge,
         runs_per_user=section.serve.runs_per_user,
         web=section.serve.web,
+        web_host=section.serve.web_host,
         web_metrics=section.serve.metrics,
     )
 
@@ -306,6 +315,22 @@ def _munge_listener(document: "Document", section: ServeSection) -> MungeListene
     except ValueError as error:
         document.fault(("serve", "munge"), f'{error}, found "{one_line(section.munge)}"')
         return None
+
+
+def _check_web(document: "Document", section: ServeSection) -> None:
+    if section.web is None:
+        if section.metrics:
+            document.fault(("serve", "metrics"), "is given without web, the address for it")
+        return
+    from ipaddress import ip_address
+
+    host, _, port = section.web.rpartition(":")
+    try:
+        is_address = host == "localhost" or ip_address(host.strip("[]")).version == (6 if host[0] == "[" else 4)
+    except ValueError:
+        is_address = False
+    if not is_address or int(port) > 65_535:
+        document.fault(("serve", "web"), f'expected {_ADDRESS_WORDS}, found "{section.web}"')
 
 
 def time_limit_seconds(text: str) -> int:

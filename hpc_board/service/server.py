@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import math
 import os
 import resource
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -60,6 +62,8 @@ _PIECE_BYTES = 512 * 1024
 _WORKERS = 16
 # Above it, the kernel has clients over TCP wait for a second before they try again.
 _BACKLOG = 2048
+_REFUSED_SECONDS = 1.0
+_REFUSED_MAX = 1_000
 _FILES_BESIDES = 512
 _ADVANCE_SECONDS = 1.0
 _END_SECONDS = 10.0
@@ -112,13 +116,24 @@ class Writer(Protocol):
 
 
 class Log:
-    """A log of one JSON object a line, to stderr by default."""
+    """A log of one JSON object a line, to stderr by default; equal refusals are a line a second, with their number."""
 
     def __init__(self, write: Callable[[str], object] = sys.stderr.write) -> None:
         self._write = write
+        self._refused: dict[str, tuple[float, int]] = {}
 
     def __call__(self, event: str, **details: object) -> None:
         """Write an event with its time and details."""
+        if event == "refused":
+            key, now = json.dumps(details, default=str, sort_keys=True), time.monotonic()
+            at, untold = self._refused.get(key, (-math.inf, 0))
+            if now - at < _REFUSED_SECONDS:
+                self._refused[key] = at, untold + 1
+                return
+            if len(self._refused) >= _REFUSED_MAX:
+                self._refused.clear()
+            self._refused[key] = now, 0
+            details |= {"times": untold + 1} if untold else {}
         line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **details}
         with suppress(OSError, ValueError):
             self._write(f"{json.dumps(line, default=str)}\n")
@@ -249,12 +264,12 @@ class Service:
             "waits": ("Clients that wait for runs.", lambda: self._watching.waits),
         }
         self._page = opening.web_server(
-            public, self.settings, self._counts, self._log, self._may_read, gauges, self._page_bounds
+            public, self.settings, self._counts, self._log, self._role_of, gauges, self._page_bounds
         )
         return sockets
 
-    def _may_read(self, uid: int) -> bool:
-        return self._user_and_role(uid)[1].may_act_as(Role.PARTICIPANT)
+    def _role_of(self, uid: int) -> Role:
+        return self._user_and_role(uid)[1]
 
     async def _serve(
         self, listening: Mapping[_Door, socket.socket], of_page: list[socket.socket], ready: Callable[[], object]

@@ -174,12 +174,30 @@ def test_the_address_of_the_page_arrives(tmp_path: Path, address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["8080", ":8080", "127.0.0.1", "127.0.0.1:0", "evil.example:80", "::1:80", "1.2.3.4:x"]
+    "address",
+    [
+        *("8080", ":8080", "127.0.0.1", "127.0.0.1:0", "evil.example:80", "::1:80", "1.2.3.4:x"),
+        *("127.0.0.01:80", "256.0.0.1:80", "[127.0.0.1]:80", "[::1::]:80", "127.0.0.1:65536"),
+    ],
 )
 def test_a_text_that_is_no_address_of_the_page_is_a_fault(tmp_path: Path, address: str) -> None:
     (fault,) = faults(tmp_path, f"serve: {{web: '{address}'}}")
-    assert "serve.web" in fault
+    assert fault.startswith("line 1: serve.web: ")
     assert "127.0.0.1:8080 or [::1]:8080" in fault
+
+
+def test_metrics_on_tcp_need_an_address(tmp_path: Path) -> None:
+    assert faults(tmp_path, "serve: {metrics: true}") == [
+        "line 1: serve.metrics: is given without web, the address for it"
+    ]
+
+
+def test_the_name_of_the_page_arrives_and_is_a_name_alone(tmp_path: Path) -> None:
+    environ = {"HOME": "/home/ada"}
+    assert load(written(tmp_path, "serve: {web_host: boards.site.org}"), environ).web_host == "boards.site.org"
+    for text in ("https://boards.site.org", "boards.site.org:80", "-x", "a b"):
+        (fault,) = faults(tmp_path, f"serve: {{web_host: '{text}'}}")
+        assert fault.startswith("line 1: serve.web_host: ")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hpc_board.errors import InputError, StorageError
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
+    from hpc_board.domain.roles import Role
     from hpc_board.service.counts import Counts
     from hpc_board.service.page.bounds import PageBounds
     from hpc_board.service.page.web_server import WebServer
@@ -68,7 +69,7 @@ def web_server(
     settings: "Settings",
     counts: "Counts",
     log: Callable[..., None],
-    may_read: Callable[[int], bool],
+    role_of: "Callable[[int], Role]",
     gauges: Mapping[str, tuple[str, Callable[[], int]]],
     bounds: "PageBounds",
 ) -> "WebServer":
@@ -85,7 +86,8 @@ def web_server(
     server: WebServer = WebServer(
         Pages(board),
         Metrics(board, counts, all_gauges),
-        may_read=may_read,
+        role_of=role_of,
+        host=settings.web_host,
         log=log,
         counts=counts,
         metrics_on_tcp=settings.web_metrics,

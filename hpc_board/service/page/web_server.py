@@ -17,6 +17,7 @@ from aiohttp import web
 from aiohttp.web_request import BaseRequest
 
 from hpc_board import __version__
+from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, Refused
 from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.page.metrics import CONTENT_TYPE, Metrics
@@ -56,6 +57,7 @@ _LAST_SECONDS = 2.0
 
 _PROBLEMS = {
     400: ("Not understood", "The request is no valid HTTP, or has a body."),
+    421: ("Another name", "The page has not this name. Its admin names it by `serve.web_host` in the settings."),
     403: ("Not for you", "This board is for its participants. Its admin can add you."),
     404: ("Not found", "This page does not exist, or is not for the public."),
     405: ("Only for reading", "These pages can be read, and nothing else."),
@@ -78,8 +80,8 @@ class _Failed(Exception):
 class WebServer:
     """The pages on Unix and TCP sockets.
 
-    `may_read` says whether the account of a uid may see the board, and raises Refused if it has no name. `metrics` are
-    served on TCP only if `metrics_on_tcp`.
+    `role_of` returns the role of the account of a uid, and raises Refused if it has no name. `host` is a name of the
+    page besides localhost and addresses. `metrics` are served on TCP only if `metrics_on_tcp`.
     """
 
     def __init__(
@@ -87,7 +89,8 @@ class WebServer:
         pages: Pages,
         metrics: Metrics,
         *,
-        may_read: Callable[[int], bool],
+        role_of: Callable[[int], Role],
+        host: str | None,
         log: Callable[..., None],
         counts: "Counts",
         metrics_on_tcp: bool,
@@ -95,7 +98,8 @@ class WebServer:
     ) -> None:
         self._pages = pages
         self._metrics = metrics
-        self._may_read = may_read
+        self._role_of = role_of
+        self._host = host
         self._log = log
         self._counts = counts
         self._metrics_on_tcp = metrics_on_tcp
@@ -180,6 +184,8 @@ class WebServer:
         route, status = "other", 500
         try:
             path, version = _target(request)
+            if not _is_name_of_page(request.headers.get("Host", ""), self._host):
+                raise _Failed(421)
             route = _route_name(path)
             response = await self._answer(request, peer, path, version)
             status = response.status
@@ -205,7 +211,8 @@ class WebServer:
     async def _answer(self, request: BaseRequest, peer: Peer, path: str, version: str) -> web.StreamResponse:
         if path in self._assets:
             return self._assets[path].response(request)
-        await self._require(peer)
+        # They count what happens on closed boards, too.
+        await self._require(peer, Role.ADMIN if path == "metrics" else Role.PARTICIPANT)
         if path == "metrics":
             if not (self._metrics_on_tcp or _is_unix(request.transport)):
                 raise _Failed(404)
@@ -236,8 +243,8 @@ class WebServer:
                 request.transport.abort()
             raise ConnectionResetError("the reader takes no data") from error
 
-    async def _require(self, peer: Peer) -> None:
-        """Require that the peer may read the board.
+    async def _require(self, peer: Peer, least: Role) -> None:
+        """Require that the peer has at least this role, if it is an account.
 
         Raises:
             Refused: its account has no name.
@@ -245,8 +252,9 @@ class WebServer:
         if peer is None or peer[0] != "uid":
             return
         # In a thread, since directories of users may be slow.
-        if not await asyncio.get_running_loop().run_in_executor(None, self._may_read, int(peer[1])):
-            self._refused(peer, "no participant")
+        role = await asyncio.get_running_loop().run_in_executor(None, self._role_of, int(peer[1]))
+        if not role.may_act_as(least):
+            self._refused(peer, f"no {least}")
             raise _Failed(403)
 
     async def _read(self, peer: Peer, what: "Callable[[], Any]") -> Any:
@@ -468,6 +476,21 @@ def _peer_of(transport: asyncio.BaseTransport | None) -> Peer:
         return "uid", peer_uid(connected)
     address = str(transport.get_extra_info("peername")[0])
     return None if ip_address(address.partition("%")[0]).is_loopback else ("address", address)
+
+
+def _is_name_of_page(given: str, host: str | None) -> bool:
+    """Return whether a Host header has this machine's address, or the page's name.
+
+    A foreign page whose name leads to this machine would otherwise read the board through its reader's browser.
+    """
+    name = given.rpartition(":")[0] if re.search(r":[0-9]{0,5}\Z", given) else given
+    if name.lower() in ("", "localhost", (host or "localhost").lower()):
+        return True
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _let_go(held: ExitStack, reading: "asyncio.Future[Any]") -> None:

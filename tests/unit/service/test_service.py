@@ -957,15 +957,13 @@ def test_a_socket_that_is_removed_while_the_service_runs_is_in_the_log(
 def test_changes_are_told_although_no_run_can_be_advanced(
     board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = board.add(status_of(RunState.QUEUED), user=OWNER)
-    remote = RemoteBoard(door)
-    waiting = remote.runs.wait([run.id], timeout_seconds=60)
-    next(waiting)
-
     def fails(_: Reconciler) -> None:
         raise OSError("a stuck file system")
 
     monkeypatch.setattr(Reconciler, "turn", fails)
+    run = board.add(status_of(RunState.QUEUED), user=OWNER)
+    waiting = RemoteBoard(door).runs.wait([run.id], timeout_seconds=60)
+    next(waiting)
     board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="gone"))
     assert [found.state for found in next(waiting)] == [RunState.LOST]
 
