@@ -65,7 +65,7 @@ def init(
     list the GPUs that `admin detect` finds, or, without Slurm, those of this
     machine. No job is sent.
 
-    With --serve, settings for participants and systemd units are made, too,
+    With --serve, settings for participants and a systemd unit are made, too,
     in FOLDER-service, and the steps that are left are printed. An existing
     board of this account, and all files that are there, stay as they are.
     --from copies the database of another board, none of whose runs may be in
@@ -92,8 +92,9 @@ def init(
         return
     for number, step in enumerate(view.steps, 1):
         click.echo(f"{number}. {step.what}")
+        # A shell finds the end of a file's text only at the start of a line.
         for line in step.lines:
-            click.echo(f"   {line}")
+            click.echo(line)
 
 
 def _served(

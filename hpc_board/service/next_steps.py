@@ -12,8 +12,10 @@ from hpc_board.accounts import user_name
 PARTICIPANTS = "participants.yaml"
 """The name of the settings file for participants, in the service's folder."""
 
-SYSTEM_UNIT = "systemd/system/hpc-board.service"
 USER_UNIT = "systemd/user/hpc-board.service"
+
+_FOR_ALL = "/etc/hpc-board/config.yaml"
+_SYSTEM_UNIT = "/etc/systemd/system/hpc-board.service"
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -23,28 +25,41 @@ class Step(msgspec.Struct, frozen=True):
     lines: tuple[str, ...]
 
 
-def access(socket: Path) -> Iterator[Step]:
+class ForRoot(msgspec.Struct, frozen=True):
+    """The texts of files that root may install: a unit, and the settings of participants.
+
+    Its steps carry the texts themselves. Another account may exchange a file of its own, or put a link in its place, at
+    any time before root copies it.
+    """
+
+    unit: str
+    participants: str
+
+
+def access(socket: Path, *, by_root: bool) -> Iterator[Step]:
     """Yield the step that lets other accounts reach the socket, if a folder above it is closed to them."""
-    closed = [str(each) for each in reversed(socket.parents) if not each.stat().st_mode & 0o001]
+    folders = [*reversed(socket.parents)]
+    # The account may put a link in the place of its folder, and of what lies in it.
+    of_root = [all(above.stat().st_uid == 0 for above in (each, *each.parents)) for each in folders]
+    closed = [
+        ("" if not by_root or root else _as_account()) + shlex.join(["chmod", "o+x", str(each)])
+        for each, root in zip(folders, of_root, strict=True)
+        if not each.stat().st_mode & 0o001
+    ]
     if closed:
-        yield Step(
-            "Let other accounts pass to the socket, or give another place with --socket:",
-            tuple(shlex.join(["chmod", "o+x", each]) for each in closed),
-        )
+        yield Step("Let other accounts pass to the socket, or give another place with --socket:", tuple(closed))
 
 
-def root_steps(folder: Path, client: str) -> Iterator[Step]:
+def root_steps(client: str, texts: ForRoot) -> Iterator[Step]:
     """Yield the steps of root, who has set up the service for this account; `client` is a command of the service."""
-    account = user_name(os.geteuid())
-    home = Path(os.environ.get("HOME", "/"))
-    own = "" if os.geteuid() == 0 else f"runuser -u {shlex.quote(account)} -- env {shlex.quote(f'HOME={home}')} "
+    own = _as_account()
     yield Step("Read the comments in the settings, then test the GPUs by short jobs:", (f"{own}{client} admin check",))
-    yield from _under_system(folder)
+    yield _under_system(texts)
     yield Step("Examine the service:", (f"{own}{client} admin doctor",))
-    yield _for_all(folder)
+    yield _for_all(texts)
 
 
-def own_steps(board: Path, folder: Path, client: str, serve: str) -> Iterator[Step]:
+def own_steps(board: Path, folder: Path, client: str, serve: str, texts: ForRoot) -> Iterator[Step]:
     """Yield the steps of the service's account; `client` is a command of its own, and `serve` the service's."""
     yield Step("Read the comments in the settings, then test the GPUs by short jobs:", (f"{client} admin check",))
     yield Step(
@@ -57,7 +72,7 @@ def own_steps(board: Path, folder: Path, client: str, serve: str) -> Iterator[St
             "loginctl enable-linger",
         ),
     )
-    yield from _under_system(folder, "Or have root start it under systemd:")
+    yield _under_system(texts, "Or have root start it under systemd:")
     yield Step("Or start it in tmux:", (shlex.join(["tmux", "new-session", "-d", "-s", "hpc-board", serve]),))
     log = shlex.quote(f"--output={board / 'serve.log'}")
     yield Step(
@@ -67,7 +82,7 @@ def own_steps(board: Path, folder: Path, client: str, serve: str) -> Iterator[St
     yield Step("Examine the service:", (f"{client} admin doctor",))
     participants = shlex.quote(str(folder / PARTICIPANTS))
     yield Step("Tell each participant:", (f"install -D -m 644 {participants} ~/.config/hpc-board/config.yaml",))
-    yield _for_all(folder, "Or have root tell all accounts of this machine:")
+    yield _for_all(texts, "Or have root tell all accounts of this machine:")
 
 
 def closing(former: Path) -> Iterator[Step]:
@@ -76,17 +91,34 @@ def closing(former: Path) -> Iterator[Step]:
         yield Step("As the owner of the former board, close it:", (shlex.join(["chmod", "700", str(former)]),))
 
 
-def _under_system(folder: Path, what: str = "Start the service under systemd:") -> Iterator[Step]:
-    yield Step(
+def _as_account() -> str:
+    """Return the words before a command by which root runs it as this account; none if this is root."""
+    if os.geteuid() == 0:
+        return ""
+    home = shlex.quote(f"HOME={os.environ.get('HOME', '/')}")
+    # A program of the account could type commands into a terminal that it shares with root.
+    return f"runuser --pty -u {shlex.quote(user_name(os.geteuid()))} -- env {home} "
+
+
+def _under_system(texts: ForRoot, what: str = "Start the service under systemd:") -> Step:
+    return Step(
         what,
         (
-            shlex.join(["install", "-m", "644", str(folder / SYSTEM_UNIT), "/etc/systemd/system/hpc-board.service"]),
+            *_installed(_SYSTEM_UNIT, texts.unit, "HPC_BOARD_UNIT"),
             "systemctl daemon-reload",
             "systemctl enable --now hpc-board",
         ),
     )
 
 
-def _for_all(folder: Path, what: str = "Tell all accounts of this machine:") -> Step:
-    target = "/etc/hpc-board/config.yaml"
-    return Step(what, (shlex.join(["install", "-D", "-m", "644", str(folder / PARTICIPANTS), target]),))
+def _for_all(texts: ForRoot, what: str = "Tell all accounts of this machine:") -> Step:
+    return Step(what, tuple(_installed(_FOR_ALL, texts.participants, "HPC_BOARD_SETTINGS")))
+
+
+def _installed(path: str, text: str, end: str) -> Iterator[str]:
+    """Yield the lines of a shell that install `text` as the file `path`; `end` begins the name of its end."""
+    while end in text:
+        end += "_"
+    yield f"install -D -m 644 /dev/stdin {path} <<'{end}'"
+    yield from text.splitlines()
+    yield end

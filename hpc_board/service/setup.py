@@ -22,8 +22,8 @@ from hpc_board.report.formatting import count_text
 from hpc_board.schedulers.settings_text import Detected, quoted
 from hpc_board.service.next_steps import (
     PARTICIPANTS,
-    SYSTEM_UNIT,
     USER_UNIT,
+    ForRoot,
     Step,
     access,
     closing,
@@ -138,7 +138,9 @@ def set_up(
     detected = settings_of_this_machine(board) if new else Detected("", ())
     program = _program()
     serve = [*program, "--config", str(file), "serve", *(["--allow-root"] if os.geteuid() == 0 else [])]
-    account, environ = user_name(os.geteuid()), _environment()
+    environ = _environment()
+    participants = f"service: {quoted(str(socket))}\n"
+    texts = ForRoot(system_unit(board, serve, environ, user_name(os.geteuid())), participants)
     with ExitStack() as undo:
         _undo_folders(undo, board, file, socket, folder / SYSTEM_UNIT, folder / USER_UNIT)
         things = [Thing("board", board, _made(undo, board, lambda: create_board_folder(board)))]
@@ -151,15 +153,14 @@ def set_up(
         board.chmod(0o700)
         for what, path, text, mode in (
             ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket))), _SECRET_FILE),
-            ("participants' settings", folder / PARTICIPANTS, f"service: {quoted(str(socket))}\n", _OPEN_FILE),
-            ("system's unit", folder / SYSTEM_UNIT, system_unit(board, serve, environ, account), _OPEN_FILE),
+            ("participants' settings", folder / PARTICIPANTS, participants, _OPEN_FILE),
             ("account's unit", folder / USER_UNIT, user_unit(serve, environ), _OPEN_FILE),
         ):
             things.append(Thing(what, path, _written(undo, path, text, mode)))
         moved = None if former is None else _moved_in(former, board)
         undo.pop_all()
     client = shlex.join([*program, "--config", str(file)])
-    steps = tuple(root_steps(folder, client) if by_root else own_steps(board, folder, client, shlex.join(serve)))
+    steps = tuple(root_steps(client, texts) if by_root else own_steps(board, folder, client, shlex.join(serve), texts))
     remarks = [" ".join(filter(None, (each.message, each.hint))) for each in detected.diagnostics]
     if not new and kept is None:
         remarks.append(f"Add these lines to {file}:\nserve:\n  socket: {quoted(str(socket))}")
@@ -168,7 +169,7 @@ def set_up(
         known = detected.gpus if new else {gpu.name for gpu in load(file, os.environ).gpus}
         remarks += _of_moving(former, moved, [gpu for gpu in moved.gpus if gpu not in known])
         steps = (*steps, *closing(former))
-    return SetUp(file, socket, detected.gpus, tuple(things), (*access(socket), *steps), tuple(remarks))
+    return SetUp(file, socket, detected.gpus, tuple(things), (*access(socket, by_root=by_root), *steps), tuple(remarks))
 
 
 def _kept_socket(file: Path, board: Path, socket: Path | None) -> Path | None:

@@ -7,8 +7,8 @@ class ThingView(View, frozen=True):
     """A file or folder of a new board."""
 
     what: str
-    """its part: `board`, `service`, `settings`, `participants' settings`, `system's unit`,
-    `account's unit` or `database`"""
+    """its part: `board`, `service`, `settings`, `participants' settings`, `account's unit`
+    or `database`"""
     path: str
     """its full path"""
     made: bool
