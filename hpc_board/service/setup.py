@@ -142,7 +142,7 @@ def set_up(
     participants = f"service: {quoted(str(socket))}\n"
     texts = ForRoot(system_unit(board, serve, environ, user_name(os.geteuid())), participants)
     with ExitStack() as undo:
-        _undo_folders(undo, board, file, socket, folder / SYSTEM_UNIT, folder / USER_UNIT)
+        _undo_folders(undo, board, file, socket, folder / USER_UNIT)
         things = [Thing("board", board, _made(undo, board, lambda: create_board_folder(board)))]
         for each in dict.fromkeys((folder, socket.parent)):
             made = _made(undo, each, lambda each=each: _open_folder(each))  # type: ignore[misc]

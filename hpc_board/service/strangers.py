@@ -8,13 +8,15 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from hpc_board.domain.service_address import MungeListener
 from hpc_board.errors import StorageError
-from hpc_board.service.doors import frames, handshake
+from hpc_board.service.doors import Forged, frames, handshake
 from hpc_board.service.doors.munge import alive
 from hpc_board.transport import munge
 from hpc_board.transport.munge import Trouble
@@ -25,6 +27,11 @@ STRANGERS_MAX = 128
 _DECODERS = 4
 _LOG_SECONDS = 1.0
 _CHUNK_BYTES = 64 * 1024
+
+_FRAMES_AT_ONCE = 32
+_FRAMES_COUNTED = 1000
+_FRAME_BYTES_MEAN = 16
+"""The least mean of data in a frame after so many: a client sends a line in one, and no line is as short."""
 
 
 class _NotAdmitted(Exception):
@@ -37,27 +44,47 @@ class _NotAdmitted(Exception):
 
 
 class SealedReader:
-    """The bytes of a client, which arrive in frames."""
+    """The bytes of a client, which arrive in frames; all readers of one account share `turn`."""
 
-    def __init__(self, reader: asyncio.StreamReader, opening: frames.Opening) -> None:
+    def __init__(self, reader: asyncio.StreamReader, opening: frames.Opening, turn: asyncio.Lock) -> None:
         self._reader = reader
         self._opening = opening
+        self._turn = turn
         self._rest = b""
+        self._frames = self._bytes = 0
 
     async def read(self, size: int) -> bytes:
         """Return at most `size` bytes, b"" at the end.
 
         Raises:
             ConnectionError: the connection was cut.
-            Forged: the client has not sent what has arrived.
+            Forged: the client has not sent what has arrived, or in frames that are too small.
         """
         while not self._rest and not self._opening.ended:
+            if await self._open_some():
+                continue
             data = await self._reader.read(_CHUNK_BYTES)
             if not data:
                 raise ConnectionResetError("the connection was cut")
-            self._rest = self._opening.opened(data)
+            self._opening.take(data)
         taken, self._rest = self._rest[:size], self._rest[size:]
         return taken
+
+    async def _open_some(self) -> int:
+        """Open a few of the frames that have arrived, and return their number."""
+        async with self._turn:
+            texts = list(islice(iter(self._opening.next, None), _FRAMES_AT_ONCE))
+            self._rest = b"".join(texts)
+            self._frames += len(texts)
+            self._bytes += len(self._rest)
+            # The last frame has no data, and no frame follows it.
+            counted = self._frames - self._opening.ended
+            if counted > _FRAMES_COUNTED and self._bytes < counted * _FRAME_BYTES_MEAN:
+                raise Forged("frames have too little data")
+            if texts:
+                # Within the turn: the loop goes round before this account costs it more, on whichever connection.
+                await asyncio.sleep(0)
+            return len(texts)
 
 
 class SealedWriter:
@@ -101,6 +128,7 @@ class Strangers:
         self._waiting: dict[asyncio.Task[Any], str] = {}
         # Processes of munge start here, so that a munged that hangs keeps no question waiting.
         self._pool = ThreadPoolExecutor(_DECODERS, thread_name_prefix="munge")
+        self._opening_turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._told_at = -_LOG_SECONDS
         self._untold = 0
 
@@ -144,7 +172,12 @@ class Strangers:
         finally:
             self._waiting.pop(task, None)
         to_service, to_client = handshake.frame_keys(payload)
-        return uid, SealedReader(reader, frames.Opening(to_service)), SealedWriter(writer, frames.Sealing(to_client))
+        turn = self._opening_turns.setdefault(uid, asyncio.Lock())
+        return (
+            uid,
+            SealedReader(reader, frames.Opening(to_service), turn),
+            SealedWriter(writer, frames.Sealing(to_client)),
+        )
 
     def close(self) -> None:
         """Let the calls of munge end."""

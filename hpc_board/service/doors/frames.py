@@ -74,30 +74,44 @@ class Opening:
         Raises:
             Forged: they are not what the other end has sent next.
         """
+        self.take(data)
+        return b"".join(iter(self.next, None))
+
+    def take(self, data: bytes) -> None:
+        """Take received bytes, for `next`."""
         self._pending += data
-        texts = []
-        while len(self._pending) >= _HEADER.size:
-            header = bytes(self._pending[: _HEADER.size])
-            (size,) = _HEADER.unpack(header)
-            if not _TAG_BYTES < size <= 1 + TEXT_BYTES_MAX + _TAG_BYTES:
-                raise Forged("a frame has a length that no frame has")
-            if len(self._pending) < _HEADER.size + size:
-                break
-            texts.append(self._text(header, bytes(self._pending[_HEADER.size : _HEADER.size + size])))
-            del self._pending[: _HEADER.size + size]
+
+    def next(self) -> bytes | None:
+        """Return the data of the next frame, or None if it is not there whole; only the last frame has none.
+
+        Raises:
+            Forged: the other end has not sent it next.
+        """
         if self.ended and self._pending:
             raise Forged("bytes follow the last frame")
-        return b"".join(texts)
+        if len(self._pending) < _HEADER.size:
+            return None
+        header = bytes(self._pending[: _HEADER.size])
+        (size,) = _HEADER.unpack(header)
+        if not _TAG_BYTES < size <= 1 + TEXT_BYTES_MAX + _TAG_BYTES:
+            raise Forged("a frame has a length that no frame has")
+        end = _HEADER.size + size
+        if len(self._pending) < end:
+            return None
+        text = self._text(header, bytes(self._pending[_HEADER.size : end]))
+        del self._pending[:end]
+        return text
 
     def _text(self, header: bytes, sealed: bytes) -> bytes:
-        if self.ended:
-            raise Forged("a frame follows the last one")
         try:
             text = self._cipher.decrypt(_nonce(self._number), sealed, header)
         except InvalidTag as error:
             raise Forged("a frame is not the next one that was sent") from error
         self._number += 1
         self.ended = text[:1] == _LAST
+        # It would cost work, and no limit of bytes would count it.
+        if len(text) == 1 and not self.ended:
+            raise Forged("a frame that is not the last has no data")
         return text[1:]
 
 

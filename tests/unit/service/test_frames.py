@@ -1,5 +1,6 @@
 """Frames between a client and the service: what was sent arrives, and nothing else does."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from hpc_board.service.doors import Forged
 from hpc_board.service.doors.frames import TEXT_BYTES_MAX, Opening, Sealing, keys
+from hpc_board.service.strangers import SealedReader
 
 KEY = bytes(range(32))
 
@@ -109,3 +111,70 @@ def test_the_frames_of_one_direction_are_none_of_the_other() -> None:
 
 def test_keys_follow_from_the_nonce_too() -> None:
     assert keys(KEY, b"one", b"a test") != keys(KEY, b"other", b"a test")
+
+
+def test_a_frame_without_data_is_refused_unless_it_is_the_last() -> None:
+    with pytest.raises(Forged, match="no data"):
+        opened(Sealing(KEY)._frame(b"\0"))
+    assert opened(Sealing(KEY).end()) == (b"", True)
+
+
+class Counting(Opening):
+    """A receiving end that counts the frames that it opens."""
+
+    count = 0
+
+    def next(self) -> bytes | None:
+        text = super().next()
+        self.count += text is not None
+        return text
+
+
+def fed(data: bytes, turn: asyncio.Lock) -> tuple[Counting, SealedReader]:
+    """A reader at which all of `data` has arrived."""
+    arrived, opening = asyncio.StreamReader(), Counting(KEY)
+    arrived.feed_data(data)
+    return opening, SealedReader(arrived, opening, turn)
+
+
+def test_connections_of_one_account_together_open_few_frames_before_others_have_their_turn() -> None:
+    sealing = Sealing(KEY)
+    data = b"".join(sealing.sealed(b"x" * 16) for _ in range(1000)) + sealing.end()
+
+    async def most() -> tuple[int, set[int]]:
+        turn = asyncio.Lock()
+        ends = [fed(data, turn) for _ in range(8)]
+        tasks = [asyncio.ensure_future(_all_of(reader)) for _, reader in ends]
+        seen, steps = 0, [0]
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0)
+            steps.append(sum(opening.count for opening, _ in ends) - seen)
+            seen += steps[-1]
+        return max(steps), {task.result() for task in tasks}
+
+    at_once, lengths = asyncio.run(most())
+    assert lengths == {16_000}
+    assert 0 < at_once <= 64
+
+
+async def _all_of(reader: SealedReader) -> int:
+    length = 0
+    while data := await reader.read(64):
+        length += len(data)
+    return length
+
+
+@pytest.mark.parametrize(("size", "refused"), [(1, True), (15, True), (16, False)])
+def test_a_connection_of_tiny_frames_ends(size: int, refused: bool) -> None:
+    sealing = Sealing(KEY)
+    data = b"".join(sealing.sealed(b"x" * size) for _ in range(3000)) + sealing.end()
+
+    async def read() -> int:
+        opening, reader = fed(data, asyncio.Lock())
+        try:
+            return await _all_of(reader)
+        except Forged:
+            assert opening.count < 1100
+            return 0
+
+    assert asyncio.run(read()) == (0 if refused else 3000 * size)
