@@ -80,7 +80,7 @@ def until(page: Page, expression: str) -> None:
 def live(page: Page, address: str, **how: object) -> None:
     """Open a page, and wait until it is told of changes."""
     page.open(address, **how)  # type: ignore[arg-type]
-    until(page, "document.getElementById('status').textContent === 'Live'")
+    until(page, "document.getElementById('status')?.textContent === 'Live'")
 
 
 USERS = "[...document.querySelectorAll('#board-0 tbody tr')].map(row => row.cells[1].firstChild.textContent.trim())"
@@ -116,7 +116,7 @@ def test_a_run_goes_through_its_states(browser: Page, site: Site) -> None:
     run = site.board.add(status_of(RunState.QUEUED), user="ada")
     live(browser, site.at(f"runs/{run.id}"))
     site.board.board.context.store.runs.record(run.id, status_of(RunState.LOST))
-    until(browser, "document.querySelector('.state strong').textContent === 'Lost'")
+    until(browser, "document.querySelector('.state strong')?.textContent === 'Lost'")
 
 
 def test_a_board_on_a_further_gpu_reloads_the_page(browser: Page, site: Site) -> None:
@@ -132,7 +132,7 @@ def test_a_board_that_is_closed_leaves_the_browser(browser: Page, site: Site) ->
     live(browser, site.at(BOARD))
     files = site.board.board.leaderboards
     files.carry_out(files.plan_creation("vectoradd_py", None, RequestedOptions(closed=True)))
-    until(browser, "document.querySelector('h1').textContent === 'Not found'")
+    until(browser, "document.querySelector('h1')?.textContent === 'Not found'")
     assert "ada" not in browser.value("document.documentElement.outerHTML")
 
 
@@ -149,10 +149,10 @@ def test_without_motion_a_new_row_has_a_mark_and_no_animation(browser: Page, sit
 def test_a_lost_connection_is_told_and_found_again_with_what_came_meanwhile(browser: Page, site: Site) -> None:
     live(browser, site.at(BOARD))
     site.close()
-    until(browser, "document.getElementById('status').textContent === 'Not connected'")
+    until(browser, "document.getElementById('status')?.textContent === 'Not connected'")
     site.passed("bob", 1e-3)
     site.start()
-    until(browser, "document.getElementById('status').textContent === 'Live'")
+    until(browser, "document.getElementById('status')?.textContent === 'Live'")
     until(browser, f"{USERS}[0] === 'bob'")
 
 
