@@ -89,6 +89,7 @@ def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, files: Board,
         Board(files.settings, user="somebody").submissions.draft_again(sent.id)
     with pytest.raises(InputError, match="there is no run 99"):
         board.submissions.draft_again(99)
-    assert board.runs.list(words="double first", before=sent.id + 1) == (board.runs.get(sent.id),)
-    assert board.runs.started([sent.id]) == {}
+    assert [run.id for run in board.runs.list(words="double first", before=sent.id + 1)] == [sent.id]
+    # A service advances the run by itself.
+    assert board.served or board.runs.started([sent.id]) == {}
     board.runs.cancel(sent.id)
