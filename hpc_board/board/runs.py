@@ -98,7 +98,9 @@ class Runs:
         from hpc_board.runs.drafts import check_owner
 
         found = self.get(run)
-        if found.trust != "verified" or self._context.user != self._context.installation.account:
+        installation = self._context.installation
+        # The jobs of a served board may have another account than the one that sends them.
+        if self._context.user != (installation.account if installation.served else found.account):
             check_owner(found, self._context.user)
         self._context.reconciler.cancel(found, self._context.user)
         return self._context.store.runs.get(run)
