@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hpc_board.cli.exits import NO_VERDICT
 from hpc_board.cli.options import PATH_OR_NAME, Count, Open, examples, force_option, json_option, mode_names, task_names
 from hpc_board.errors import InputError
 
@@ -45,20 +46,26 @@ def list_(open_: Open, as_json: bool) -> None:
         if each.warnings:
             more = f" {len(each.warnings) - 1} more:" if len(each.warnings) > 1 else " More:"
             remark(f"{each.name}: task.yml, {each.warnings[0]}{more} hpc-board task check {each.name}")
+    unreadable = bool(catalog.faults) and not tasks
     if as_json:
         from hpc_board.report.views.tasks import TaskView
 
         boards = {each.name: each for each in board.leaderboards.list()}
         print_json([TaskView.of(each, gpus[each.name], boards.get(each.name)) for each in tasks])
-    else:
+    elif not unreadable:
         print_blocks(tasks_table(tasks, gpus, datetime.now(UTC)))
+    if unreadable:
+        raise InputError("no task can be read.", hint="Correct the faults above, or `tasks` in the settings.")
 
 
 @click.command(epilog=examples("hpc-board gpus", "hpc-board gpus --json"))
 @json_option
 @click.pass_obj
 def gpus(open_: Open, as_json: bool) -> None:
-    """List the GPUs: partition, free GPUs, waiting jobs."""
+    """List the GPUs: partition, free GPUs, waiting jobs.
+
+    The exit code is 3 if no scheduler answers.
+    """
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report.tables import gpus_table
 
@@ -69,6 +76,8 @@ def gpus(open_: Open, as_json: bool) -> None:
         print_json([GpuView.of(status) for status in statuses])
     else:
         print_blocks(gpus_table(statuses, datetime.now(UTC)))
+    if statuses and all(status.problem for status in statuses):
+        raise click.exceptions.Exit(NO_VERDICT)
 
 
 class _ShownByDefault(click.Group):

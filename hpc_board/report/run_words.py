@@ -33,7 +33,7 @@ _VERDICT_WORDS = {
 }
 """The words of verdicts whose JSON names are no words."""
 
-_STATE_WORDS = {RunState.NODE_FAIL: "node failure", RunState.TIMEOUT: "job time limit"}
+_STATE_WORDS = {RunState.NODE_FAIL: "node failure", RunState.TIMEOUT: "job timeout"}
 
 _CASE_FIRST = re.compile(r"(?P<case>\w+ case \d+( of \d+)?( \(.*?\))?): (?P<message>.+)", re.DOTALL)
 _SPEC = re.compile(r"(\w+): ([^;]+)(?:; |$)")

@@ -1362,3 +1362,52 @@ def test_the_status_has_the_runs_in_flight_and_each_ended_run_once(
     assert second["ended"] == []
     (board.folder / "state" / "hpc-board" / "status.json").write_text("damaged")
     assert [each["id"] for each in read(board, "status")["ended"]] == [ended.id]
+
+
+@pytest.mark.files_alone("the settings of a service are its own")
+def test_a_settings_file_behind_a_closed_folder_is_not_called_missing(board: Recorded) -> None:
+    closed = board.folder / "closed"
+    closed.mkdir(mode=0o700)
+    for folder in (board.folder, *board.folder.parents[:3]):
+        folder.chmod(0o755)
+    path = str(closed / "x.yaml")
+    done = subprocess.run(
+        ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-m", "hpc_board", "list", "--config", path],
+        cwd=board.folder,
+        env=board.environ(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, "may not read it, or not enter its folder" in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.files_alone("the settings of a service are its own")
+def test_a_list_without_a_readable_task_is_an_error(board: Recorded) -> None:
+    board.settings.write_text(SETTINGS.replace("[bundled, tasks]", "[tasks]"))
+    assert call(board, "list").exit_code == 0
+    (board.folder / "tasks" / "narrow" / "task.yml").write_text("lang: [")
+    done = board.hpc_board("list", "--json")
+    assert (done.returncode, done.stdout) == (2, "[]\n")
+    assert "error: no task can be read." in done.stderr
+
+
+@pytest.mark.files_alone("the service asks Slurm")
+def test_gpus_without_slurm_name_the_missing_program_once(board: Recorded) -> None:
+    board.settings.write_text(
+        "board: board\nclusters: {main: {scheduler: slurm}}\ngpus: {H100: {cluster: main, partition: p}}\n"
+    )
+    done = board.hpc_board("gpus", PATH=str(board.folder))
+    assert done.returncode == 3
+    assert "sinfo cannot be run: no sinfo on PATH" in done.stdout
+    assert "Errno" not in done.stdout
+
+
+def test_a_faster_ranked_run_says_the_change(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=5.81e-3)
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=2e-3, user="eve")
+    faster = board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1.73e-3)
+    shown = call(board, "run", str(faster.id)).stdout
+    assert "First place on CPU: 1.73 ms, was 5.81 ms: 3.4x faster, 2nd to 1st." in shown
+    assert "was" not in read(board, "run", "1")["verdict_line"]

@@ -319,6 +319,16 @@ def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
         (12.34e-6, Placing(3, 9, 12.34e-6, 12, first=False), "Third place on H100: 12.3 µs"),
         (12.34e-6, Placing(4, 9, 12.34e-6, 12, first=True), "4th place on H100: 12.3 µs"),
         (12.34e-6, Placing(10, 99, 12.34e-6, 12, first=True), "10th place on H100: 12.3 µs"),
+        (
+            1.73e-3,
+            Placing(1, 9, 1.73e-3, 12, first=False, former_rank=2, former_s=5.81e-3),
+            "First place on H100: 1.73 ms, was 5.81 ms: 3.4x faster, 2nd to 1st",
+        ),
+        (
+            1e-3,
+            Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.1e-3),
+            "Third place on H100: 1.00 ms, was 1.10 ms: 10 % faster",
+        ),
         (12.34e-6, Placing(11, 99, 12.34e-6, 12, first=False), "Personal best on H100: 12.3 µs, rank 11 of 99"),
         (
             12.34e-6,
@@ -333,7 +343,7 @@ def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
         (
             34.2e-6,
             Placing(None, 99, 11.4e-6, 7, first=True),
-            "Successful on H100: 34.2 µs, 3 times as long as the user's best, 11.4 µs (run 7)",
+            "Successful on H100: 34.2 µs, 3x slower than the user's best, 11.4 µs (run 7)",
         ),
         (
             11.4e-6,
