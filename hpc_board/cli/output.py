@@ -121,7 +121,7 @@ def refresh(board: "Board") -> None:
     try:
         board.runs.advance()
     except BoardError as error:
-        remark(f"Not up to date: {error.title}: {error.message}")
+        remark(f"Not up to date: {error.title}: {error.message}\nShowing the last known state.")
 
 
 def _painted(text: str, tone: "Tone") -> str:
