@@ -165,7 +165,7 @@ def _service(address: str) -> "Path | MungeAddress | SshAddress":
 
 def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of tasks."""
-    return _beginning(incomplete, lambda board: (task.name for task in board.tasks.catalog().tasks), ctx)
+    return _beginning(incomplete, lambda board: (task.name for task in board.tasks.catalog().tasks), ctx, kept="tasks")
 
 
 def created_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -175,7 +175,7 @@ def created_names(ctx: click.Context, _parameter: click.Parameter, incomplete: s
 
 def gpu_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of GPUs."""
-    return _beginning(incomplete, lambda board: (gpu.name for gpu in board.gpus.all()), ctx)
+    return _beginning(incomplete, lambda board: (gpu.name for gpu in board.gpus.all()), ctx, kept="gpus")
 
 
 def mode_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -198,9 +198,12 @@ def outcome_called(word: str) -> "RunState | Verdict":
     """
     from hpc_board.model.names import suggestion
     from hpc_board.model.text import one_line
+    from hpc_board.report.run_words import outcome_words
 
     known = _outcomes()
-    name = word.strip().casefold().replace(" ", "_").replace("-", "_")
+    shown = " ".join(word.casefold().split())
+    name = next((each for each, outcome in known.items() if outcome_words(outcome).casefold() == shown), "")
+    name = name or shown.replace(" ", "_").replace("-", "_")
     if name not in known:
         raise InputError(
             f'"{one_line(word, 80)}" is neither a state nor a verdict.{suggestion(name, list(known))}',
@@ -237,10 +240,24 @@ def _runs(board: "Board") -> "tuple[Run, ...]":
     return board.runs.list() if board.exists else ()
 
 
-def _beginning(incomplete: str, names: "Callable[[Board], Iterable[str]]", ctx: click.Context) -> list[str]:
-    """Return the names that begin with `incomplete`; none if the board is unreadable: a prompt cannot show errors."""
+def _beginning(
+    incomplete: str, names: "Callable[[Board], Iterable[str]]", ctx: click.Context, *, kept: str = ""
+) -> list[str]:
+    """Return the names that begin with `incomplete`; none if the board is unreadable: a prompt cannot show errors.
+
+    Names of the kind `kept` may be some minutes old.
+    """
+
+    def read() -> list[str]:
+        return list(names(open_board(config_of(ctx))))
+
     try:
-        found = list(names(open_board(config_of(ctx))))
+        if kept:
+            from hpc_board.cli.names_cache import cached
+
+            found = cached(kept, ctx, read)
+        else:
+            found = read()
     except BoardError:
         return []
     return [name for name in found if name.casefold().startswith(incomplete.casefold())]

@@ -22,7 +22,7 @@ from hpc_board.report.blocks import Tone
 from hpc_board.report.columns import Width, ordered
 from hpc_board.report.formatting import moment_text, score_text, span_text
 from hpc_board.report.moderation import remarks_text
-from hpc_board.report.run_words import MODE_WORDS, age, ran, span, state_text, trust, verdict_text, waited, why_now
+from hpc_board.report.run_words import MODE_WORDS, age, outcome_words, ran, span, trust, waited, why_now
 from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, moment
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def exported_columns() -> tuple[Exported, ...]:
 
 def outcome(run: Run) -> str:
     """Return the verdict of a finished run in words, else the state of the run."""
-    return state_text(run.state) if run.verdict is None else verdict_text(run.verdict)
+    return outcome_words(run.verdict or run.state)
 
 
 # JSON

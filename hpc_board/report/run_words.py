@@ -49,6 +49,11 @@ def state_text(state: RunState) -> str:
     return _STATE_WORDS.get(state, str(state).replace("_", " "))
 
 
+def outcome_words(outcome: Verdict | RunState) -> str:
+    """Return a verdict or a state in words."""
+    return verdict_text(outcome) if isinstance(outcome, Verdict) else state_text(outcome)
+
+
 def case_last(message: str) -> str:
     """Return a message with a leading case at its end: "3 values differ, in test case 2 of 5"."""
     found = _CASE_FIRST.fullmatch(message)

@@ -287,5 +287,5 @@ def test_faulty_settings_are_told_on_the_terminal_that_the_app_has_left(tmp_path
     with on_a_terminal(f"import sys; sys.argv = {words!r}; from hpc_board.__main__ import main; main()") as terminal:
         assert terminal.end() == InputError.exit_code
         left = terminal.shown.rpartition(b"\x1b[?1049l")[2]
-        assert b"Error:" in left
+        assert b"error:" in left
         assert b'Did you mean "board"' in b" ".join(left.split())

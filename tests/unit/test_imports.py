@@ -101,6 +101,14 @@ def test_the_completion_of_a_command_loads_click_alone(board: Recorded) -> None:
     assert loaded & LIBRARIES == {"click"}
 
 
+def test_the_second_completion_of_a_task_opens_no_board(board: Recorded) -> None:
+    words = {"_HPC_BOARD_COMPLETE": "bash_complete", "COMP_WORDS": "hpc-board submit --task vec", "COMP_CWORD": "3"}
+    assert "hpc_board.board" in modules(board, **words)
+    loaded = modules(board, **words)
+    assert own(loaded) <= OWN_FOR_HELP | {"hpc_board.cli.submit", "hpc_board.cli.names_cache"}
+    assert loaded & LIBRARIES == {"click"}
+
+
 @pytest.mark.parametrize("command", ["submit", "runs", "show"])
 def test_the_help_of_a_command_loads_its_module_alone(board: Recorded, command: str) -> None:
     module = "standings" if command == "show" else command

@@ -298,7 +298,7 @@ def test_a_ranked_trial_has_times_a_score_and_no_place_on_a_board(double: Path) 
             "load_error",
             "ZeroDivisionError",
         ),
-        ("import os\ndef custom_kernel(data):\n    os._exit(1)\n", "crash", "Failed: crash."),
+        ("import os\ndef custom_kernel(data):\n    os._exit(1)\n", "crash", "Failed: crashed."),
     ],
 )
 @pytest.mark.slow

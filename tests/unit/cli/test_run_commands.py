@@ -164,6 +164,14 @@ def test_a_cell_of_a_piped_table_holds_one_line_of_a_traceback(board: Recorded) 
     assert "1  exception  ValueError: bad  size: 3\n" in call(board, "run", "1").stdout
 
 
+def test_an_outcome_is_found_by_the_words_that_lists_have_for_it(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.LOAD_ERROR))
+    board.add(result=result_of(Verdict.PASS), mode=Mode.TEST)
+    assert "failed to load" in call(board, "runs").stdout
+    for words in ("failed to load", "Failed to  load", "load_error", "load error"):
+        assert [each["id"] for each in json.loads(call(board, "runs", "--json", "--state", words).stdout)] == [1]
+
+
 def add_on_two_gpus(board: Recorded, user: str) -> None:
     """Store one submission with two runs."""
     opened = board.board
