@@ -51,10 +51,11 @@ fix: .venv/.dev ## format, and apply ruff's fixes
 	$(BIN)/ruff check --fix $(SOURCES)
 
 .PHONY: docs
-docs: .venv/.dev ## the pages made from the code
+docs: .venv/.dev ## the pages made from the code, the man page and the completion scripts
 	$(BIN)/python scripts/commands_page.py > docs/commands.md
 	$(BIN)/python scripts/settings_page.py
 	$(BIN)/python scripts/json_page.py > docs/json.md
+	$(BIN)/python scripts/shell_files.py
 
 .PHONY: bench-startup
 bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare Python
