@@ -33,7 +33,15 @@ class Number(click.IntRange):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            self.fail(f"{value!r} {self._wanted}", param, ctx)
+            to_submit = f" To submit the file: hpc-board submit {value}" if _is_file(value) else ""
+            self.fail(f"{value!r} {self._wanted}{to_submit}", param, ctx)
+
+
+def _is_file(word: object) -> bool:
+    try:
+        return Path(str(word)).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 class Count(click.ParamType[int]):
@@ -63,7 +71,10 @@ class Seconds(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return `value` as a float."""
-        seconds = super().convert(value, param, ctx)
+        try:
+            seconds = super().convert(value, param, ctx)
+        except click.BadParameter:
+            seconds = math.nan
         if not math.isfinite(seconds):
             self.fail(f"{value!r} is not a number of seconds; omit the option to wait without limit.", param, ctx)
         return seconds

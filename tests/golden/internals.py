@@ -188,7 +188,7 @@ class CommandLine:
                 patch.setenv(name, value)
             if width is not None:
                 patch.setenv("COLUMNS", str(width))
-            patch.setattr(sys, "stdin", io.StringIO())
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
             patch.chdir(self.folder)
             yield
 
