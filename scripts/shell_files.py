@@ -51,7 +51,7 @@ def shell_files() -> dict[str, str]:
 
 def man_page() -> str:
     """Return the manual page of all commands, in the format of man."""
-    root = click.Context(cli, info_name="hpc-board")
+    root = click.Context(cli, info_name="hpc-board", **cli.context_settings)
     parts = [
         '.TH HPC-BOARD 1 "" "" "hpc-board"\n.SH NAME\nhpc-board \\- GPU-kernel leaderboards on a Slurm cluster\n',
         f".SH SYNOPSIS\n{_roff(_synopsis(root))}\n.SH DESCRIPTION\n{_about(cli)}",
