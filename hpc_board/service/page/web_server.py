@@ -19,6 +19,7 @@ from aiohttp.web_request import BaseRequest
 from hpc_board import __version__
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, Refused
+from hpc_board.service.machines import THIS_MACHINE, machine_of
 from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.page.metrics import CONTENT_TYPE, Metrics
 from hpc_board.service.page.pages import Pages
@@ -66,7 +67,7 @@ _PROBLEMS = {
 }
 
 Peer = tuple[str, int | str] | None
-"""A peer as bounds count it: by uid or by address; None for a local TCP connection, which is a proxy's as a rule."""
+"""A peer as bounds count it: by uid or by machine; None for a local TCP connection, which is a proxy's as a rule."""
 
 
 class _Failed(Exception):
@@ -154,8 +155,7 @@ class WebServer:
 
     def admit(self, peer: Peer) -> bool:
         """Count a new connection; return False if it is one too many."""
-        most = self._most(peer)
-        if self._open.total() >= self._bounds.connections or self._open[peer] >= most:
+        if self._is_full(self._open, self._bounds.connections, peer) or self._open[peer] >= self._most(peer):
             self._refused(peer, "too many connections")
             return False
         self._open[peer] += 1
@@ -167,9 +167,16 @@ class WebServer:
         if not self._open[peer]:
             del self._open[peer]
 
+    def _is_full(self, counted: "Counter[Peer]", most: int, peer: Peer) -> bool:
+        """Return whether `peer` finds no place among `most`, of which TCP peers have half together."""
+        total = counted.total()
+        if _is_account(peer):
+            return total >= most
+        over_tcp = total - sum(count for each, count in counted.items() if _is_account(each))
+        return total >= most or over_tcp >= most // 2
+
     def _most(self, peer: Peer) -> int:
         if peer is None:
-            # The other half is for those who come through the Unix socket.
             return self._bounds.connections // 2
         return self._bounds.per_user if peer[0] == "uid" else self._bounds.per_address
 
@@ -249,15 +256,18 @@ class WebServer:
         Raises:
             Refused: its account has no name.
         """
-        if peer is None or peer[0] != "uid":
+        if peer is None or not _is_account(peer):
             return
-        # In a thread, since directories of users may be slow.
-        role = await asyncio.get_running_loop().run_in_executor(None, self._role_of, int(peer[1]))
+        # Not in the threads of the pages, since directories of users may be slow.
+        role = await self._in_turn(peer, partial(self._role_of, int(peer[1])), None)
         if not role.may_act_as(least):
             self._refused(peer, f"no {least}")
             raise _Failed(403)
 
     async def _read(self, peer: Peer, what: "Callable[[], Any]") -> Any:
+        return await self._in_turn(peer, what, self._pool)
+
+    async def _in_turn(self, peer: Peer, what: "Callable[[], Any]", pool: ThreadPoolExecutor | None) -> Any:
         """Return the result of `what` from a thread; a peer has few at one time, so that others have some, too."""
         with ExitStack() as stack:
             self._reads[peer] += 1
@@ -265,7 +275,7 @@ class WebServer:
             turn = self._turns.setdefault(peer, asyncio.Semaphore(_READS_PER_PEER))
             await turn.acquire()
             stack.callback(turn.release)
-            reading = asyncio.get_running_loop().run_in_executor(self._pool, what)
+            reading = asyncio.get_running_loop().run_in_executor(pool, what)
             # A reader that leaves ends its request, but not the thread, which keeps the turn.
             held = stack.pop_all()
             reading.add_done_callback(partial(_let_go, held))
@@ -282,7 +292,8 @@ class WebServer:
     ) -> web.StreamResponse:
         """Send the events of a page for as long as its reader stays."""
         # A page takes connections of its own besides its stream's.
-        if self._streams.total() >= self._bounds.viewers or self._streams[peer] >= max(1, self._most(peer) // 2):
+        full = self._is_full(self._streams, self._bounds.viewers, peer)
+        if full or self._streams[peer] >= max(1, self._most(peer) // 2):
             self._refused(peer, "too many streams")
             raise _Failed(503)
         response = web.StreamResponse(
@@ -474,8 +485,12 @@ def _peer_of(transport: asyncio.BaseTransport | None) -> Peer:
     connected = transport.get_extra_info("socket")
     if connected.family == socket.AF_UNIX:
         return "uid", peer_uid(connected)
-    address = str(transport.get_extra_info("peername")[0])
-    return None if ip_address(address.partition("%")[0]).is_loopback else ("address", address)
+    machine = machine_of(str(transport.get_extra_info("peername")[0]))
+    return None if machine == THIS_MACHINE else ("address", machine)
+
+
+def _is_account(peer: Peer) -> bool:
+    return peer is not None and peer[0] == "uid"
 
 
 def _is_name_of_page(given: str, host: str | None) -> bool:

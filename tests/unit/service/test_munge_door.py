@@ -33,6 +33,7 @@ from hpc_board.service.strangers import CREDENTIALS_MAX, STRANGERS_MAX, Stranger
 from hpc_board.transport import munge
 from hpc_board.transport.munge import MungeFailed, Trouble
 from tests.munge import clock_offset, munged, new_key, skip_without_munge
+from tests.networks import own_address
 from tests.slurm.lab import free_ports
 from tests.unit.recorded import KERNEL, SETTINGS, Recorded, recorded
 from tests.unit.service.test_service import OWNER, ROOT, acting_as, asking, refusal
@@ -818,16 +819,6 @@ def flooded(door: Served) -> Iterator[None]:
             assert flood.poll() is None
         finally:
             flood.kill()
-
-
-def own_address() -> str:
-    """An address of this machine that is no loopback; to ask for it sends nothing."""
-    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
-        try:
-            probe.connect(("198.51.100.1", 9))
-        except OSError:
-            pytest.skip("this machine has no address besides its loopback ones")
-        return str(probe.getsockname()[0])
 
 
 def test_a_flood_of_rubbish_keeps_no_client_of_another_machine_waiting(

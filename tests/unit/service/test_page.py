@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import pwd
 import re
 import socket
 import subprocess
@@ -10,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hpc_board.board import Board
 from hpc_board.board.context import Installation
 from hpc_board.domain.board_options import RequestedOptions
+from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import Log, Verdict
@@ -36,6 +38,7 @@ from hpc_board.service.page.metrics import Metrics
 from hpc_board.service.server import Service
 from hpc_board.store import Store
 from hpc_board.store.overview import Mark
+from tests.networks import own_address
 from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.slurm.sshd import Sshd, skip_without_sshd
@@ -665,6 +668,104 @@ def test_each_address_has_a_bound_and_a_local_proxy_takes_half_of_all() -> None:
     server = object.__new__(web_server.WebServer)
     server._bounds = PageBounds(connections=9, per_address=2, per_user=1)
     assert [server._most(peer) for peer in (None, ("address", "192.0.2.1"), ("uid", 7))] == [4, 2, 1]
+
+
+def tcp_connection(port: int, source: str) -> http.client.HTTPConnection:
+    """A connection to the page's port that comes from this address and is counted there, unless it is refused."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=30, source_address=(source, 0))
+    client.connect()
+    return client
+
+
+def status_of_stream(client: http.client.HTTPConnection) -> int:
+    client.request("GET", "/events/feed")
+    return client.getresponse().status
+
+
+def test_tcp_peers_together_leave_half_of_the_connections_to_the_unix_socket(
+    board: Recorded, folder: Path, port: int
+) -> None:
+    other = own_address()
+    bounds = PageBounds(connections=8, per_address=3, per_user=4)
+    with opened(board, folder, port, bounds=bounds) as service, ExitStack() as stack:
+        for source in (other, other, other, "127.0.0.1"):
+            stack.enter_context(closing(tcp_connection(port, source)))
+        awaited(lambda: page_of(service).connections == 4)
+        for source in (other, "127.0.0.1"):
+            with closing(tcp_connection(port, source)) as refused:
+                refused.request("GET", "/feed")
+                assert refused.getresponse().status == 503
+        held = [stack.enter_context(closing(connected(folder / "board.http"))) for _ in range(3)]
+        awaited(lambda: page_of(service).connections == 4 + len(held))
+        assert ask(folder / "board.http", "/feed").status == 200
+
+
+def test_tcp_peers_together_leave_half_of_the_streams_to_the_unix_socket(
+    board: Recorded, folder: Path, port: int
+) -> None:
+    other = own_address()
+    with opened(board, folder, port, bounds=PageBounds(viewers=4)) as service, ExitStack() as stack:
+        statuses = []
+        for source in (other, "127.0.0.1", other, "127.0.0.1"):
+            client = stack.enter_context(closing(tcp_connection(port, source)))
+            statuses.append(status_of_stream(client))
+        assert statuses == [200, 200, 503, 503]
+        for count in (3, 4):
+            stack.enter_context(stream(folder / "board.http", "feed"))
+            assert page_of(service).viewers == count
+        assert ask(folder / "board.http", "/events/feed").status == 503
+
+
+@pytest.mark.parametrize(
+    ("address", "peer"),
+    [
+        ("127.0.0.1", None),
+        ("::1", None),
+        ("::ffff:127.0.0.1", None),
+        ("192.0.2.1", ("address", "192.0.2.1")),
+        ("::ffff:192.0.2.1", ("address", "192.0.2.1")),
+        ("2001:db8::1", ("address", "2001:db8::/64")),
+        ("2001:db8::2", ("address", "2001:db8::/64")),
+    ],
+)
+def test_addresses_of_one_machine_are_one_peer(address: str, peer: web_server.Peer) -> None:
+    class Transport(asyncio.BaseTransport):
+        def get_extra_info(self, name: str, default: Any = None) -> Any:
+            return {"socket": plain, "peername": (address, 1)}.get(name, default)
+
+    with closing(socket.socket()) as plain:
+        assert web_server._peer_of(Transport()) == peer
+
+
+@ROOT
+def test_an_account_waits_for_its_own_roles_when_its_directory_is_slow(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role_of = Service._role_of
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(of: Service, uid: int) -> Role:
+        if uid == pwd.getpwnam("daemon").pw_uid:
+            begun.release()
+            assert go_on.wait(60)
+        return role_of(of, uid)
+
+    monkeypatch.setattr(Service, "_role_of", slow)
+    door = folder / "board.http"
+    with opened(board, folder) as service, ExitStack() as stack:
+        try:
+            with acting_as("daemon"):
+                clients = [stack.enter_context(closing(UnixConnection(door))) for _ in range(20)]
+                for client in clients:
+                    client.request("GET", "/feed")
+            awaited(lambda: page_of(service)._reads.total() == len(clients))
+            assert [begun.acquire(timeout=30), begun.acquire(timeout=30)] == [True, True]
+            with acting_as("nobody"):
+                assert ask(door, "/feed").status == 200
+            assert not begun.acquire(blocking=False)
+        finally:
+            go_on.set()
+        assert {client.getresponse().status for client in clients} == {200}
 
 
 # Changes
