@@ -203,16 +203,28 @@ class RunGateway:
         self,
         among: Collection[int] | None = None,
         *,
+        cluster: str | None = None,
+        outside: Collection[str] = (),
         damaged: Callable[[DamagedRowError], object] | None = None,
     ) -> tuple[Run, ...]:
         """Return the runs that have not ended, all or those `among` these, oldest first.
 
+        `cluster` limits them to those of a cluster, and the clusters of `outside` are left out.
         `damaged` is called with the error of each damaged row, whose run is left out; by default, the first is raised.
         """
-        given = {"among": None if among is None else json.dumps([*among])}
+        given = {
+            "among": None if among is None else json.dumps([*among]),
+            "cluster": cluster,
+            "outside": json.dumps([*outside]),
+        }
+        condition = _IN_FLIGHT
+        if cluster is not None:
+            condition += " and cluster = :cluster"
+        if outside:
+            condition += " and cluster not in (select value from json_each(:outside))"
         found = []
         with self._file.reading() as db:
-            for row in db.view("run_details").rows_where(_IN_FLIGHT, given, order_by="id"):
+            for row in db.view("run_details").rows_where(condition, given, order_by="id"):
                 try:
                     found.append(run_value(row))
                 except DamagedRowError as error:

@@ -808,7 +808,7 @@ def test_a_write_shows_while_a_pass_waits_for_a_cluster(
     passed(board, "ada", 1e-3)
     hanging, go_on = threading.Event(), threading.Event()
 
-    def hang(_: Service) -> tuple[None, str]:
+    def hang(_: Service, __: str) -> tuple[None, str]:
         hanging.set()
         go_on.wait(60)
         return None, ""
