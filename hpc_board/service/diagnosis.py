@@ -16,6 +16,7 @@ from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
 from hpc_board.service import LOCK
 from hpc_board.service.client import RemoteBoard
+from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
 from hpc_board.service.units import WATCHDOG_SECONDS
 from hpc_board.settings import Settings
@@ -103,6 +104,7 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
     yield diagnostic(Severity.ERROR, "service", f"process {listener} serves {serves}", hint, good=good)
     yield _version(version)
     yield from _watchdog(listener)
+    yield from diagnose_page(settings, path)
 
 
 def _lock_holder(board: Path) -> str:

@@ -168,6 +168,14 @@ class RunGateway:
             _require(db, number)
             return stored_cases(db, number)
 
+    def first_cases(self, number: int, limit: int) -> tuple[tuple[Case, ...], int]:
+        """Return the first `limit` cases of a run, as `cases` does, and the number of the others."""
+        with self._file.reading() as db:
+            _require(db, number)
+            total = db.table("cases").count_where("run = ?", [number])
+            found = stored_cases(db, number, limit)
+            return found, total - len(found)
+
     def history(self, number: int) -> tuple[Status, ...]:
         """Return every status of a run, oldest first."""
         with self._file.reading() as db:
@@ -269,9 +277,10 @@ def stored_run(db: Readable, number: int) -> Run:
     raise _missing(number)
 
 
-def stored_cases(db: Readable, number: int) -> tuple[Case, ...]:
-    """Return the cases of a run, which is there, as `RunGateway.cases` does."""
-    return tuple(case_value(row) for row in db.table("cases").rows_where("run = ?", [number], order_by="number"))
+def stored_cases(db: Readable, number: int, limit: int | None = None) -> tuple[Case, ...]:
+    """Return the cases of a run, which is there, as `RunGateway.cases` does; at most `limit` of them."""
+    rows = db.table("cases").rows_where("run = ?", [number], order_by="number", limit=limit)
+    return tuple(map(case_value, rows))
 
 
 def _result(db: Readable, number: int) -> Result | None:
