@@ -16,7 +16,9 @@ from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
 from hpc_board.service import LOCK
 from hpc_board.service.client import RemoteBoard
+from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
+from hpc_board.service.units import WATCHDOG_SECONDS
 from hpc_board.settings import Settings
 
 _LOOK_SECONDS = 5.0
@@ -102,6 +104,7 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
     yield diagnostic(Severity.ERROR, "service", f"process {listener} serves {serves}", hint, good=good)
     yield _version(version)
     yield from _watchdog(listener)
+    yield from diagnose_page(settings, path)
 
 
 def _lock_holder(board: Path) -> str:
@@ -129,7 +132,7 @@ def _watchdog(process: int) -> Iterator[Diagnostic]:
         return
     micros = given.get(b"WATCHDOG_USEC", b"")
     good = f"systemd ends and restarts it after {int(micros) // 1_000_000} s of silence" if micros.isdigit() else None
-    hint = "Set WatchdogSec=300 and Restart=on-failure in its unit."
+    hint = f"Set WatchdogSec={WATCHDOG_SECONDS} and Restart=on-failure in its unit."
     yield diagnostic(Severity.WARNING, "unit", "systemd does not watch the service", hint, good=good)
 
 

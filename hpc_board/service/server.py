@@ -171,7 +171,8 @@ class Service:
         self._changes = Changes(self._own, lambda text: self._log("not told", problem=text))
         self._end: Callable[[], object] = lambda: None
         self._end_requested = threading.Event()
-        self._wake = threading.Event()
+        self._wakes: dict[str, threading.Event] = {}
+        self._told: dict[str, str] = {}
         self._stopping = threading.Event()
         self._connections: Counter[int] = Counter()
         self._turns: dict[int, _Turns] = {}
@@ -279,8 +280,7 @@ class Service:
         self._end = partial(loop.call_soon_threadsafe, stop.set)
         self._watching.start(loop)
         self._changes.start(loop)
-        advancing = threading.Thread(target=self._advance, name="reconciler")
-        advancing.start()
+        advancing = self._start_advancing()
         tasks: set[asyncio.Task[None]] = set()
 
         def accept(door: _Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -326,7 +326,7 @@ class Service:
             for server in servers.values():
                 server.close()
             self._stopping.set()
-            self._wake.set()
+            self._wake()
             for task in tasks - self._answering:
                 task.cancel()
             if answering := tasks & self._answering:
@@ -338,7 +338,9 @@ class Service:
                 await self._page.stop()
             await loop.run_in_executor(None, partial(self._pool.shutdown, wait=True, cancel_futures=True))
             await loop.run_in_executor(None, self._changes.stop)
-            await loop.run_in_executor(None, advancing.join, _END_SECONDS)
+            deadline = time.monotonic() + _END_SECONDS
+            for thread in advancing:
+                await loop.run_in_executor(None, thread.join, max(0.0, deadline - time.monotonic()))
             self._end = lambda: None
             self._log("stopped")
 
@@ -346,38 +348,55 @@ class Service:
 
     def _launch(self, runs: Any) -> list[BoardError]:
         errors = self._installation.reconciler.launch(runs)
-        self._wake.set()
+        self._wake()
         return errors
 
-    def _advance(self) -> None:
-        """Advance the runs in flight until the end of the service."""
-        told = ""
-        while not self._stopping.is_set():
-            turn, not_advanced = self._turn()
-            not_told = self._tell(turn)
-            problem = not_advanced or not_told or self._unreachable()
-            if problem and problem != told:
-                self._log("not advanced" if not_advanced else "not told", problem=problem)
-            told = problem
-            # A pass that hangs, on a stuck file system, ends the service where its manager wants it so.
-            notify("WATCHDOG=1")
-            self._wake.wait(self._advance_seconds)
-            self._wake.clear()
+    def _start_advancing(self) -> list[threading.Thread]:
+        """Start the thread of each cluster, so that one that hangs delays no run of another; return the threads."""
+        self._wakes = {cluster: threading.Event() for cluster in self._installation.reconciler.names}
+        threads = [
+            threading.Thread(target=self._advance, args=(cluster,), name=f"cluster {cluster}")
+            for cluster in self._wakes
+        ]
+        for thread in threads:
+            thread.start()
+        return threads
 
-    def _turn(self) -> "tuple[Pass | None, str]":
-        """Pass once over the runs in flight, and return the pass and its first problem."""
+    def _wake(self) -> None:
+        """Begin the next pass over the runs of each cluster at once."""
+        for wake in self._wakes.values():
+            wake.set()
+
+    def _advance(self, cluster: str) -> None:
+        """Advance the runs in flight of a cluster until the end of the service."""
+        while not self._stopping.is_set():
+            turn, not_advanced = self._turn(cluster)
+            not_told = self._tell(cluster, turn)
+            problem = not_advanced or not_told or self._unreachable()
+            if problem and problem not in self._told.values():
+                self._log("not advanced" if not_advanced else "not told", cluster=cluster, problem=problem)
+            self._told[cluster] = problem
+            # Passes that hang, on a stuck file system, end the service where its manager wants it so.
+            notify("WATCHDOG=1")
+            self._wakes[cluster].wait(self._advance_seconds)
+            self._wakes[cluster].clear()
+
+    def _turn(self, cluster: str) -> "tuple[Pass | None, str]":
+        """Pass once over the runs in flight of a cluster, and return the pass and its first problem."""
         try:
-            turn = self._installation.reconciler.turn() if self._own.context.has_runs_in_flight() else None
+            going = self._own.context.has_runs_in_flight()
+            turn = self._installation.reconciler.turn(clusters=[cluster]) if going else None
         except BoardError as error:
             return None, error.message
         except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
             return None, traceback.format_exc()
         return turn, turn.errors[0].message if turn is not None and turn.errors else ""
 
-    def _tell(self, turn: "Pass | None") -> str:
+    def _tell(self, cluster: str, turn: "Pass | None") -> str:
         """Tell clients and pages of the changes, also of those that a failed pass has made; return the problem."""
+        takes = self._installation.reconciler.takes
         steps: list[Callable[[], object]] = [
-            partial(self._watching.look, turn),
+            partial(self._watching.look, turn, lambda name: takes(cluster, name)),
             partial(self._changes.wake, turn.asked if turn is not None else ()),
             partial(self._counts.passed, turn),
             *([self._page.look] if self._page is not None else []),

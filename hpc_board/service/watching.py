@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -60,11 +60,14 @@ class Watching:
             with self._lock:
                 self._streams.discard(stream)
 
-    def look(self, turn: "Pass | None") -> None:
-        """Read the watched runs after a pass, and wake the streams with news; called from the thread of the passes."""
+    def look(self, turn: "Pass | None", takes: Callable[[str], bool]) -> None:
+        """Read the watched runs of the clusters that `takes` accepts after a pass, and wake the streams with news.
+
+        Each cluster has a thread, which calls this: a far folder that hangs keeps no news of another cluster.
+        """
         with self._lock:
-            streams = list(self._streams)
-        wanted = {id_ for stream in streams for id_, (run, _) in stream.runs.items() if not run.state.ended}
+            streams = {stream: stream.going(takes) for stream in self._streams}
+        wanted = {id_ for ids in streams.values() for id_ in ids}
         if not wanted or self._loop is None:
             return
         store = self._board.context.store.runs
@@ -77,8 +80,9 @@ class Watching:
                 # The wait for this run ends, and those for others do not.
                 faults[id_] = error
         now = {id_: (run, self._progress(run)) for id_, run in found.items()}
-        for stream in streams:
-            self._loop.call_soon_threadsafe(stream.take, now, turn, faults)
+        for stream, ids in streams.items():
+            if ids:
+                self._loop.call_soon_threadsafe(stream.take, now, turn, faults)
 
     def _progress(self, run: Run) -> Sequence[Progress]:
         return self._board.runs.progress(run.id) if run.state is RunState.RUNNING else ()
@@ -98,6 +102,10 @@ class _Stream:
     def ended(self) -> bool:
         """True if all runs have ended."""
         return all(run.state.ended for run, _ in self.runs.values())
+
+    def going(self, takes: Callable[[str], bool]) -> list[int]:
+        """Return the numbers of the runs that have not ended, of the clusters that `takes` accepts."""
+        return [id_ for id_, (run, _) in self.runs.items() if not run.state.ended and takes(run.cluster)]
 
     def take(
         self,

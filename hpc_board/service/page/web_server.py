@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing
+from datetime import UTC, datetime
 from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
@@ -111,7 +112,7 @@ class WebServer:
         self._reads: Counter[Peer] = Counter()
         self._turns: dict[Peer, asyncio.Semaphore] = {}
         self._assets = {name: _Asset(name, type_) for name, type_ in ASSETS.items()}
-        self._viewers = Viewers(pages, self._pool, log)
+        self._viewers = Viewers(pages, self._pool, log, self._may_read)
         self._faults = _Faults(log)
         self._listening: list[asyncio.Server] = []
         self._connections: _Connections | None = None
@@ -170,9 +171,9 @@ class WebServer:
     def _is_full(self, counted: "Counter[Peer]", most: int, peer: Peer) -> bool:
         """Return whether `peer` finds no place among `most`, of which TCP peers have half together."""
         total = counted.total()
-        if _is_account(peer):
+        if _uid_of(peer) is not None:
             return total >= most
-        over_tcp = total - sum(count for each, count in counted.items() if _is_account(each))
+        over_tcp = sum(count for each, count in counted.items() if _uid_of(each) is None)
         return total >= most or over_tcp >= most // 2
 
     def _most(self, peer: Peer) -> int:
@@ -230,7 +231,7 @@ class WebServer:
         if content is None:
             raise _Failed(404)
         if events is None:
-            html = template("live.html").render(page=content, path=path, version=__version__)
+            html = template("live.html").render(page=content, path=path, at=datetime.now(UTC), version=__version__)
             return _response(200, html.encode(), "text/html; charset=utf-8")
         return await self._stream(request, peer, shown, content, version)
 
@@ -256,13 +257,22 @@ class WebServer:
         Raises:
             Refused: its account has no name.
         """
-        if peer is None or not _is_account(peer):
+        if (uid := _uid_of(peer)) is None:
             return
         # Not in the threads of the pages, since directories of users may be slow.
-        role = await self._in_turn(peer, partial(self._role_of, int(peer[1])), None)
+        role = await self._in_turn(peer, partial(self._role_of, uid), None)
         if not role.may_act_as(least):
             self._refused(peer, f"no {least}")
             raise _Failed(403)
+
+    def _may_read(self, uid: int) -> bool:
+        """Return whether this account may read pages, as far as that can be found."""
+        try:
+            return self._role_of(uid).may_act_as(Role.PARTICIPANT)
+        except Refused:
+            return False
+        except BoardError:  # the next page says why
+            return True
 
     async def _read(self, peer: Peer, what: "Callable[[], Any]") -> Any:
         return await self._in_turn(peer, what, self._pool)
@@ -310,7 +320,8 @@ class WebServer:
             if request.method == "HEAD":
                 return response
             await response.prepare(request)
-            events = self._viewers.events(path, content, version, bounds.beat_seconds, bounds.stream_seconds)
+            uid = _uid_of(peer)
+            events = self._viewers.events(path, content, version, uid, bounds.beat_seconds, bounds.stream_seconds)
             async with aclosing(events):
                 async for event in events:
                     async with asyncio.timeout(bounds.write_seconds):
@@ -489,8 +500,9 @@ def _peer_of(transport: asyncio.BaseTransport | None) -> Peer:
     return None if machine == THIS_MACHINE else ("address", machine)
 
 
-def _is_account(peer: Peer) -> bool:
-    return peer is not None and peer[0] == "uid"
+def _uid_of(peer: Peer) -> int | None:
+    """Return the account of a peer; None if it is not known."""
+    return int(peer[1]) if peer is not None and peer[0] == "uid" else None
 
 
 def _is_name_of_page(given: str, host: str | None) -> bool:
