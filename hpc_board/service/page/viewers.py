@@ -6,14 +6,11 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from hpc_board.errors import BoardError
-from hpc_board.service.page.pages import AGE_SECONDS_MAX, Pages
+from hpc_board.service.page.pages import AGE_SECONDS_MAX, PageMark, Pages
 from hpc_board.service.page.views import Content
-
-if TYPE_CHECKING:
-    from hpc_board.store.overview import Mark
 
 T = TypeVar("T")
 
@@ -35,7 +32,7 @@ class Viewers:
         self._log = log
         self._told = ""
         self._viewers: set[_Viewer] = set()
-        self._looked: Mark | None = None
+        self._looked: PageMark | None = None
         # True after a new viewer has come, whose page may be older than the last look.
         self._newcomers = False
         self._looked_at = datetime.now(UTC)

@@ -269,7 +269,7 @@ def test_a_board_of_files_tells_nothing(board: Recorded) -> None:
 
 def test_a_mark_that_cannot_be_read_once_ends_no_stream(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     run = board.add(status_of(RunState.RUNNING))
-    outputs = changes._Outputs(board.board)
+    outputs = changes._Outputs(lambda: board.board)
     marks = iter([RuntimeError("can't start new thread"), 1, 2])
 
     def mark(_: object) -> object:
@@ -282,7 +282,7 @@ def test_a_mark_that_cannot_be_read_once_ends_no_stream(board: Recorded, monkeyp
         runs=SimpleNamespace(output_mark=mark),
         context=SimpleNamespace(clusters=SimpleNamespace(folders_on=lambda _: SimpleNamespace(elsewhere=True))),
     )
-    monkeypatch.setattr(outputs, "_board", fake)
+    monkeypatch.setattr(outputs, "_board", lambda: fake)
     told: list[object] = []
 
     def look() -> bool:

@@ -35,7 +35,6 @@ from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.page.metrics import Metrics
 from hpc_board.service.server import Service
 from hpc_board.store import Store
-from hpc_board.store.overview import Mark
 from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.slurm.sshd import Sshd, skip_without_sshd
@@ -763,7 +762,7 @@ def test_a_database_that_cannot_be_read_is_told_and_streams_go_on(
     mark = pages.Pages.mark
     broken = [True]
 
-    def look(of: pages.Pages) -> Mark:
+    def look(of: pages.Pages) -> pages.PageMark:
         if broken[0]:
             raise StorageError("the disk is gone")
         return mark(of)
@@ -827,7 +826,7 @@ def test_without_viewers_a_pass_asks_the_database_for_nothing(door: Path, monkey
     looked: list[None] = []
     mark = pages.Pages.mark
 
-    def look(of: pages.Pages) -> Mark:
+    def look(of: pages.Pages) -> pages.PageMark:
         looked.append(None)
         return mark(of)
 
@@ -932,7 +931,7 @@ def test_the_metrics_count_runs_passes_answers_and_refusals(board: Recorded, doo
 def test_the_metrics_do_not_count_the_runs_of_closed_boards(board: Recorded) -> None:
     board.add(status_of(RunState.QUEUED), user="ada")
     installation = Installation(board.board.settings, OWNER, print)
-    text = Metrics(Board.seen_by_all(installation, print), Counts(), {}).text
+    text = Metrics(lambda: Board.seen_by_all(installation, print), Counts(), {}).text
     assert b'hpc_board_runs{state="queued"} 1.0' in text()
     closed(board, "daemon")
     assert b'hpc_board_runs{state="queued"} 0.0' in text()
