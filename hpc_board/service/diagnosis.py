@@ -127,7 +127,7 @@ def _watchdog(process: int) -> Iterator[Diagnostic]:
         return
     given = {name: value for name, _, value in (entry.partition(b"=") for entry in environ)}
     if b"NOTIFY_SOCKET" not in given:
-        message = f"process {process} was not started by systemd: after a crash, none starts it anew"
+        message = f"process {process} was not started by systemd, which would restart it after a crash"
         yield Diagnostic(Severity.OK, "unit", message)
         return
     micros = given.get(b"WATCHDOG_USEC", b"")

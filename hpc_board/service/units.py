@@ -50,6 +50,7 @@ def _service(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[str
     program, *words = command
     yield from ("", "[Service]", "Type=notify")
     yield f"ExecStart={' '.join([_quoted(program), *(_quoted(word, variables=True) for word in words)])}"
+    yield "ExecReload=/bin/kill -HUP $MAINPID"
     for name, value in environ.items():
         yield f"Environment={_quoted(f'{name}={value}')}"
     yield f"WatchdogSec={WATCHDOG_SECONDS}"

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Watching:
-    """The runs that clients wait for, each read once for all of them; `board` sees every run."""
+    """The runs that clients wait for, each read once for all of them; `board` returns one that sees every run."""
 
-    def __init__(self, board: "Board") -> None:
+    def __init__(self, board: "Callable[[], Board]") -> None:
         self._board = board
         self._lock = threading.Lock()
         self._streams: set[_Stream] = set()
@@ -70,7 +70,8 @@ class Watching:
         wanted = {id_ for ids in streams.values() for id_ in ids}
         if not wanted or self._loop is None:
             return
-        store = self._board.context.store.runs
+        board = self._board()
+        store = board.context.store.runs
         found = {run.id: run for run in store.in_flight(wanted, damaged=_told_below)}
         faults: dict[int, BoardError] = {}
         for id_ in wanted.difference(found):
@@ -79,13 +80,10 @@ class Watching:
             except (InputError, DamagedRowError) as error:
                 # The wait for this run ends, and those for others do not.
                 faults[id_] = error
-        now = {id_: (run, self._progress(run)) for id_, run in found.items()}
+        now = {id_: (run, _progress(board, run)) for id_, run in found.items()}
         for stream, ids in streams.items():
             if ids:
                 self._loop.call_soon_threadsafe(stream.take, now, turn, faults)
-
-    def _progress(self, run: Run) -> Sequence[Progress]:
-        return self._board.runs.progress(run.id) if run.state is RunState.RUNNING else ()
 
 
 class _Stream:
@@ -127,6 +125,10 @@ class _Stream:
         runs, problems = tuple(run for run, _ in self.runs.values()), tuple(self._problems)
         self._problems.clear()
         return RunsChanged(runs, {id_: progress for id_, (_, progress) in self.runs.items() if progress}, problems)
+
+
+def _progress(board: "Board", run: Run) -> Sequence[Progress]:
+    return board.runs.progress(run.id) if run.state is RunState.RUNNING else ()
 
 
 def _told_below(_: DamagedRowError) -> None:

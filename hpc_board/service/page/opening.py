@@ -70,7 +70,7 @@ def tcp_socket(address: str, stack: ExitStack, log: Callable[..., None]) -> sock
 
 
 def web_server(
-    board: "Board",
+    board: "Callable[[], Board]",
     settings: "Settings",
     counts: "Counts",
     log: Callable[..., None],
@@ -78,7 +78,7 @@ def web_server(
     gauges: Mapping[str, tuple[str, Callable[[], int]]],
     bounds: "PageBounds",
 ) -> "WebServer":
-    """Return the pages of `board`, which is as the public sees it; `gauges` are numbers for the metrics."""
+    """Return the pages of a board; `board` returns it as the public sees it, `gauges` are numbers for the metrics."""
     from hpc_board.service.page.metrics import Metrics
     from hpc_board.service.page.pages import Pages
     from hpc_board.service.page.web_server import WebServer

@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,6 +11,7 @@ from hpc_board.service.page.views import Content, content
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
+    from hpc_board.board.context import Installation
     from hpc_board.store.overview import Mark
 
 _KEPT_MAX = 600
@@ -20,8 +22,9 @@ _ENDED_AGE = timedelta(hours=1)
 
 
 class PageMark(NamedTuple):
-    """The newest rows of the board, and the minute of the clock: while both stay, so does every page."""
+    """The settings' installation, the board's newest rows, and the minute: while these stay, so does every page."""
 
+    installation: "Installation"
     rows: "Mark"
     minute: datetime
 
@@ -33,16 +36,16 @@ class _Kept(NamedTuple):
 
 
 class Pages:
-    """The pages of a board, which the public may see; every method may be called from any thread."""
+    """The pages of a board; every method may be called from any thread. `board` returns it as the public sees it."""
 
-    def __init__(self, board: "Board") -> None:
+    def __init__(self, board: "Callable[[], Board]") -> None:
         self._board = board
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def session(self) -> AbstractContextManager[None]:
         """Keep the database open for the calls of this thread: to open it takes longer than to see no change."""
-        return self._board.session()
+        return self._board().session()
 
     def mark(self) -> PageMark:
         """Return the present mark.
@@ -52,7 +55,9 @@ class Pages:
         Raises:
             StorageError: the database cannot be read.
         """
-        return PageMark(self._board.context.store.overview.mark(), datetime.now(UTC).replace(second=0, microsecond=0))
+        context = self._board().context
+        minute = datetime.now(UTC).replace(second=0, microsecond=0)
+        return PageMark(context.installation, context.store.overview.mark(), minute)
 
     def get(self, path: str) -> Content | None:
         """Return the present page at `path`; None if it does not exist, or is hidden from the public.
@@ -62,13 +67,13 @@ class Pages:
         """
         with self.session():
             # The mark comes first: a change in between makes the page anew next time.
-            mark = self.mark()
+            mark, board = self.mark(), self._board()
             with self._lock:
                 kept = self._kept.get(path)
-            if kept is not None and self._is_present(kept, mark):
+            if kept is not None and _is_present(board, kept, mark):
                 found: _Kept | None = kept._replace(mark=mark)
             else:
-                made = content(self._board, path, mark.minute)
+                made = content(board, path, mark.minute)
                 found = None if made is None else _Kept(mark, made, mark.minute)
         with self._lock:
             self._kept.pop(path, None)
@@ -79,12 +84,14 @@ class Pages:
                 self._kept.popitem(last=False)
         return found.content
 
-    def _is_present(self, kept: _Kept, mark: PageMark) -> bool:
-        """Return whether a page that was made before is still the present one."""
-        if kept.mark == mark:
-            return True
-        ended = kept.content.ended
-        if ended is None or not kept.mark.rows.has_same_rules(mark.rows) or mark.minute - kept.made >= _ENDED_AGE:
-            return False
-        # Only others' runs change the page, and only if this one counts on its board.
-        return ended.placing is None or ended.placing == self._board.context.store.standings.placing(ended.run)
+
+def _is_present(board: "Board", kept: _Kept, mark: PageMark) -> bool:
+    """Return whether a page that was made before is still the present one."""
+    if kept.mark == mark:
+        return True
+    ended = kept.content.ended
+    same_rules = kept.mark.installation is mark.installation and kept.mark.rows.has_same_rules(mark.rows)
+    if ended is None or not same_rules or mark.minute - kept.made >= _ENDED_AGE:
+        return False
+    # Only others' runs change the page, and only if this one counts on its board.
+    return ended.placing is None or ended.placing == board.context.store.standings.placing(ended.run)

@@ -333,7 +333,8 @@ def test_a_duration_that_goes_on_does_not_tell_of_activity_on_a_closed_board(
 
 
 def pages_of(board: Recorded) -> pages.Pages:
-    return pages.Pages(Board.seen_by_all(Installation(board.board.settings, OWNER, print), print))
+    public = Board.seen_by_all(Installation(board.board.settings, OWNER, print), print)
+    return pages.Pages(lambda: public)
 
 
 def test_the_page_of_an_ended_run_is_made_again_only_if_it_has_changed(
@@ -1274,7 +1275,7 @@ def test_the_metrics_count_runs_passes_answers_and_refusals(board: Recorded, doo
 def test_the_metrics_do_not_count_the_runs_of_closed_boards(board: Recorded) -> None:
     board.add(status_of(RunState.QUEUED), user="ada")
     installation = Installation(board.board.settings, OWNER, print)
-    text = Metrics(Board.seen_by_all(installation, print), Counts(), {}).text
+    text = Metrics(lambda: Board.seen_by_all(installation, print), Counts(), {}).text
     assert b'hpc_board_runs{state="queued"} 1.0' in text()
     closed(board, "daemon")
     assert b'hpc_board_runs{state="queued"} 0.0' in text()
