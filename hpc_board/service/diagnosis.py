@@ -16,6 +16,7 @@ from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
 from hpc_board.service import LOCK
 from hpc_board.service.client import RemoteBoard
+from hpc_board.service.doors.unix import reason_of
 from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
 from hpc_board.service.units import WATCHDOG_SECONDS
@@ -93,7 +94,7 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
             message = f"{holder} serves {settings.board}, and does not answer at {path}"
             yield Diagnostic(Severity.ERROR, "service", message, "End that process, or correct `serve.socket`.")
             return
-        reason = error.message if isinstance(error, BoardError) else f"{path}: {error.strerror or error}"
+        reason = error.message if isinstance(error, BoardError) else f"{path}: {reason_of(error)}"
         yield Diagnostic(Severity.ERROR, "service", f"it is not running: {reason}", _START)
         return
     yield Diagnostic(Severity.OK, "service", f"process {listener} answers at {path}")

@@ -74,7 +74,7 @@ def test_a_service_that_does_not_run_is_a_problem(file: Path) -> None:
     code, lines = doctor(file)
     assert code == 3
     (problem,) = (line for line in lines if line[0] == "problem")
-    assert problem[1:] == ("service", f"it is not running: {file.parent}/run/board.sock: No such file or directory")
+    assert problem[1:] == ("service", f"it is not running: {file.parent}/run/board.sock: there is no such socket")
 
 
 def test_a_process_that_serves_at_another_socket_is_told(file: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_participant_examines_the_way_to_the_service(file: Path) -> None:
 def test_a_participant_without_a_service_has_a_problem_with_it(file: Path) -> None:
     code, lines = doctor(file.with_name("participants.yaml"))
     assert (code, [line[:2] for line in lines]) == (3, [("ok", "settings"), ("problem", "service")])
-    assert "No such file or directory" in lines[1][2]
+    assert "there is no such socket" in lines[1][2]
 
 
 def test_another_program_at_the_socket_is_a_problem(file: Path) -> None:
