@@ -12,7 +12,7 @@ _GARBAGE_AFTER = 50_000
 
 def main() -> None:
     """Run `hpc-board` with this process's arguments, and exit; an interrupt while its parts are loaded is silent."""
-    if sys.argv[1:] != ["--version"] or not _version_printed():
+    if sys.argv[1:] not in (["--version"], ["-V"], ["version"]) or not _version_printed():
         _run()
 
 

@@ -282,17 +282,25 @@ def read_text(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = _o
     Raises:
         InputError: it does not exist, is no regular file, unreadable, too large, or not UTF-8 text.
     """
-    data = read_bytes(path, bytes_max, open_)
+    return decoded(read_bytes(path, bytes_max, open_), _shown(path))
+
+
+def decoded(data: bytes, source: str) -> str:
+    """Return the text in `data`; `source` is the place that it comes from, safe to print.
+
+    Raises:
+        InputError: it is not UTF-8 text.
+    """
     if b"\0" in data:
         raise InputError(
-            f"{_shown(path)} holds a NUL byte at offset {data.index(0)}: is it a binary file?",
+            f"{source} holds a NUL byte at offset {data.index(0)}: is it a binary file?",
             hint="Give a text file in UTF-8.",
         )
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InputError(
-            f"Could not decode {_shown(path)}, is it UTF-8? The byte at offset {error.start} is not.",
+            f"Could not decode {source}, is it UTF-8? The byte at offset {error.start} is not.",
             hint="Save the file in UTF-8.",
         ) from error
 

@@ -196,6 +196,15 @@ def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path |
     for path, origin in ((explicit, "--config"), (Path(variable) if variable else None, "$HPC_BOARD_CONFIG")):
         if path is None:
             continue
+        try:
+            path.stat()
+        except PermissionError as error:
+            raise InputError(
+                f"{path}: this account may not read it, or not enter its folder; {origin} names it.",
+                hint="Ask its owner for access, or name another file.",
+            ) from error
+        except (OSError, ValueError):
+            pass
         if not _is_there(path):
             raise InputError(
                 f"{path}: there is no such settings file; {origin} names it.",

@@ -10,7 +10,8 @@ _INTRODUCTION = """\
 
 Data goes to stdout, everything else to stderr. Every listing takes `--json`; new versions add keys, and never rename
 or remove them. Times in JSON are ISO 8601 UTC, scores seconds. Commands prompt on a terminal only, before they delete
-or replace data, or create several boards. Output has no colours if stdout is no terminal, or if `NO_COLOR` is set.
+or replace data, or create several boards. Output has colours on a terminal, unless `NO_COLOR` is set; `FORCE_COLOR` and
+`--color` decide otherwise. `--config`, `--color`, `--quiet` and `--verbose` stand before or behind the command.
 
 | exit code | meaning |
 |---|---|

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hpc_board.cli.global_options import config_of
 from hpc_board.cli.options import SECONDS, Open, examples, force_option, gpu_names, json_option
 from hpc_board.errors import InputError
 
@@ -189,7 +190,7 @@ def _diagnostics(board: "Board", origin: str) -> "list[Diagnostic]":
 
 def _origin(ctx: click.Context) -> str:
     """Return the origin of the settings file's path, "" for the default paths."""
-    if ctx.find_root().params.get("config") is not None:
+    if config_of(ctx) is not None:
         return "by --config"
     if os.environ.get("HPC_BOARD_SERVICE"):
         return "by $HPC_BOARD_SERVICE"

@@ -19,6 +19,7 @@ _DEADLINE = 'Last moment: "2030-12-31", "2030-12-31 18:00", "+30d", "none"; UTC 
 
 _deadline = click.option("--deadline", metavar="D", help=_DEADLINE)
 _gpus = click.option(
+    "-g",
     "--gpu",
     "gpus",
     metavar="NAME",

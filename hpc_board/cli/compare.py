@@ -11,6 +11,7 @@ from hpc_board.cli.options import SUBMISSION_NUMBER, Open, examples, gpu_names, 
 @click.argument("one", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
 @click.argument("other", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
 @click.option(
+    "-g",
     "--gpu",
     "gpus",
     metavar="NAME",

@@ -1,18 +1,22 @@
 """Exit codes of commands, and error messages on stderr."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hpc_board.cli.streams import OutputError, drop_output
-from hpc_board.errors import BoardError
+from hpc_board.errors import BoardError, InputError
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.run import Run
     from hpc_board.model.result import Case
+
+_ERROR = click.style("error:", fg="red", bold=True)
+_HINT = click.style("hint:", fg="cyan")
 
 DONE = 0
 NOT_PASSED = 1
@@ -22,17 +26,40 @@ BROKEN_PIPE = 141
 
 
 class Program(click.Group):
-    """A root group that turns exceptions of its commands into error messages and exit codes."""
+    """A root group that turns exceptions of its commands into error messages and exit codes.
+
+    `sections` has the names of its commands under the titles of its help.
+    """
+
+    sections: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order in which they were added, that of use."""
         del ctx
         return list(self.commands)
 
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command line; exit with an error if stdout cannot be written."""
-        try:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in their groups."""
+        del ctx
+        width = max(map(len, self.commands))
+        for title, names in self.sections.items():
+            rows = [(f"{name:{width}}", self.commands[name].get_short_help_str(formatter.width)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def main(self, *args: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
+        """Run the command line; print errors of usage, and an error if stdout cannot be written."""
+        kwargs["standalone_mode"] = False
+        if not standalone_mode:
             return super().main(*args, **kwargs)
+        try:
+            sys.exit(super().main(*args, **kwargs))
+        except click.ClickException as error:
+            _print_usage_error(error)
+            sys.exit(error.exit_code)
+        except click.Abort:
+            click.echo("Aborted.", err=True)
+            sys.exit(1)
         except OutputError as error:
             drop_output()
             if error.reader_has_gone:
@@ -56,10 +83,22 @@ def print_error(error: BoardError) -> None:
     from hpc_board.model.text import printable
 
     message = printable(error.message)
-    separator = "\n" if "\n" in message else " "
-    click.echo(f"{click.style('Error:', fg='red')} {error.title}:{separator}{message}", err=True)
+    if type(error).title != InputError.title:
+        message = f"{error.title}:{chr(10) if chr(10) in message else ' '}{message}"
+    click.echo(f"{_ERROR} {message}", err=True)
     if error.hint:
-        click.echo(f"Hint: {printable(error.hint)}", err=True)
+        click.echo(f"{_HINT} {printable(error.hint)}", err=True)
+
+
+def _print_usage_error(error: click.ClickException) -> None:
+    """Print an error of usage, then the usage of the command."""
+    from hpc_board.model.text import printable
+
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    color = error.show_color if ctx is None else ctx.color
+    click.echo(f"{_ERROR} {printable(error.format_message())}", err=True, color=color)
+    if ctx is not None:
+        click.echo(f"{ctx.get_usage()}\nTry '{ctx.command_path} --help' for help.", err=True, color=color)
 
 
 def exit_code_of(board: "Board", runs: "Sequence[Run]") -> int:

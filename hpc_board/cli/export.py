@@ -55,9 +55,16 @@ class Since(click.ParamType[datetime]):
     "-o", "--output", metavar="FILE", default="-", type=PATH_OR_NAME, help="Write to FILE, not to stdout (`-`)."
 )
 @click.option(
-    "--task", "tasks", metavar="NAME", multiple=True, shell_complete=task_names, help="Only this task; may be repeated."
+    "-t",
+    "--task",
+    "tasks",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=task_names,
+    help="Only this task; may be repeated.",
 )
 @click.option(
+    "-g",
     "--gpu",
     "gpus",
     metavar="NAME",
@@ -107,7 +114,7 @@ def export(
 
 @click.command(epilog=examples("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json"))
 @click.option("--days", type=click.FloatRange(0, 1e6, min_open=True), metavar="N", help="Only the last N days.")
-@click.option("--task", metavar="NAME", shell_complete=task_names, help="Only this task.")
+@click.option("-t", "--task", metavar="NAME", shell_complete=task_names, help="Only this task.")
 @json_option
 @click.pass_obj
 def stats(open_: Open, days: float | None, task: str | None, as_json: bool) -> None:

@@ -2,17 +2,17 @@
 
 import click
 
-from hpc_board.cli.options import Open, examples, gpu_names, json_option, task_names
+from hpc_board.cli.options import Count, Open, examples, gpu_names, json_option, task_names
 
 
 @click.command(
     epilog=examples("hpc-board feed", "hpc-board feed vectoradd_py --gpu H100 --limit 5", "hpc-board feed --json")
 )
 @click.argument("name", required=False, shell_complete=task_names)
-@click.option("--gpu", metavar="NAME", help="Only the boards of this GPU.", shell_complete=gpu_names)
+@click.option("-g", "--gpu", metavar="NAME", help="Only the boards of this GPU.", shell_complete=gpu_names)
 @click.option("--user", metavar="NAME", help="Only changes by this user.")
-@click.option("--limit", type=click.IntRange(1, 1_000_000), default=20, show_default=True, help="Number of entries.")
-@click.option("--before", type=click.IntRange(1, 2**63 - 1), metavar="ID", help="Only entries older than this one.")
+@click.option("--limit", metavar="N", type=Count(1_000_000), default=20, show_default=True, help="Number of entries.")
+@click.option("--before", type=Count(2**63 - 1), metavar="ID", help="Only entries older than this one.")
 @json_option
 @click.pass_obj
 def feed(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from hpc_board.cli.global_options import is_quiet
 from hpc_board.cli.output import remark
 from hpc_board.errors import WaitExpired
 
@@ -123,7 +124,7 @@ def _display(board: "Board", reported: dict[int, str]) -> Iterator[_Show]:
 
     Without a terminal on stderr it only reports runs that are blocked, and adds their reasons to `reported`.
     """
-    if not sys.stderr.isatty():
+    if is_quiet() or not sys.stderr.isatty():
         yield _BlockedRuns(reported)
         return
     from rich.console import Console

@@ -4,6 +4,7 @@ from importlib import import_module
 
 import click
 
+from hpc_board.cli.global_options import take_global_options
 from hpc_board.cli.options import take_text
 
 
@@ -22,6 +23,7 @@ class LazyCommand(click.Command):
         if not isinstance(found, click.Command):
             raise TypeError(f"{self._target} is not a command")
         take_text(found)
+        take_global_options(found)
         return found
 
 

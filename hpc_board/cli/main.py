@@ -1,7 +1,6 @@
 """The command line of `hpc-board`: the list of its commands, and the terminal app without one."""
 
 import gc
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -12,6 +11,7 @@ import click
 
 from hpc_board import __version__
 from hpc_board.cli.exits import Program
+from hpc_board.cli.global_options import config_of, global_options, take_global_options
 from hpc_board.cli.lazy import LazyCommand, loaded
 from hpc_board.cli.options import Open, examples, open_board, take_text
 from hpc_board.cli.streams import open_streams
@@ -107,24 +107,16 @@ def _in_session(ctx: click.Context, open_: Open) -> "Board":
         "hpc-board show vectoradd_py",
     ),
 )
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Settings file. Default: $HPC_BOARD_CONFIG, ./hpc-board.yaml, the user's, the system's.",
-)
-@click.version_option(__version__, prog_name="hpc-board")
+@click.version_option(__version__, "-V", "--version", prog_name="hpc-board")
 @click.pass_context
-def cli(ctx: click.Context, config: Path | None) -> None:
+def cli(ctx: click.Context) -> None:
     """GPU-kernel leaderboards on a Slurm cluster.
 
     Without a command, the terminal app opens; with a file in the place
     of the command, it opens with that file in the submit form.
     """
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        ctx.color = False
     if ctx.obj is None:
-        ctx.obj = partial(open_board, config)
+        ctx.obj = lambda: open_board(config_of(ctx))
     if ctx.invoked_subcommand is not None:
         if ctx.invoked_subcommand != _app.name:
             ctx.obj = partial(_in_session, ctx, ctx.obj)
@@ -160,38 +152,55 @@ def _command(root: click.Context, names: Sequence[str]) -> tuple[click.Context, 
     return found, command
 
 
-_COMMANDS = (
-    ("submit", "submit:submit", "Submit a file for evaluation on one or more GPUs."),
-    ("list", "tasks:list_", "List the tasks with their deadlines and GPUs."),
-    ("gpus", "tasks:gpus", "List the GPUs: partition, free GPUs, waiting jobs."),
-    ("task", "tasks:task", "Show a task, or develop a new one."),
-    ("template", "tasks:template", "Print a submission template."),
-    ("eval-code", "eval_code:eval_code", "Show the programs that evaluate submissions."),
-    ("show", "standings:show", "Show the standings of a task on each GPU."),
-    ("show-personal", "standings:show_personal", "Show your passing ranked runs of a task on each GPU."),
-    ("history", "standings:history", "Show your scores on a board over time."),
-    ("feed", "feed:feed", "Show recent changes of the standings."),
-    ("compare", "compare:compare", "Compare two submissions."),
-    ("runs", "runs:runs", "List your runs, the newest first."),
-    ("run", "runs:run", "Show one run: verdict, cases, times, machine, output."),
-    ("watch", "runs:watch", "Follow a run until it ends, then show it."),
-    ("cancel", "runs:cancel", "Cancel your runs."),
-    ("code", "runs:code", "Print the file of a submission."),
-    ("create", "boards:create", "Create a board from a task."),
-    ("update", "boards:update", "Change a board's task or options."),
-    ("delete", "boards:delete", "Delete a board and save its standings to a file."),
-    ("note", "moderation:note", "Add a note to one of your submissions."),
-    ("poll", "runs:poll", "Update all runs in flight once and print the changes."),
-    ("admin", "admin_commands:admin", "Administer a board: setup, checks, export and moderation."),
-    ("serve", "serve:serve", "Serve a board to other accounts."),
-    ("completion", "completion:completion", "Print a shell completion script."),
-)
-"""The commands except `help`: name, `module:attribute`, and first line of the help."""
+_COMMANDS = {
+    "Submit and follow": (
+        ("submit", "submit:submit", "Submit a file for evaluation on one or more GPUs."),
+        ("status", "status:status", "List your runs in flight and the newly ended ones."),
+        ("runs", "runs:runs", "List your runs, the newest first."),
+        ("run", "runs:run", "Show one run: verdict, cases, times, machine, output."),
+        ("watch", "runs:watch", "Follow a run until it ends, then show it."),
+        ("cancel", "runs:cancel", "Cancel your runs."),
+        ("poll", "runs:poll", "Update all runs in flight once and print the changes."),
+    ),
+    "Results": (
+        ("show", "standings:show", "Show the standings of a task on each GPU."),
+        ("show-personal", "standings:show_personal", "Show your passing ranked runs of a task on each GPU."),
+        ("history", "standings:history", "Show your times on a board over time."),
+        ("feed", "feed:feed", "Show recent changes of the standings."),
+        ("compare", "compare:compare", "Compare two submissions."),
+        ("code", "runs:code", "Print the file of a submission."),
+        ("note", "moderation:note", "Add a note to one of your submissions."),
+    ),
+    "Tasks": (
+        ("list", "tasks:list_", "List the tasks with their deadlines and GPUs."),
+        ("task", "tasks:task", "Show a task, or develop a new one."),
+        ("template", "tasks:template", "Print a submission template."),
+        ("gpus", "tasks:gpus", "List the GPUs: partition, free GPUs, waiting jobs."),
+        ("eval-code", "eval_code:eval_code", "Show the programs that evaluate submissions."),
+    ),
+    "Boards": (
+        ("create", "boards:create", "Create a board from a task."),
+        ("update", "boards:update", "Change a board's task or options."),
+        ("delete", "boards:delete", "Delete a board and save its standings to a file."),
+    ),
+    "Setup": (
+        ("admin", "admin_commands:admin", "Administer a board: setup, checks, export and moderation."),
+        ("serve", "serve:serve", "Serve a board to other accounts."),
+        ("completion", "completion:completion", "Print a shell completion script."),
+        ("version", "version:version", "Print the version."),
+    ),
+}
+"""The commands except `help`, in the groups of the help: name, `module:attribute`, and first line of the help."""
 
-for entry in _COMMANDS:
+for entry in (each for entries in _COMMANDS.values() for each in entries):
     cli.add_command(LazyCommand(*entry))
 cli.add_command(help_)
+_FileOrCommand.sections = {title: [name for name, *_ in entries] for title, entries in _COMMANDS.items()} | {
+    "Setup": [*(name for name, *_ in _COMMANDS["Setup"]), "help"]
+}
+cli.params += global_options(hidden=False)
 take_text(cli)
+take_global_options(help_)
 
 
 def main() -> None:

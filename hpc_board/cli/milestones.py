@@ -11,6 +11,7 @@ from hpc_board.model.names import listed
 )
 @click.argument("name", shell_complete=task_names)
 @click.option(
+    "-g",
     "--gpu",
     "gpus",
     metavar="NAME",

@@ -7,6 +7,7 @@ import click
 from hpc_board.cli.admin import admin
 from hpc_board.cli.options import (
     SUBMISSION_NUMBER,
+    Count,
     Open,
     examples,
     gpu_names,
@@ -245,7 +246,7 @@ def _named(submissions: tuple[int, ...]) -> str:
 )
 @click.option("--user", metavar="USER", help="Only actions by USER, or about USER or their submissions.")
 @click.option("--board", "name", metavar="NAME", help="Only about this board and submissions to it.")
-@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of entries.")
+@click.option("--limit", metavar="N", type=Count(1_000_000), default=50, show_default=True, help="Number of entries.")
 @json_option
 @click.pass_obj
 def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json: bool) -> None:
@@ -270,10 +271,9 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json:
     )
 )
 @click.argument("name", shell_complete=task_names)
+@click.option("--top", metavar="N", type=Count(10_000), help="Only the first N users of each GPU; default: 100.")
 @click.option(
-    "--top", metavar="N", type=click.IntRange(1, 10_000), help="Only the first N users of each GPU; default: 100."
-)
-@click.option(
+    "-g",
     "--gpu",
     "gpus",
     metavar="NAME",
@@ -368,8 +368,9 @@ def _report_skipped(plan: "list[RerunCandidate]") -> None:
 @click.command(epilog=examples("hpc-board note 7 'four values per thread'"))
 @_submission
 @click.argument("text")
+@json_option
 @click.pass_obj
-def note(open_: Open, submission: int, text: str) -> None:
+def note(open_: Open, submission: int, text: str, as_json: bool) -> None:
     """Add a note to one of your submissions.
 
     Notes are shown in order, after that of `submit --note`, and visible to
@@ -378,4 +379,9 @@ def note(open_: Open, submission: int, text: str) -> None:
     from hpc_board.cli.output import remark
 
     open_().submissions.note(submission, text)
+    if as_json:
+        from hpc_board.cli.output import print_json
+        from hpc_board.report.views.runs import SubmissionNoteView
+
+        print_json(SubmissionNoteView(submission=submission, text=text))
     remark(f"Note added to submission {submission}; `hpc-board runs --note TEXT` finds it.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hpc_board.cli.global_options import config_of, is_verbose
 from hpc_board.errors import BoardError, InputError
 
 if TYPE_CHECKING:
@@ -33,6 +34,25 @@ class Number(click.IntRange):
             return super().convert(value, param, ctx)
         except click.BadParameter:
             self.fail(f"{value!r} {self._wanted}", param, ctx)
+
+
+class Count(click.ParamType[int]):
+    """A number from 1 to `most`."""
+
+    name = "number"
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return `value` as an int."""
+        try:
+            number = int(value)
+        except ValueError:
+            number = 0
+        if not 1 <= number <= self._most:
+            self.fail(f"{value!r} is not a number from 1 to {self._most:,}.", param, ctx)
+        return number
 
 
 class Seconds(click.FloatRange):
@@ -95,25 +115,37 @@ def examples(*lines: str) -> str:
 
 def open_board(config: Path | None) -> "Board":
     """Open the board of the settings file `config`, of a service, or of the file at a default path."""
-    from hpc_board.cli.output import remark
 
     def warn(text: str) -> None:
-        remark(f"Warning: {text}")
+        from hpc_board.cli.output import warning
+
+        warning(text)
 
     address = None if config else os.environ.get("HPC_BOARD_SERVICE")
     if address:
         from hpc_board.service.client import RemoteBoard
 
+        _tell(f"$HPC_BOARD_SERVICE: {address}")
         return RemoteBoard(_service(address), warn=warn)
     from hpc_board.board import Board
     from hpc_board.settings import open_settings
 
     settings = open_settings(config, os.environ)
+    _tell(f"settings: {settings.file or 'built in'}", f"board: {settings.service or settings.board}")
     if settings.service is not None:
         from hpc_board.service.client import RemoteBoard
 
         return RemoteBoard(settings.service, warn=warn)
     return Board(settings, warn=warn)
+
+
+def _tell(*lines: str) -> None:
+    """Print the settings and the board in use, if --verbose is given."""
+    if is_verbose():
+        from hpc_board.model.text import printable
+
+        for line in lines:
+            click.echo(printable(line), err=True)
 
 
 def _service(address: str) -> "Path | MungeAddress | SshAddress":
@@ -208,7 +240,7 @@ def _runs(board: "Board") -> "tuple[Run, ...]":
 def _beginning(incomplete: str, names: "Callable[[Board], Iterable[str]]", ctx: click.Context) -> list[str]:
     """Return the names that begin with `incomplete`; none if the board is unreadable: a prompt cannot show errors."""
     try:
-        found = list(names(open_board(ctx.find_root().params.get("config"))))
+        found = list(names(open_board(config_of(ctx))))
     except BoardError:
         return []
     return [name for name in found if name.casefold().startswith(incomplete.casefold())]

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hpc_board.cli.global_options import is_quiet
 from hpc_board.errors import BoardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from hpc_board.board import Board
     from hpc_board.domain.run import Run
@@ -39,6 +41,18 @@ def output_width() -> int | None:
     return get_terminal_size().columns
 
 
+def table_time() -> "datetime | None":
+    """Return the time from which tables on a terminal count ages; None elsewhere, where they have dates."""
+    return now() if sys.stdout.isatty() else None
+
+
+def now() -> "datetime":
+    """Return the time from which ages count."""
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC)
+
+
 def print_json(view: Any) -> None:
     """Print the Structs of `report.views` to stdout as JSON in ASCII, which is independent of terminal and locale."""
     import json
@@ -64,10 +78,21 @@ def whole_run(board: "Board", id_: int, *, samples: bool = False) -> "WholeRunVi
 
 
 def remark(text: str) -> None:
-    """Print a line to stderr, for people only."""
+    """Print a line to stderr, for people only; nothing with --quiet."""
+    if is_quiet():
+        return
     from hpc_board.model.text import printable
 
     click.echo(printable(text), err=True)
+
+
+def warning(text: str) -> None:
+    """Print a warning to stderr; nothing with --quiet."""
+    if is_quiet():
+        return
+    from hpc_board.model.text import printable
+
+    click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {printable(text)}", err=True)
 
 
 def confirm(question: str) -> None:
@@ -96,7 +121,7 @@ def refresh(board: "Board") -> None:
     try:
         board.runs.advance()
     except BoardError as error:
-        remark(f"Not up to date: {error.title}: {error.message}")
+        remark(f"Not up to date: {error.title}: {error.message}\nShowing the last known state.")
 
 
 def _painted(text: str, tone: "Tone") -> str:

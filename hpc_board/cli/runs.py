@@ -12,6 +12,7 @@ from hpc_board.cli.options import (
     NUMBER,
     SECONDS,
     SUBMISSION_NUMBER,
+    Count,
     Open,
     examples,
     force_option,
@@ -49,17 +50,19 @@ _WIDE = 100
 )
 @click.option("--all", "everyone", is_flag=True, help="Runs of all users.")
 @click.option("--user", metavar="NAME", help="Runs of this user.")
-@click.option("--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
-@click.option("--gpu", metavar="NAME", help="Only runs on this GPU.", shell_complete=gpu_names)
-@click.option("--mode", metavar="MODE", help="Only test, benchmark, profile or ranked runs.", shell_complete=mode_names)
+@click.option("-t", "--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
+@click.option("-g", "--gpu", metavar="NAME", help="Only runs on this GPU.", shell_complete=gpu_names)
+@click.option(
+    "-m", "--mode", metavar="MODE", help="Only test, benchmark, profile or ranked runs.", shell_complete=mode_names
+)
 @click.option(
     "--state",
     metavar="WORD",
     help="Only in this state, or with this verdict: queued, pass, crash.",
     shell_complete=outcome_names,
 )
-@click.option("--note", metavar="TEXT", default="", help="Only with TEXT in a note, case-insensitive.")
-@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Number of runs.")
+@click.option("-n", "--note", metavar="TEXT", default="", help="Only with TEXT in a note, case-insensitive.")
+@click.option("--limit", metavar="N", type=Count(1_000_000), default=50, show_default=True, help="Number of runs.")
 @json_option
 @click.pass_obj
 def runs(
@@ -77,12 +80,13 @@ def runs(
 ) -> None:
     """List your runs, the newest first.
 
-    REMARKS holds notes and admin actions.
+    AGE is the time since the submission; without a terminal, SUBMITTED is its date. REMARKS holds notes and admin
+    actions.
     """
-    from hpc_board.cli.output import output_width, print_blocks, print_json, refresh
+    from hpc_board.cli.output import output_width, print_blocks, print_json, refresh, table_time
     from hpc_board.domain.run import RunState
     from hpc_board.model.result import Verdict
-    from hpc_board.report.runs import runs_table
+    from hpc_board.report.runs import NO_RUNS, runs_table
 
     kind, outcome = None if mode is None else _mode_called(mode), None if state is None else outcome_called(state)
     board = open_()
@@ -109,12 +113,14 @@ def runs(
         print_json(listed_runs(board, found))
     else:
         width = output_width()
+        narrowed = bool(user or task or gpu or kind or outcome or note)
         print_blocks(
             runs_table(
                 found,
                 users=everyone,
                 submissions=width is None or width >= _WIDE,
-                narrowed=bool(user or task or gpu or kind or outcome or note),
+                now=table_time(),
+                empty="No matching runs." if narrowed else NO_RUNS,
             )
         )
 
@@ -205,8 +211,9 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
 
 @click.command(epilog=examples("hpc-board cancel 12", "hpc-board cancel 12 13 14"))
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, type=NUMBER, shell_complete=going_run_numbers)
+@json_option
 @click.pass_obj
-def cancel(open_: Open, ids: tuple[int, ...]) -> None:
+def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
     """Cancel your runs.
 
     Runs that have ended stay as they are.
@@ -215,6 +222,7 @@ def cancel(open_: Open, ids: tuple[int, ...]) -> None:
 
     board = open_()
     failures: list[BoardError] = []
+    cancelled: list[Run] = []
     for id_ in ids:
         try:
             ended_before = board.runs.get(id_).state.ended
@@ -223,10 +231,17 @@ def cancel(open_: Open, ids: tuple[int, ...]) -> None:
             print_error(error)
             failures.append(error)
             continue
+        cancelled.append(found)
+        if as_json:
+            continue
         if ended_before:
             click.echo(f"Run {id_} has already ended: {outcome(found)}.")
         else:
             click.echo(f"Run {id_}{_cancelled(board, found)}")
+    if as_json:
+        from hpc_board.cli.output import listed_runs, print_json
+
+        print_json(listed_runs(board, cancelled))
     if failures:
         raise click.exceptions.Exit(failures[0].exit_code)
 
@@ -243,8 +258,9 @@ def _cancelled(board: "Board", run: "Run") -> str:
 @click.argument("submission", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
+@json_option
 @click.pass_obj
-def code(open_: Open, submission: int, output: Path | None, force: bool) -> None:
+def code(open_: Open, submission: int, output: Path | None, force: bool, as_json: bool) -> None:
     """Print the file of a submission.
 
     Admins may read all files, other users their own and those that a board
@@ -254,8 +270,16 @@ def code(open_: Open, submission: int, output: Path | None, force: bool) -> None
     from hpc_board.files import write_file
     from hpc_board.model.text import printable
 
+    if as_json and output is not None:
+        raise click.UsageError("--json and --output exclude each other.")
     board = open_()
     file_name, data = board.submissions.code(submission)
+    if as_json:
+        from hpc_board.cli.output import print_json
+        from hpc_board.report.views.runs import CodeView
+
+        print_json(CodeView(submission=submission, file_name=file_name, text=data.decode()))
+        return
     if output is None:
         # Escape sequences could control a terminal; a pipe gets the exact bytes.
         click.echo(printable(data.decode(), len(data)) if sys.stdout.isatty() else data, nl=False)

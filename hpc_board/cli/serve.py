@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from hpc_board.cli.global_options import config_of
 from hpc_board.cli.options import examples
 from hpc_board.errors import InputError
 
@@ -43,7 +44,7 @@ def serve(ctx: click.Context, *, path: Path | None, stdio: bool, allow_root: boo
             "this is root, and a service needs no rights beyond an ordinary account's.",
             hint="Run it as an account of its own, or add --allow-root.",
         )
-    reread = partial(open_settings, ctx.find_root().params.get("config"), os.environ)
+    reread = partial(open_settings, config_of(ctx), os.environ)
     settings = reread()
     if settings.service is not None:
         raise InputError(f"{settings.file} names a service; it has no board to serve.", hint="Give --config FILE.")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpc_board.cli.options import Open, examples, gpu_names, json_option, task_names
+from hpc_board.cli.options import Count, Open, examples, gpu_names, json_option, task_names
 from hpc_board.errors import InputError
 from hpc_board.model.names import listed
 
@@ -19,7 +19,9 @@ _ROWS_MAX = 1_000_000
 _HISTORY_MAX = 10_000
 
 _name = click.argument("name", shell_complete=task_names)
+_name_if_any = click.argument("name", shell_complete=task_names, required=False)
 _gpus = click.option(
+    "-g",
     "--gpu",
     "gpus",
     metavar="NAME",
@@ -29,14 +31,14 @@ _gpus = click.option(
 )
 _top = click.option(
     "--top",
-    type=click.IntRange(1, _ROWS_MAX),
+    type=Count(_ROWS_MAX),
     metavar="N",
     help=f"Maximum number of rows; default: {_ROWS}, with --json all.",
 )
 _from = click.option(
     "--from",
     "place",
-    type=click.IntRange(1, _ROWS_MAX),
+    type=Count(_ROWS_MAX),
     metavar="K",
     default=1,
     help="First rank to show.",
@@ -51,6 +53,7 @@ _version = click.option(
 
 @click.command(
     epilog=examples(
+        "hpc-board show",
         "hpc-board show vectoradd_py",
         "hpc-board show vectoradd_py --gpu H100,A100 --json",
         "hpc-board show vectoradd_py --gpu H100 --top 20 --from 21",
@@ -58,13 +61,13 @@ _version = click.option(
         "hpc-board show vectoradd_py --task-version previous",
     )
 )
-@_name
+@_name_if_any
 @_gpus
 @_top
 @_from
 @click.option("--all-users", is_flag=True, help="All users.")
 @click.option("--all-runs", is_flag=True, help="All passing ranked runs, not only the best of each user.")
-@click.option("--rank", type=click.IntRange(1, _ROWS_MAX), metavar="K", help="Details of the entries with this rank.")
+@click.option("--rank", type=Count(_ROWS_MAX), metavar="K", help="Details of the entries with this rank.")
 @_version
 @click.option("--versions", is_flag=True, help="List the task's versions with dates and number of entries.")
 @json_option
@@ -72,7 +75,7 @@ _version = click.option(
 def show(
     open_: Open,
     *,
-    name: str,
+    name: str | None,
     gpus: tuple[str, ...],
     top: int | None,
     place: int,
@@ -86,7 +89,7 @@ def show(
     """Show the standings of a task on each GPU.
 
     A row is a user's best passing ranked run. Your own row is always shown. Rows without a rank are the task's
-    reference and milestones.
+    reference and milestones. Without NAME, lists the leaderboards with their leaders.
     """
     from hpc_board.cli.output import remark
     from hpc_board.domain.standing import Rows
@@ -97,6 +100,11 @@ def show(
         raise click.UsageError("--rank excludes --top, --from, --all-users and --all-runs.")
     if versions and (rank is not None or all_users or all_runs or top is not None or place > 1 or gpus or version):
         raise click.UsageError("--versions takes no other options.")
+    if name is None:
+        if versions or rank is not None or all_users or all_runs or top is not None or place > 1 or version:
+            raise click.UsageError("Missing argument 'NAME'.")
+        _print_leaders(open_(), listed(gpus), as_json=as_json)
+        return
     board = open_()
     if versions:
         _print_versions(board, name, as_json=as_json)
@@ -161,7 +169,7 @@ def show_personal(
 def history(
     open_: Open, *, name: str, gpus: tuple[str, ...], user: str | None, version: str | None, as_json: bool
 ) -> None:
-    """Show your scores on a board over time.
+    """Show your times on a board over time.
 
     Prints a plot and a table of all passing ranked runs in the order of submission. CHANGE is relative to the fastest
     earlier run.
@@ -187,7 +195,7 @@ def history(
 
 
 def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows", *, as_json: bool) -> None:
-    from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_json, table_time
     from hpc_board.domain.standing import Rows
     from hpc_board.report.standings import board_report
 
@@ -210,12 +218,31 @@ def _print_pages(board: "Board", name: str, pages: "Sequence[Page]", rows: "Rows
         more = [f"Next: `--from {end + 1}`."] if end < page.total else []
         if rows is Rows.USERS:
             more.append("All: `--all-users`.")
-        blocks += board_report(task, page, board.user, own_runs=rows is Rows.OWN, more=" ".join(more))
+        blocks += board_report(task, page, board.user, own_runs=rows is Rows.OWN, more=" ".join(more), now=table_time())
         if removed[page.gpu]:
             from hpc_board.report.moderation import removed_blocks
 
             blocks += removed_blocks(removed[page.gpu])
     print_blocks(*blocks)
+
+
+def _print_leaders(board: "Board", gpus: Sequence[str], *, as_json: bool) -> None:
+    """Print the first row of each leaderboard, and that of the user."""
+    from hpc_board.cli.output import print_blocks, print_json, refresh
+    from hpc_board.report.standings import leaders_report
+
+    chosen = {board.gpus.get(each).name for each in gpus}
+    refresh(board)
+    found = []
+    for task in board.tasks.catalog().tasks:
+        names = [gpu.name for gpu in board.gpus.allowed(task) if not chosen or gpu.name in chosen]
+        found.append((task.name, board.standings.pages(task.name, names, limit=1)))
+    if as_json:
+        from hpc_board.report.views.standings import PageView, StandingsView
+
+        print_json([StandingsView(task=task, boards=[PageView.of(page) for page in pages]) for task, pages in found])
+    else:
+        print_blocks(*leaders_report(found, board.user))
 
 
 def _standings_reset(board: "Board", name: str) -> bool:

@@ -1,6 +1,7 @@
 """`submit`: submission of files."""
 
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hpc_board.board import Board
-    from hpc_board.domain.draft import Preview
+    from hpc_board.domain.draft import Preview, Source
     from hpc_board.domain.run import Run
+
+_STDIN = Path("-")
+_PIPED_NAME = "submission.py"
 
 
 @click.command(
@@ -26,10 +30,12 @@ if TYPE_CHECKING:
         "hpc-board submit kernel.py --mode ranked --gpu all --wait --timeout 600",
         "hpc-board submit kernel.py --gpu H100 --dry-run",
         "hpc-board submit tile16.py tile32.py tile64.py --gpu H100 --wait",
+        "hpc-board submit - --name kernel.cu < kernel.cu",
     )
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
+    "-t",
     "--task",
     "--leaderboard",
     "task",
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     shell_complete=task_names,
 )
 @click.option(
+    "-g",
     "--gpu",
     "gpus",
     metavar="NAME",
@@ -46,12 +53,14 @@ if TYPE_CHECKING:
     shell_complete=gpu_names,
 )
 @click.option(
+    "-m",
     "--mode",
     metavar="MODE",
     help="test (the default), benchmark, profile or ranked.",
     shell_complete=mode_names,
 )
-@click.option("--note", default="", help="Note, stored with the submission.")
+@click.option("-n", "--note", default="", help="Note, stored with the submission.")
+@click.option("--name", metavar="FILE", help="With `-`, standard input: the name of the file; default: submission.py.")
 @click.option(
     "--array/--no-array",
     default=None,
@@ -62,7 +71,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Print the batch scripts without sending or storing them. They run only in their job folders.",
 )
-@click.option("--wait", is_flag=True, help="Wait for the runs to end and print their reports.")
+@click.option("-w", "--wait", is_flag=True, help="Wait for the runs to end and print their reports.")
 @click.option(
     "--timeout",
     "timeout_seconds",
@@ -80,6 +89,7 @@ def submit(
     gpus: tuple[str, ...],
     mode: str | None,
     note: str,
+    name: str | None,
     array: bool | None,
     dry_run: bool,
     wait: bool,
@@ -89,7 +99,7 @@ def submit(
     """Submit a file for evaluation on one or more GPUs.
 
     The header of FILE may name task and GPUs: `#!POPCORN leaderboard TASK`, `#!POPCORN gpus A B`. Each of several
-    files is a submission of its own; if one is invalid, none is sent.
+    files is a submission of its own; if one is invalid, none is sent. The file `-` is standard input.
 
     With --wait, the exit code is 0 if all runs passed, 1 if a kernel did not pass, 3 if the scheduler or a job
     failed, 4 on time-out. Without, it is 0 once all runs are stored and none is refused. If the scheduler does not
@@ -104,8 +114,18 @@ def submit(
         raise click.UsageError("--timeout needs --wait.")
     if dry_run and wait:
         raise click.UsageError("--dry-run excludes --wait.")
+    piped = _STDIN in files
+    if piped and len(files) > 1:
+        raise click.UsageError("`-` is the only file, or none is.")
+    if name is not None and not piped:
+        raise click.UsageError("--name needs `-` as the file.")
     board = open_()
-    drafts = board.submissions.drafts(files, task=task, gpus=gpus, mode=mode, note=note)
+    if piped:
+        drafts = board.submissions.draft_sources(
+            [_piped(name or _PIPED_NAME)], task=task, gpus=gpus, mode=mode, note=note
+        )
+    else:
+        drafts = board.submissions.drafts(files, task=task, gpus=gpus, mode=mode, note=note)
     if dry_run:
         _print_previews(board.submissions.preview(*drafts, array=array), as_json=as_json)
         return
@@ -116,6 +136,19 @@ def submit(
         _print_accepted(board, runs, as_json=as_json)
     report_unsent(runs, served=board.served)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
+
+
+def _piped(name: str) -> "Source":
+    """Read the submission in standard input, as the file `name`."""
+    from hpc_board.domain.draft import Source
+    from hpc_board.domain.submission import SOURCE_BYTES_MAX
+    from hpc_board.errors import InputError
+    from hpc_board.files import decoded
+
+    data = sys.stdin.buffer.read(SOURCE_BYTES_MAX + 1)
+    if len(data) > SOURCE_BYTES_MAX:
+        raise InputError(f"standard input is too large; a submission has at most {SOURCE_BYTES_MAX:,} bytes.")
+    return Source(name, decoded(data, "standard input"))
 
 
 def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:

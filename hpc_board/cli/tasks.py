@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpc_board.cli.options import PATH_OR_NAME, Open, examples, force_option, json_option, mode_names, task_names
+from hpc_board.cli.exits import NO_VERDICT
+from hpc_board.cli.options import PATH_OR_NAME, Count, Open, examples, force_option, json_option, mode_names, task_names
 from hpc_board.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,20 +46,26 @@ def list_(open_: Open, as_json: bool) -> None:
         if each.warnings:
             more = f" {len(each.warnings) - 1} more:" if len(each.warnings) > 1 else " More:"
             remark(f"{each.name}: task.yml, {each.warnings[0]}{more} hpc-board task check {each.name}")
+    unreadable = bool(catalog.faults) and not tasks
     if as_json:
         from hpc_board.report.views.tasks import TaskView
 
         boards = {each.name: each for each in board.leaderboards.list()}
         print_json([TaskView.of(each, gpus[each.name], boards.get(each.name)) for each in tasks])
-    else:
+    elif not unreadable:
         print_blocks(tasks_table(tasks, gpus, datetime.now(UTC)))
+    if unreadable:
+        raise InputError("no task can be read.", hint="Correct the faults above, or `tasks` in the settings.")
 
 
 @click.command(epilog=examples("hpc-board gpus", "hpc-board gpus --json"))
 @json_option
 @click.pass_obj
 def gpus(open_: Open, as_json: bool) -> None:
-    """List the GPUs: partition, free GPUs, waiting jobs."""
+    """List the GPUs: partition, free GPUs, waiting jobs.
+
+    The exit code is 3 if no scheduler answers.
+    """
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.report.tables import gpus_table
 
@@ -69,6 +76,8 @@ def gpus(open_: Open, as_json: bool) -> None:
         print_json([GpuView.of(status) for status in statuses])
     else:
         print_blocks(gpus_table(statuses, datetime.now(UTC)))
+    if statuses and all(status.problem for status in statuses):
+        raise click.exceptions.Exit(NO_VERDICT)
 
 
 class _ShownByDefault(click.Group):
@@ -167,8 +176,8 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
 )
 @click.argument("source", type=PATH_OR_NAME, shell_complete=task_names)
 @device_option
-@click.option("--cases", type=click.IntRange(1, 10_000), metavar="N", help="Maximum number of cases; default: 20.")
-@click.option("--seconds", type=click.IntRange(1, 86_400), metavar="S", help="Time limit in seconds; default: 300.")
+@click.option("--cases", type=Count(10_000), metavar="N", help="Maximum number of cases; default: 20.")
+@click.option("--seconds", type=Count(86_400), metavar="S", help="Time limit in seconds; default: 300.")
 @python_option
 @json_option
 @click.pass_obj
@@ -222,7 +231,7 @@ def check(
     "--submission", "file", metavar="FILE", required=True, type=click.Path(path_type=Path), help="File to judge."
 )
 @click.option(
-    "--mode", metavar="MODE", help="test (the default), benchmark, profile or ranked.", shell_complete=mode_names
+    "-m", "--mode", metavar="MODE", help="test (the default), benchmark, profile or ranked.", shell_complete=mode_names
 )
 @device_option
 @python_option
@@ -331,8 +340,11 @@ def new(folder: Path, languages: tuple[str, ...]) -> None:
 @click.option("--header", is_flag=True, help="Print hpc_board.h, which compiled submissions include.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
+@json_option
 @click.pass_obj
-def template(open_: Open, name: str, language: str | None, header: bool, output: Path | None, force: bool) -> None:
+def template(
+    open_: Open, name: str, language: str | None, header: bool, output: Path | None, force: bool, as_json: bool
+) -> None:
     """Print a submission template.
 
     Its header names the task and its GPUs for `submit`, and has the task's
@@ -346,7 +358,15 @@ def template(open_: Open, name: str, language: str | None, header: bool, output:
     found = board.tasks.get(name)
     if header and language is not None:
         raise InputError("--header and --language exclude each other.", hint="Give one of them.")
+    if as_json and output is not None:
+        raise click.UsageError("--json and --output exclude each other.")
     text = compiled_header() if header else starter(found, language, board.gpus.allowed(found))
+    if as_json:
+        from hpc_board.cli.output import print_json
+        from hpc_board.report.views.tasks import TemplateView
+
+        print_json(TemplateView(task=found.name, text=text))
+        return
     if output is None:
         click.echo(text.encode(), nl=False)
         return

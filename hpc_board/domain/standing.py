@@ -97,7 +97,8 @@ class Placing(msgspec.Struct, frozen=True):
     """The place of a ranked run that passed on its leaderboard.
 
     `rank` is its place among `users`, None if its user has a faster one: the run `best_run`, which took `best_s`.
-    `first` says that it is the user's first run that passed there.
+    `first` says that it is the user's first run that passed there. `former_rank` and `former_s` are the user's rank and
+    score before a run that improved them.
     """
 
     rank: int | None
@@ -105,6 +106,8 @@ class Placing(msgspec.Struct, frozen=True):
     best_s: float
     best_run: int
     first: bool
+    former_rank: int | None = None
+    former_s: float | None = None
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -124,14 +127,31 @@ RANKS_SHOWN = 10
 
 def verdict_line(gpu: str, score_s: float, placing: Placing, interval: Interval | None = None) -> str:
     """Return the achievement of a passing ranked run on `gpu`, in one line without a full stop."""
-    rank, time = placing.rank, full_score_text(score_s, interval)
+    rank, time = placing.rank, full_score_text(score_s, interval) + _gain(score_s, placing)
     if rank is None:
         return f"Successful on {gpu}: {time}, {_behind(score_s, placing)}"
     if rank <= RANKS_SHOWN:
-        place = {1: "First", 2: "Second", 3: "Third"}.get(rank, f"{rank}th")
+        place = {1: "First", 2: "Second", 3: "Third"}.get(rank, ordinal(rank))
         return f"{place} place on {gpu}: {time}"
     what = "First successful submission" if placing.first else "Personal best"
     return f"{what} on {gpu}: {time}, rank {rank} of {placing.users}"
+
+
+def ordinal(rank: int) -> str:
+    """Return a rank in words: "1st", "22nd", "13th"."""
+    ending = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank}{ending}"
+
+
+def _gain(score_s: float, placing: Placing) -> str:
+    """Return by how much a run improved its user's score and rank; empty without a former score."""
+    if placing.rank is None or placing.former_s is None or placing.former_s <= score_s:
+        return ""
+    times = placing.former_s / score_s
+    faster = f"{times:.2g}x" if times >= _FACTOR_FROM else f"{100 * (times - 1):.2g} %"
+    climbed = placing.former_rank is not None and placing.rank < placing.former_rank
+    ranks = f", {ordinal(placing.former_rank or 0)} to {ordinal(placing.rank)}" if climbed else ""
+    return f", was {duration_text(placing.former_s * 1e9)}: {faster} faster{ranks}"
 
 
 def _behind(score_s: float, placing: Placing) -> str:
@@ -139,7 +159,7 @@ def _behind(score_s: float, placing: Placing) -> str:
     if score_s <= placing.best_s:
         return f"as fast as the user's best, which was submitted before (run {placing.best_run})"
     times = score_s / placing.best_s
-    slower = f"{times:.3g} times as long as" if times >= _FACTOR_FROM else f"{100 * (times - 1):.2g} % slower than"
+    slower = f"{times:.2g}x slower than" if times >= _FACTOR_FROM else f"{100 * (times - 1):.2g} % slower than"
     return f"{slower} the user's best, {duration_text(placing.best_s * 1e9)} (run {placing.best_run})"
 
 

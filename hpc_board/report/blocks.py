@@ -29,19 +29,32 @@ class Paragraph(msgspec.Struct, frozen=True):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a table; a `flexible` one is cut if the table is too wide."""
+    """A column of a table.
+
+    Attributes:
+        title: the title.
+        right: True for numbers, which are aligned.
+        flexible: True if its cells are cut, down to `least` cells, in a table that is too wide.
+        least: the least width of a flexible column.
+        leaves: the place in the order in which columns are left out of a table that is still too wide; 0 for never.
+        toned: True if its cells have the tones of their rows.
+    """
 
     title: str
     right: bool = False
     flexible: bool = False
+    least: int = 6
+    leaves: int = 0
+    toned: bool = False
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Rows under titled columns; `empty` is the text of a table without rows."""
+    """Rows under titled columns; `empty` is the text of a table without rows, `tones` has one for each row."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     empty: str = ""
+    tones: tuple[Tone, ...] = ()
 
 
 class Facts(msgspec.Struct, frozen=True):

@@ -62,10 +62,10 @@ def changes_table(changes: Sequence[BoardChange]) -> Table:
         Column("TIME"),
         Column("BY", flexible=True),
         Column("ACTION"),
-        Column("VERSION"),
-        Column("DEADLINE"),
+        Column("VERSION", leaves=1),
+        Column("DEADLINE", leaves=3),
         Column("GPUS", flexible=True),
-        Column("VISIBILITY"),
+        Column("VISIBILITY", leaves=2),
         Column("CHANGED", flexible=True),
         Column("REASON", flexible=True),
     )

@@ -2,14 +2,15 @@
 
 import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
 
 _GAP = "  "
-_COLUMN_MIN = 6
 _PADDED_MAX = 48
+_WRAPPED_MIN = 20
 
 
 def _unpainted(text: str, _tone: Tone) -> str:
@@ -36,8 +37,8 @@ def _printable(block: Block) -> Block:
             return Heading(_line(text))
         case Paragraph(text, tone):
             return Paragraph(_text(text), tone)
-        case Table(columns, rows, empty):
-            return Table(columns, tuple(tuple(map(_line, row)) for row in rows), _line(empty))
+        case Table(columns, rows, empty, tones):
+            return Table(columns, tuple(tuple(map(_line, row)) for row in rows), _line(empty), tones)
         case Facts(rows):
             return Facts(tuple((_line(name), _text(value)) for name, value in rows))
         case Log(title, text):
@@ -65,10 +66,23 @@ def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -
         case Facts(rows):
             longest = max((_cells(name) for name, _ in rows), default=0)
             for name, value in rows:
-                yield f"{paint(_padded(name, longest), Tone.QUIET)}{_GAP}{value}"
+                first, *others = _wrapped(value, None if width is None else width - longest - len(_GAP))
+                yield f"{paint(_padded(name, longest), Tone.QUIET)}{_GAP}{first}".rstrip()
+                yield from (f"{' ' * (longest + len(_GAP))}{line}" for line in others)
         case Log(title, text):
             yield paint(f"--- {title} ---", Tone.QUIET)
             yield from text.rstrip("\n").splitlines()
+
+
+def _wrapped(text: str, width: int | None) -> list[str]:
+    """Return the lines of a text, broken at spaces; a long word, such as a path, stays whole."""
+    if width is None or width < _WRAPPED_MIN:
+        return text.splitlines() or [""]
+    return [
+        piece
+        for line in text.splitlines() or [""]
+        for piece in textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
+    ]
 
 
 def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], str]) -> Iterator[str]:
@@ -76,49 +90,90 @@ def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], s
         if table.empty:
             yield table.empty
         return
+    table = table if width is None else _fitting(table, width)
     titles = tuple(column.title for column in table.columns)
-    widths = _widths(table, width)
-    yield paint(_row_line(titles, table.columns, widths, cut=width is not None), Tone.QUIET)
-    for row in table.rows:
-        yield _row_line(row, table.columns, widths, cut=width is not None)
+    widths, cut = _widths(table, width), width is not None
+    yield paint(_row_line(titles, table.columns, widths, cut=cut), Tone.QUIET)
+    for number, row in enumerate(table.rows):
+        tone = table.tones[number] if table.tones else Tone.PLAIN
+        yield _row_line(row, table.columns, widths, cut=cut, paint=partial(_painted, paint=paint, tone=tone))
 
 
-def _widths(table: Table, width: int | None) -> list[int]:
-    """Return the columns' widths; narrow the widest flexible one until the table fits.
+def _painted(text: str, column: Column, *, paint: Callable[[str, Tone], str], tone: Tone) -> str:
+    return paint(text, tone) if column.toned and tone is not Tone.PLAIN else text
 
-    Without a `width`, one long cell does not move all others of its column: it reaches into what follows.
-    """
-    widths = [
+
+def _fitting(table: Table, width: int) -> Table:
+    """Return the table without the columns that leave one that is too wide with its least widths."""
+    widths = _full_widths(table)
+    kept = list(range(len(table.columns)))
+    leaving = sorted((column.leaves, index) for index, column in enumerate(table.columns) if column.leaves)
+    for _, index in leaving:
+        least = [
+            min(widths[each], table.columns[each].least) if table.columns[each].flexible else widths[each]
+            for each in kept
+        ]
+        if sum(least) + len(_GAP) * (len(kept) - 1) <= width:
+            break
+        kept.remove(index)
+    columns = tuple(table.columns[index] for index in kept)
+    return Table(columns, tuple(tuple(row[index] for index in kept) for row in table.rows), tones=table.tones)
+
+
+def _full_widths(table: Table) -> list[int]:
+    return [
         max(_cells(column.title), *(_cells(row[index]) for row in table.rows))
         for index, column in enumerate(table.columns)
     ]
+
+
+def _widths(table: Table, width: int | None) -> list[int]:
+    """Return the columns' widths; narrow the widest flexible one until the table fits, and at last any.
+
+    Without a `width`, one long cell does not move all others of its column: it reaches into what follows.
+    """
+    widths = _full_widths(table)
     if width is None:
         return [
             min(each, _PADDED_MAX) if column.flexible else each
             for each, column in zip(widths, table.columns, strict=True)
         ]
-    flexible = [index for index, column in enumerate(table.columns) if column.flexible]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-    while excess > 0 and flexible:
-        widest = max(flexible, key=widths.__getitem__)
-        if widths[widest] <= _COLUMN_MIN:
-            break
-        widths[widest] -= 1
-        excess -= 1
+    least = [column.least if column.flexible else each for each, column in zip(widths, table.columns, strict=True)]
+    excess = _narrow(widths, least, excess)
+    _narrow(widths, [1] * len(widths), excess)
     return widths
 
 
-def _row_line(row: tuple[str, ...], columns: tuple[Column, ...], widths: list[int], *, cut: bool) -> str:
-    cells = (
-        _padded(_cut(cell, width) if cut else cell, width, right=column.right)
-        for cell, column, width in zip(row, columns, widths, strict=True)
-    )
-    return _GAP.join(cells).rstrip()
+def _narrow(widths: list[int], least: Sequence[int], excess: int) -> int:
+    """Narrow the widest column by a cell at a time, none below its `least`, and return the excess that is left."""
+    while excess > 0:
+        wider = [index for index, each in enumerate(widths) if each > least[index]]
+        if not wider:
+            break
+        widths[max(wider, key=widths.__getitem__)] -= 1
+        excess -= 1
+    return excess
 
 
-def _padded(text: str, width: int, *, right: bool = False) -> str:
-    space = " " * (width - _cells(text))
-    return space + text if right else text + space
+def _row_line(
+    row: tuple[str, ...],
+    columns: tuple[Column, ...],
+    widths: list[int],
+    *,
+    cut: bool,
+    paint: Callable[[str, Column], str] = lambda text, _: text,
+) -> str:
+    parts = []
+    for cell, column, width in zip(row, columns, widths, strict=True):
+        shown = _cut(cell, width) if cut else cell
+        space = " " * (width - _cells(shown))
+        parts.append(f"{space}{paint(shown, column)}" if column.right else f"{paint(shown, column)}{space}")
+    return _GAP.join(parts).rstrip()
+
+
+def _padded(text: str, width: int) -> str:
+    return text + " " * (width - _cells(text))
 
 
 def _cut(text: str, width: int) -> str:

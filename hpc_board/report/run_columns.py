@@ -16,11 +16,13 @@ from hpc_board.domain.moderation import Remarks, Removal, Rerun
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
+from hpc_board.model.result import Verdict
 from hpc_board.model.text import one_line, printable
+from hpc_board.report.blocks import Tone
 from hpc_board.report.columns import Width, ordered
-from hpc_board.report.formatting import moment_text, score_text
+from hpc_board.report.formatting import moment_text, score_text, span_text
 from hpc_board.report.moderation import remarks_text
-from hpc_board.report.run_words import MODE_WORDS, age, ran, span, trust, waited, why_now
+from hpc_board.report.run_words import MODE_WORDS, age, ran, span, state_text, trust, verdict_text, waited, why_now
 from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, moment
 
 if TYPE_CHECKING:
@@ -137,7 +139,9 @@ class RunColumn(msgspec.Struct, frozen=True):
         title: the title, which reports have in capitals.
         text: the text of a cell, safe to print.
         right: True for numbers, which are aligned.
-        flexible: True where a cell may be cut in a table that is too wide.
+        flexible: True where a cell may be cut in a table that is too wide, down to `least` cells.
+        least: the least width of a flexible column.
+        leaves: the place in the order in which columns are left out of a table that is still too wide; 0 for never.
         optional: True where the column is left out if all its cells are empty.
         in_report: True where the command line shows it.
         listed: its place in the app, if any.
@@ -150,6 +154,8 @@ class RunColumn(msgspec.Struct, frozen=True):
     text: Callable[[Line], str] = lambda _: ""
     right: bool = False
     flexible: bool = False
+    least: int = 6
+    leaves: int = 0
     optional: bool = False
     in_report: bool = True
     listed: Listed | None = None
@@ -174,6 +180,13 @@ def all_listed() -> tuple[tuple[RunColumn, Listed], ...]:
     return tuple((column, column.listed) for column in found if column.listed is not None)
 
 
+def run_tone(run: Run) -> Tone:
+    """Return the tone of a run: good if it passed, bad if it ended otherwise."""
+    if run.verdict is Verdict.PASS:
+        return Tone.GOOD
+    return Tone.BAD if run.state.ended else Tone.PLAIN
+
+
 def json_fields() -> tuple[Field, ...]:
     """Return the keys of a run in JSON, in their order."""
     fields = (field for column in COLUMNS for field in column.fields)
@@ -186,8 +199,8 @@ def exported_columns() -> tuple[Exported, ...]:
 
 
 def outcome(run: Run) -> str:
-    """Return the verdict of a finished run in one word, else the state of the run."""
-    return str(run.verdict or run.state).replace("_", " ")
+    """Return the verdict of a finished run in words, else the state of the run."""
+    return state_text(run.state) if run.verdict is None else verdict_text(run.verdict)
 
 
 # JSON
@@ -305,6 +318,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         "User",
         lambda line: one_line(line.run.user),
         flexible=True,
+        least=8,
         listed=Listed({RunList.EVERYONE: Width(9), RunList.RANKED: Width(9)}, Emphasis.READER),
         fields=(Field("user", lambda line: one_line(line.run.user), "the user who submitted it, and is ranked"),),
         exported=(_text("user", "author of the submission, who is ranked"),),
@@ -327,6 +341,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         "Task",
         lambda line: one_line(line.run.task),
         flexible=True,
+        least=12,
         listed=Listed({RunList.OWN: Width(12), RunList.EVERYONE: Width(12), RunList.RANKED: Width(10)}, Emphasis.PLAIN),
         fields=(Field("task", lambda line: line.run.task, "the name of the task"),),
         exported=(
@@ -532,6 +547,8 @@ COLUMNS: tuple[RunColumn, ...] = (
         "File",
         lambda line: one_line(line.run.file_name),
         flexible=True,
+        least=9,
+        leaves=1,
         fields=(Field("file_name", lambda line: one_line(line.run.file_name), "the name of the file"),),
         exported=(
             _text("file_name", "name of the submitted file"),
@@ -541,7 +558,9 @@ COLUMNS: tuple[RunColumn, ...] = (
     RunColumn(
         "submitted",
         "Submitted",
-        lambda line: moment_text(line.run.created_at),
+        lambda line: (
+            moment_text(line.run.created_at) if line.now is None else span_text(line.now - line.run.created_at)
+        ),
         fields=(
             Field("submitted_at", lambda line: moment(line.run.created_at), "the time of the submission", "moment"),
         ),
@@ -562,6 +581,8 @@ COLUMNS: tuple[RunColumn, ...] = (
         "Remarks",
         lambda line: remarks_text(line.run.note, line.run.remarks),
         flexible=True,
+        least=8,
+        leaves=2,
         optional=True,
         listed=Listed({RunList.RANKED: Width(8, grows=True)}, Emphasis.REMOVED),
         fields=(

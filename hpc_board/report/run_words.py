@@ -1,8 +1,13 @@
 """Short texts for a run's progress and times."""
 
+import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+import msgspec
+
 from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import span_text
@@ -11,10 +16,67 @@ MODE_WORDS = {Mode.TEST: "test", Mode.BENCHMARK: "bench", Mode.PROFILE: "prof", 
 _SHORT_PHASES = {"benchmark": "bench", "profile": "prof"}
 
 
+_VERDICT_WORDS = {
+    Verdict.WRONG_DTYPE: "wrong type",
+    Verdict.WRONG_NONFINITE: "wrong output (NaN)",
+    Verdict.WRONG_ALIASED: "output aliases input",
+    Verdict.MUTATED_INPUT: "modified its input",
+    Verdict.COMPILE_ERROR: "failed to compile",
+    Verdict.COMPILE_TIMEOUT: "compile time limit",
+    Verdict.LOAD_ERROR: "failed to load",
+    Verdict.CRASH: "crashed",
+    Verdict.TIMEOUT: "time limit",
+    Verdict.TIMING_INCONSISTENT: "inconsistent timing",
+    Verdict.BELOW_FLOOR: "impossibly fast",
+    Verdict.UNSTABLE: "unstable timing",
+    Verdict.INFRA_ERROR: "system error",
+}
+"""The words of verdicts whose JSON names are no words."""
+
+_STATE_WORDS = {RunState.NODE_FAIL: "node failure", RunState.TIMEOUT: "job timeout"}
+
+_CASE_FIRST = re.compile(r"(?P<case>\w+ case \d+( of \d+)?( \(.*?\))?): (?P<message>.+)", re.DOTALL)
+_SPEC = re.compile(r"(\w+): ([^;]+)(?:; |$)")
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """Return a verdict in words."""
+    return _VERDICT_WORDS.get(verdict, str(verdict).replace("_", " "))
+
+
+def state_text(state: RunState) -> str:
+    """Return a state in words."""
+    return _STATE_WORDS.get(state, str(state).replace("_", " "))
+
+
+def case_last(message: str) -> str:
+    """Return a message with a leading case at its end: "3 values differ, in test case 2 of 5"."""
+    found = _CASE_FIRST.fullmatch(message)
+    return f"{found['message']}, in {found['case']}" if found else message
+
+
+class ShortSpecs(msgspec.Struct, frozen=True):
+    """The short texts of cases, "8192 x 257", and the names of their numbers, "rows x cols"; whole texts have none."""
+
+    texts: tuple[str, ...]
+    names: str = ""
+
+
+def short_specs(cases: Sequence[Case]) -> ShortSpecs:
+    """Return the texts of cases without seeds and repeated names; whole where cases would look the same."""
+    whole = tuple(one_line(case.spec) for case in cases)
+    parts = [[(name, value.strip()) for name, value in _SPEC.findall(text) if name != "seed"] for text in whole]
+    names = {tuple(name for name, _ in each) for each in parts}
+    texts = tuple(" x ".join(value for _, value in each) for each in parts)
+    if len(names) != 1 or not all(texts) or len(set(texts)) < len(texts):
+        return ShortSpecs(whole)
+    return ShortSpecs(texts, " x ".join(names.pop()))
+
+
 def why(run: Run) -> str:
-    """Return the reason for a run's state: the judge's message, or the scheduler's."""
+    """Return the reason for a run's state: the judge's message, its case at the end, or the scheduler's."""
     if run.message or run.status.reason:
-        return run.message or run.status.reason
+        return case_last(run.message) or run.status.reason
     if run.state.ended or run.state is RunState.SUBMITTING:
         return run.status.source
     return f"on {run.status.node}" if run.status.node else ""

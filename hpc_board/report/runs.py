@@ -1,6 +1,5 @@
 """Runs as blocks: the list of them, and everything about one."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -20,7 +19,8 @@ from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import count_text, moment_text, speedup_text, telling_line
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
-from hpc_board.report.run_columns import Line, outcome, report_columns
+from hpc_board.report.run_columns import Line, outcome, report_columns, run_tone
+from hpc_board.report.run_words import case_last, short_specs, verdict_text
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
@@ -40,35 +40,49 @@ _BY_INPUTS = (
 )
 """The verdicts that may depend on a call's input values, and so on their seed."""
 
-_CASE_FIRST = re.compile(r"(?P<case>\w+ case \d+( of \d+)?( \(.*?\))?): (?P<message>.+)")
 _CELL_CHARACTERS_MAX = 200
+_FAILED = "failed to "
 _SHORT_HASH = 12
 
 
-def run_tone(run: Run) -> Tone:
-    """Return the tone of a run: good if it passed, bad if it ended otherwise."""
-    if run.verdict is Verdict.PASS:
-        return Tone.GOOD
-    return Tone.BAD if run.state.ended else Tone.PLAIN
+NO_RUNS = "No runs yet. Submit one with `hpc-board submit FILE`."
 
 
-def runs_table(runs: Sequence[Run], *, users: bool = False, submissions: bool = False, narrowed: bool = False) -> Table:
+def runs_table(
+    runs: Sequence[Run],
+    *,
+    users: bool = False,
+    submissions: bool = False,
+    now: datetime | None = None,
+    empty: str = NO_RUNS,
+) -> Table:
     """Return runs as a table in the order given, with remarks if any.
 
-    `users` and `submissions` add a column each. `narrowed` says that a filter hides other runs.
+    `users` and `submissions` add a column each. With `now`, ages are in the place of dates.
     """
-    lines = [Line(run) for run in runs]
+    lines = [Line(run, now=now) for run in runs]
     left_out = {key for key, shown in (("user", users), ("submission", submissions)) if not shown}
     columns = [
         column
         for column in report_columns()
         if column.key not in left_out and (not column.optional or any(map(column.text, lines)))
     ]
-    empty = "No matching runs." if narrowed else "No runs yet. Submit one with `hpc-board submit FILE`."
+    titles = {} if now is None else {"submitted": "Age"}
     return Table(
-        tuple(Column(column.title.upper(), column.right, column.flexible) for column in columns),
+        tuple(
+            Column(
+                titles.get(column.key, column.title).upper(),
+                column.right or column.key in titles,
+                column.flexible,
+                column.least,
+                column.leaves,
+                column.key == "outcome",
+            )
+            for column in columns
+        ),
         tuple(tuple(column.text(line) for column in columns) for line in lines),
         empty,
+        tuple(map(run_tone, runs)),
     )
 
 
@@ -228,6 +242,8 @@ def outcome_line(run: Run, result: Result | None, placing: Placing | None = None
         text = f"ended without a result: {outcome(run)}"
     elif run.verdict is Verdict.PASS:
         text = ": ".join(filter(None, ("passed", _achievement(run, result, placing)))) + _busy_clause(result)
+    elif outcome(run).startswith(_FAILED):
+        text = f"{outcome(run)}{_failed_place(result)}"
     else:
         text = f"{'failed' if run.verdict.blames_kernel else 'was not judged'}: {outcome(run)}{_failed_place(result)}"
     return Paragraph(f"Run {run.id} {text}.", run_tone(run))
@@ -315,7 +331,8 @@ def _case_blocks(
         yield Heading("Tests")
         yield _tests_table(tests)
     if others:
-        yield Heading("Benchmarks")
+        names = short_specs(others).names
+        yield Heading(f"Benchmarks, case: {names}" if names else "Benchmarks")
         timed = any(case.timing for case in others)
         yield _benchmarks_table(others, own_eval=own_eval, peak=peak) if timed else _tests_table(others)
         yield from _peak_blocks(others, peak)
@@ -351,35 +368,35 @@ def _passed_counts(result: Result) -> str:
 
 
 def _failed_text(result: Result) -> str:
-    message = _case_last(telling_line(result.message, 2000))
-    verdict = str(result.verdict).replace("_", " ")
-    blame = "Failed" if result.verdict.blames_kernel else "Not judged"
-    return f"{blame}: {verdict}. {message}" if message else f"{blame}: {verdict}."
-
-
-def _case_last(message: str) -> str:
-    """Return a message with a leading case at its end: "3 values differ, in test case 2 of 5"."""
-    found = _CASE_FIRST.fullmatch(message)
-    return f"{found['message']}, in {found['case']}" if found else message
+    message = case_last(telling_line(result.message, 2000))
+    verdict = verdict_text(result.verdict)
+    told = f"{verdict[0].upper()}{verdict[1:]}"
+    if not verdict.startswith(_FAILED):
+        told = f"{'Failed' if result.verdict.blames_kernel else 'Not judged'}: {verdict}"
+    return f"{told}. {message}" if message else f"{told}."
 
 
 def _tests_table(cases: Sequence[Case]) -> Table:
     columns = (
         Column("#", right=True),
-        Column("OUTCOME"),
+        Column("OUTCOME", toned=True),
+        Column("MESSAGE", flexible=True, least=20),
         Column("CASE", flexible=True),
-        Column("MESSAGE", flexible=True),
     )
     rows = tuple(
         (
             str(case.index + 1),
-            _word(case.verdict),
-            one_line(case.spec),
+            verdict_text(case.verdict),
             telling_line(case.message, _CELL_CHARACTERS_MAX),
+            one_line(case.spec),
         )
         for case in cases
     )
-    return _without_empty(Table(columns, rows))
+    return _without_empty(Table(columns, rows, tones=tuple(map(_case_tone, cases))))
+
+
+def _case_tone(case: Case) -> Tone:
+    return Tone.PLAIN if case.verdict is Verdict.PASS else Tone.BAD
 
 
 def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | None) -> Table:
@@ -388,38 +405,43 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
     columns = (
         Column("#", right=True),
         Column("OUTCOME"),
-        Column("TIME" if rowed else "MEDIAN", right=True),
+        Column("MEAN" if own_eval else "TIME" if rowed else "MEDIAN", right=True),
         Column("REFERENCE", right=True),
         Column("SPEEDUP", right=True),
-        Column("MEAN", right=True),
+        Column("CASE", flexible=True, least=10),
         Column(scatter_name(cases).upper(), right=not rowed),
         Column("OF PEAK"),
-        Column("CALLS", right=True),
-        Column("CASE", flexible=True),
+        Column("MEAN", right=True, leaves=1),
+        Column("CALLS", right=True, leaves=2),
         Column("MESSAGE", flexible=True),
     )
+    specs = short_specs(cases)
     rows = tuple(
         (
             str(case.index + 1),
-            _word(case.verdict),
-            *(_times(case, case.timing, own_eval=own_eval, peak=peak) if case.timing else ("",) * 7),
-            one_line(case.spec),
+            verdict_text(case.verdict),
+            *(_times(case, case.timing, spec, own_eval=own_eval, peak=peak) if case.timing else _untimed(spec)),
             telling_line(case.message, _CELL_CHARACTERS_MAX),
         )
-        for case in cases
+        for case, spec in zip(cases, specs.texts, strict=True)
     )
     return _without_empty(Table(columns, rows))
 
 
-def _times(case: Case, timing: Timing, *, own_eval: bool, peak: Peak | None) -> tuple[str, ...]:
+def _untimed(spec: str) -> tuple[str, ...]:
+    return ("", "", "", spec, "", "", "", "")
+
+
+def _times(case: Case, timing: Timing, spec: str, *, own_eval: bool, peak: Peak | None) -> tuple[str, ...]:
     """Return the cells of a case from its time to its number of calls; rows of calls have neither mean nor number."""
     return (
-        "" if own_eval else duration_text(timing.median_ns),
+        duration_text(timing.mean_ns if own_eval else timing.median_ns),
         duration_text(timing.baseline_ns) if timing.baseline_ns else "",
         "" if own_eval else speedup_text(timing.speedup),
-        "" if in_rows(timing) else duration_text(timing.mean_ns),
+        spec,
         scatter_text(timing),
         _share_text(case_share(case, peak)),
+        "" if own_eval or in_rows(timing) else duration_text(timing.mean_ns),
         "" if in_rows(timing) else str(timing.runs),
     )
 
@@ -446,11 +468,7 @@ def _without_empty(table: Table) -> Table:
     """Return the table without its empty columns; the first two stay."""
     kept = [index for index in range(len(table.columns)) if index < 2 or any(row[index] for row in table.rows)]
     rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
-    return Table(tuple(table.columns[index] for index in kept), rows, table.empty)
-
-
-def _word(verdict: Verdict) -> str:
-    return str(verdict).replace("_", " ")
+    return Table(tuple(table.columns[index] for index in kept), rows, table.empty, table.tones)
 
 
 def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result | None) -> Iterator[Block]:

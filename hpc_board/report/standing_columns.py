@@ -138,7 +138,9 @@ class StandingColumn(msgspec.Struct, frozen=True):
         title: the title; reports print it in capitals.
         text: the text of a cell, safe to print.
         right: True for numbers, which are aligned right.
-        flexible: True if a table that is too wide may cut its cells.
+        flexible: True if a table that is too wide may cut its cells, down to `least` cells.
+        least: the least width of a flexible column.
+        leaves: the place in the order in which columns are left out of a table that is still too wide; 0 for never.
         optional: True if the column is omitted when all its cells are empty.
         fields: its keys in JSON.
         in_report: True if the command line shows it.
@@ -151,6 +153,8 @@ class StandingColumn(msgspec.Struct, frozen=True):
     text: Callable[[Line], str]
     right: bool = False
     flexible: bool = False
+    least: int = 6
+    leaves: int = 0
     optional: bool = False
     fields: tuple[Field, ...] = ()
     in_report: bool = True
@@ -229,7 +233,7 @@ def _interval(line: Line) -> str:
 
 
 def _submitted(line: Line) -> str:
-    return "" if _is_reference(line) else moment_text(line.at)
+    return _age(line) if line.now or _is_reference(line) else moment_text(line.at)
 
 
 def _age(line: Line) -> str:
@@ -325,6 +329,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
         "User",
         _user,
         flexible=True,
+        least=12,
         fields=(_field("user", "the user"),),
         listed=Listed(
             _widths(Width(12, grows=True), Width(14, grows=True), Width(12, grows=True), Width(10, grows=True)),
@@ -386,6 +391,8 @@ COLUMNS: tuple[StandingColumn, ...] = (
         "File",
         lambda line: one_line(line.row.file_name),
         flexible=True,
+        least=9,
+        leaves=1,
         fields=(_field("file_name", "the name of the file", *_ALL),),
         listed=Listed(_widths(Width(12, grows=True), wide_with_intervals=Width(12, grows=True, from_width=96))),
     ),
@@ -393,6 +400,8 @@ COLUMNS: tuple[StandingColumn, ...] = (
         "trust",
         "Trust",
         _trust,
+        flexible=True,
+        least=8,
         fields=(
             _field("trust", "`self-run` or `verified`", *_UNARCHIVED),
             _field("emulated", "true where a CPU stood in for the GPU", *_UNARCHIVED, Document.MARKS, type_="boolean"),

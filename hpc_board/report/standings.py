@@ -1,13 +1,16 @@
 """Standings as blocks: pages with references and milestones, one rank in detail, and versions."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import msgspec
 
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version
 from hpc_board.model.score import full_score_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.formatting import count_text, moment_text, score_text, speedup_text
-from hpc_board.report.standing_columns import OVERLAPS, Line, in_use, report_columns, trust_text
+from hpc_board.report.standing_columns import OVERLAPS, Line, in_use, rank_text, report_columns, trust_text
 
 NOBODY = "No results yet."
 NONE_OF_YOURS = "You have no passing ranked run here."
@@ -19,13 +22,19 @@ OVERLAPS_MEANING = f"{OVERLAPS} is a statistical tie with the row above: the int
 _GAP = "..."
 
 
-def board_report(task: str, page: Page, user: str, *, own_runs: bool = False, more: str = "") -> tuple[Block, ...]:
+def board_report(
+    task: str, page: Page, user: str, *, own_runs: bool = False, more: str = "", now: datetime | None = None
+) -> tuple[Block, ...]:
     """Return a page of a board for the reader `user`, with references and milestones placed by their times.
 
     A reader's row that is not on the page follows below a gap. With `own_runs` the rows are the reader's runs,
-    and the one that counts is marked. `more` names the options that show the rest.
+    and the one that counts is marked. `more` names the options that show the rest. With `now`, ages are in the place of
+    dates.
     """
-    lines = [Line(row, page, user, own_runs=True) for row in page.rows] if own_runs else _lines(page, user)
+    lines: Sequence[Line | None] = _lines(page, user)
+    if own_runs:
+        lines = [Line(row, page, user, own_runs=True) for row in page.rows]
+    lines = [line and msgspec.structs.replace(line, now=now) for line in lines]
     return (
         Heading(f"{task} on {page.gpu}"),
         _table(lines, NONE_OF_YOURS if own_runs else NOBODY, own_runs=own_runs),
@@ -38,6 +47,40 @@ def rank_report(task: str, page: Page, entries: Sequence[Standing]) -> Iterator[
     for row in entries:
         yield Heading(f"Rank {row.rank} of {task} on {page.gpu}")
         yield Facts(tuple(_entry_facts(row, page, page.rows[0])))
+
+
+def leaders_report(boards: Sequence[tuple[str, Sequence[Page]]], user: str) -> tuple[Block, ...]:
+    """Return the first row of each leaderboard that has one, with the row of `user`; `boards` has pages by task."""
+    columns = (
+        Column("TASK", flexible=True, least=12),
+        Column("GPU", flexible=True),
+        Column("USERS", right=True),
+        Column("LEADER", flexible=True),
+        Column("TIME", right=True),
+        Column("YOUR RANK", right=True),
+        Column("YOUR TIME", right=True),
+    )
+    rows = tuple(
+        (
+            one_line(task),
+            one_line(page.gpu),
+            str(page.total),
+            _leader_text(page.rows[0], user),
+            score_text(page.rows[0].score_s),
+            rank_text(page.own) if page.own else "-",
+            score_text(page.own.score_s) if page.own else "-",
+        )
+        for task, pages in boards
+        for page in pages
+        if page.rows
+    )
+    empty = [one_line(task) for task, pages in boards if not any(page.rows for page in pages)]
+    told = (Paragraph(f"No results yet: {', '.join(empty)}.", Tone.QUIET),) if empty and rows else ()
+    return Table(columns, rows, "No results yet. `hpc-board list` has the tasks."), *told
+
+
+def _leader_text(row: Standing, user: str) -> str:
+    return f"{one_line(row.user)} (you)" if row.user == user else one_line(row.user)
 
 
 def versions_table(versions: Sequence[Version], present: str) -> Table:
@@ -59,9 +102,18 @@ def _table(lines: Sequence[Line | None], empty: str, *, own_runs: bool = False) 
     """Return the lines of a board under the columns that have something; None is a gap."""
     shown = [line for line in lines if line is not None]
     columns = [column for column in report_columns() if in_use(column, shown)]
+    titles = {"user": ""} if own_runs else {}
+    ages = any(line.now for line in shown)
+    titles |= {"submitted": "Age"} if ages else {}
     return Table(
         tuple(
-            Column("" if own_runs and column.key == "user" else column.title.upper(), column.right, column.flexible)
+            Column(
+                titles.get(column.key, column.title).upper(),
+                column.right or (ages and column.key == "submitted"),
+                column.flexible,
+                column.least,
+                column.leaves,
+            )
             for column in columns
         ),
         tuple(

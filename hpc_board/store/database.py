@@ -6,7 +6,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from hpc_board.store.failures import (
     foreign_error,
     foreign_object_error,
     incomplete_error,
+    lacks_writing,
     lost_error,
     newer_error,
     translated,
@@ -120,11 +121,33 @@ class DatabaseFile:
     def reading(self) -> Iterator[Readable]:
         """Open the database for one call that sees one state of it, in spite of concurrent writes.
 
+        On a full disk, and in a folder that takes no file, the stored state is read without one.
+
         Raises:
             StorageError: the database cannot be used.
         """
-        with translated(self.path, reading=True), self._opened() as opened, self._transaction(opened):
+        with translated(self.path, reading=True), ExitStack() as stack:
+            try:
+                opened = stack.enter_context(self._opened())
+            except sqlite3.OperationalError as error:
+                if not lacks_writing(error, self.path) or self._has_companions():
+                    raise
+                opened = stack.enter_context(self._unchanging())
+                _bring_up_to_date(opened, self.path, self.transaction_seconds, draft=self.draft)
+            stack.enter_context(self._transaction(opened))
             yield Reader(opened.connection)
+
+    def _has_companions(self) -> bool:
+        """Return whether a journal holds changes that the file of the database lacks, or has by half."""
+        files = (self.path.with_name(self.path.name + ending) for ending in ("-journal", "-wal"))
+        return any(file.exists() and file.stat().st_size for file in files)
+
+    @contextmanager
+    def _unchanging(self) -> Iterator[_Opened]:
+        """Connect to a file that is taken for unchanging, so that SQLite makes no other file beside it."""
+        opened = self._connect(options="mode=ro&immutable=1")
+        with closing(opened.connection):
+            yield opened
 
     def is_there(self) -> bool:
         """Return whether the database exists and is visible to this user.
@@ -159,10 +182,23 @@ class DatabaseFile:
             yield None
             return
         check_companions(self.path)
-        with translated(self.path, reading=True), self._connected() as opened:
+        with translated(self.path, reading=True), ExitStack() as stack:
+            try:
+                connection = stack.enter_context(self._looking(self._connected()))
+            except sqlite3.OperationalError as error:
+                if not lacks_writing(error, self.path) or self._has_companions():
+                    raise
+                connection = stack.enter_context(self._looking(self._unchanging()))
+            yield connection
+
+    @contextmanager
+    def _looking(self, connected: AbstractContextManager[_Opened]) -> Iterator[sqlite3.Connection]:
+        """Begin a transaction in which nothing is created or migrated; its first read has happened."""
+        with connected as opened:
             opened.connection.execute("BEGIN")
             opened.deadline.start(self.transaction_seconds)
             try:
+                opened.connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall()
                 yield opened.connection
             finally:
                 opened.connection.rollback()
@@ -234,11 +270,11 @@ class DatabaseFile:
         finally:
             session.busy = False
 
-    def _connect(self) -> _Opened:
+    def _connect(self, options: str = "mode=rw") -> _Opened:
         # Looked up before the file is opened: where another one takes its place in between, the next look tells.
         identity = _identity(self.path)
         _check_regular(self.path)
-        uri = f"{self.path.absolute().as_uri()}?mode=rw"
+        uri = f"{self.path.absolute().as_uri()}?{options}"
         connection = sqlite3.connect(uri, uri=True, timeout=self.busy_timeout_seconds, isolation_level=None)
         return _Opened(bounded(connection), Deadline(connection), identity)
 

@@ -155,6 +155,15 @@ def _is_text(value: bytes | None) -> bool:
     return True
 
 
+def lacks_writing(error: sqlite3.Error, path: Path) -> bool:
+    """Return whether SQLite failed since it could write no file beside the database at `path`."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY):
+        return True
+    opened_or_read = code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR)
+    return opened_or_read and (_is_full(path) or not os.access(path.parent, os.W_OK))
+
+
 def _is_full(path: Path) -> bool:
     try:
         space = os.statvfs(path.parent)

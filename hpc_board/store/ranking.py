@@ -57,12 +57,16 @@ def placing(db: Readable, run: Run) -> Placing | None:
         return None
     earlier = {**board._asdict(), "user": run.user, "run": run.id}
     before = db.table("scores").rows_where(f"{OF_USER} AND run < :run", earlier, limit=1)
+    entry = next(iter(db.table("feed").rows_where("run = ?", [row_id(run.id)])), None)
+    told = None if entry is None else RowReader(entry, "feed")
     return Placing(
         rank=rank_of(db, board, best["score_s"]) if best["run"] == run.id else None,
         users=db.table("bests").count_where(ON_BOARD, board._asdict()),
         best_s=best["score_s"],
         best_run=best["run"],
         first=next(before, None) is None,
+        former_rank=told.integer("former_rank") if told and told.has("former_rank") else None,
+        former_s=told.score("former_s") if told and told.has("former_s") else None,
     )
 
 

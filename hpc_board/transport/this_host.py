@@ -96,7 +96,7 @@ class ThisHost:
                 )
             except OSError as error:
                 if shutil.which(argv[0], path=self._environment.get("PATH", os.defpath)) is None:
-                    raise CommandMissing(f"{argv[0]} cannot be started: {error}") from error
+                    raise CommandMissing(_missing_text(argv[0], error)) from error
                 raise SchedulerError(
                     f"{argv[0]} cannot be started now: {error.strerror or error}",
                     hint="This machine may have too many processes or too little memory; try later.",
@@ -191,3 +191,9 @@ class _Outputs:
             kept = data[: OUTPUT_BYTES_MAX - len(key.data)]
             key.data.extend(kept)
             self.truncated |= len(kept) < len(data)
+
+
+def _missing_text(program: str, error: OSError) -> str:
+    if "/" in program:
+        return f"{program} cannot be started: {error.strerror or error}"
+    return f"no {program} on PATH"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import click
 import pytest
 
 from hpc_board.board import Board
+from hpc_board.cli import output
 from hpc_board.cli.lazy import loaded
 from hpc_board.cli.main import cli
 from hpc_board.domain.moderation import Rerun
@@ -34,6 +35,9 @@ from hpc_board.store.database import DatabaseFile
 from hpc_board.store.runs import RunGateway
 from tests.service import Services
 from tests.values import replace
+
+AGES_FROM = datetime(2024, 3, 20, 12, tzinfo=UTC)
+"""The time from which tables count ages."""
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -179,6 +183,7 @@ class CommandLine:
                 patch.delenv(name, raising=False)
             patch.setenv("HOME", str(self.folder))
             patch.setenv("NO_COLOR", "1")
+            patch.setattr(output, "now", lambda: AGES_FROM)
             for name, value in self.environ.items():
                 patch.setenv(name, value)
             if width is not None:

@@ -32,6 +32,7 @@ CASES = (
     Case("task", ["task scan", "task histo", "task course"]),
     Case("task.check", ["task check histo"], files_alone="the texts of a task's files stay with the service"),
     Case("runs", ["runs"]),
+    Case("status", ["status"], files_alone="a pass would send the runs of all users"),
     Case(
         "runs.all",
         ["runs --all --limit 100", "runs --all --task narrow", "runs --task scan --gpu A100 --mode profile"],
@@ -51,6 +52,7 @@ CASES = (
     Case("run.verdicts", [f"run {{verdict_{verdict}}}" for verdict in VERDICTS], "bob"),
     Case("watch", ["watch {best}", "watch {wrong}", "watch {lost}"]),
     Case("show", ["show scan", "show narrow", "show histo", "show course"]),
+    Case("show.leaders", ["show"]),
     Case("show.parts", ["show scan --gpu H100 --top 1 --from 2", "show scan --all-runs", "show scan --rank 1"]),
     Case("show.versions", ["show scan --versions", "show scan --task-version previous", "show open_sort"]),
     Case("show-personal", ["show-personal scan", "show-personal narrow"]),

@@ -6,8 +6,17 @@ from typing import Any
 from hpc_board.report.views.diagnostics import DiagnosticView, GpuCheckView
 from hpc_board.report.views.leaderboards import BoardChangeView, DeletionView, PlanView, SyncedView
 from hpc_board.report.views.moderation import DecisionView, LimitsView, RerunCandidateView, RerunsView
-from hpc_board.report.views.runs import PreviewView, RunView, SubmissionView, TrialView, WholeRunView
-from hpc_board.report.views.setup import InitView
+from hpc_board.report.views.runs import (
+    CodeView,
+    LookView,
+    PreviewView,
+    RunView,
+    SubmissionNoteView,
+    SubmissionView,
+    TrialView,
+    WholeRunView,
+)
+from hpc_board.report.views.setup import InitView, ReleaseView
 from hpc_board.report.views.standings import (
     ComparisonsView,
     FeedView,
@@ -17,7 +26,7 @@ from hpc_board.report.views.standings import (
     StandingsView,
     VersionsView,
 )
-from hpc_board.report.views.tasks import EvalCodeView, TaskCheckView, TaskView, WholeTaskView
+from hpc_board.report.views.tasks import EvalCodeView, TaskCheckView, TaskView, TemplateView, WholeTaskView
 from hpc_board.report.views.usage import GpuView, StatisticsView
 
 
@@ -34,13 +43,17 @@ PRINTED = (
     Printed(("submit",), SubmissionView),
     Printed(("submit",), list[SubmissionView], "of several files"),
     Printed(("submit",), list[PreviewView], "with `--dry-run`"),
+    Printed(("status",), LookView),
     Printed(("run", "watch"), WholeRunView),
-    Printed(("runs", "poll", "admin milestones"), list[RunView]),
+    Printed(("runs", "poll", "cancel", "admin milestones"), list[RunView]),
     Printed(("show",), StandingsView),
+    Printed(("show",), list[StandingsView], "without a name: the first row of each leaderboard"),
     Printed(("show",), RanksView, "with `--rank`"),
     Printed(("show",), VersionsView, "with `--versions`"),
     Printed(("show-personal",), OwnStandingsView),
     Printed(("history",), HistoriesView),
+    Printed(("code",), CodeView),
+    Printed(("note",), SubmissionNoteView),
     Printed(("feed",), list[FeedView]),
     Printed(("compare",), ComparisonsView),
     Printed(("list",), list[TaskView]),
@@ -48,11 +61,13 @@ PRINTED = (
     Printed(("task check",), TaskCheckView),
     Printed(("task check",), list[TaskCheckView], "of several tasks"),
     Printed(("task test",), TrialView),
+    Printed(("template",), TemplateView),
     Printed(("eval-code",), EvalCodeView),
     Printed(("gpus",), list[GpuView]),
     Printed(("create", "update"), list[PlanView]),
     Printed(("update",), list[BoardChangeView], "with `--history`"),
     Printed(("delete",), DeletionView),
+    Printed(("version",), ReleaseView),
     Printed(("admin init",), InitView),
     Printed(("admin check",), list[GpuCheckView]),
     Printed(("admin doctor",), list[DiagnosticView]),

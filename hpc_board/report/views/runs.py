@@ -97,6 +97,15 @@ class ResultView(View, frozen=True):
     """those of its errors"""
 
 
+class LookView(View, frozen=True):
+    """Your runs in flight, and those that ended since the last look."""
+
+    in_flight: list[RunView]
+    """the runs in flight, oldest first"""
+    ended: list[RunView]
+    """the runs that ended since, newest first"""
+
+
 class SubmissionView(View, frozen=True):
     """A submission with its runs."""
 
@@ -113,6 +122,26 @@ class SubmissionView(View, frozen=True):
     def of(cls, run: Run, runs: Sequence[WholeRunView]) -> "SubmissionView":
         """Return the object of a submission; `run` is one of its `runs`."""
         return cls(submission=run.submission, task=run.task, mode=str(run.mode), runs=list(runs))
+
+
+class CodeView(View, frozen=True):
+    """The file of a submission."""
+
+    submission: int
+    """the number of the submission"""
+    file_name: str
+    """the name of the file"""
+    text: str
+    """its text, unchanged"""
+
+
+class SubmissionNoteView(View, frozen=True):
+    """A new note."""
+
+    submission: int
+    """the number of its submission"""
+    text: str
+    """its text"""
 
 
 class PreviewView(View, frozen=True):

@@ -24,6 +24,13 @@ class StepView(View, frozen=True):
     """its commands, or lines of a file"""
 
 
+class ReleaseView(View, frozen=True):
+    """The installed hpc-board."""
+
+    version: str
+    """its version"""
+
+
 class InitView(View, frozen=True):
     """A new board."""
 

@@ -39,6 +39,15 @@ class TaskView(View, frozen=True):
         return cls(**_task_keys(task, gpus, board))
 
 
+class TemplateView(View, frozen=True):
+    """A template of submissions, or the header for compiled ones."""
+
+    task: str
+    """the name of the task"""
+    text: str
+    """its text"""
+
+
 class TimeoutsView(View, frozen=True):
     """The time limits of a task."""
 

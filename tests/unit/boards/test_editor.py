@@ -1311,4 +1311,4 @@ def test_every_error_of_a_board_is_one_that_users_can_act_on(place: Recorded) ->
     for words in (("update", "gone"), ("delete", "gone", "--yes"), ("create", "x", "nowhere"), ("create", "x", "./no")):
         done = call(place, *words)
         assert done.exit_code == 2
-        assert "Hint:" in done.stderr
+        assert "hint:" in done.stderr

@@ -322,7 +322,7 @@ def test_a_malformed_task_is_refused_with_its_fault_and_leaves_nothing(
     assert done.exit_code == 2
     assert message in done.stderr
     assert "Traceback" not in done.output
-    assert "Hint: " in done.stderr
+    assert "hint: " in done.stderr
     assert done.stdout == ""
     assert entries(tmp_path) == before
 

@@ -187,7 +187,7 @@ def test_a_path_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     for source in ("x" * 300, f"./{'x' * 300}", f"./{'x' * 300}.zip", f"{tmp_path}/{'x/' * 3000}"):
         done = CliRunner().invoke(cli, ["task", "check", source])
         assert done.exit_code == 2, done.output
-        assert done.stderr.startswith("Error: ")
+        assert done.stderr.startswith("error: ")
     path = competition(tmp_path, COMPETITION.replace("set/other", "x" * 300))
     assert "has no task.yml in it" in faults(path)[0]
 

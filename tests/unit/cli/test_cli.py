@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import runpy
 import signal
 import sqlite3
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
@@ -34,6 +36,7 @@ from tests.unit.recorded import (
     AT,
     KERNEL,
     REPOSITORY,
+    SETTINGS,
     Recorded,
     call,
     full_device,
@@ -470,7 +473,7 @@ def test_a_file_that_cannot_be_submitted_says_why_in_one_line_and_what_to_do(boa
     done = call(board, "submit", board.kernel, "--gpu", "CPU")
     assert done.exit_code == 2
     assert words in done.stderr
-    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["Error", "Hint"]
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()] == ["error", "hint"]
     assert not done.stdout
 
 
@@ -489,7 +492,7 @@ def test_a_file_with_another_extension_is_refused(board: Recorded) -> None:
         (("--gpu", "H10"), 'Did you mean "H100"?'),
         (("--gpu", "H100"), "the submission script header only CPU"),
         (("--mode", "rankd"), 'Did you mean "ranked"?'),
-        (("--mode", "fastest"), 'Did you mean "test"?\nHint: Modes: test, benchmark, profile, ranked.'),
+        (("--mode", "fastest"), 'Did you mean "test"?\nhint: Modes: test, benchmark, profile, ranked.'),
         (("--note", "two\nlines"), "line break"),
     ],
 )
@@ -662,8 +665,8 @@ def test_pyslurm_that_does_not_work_is_told_once_and_slurm_is_asked_by_its_comma
     board.settings.write_text(board.settings.read_text().replace("{scheduler: slurm, ", slurm))
     done = board.hpc_board("submit", "kernel.py", "--wait", "--timeout", "4", **environ)
     assert done.returncode == 4
-    warning = f"Warning: Cluster here is asked by Slurm's commands, as pyslurm under {python} cannot be imported: "
-    assert done.stderr.count("Warning: ") == done.stderr.count(warning) == 1
+    warning = f"warning: Cluster here is asked by Slurm's commands, as pyslurm under {python} cannot be imported: "
+    assert done.stderr.count("warning: ") == done.stderr.count(warning) == 1
     assert "No module named pyslurm" in done.stderr
     assert asked.read_text().count("x") > 1
 
@@ -816,7 +819,7 @@ def test_a_board_that_may_not_be_written_is_an_input_error(board: Recorded, mode
     )
     assert done.returncode == 2
     assert str(board.folder / "board") in done.stderr
-    assert "Hint:" in done.stderr
+    assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -1118,7 +1121,7 @@ def test_a_terminal_gets_colours_and_a_fitting_width_unless_it_wants_none(
     )
     os.close(slave)
     try:
-        shown = _until(master, b"2026-05-01")
+        shown = _until(master, b" d")
         process.communicate(timeout=60)
     finally:
         process.kill()
@@ -1185,7 +1188,7 @@ def test_output_that_cannot_be_written_is_an_error_and_no_traceback(board: Recor
     (folder / "slurm-104.out").write_text("what the job printed\n")
     done = into_full_disk(board, *argv)
     assert done.returncode == 3
-    assert [line.partition(":")[0] for line in done.stderr.splitlines()[-2:]] == ["Error", "Hint"]
+    assert [line.partition(":")[0] for line in done.stderr.splitlines()[-2:]] == ["error", "hint"]
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
     assert "the output cannot be written: No space left on device" in done.stderr
@@ -1268,3 +1271,143 @@ def test_the_list_of_commands_has_the_names_and_words_of_the_commands() -> None:
     for name, entry in cli.commands.items():
         command = loaded(entry)
         assert (command.name, command.get_short_help_str(200)) == (name, entry.get_short_help_str(200))
+
+
+# Conventions
+
+
+@pytest.mark.files_alone("the settings of a service are its own")
+def test_an_option_of_all_commands_is_taken_before_and_behind_the_command(board: Recorded) -> None:
+    (board.folder / "other.yaml").write_text(SETTINGS.replace("board: board", "board: elsewhere"))
+    for argv in (("--config", "other.yaml", "-v", "runs"), ("runs", "-v", "--config", "other.yaml")):
+        assert f"board: {board.folder}/elsewhere" in board.hpc_board(*argv).stderr
+
+
+def test_a_quiet_command_prints_no_remarks_and_its_errors(board: Recorded) -> None:
+    run = board.add(result=result_of(Verdict.PASS), mode=Mode.TEST)
+    assert call(board, "note", str(run.submission), "a note").stderr
+    assert call(board, "note", str(run.submission), "a note", "-q").stderr == ""
+    assert call(board, "-q", "run", "99").stderr.startswith("error: there is no run 99")
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "coloured"),
+    [
+        (("--color", "always"), {}, True),
+        ((), {"FORCE_COLOR": "1"}, True),
+        (("--color", "always"), {"NO_COLOR": "1"}, True),
+        (("--color", "never"), {"FORCE_COLOR": "1"}, False),
+        ((), {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ((), {}, False),
+    ],
+)
+def test_colours_are_those_of_the_option_then_of_the_environment(
+    board: Recorded, argv: tuple[str, ...], environ: dict[str, str], coloured: bool
+) -> None:
+    done = board.hpc_board("runs", *argv, **environ)
+    assert ("\x1b[" in board.hpc_board("run", "x", *argv, **environ).stderr) is coloured
+    assert "\x1b[" not in done.stdout, "there is no run whose outcome has a colour"
+
+
+def test_short_options_are_those_of_the_long_ones(board: Recorded) -> None:
+    done = board.hpc_board(
+        "submit", "kernel.py", "-t", "vectoradd_py", "-g", "CPU", "-m", "test", "-n", "a note", "--dry-run"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("word", ["-V", "--version", "version"])
+def test_every_way_to_ask_for_the_version_has_one_answer(board: Recorded, word: str) -> None:
+    assert board.hpc_board(word).stdout == f"hpc-board, version {__version__}\n"
+
+
+def test_the_commands_are_listed_in_groups_and_none_is_left_out(board: Recorded) -> None:
+    listed = call(board, "--help").stdout
+    for title in ("Submit and follow", "Results", "Tasks", "Boards", "Setup"):
+        assert f"\n{title}:\n" in listed
+    assert sorted(name for names in type(cli).sections.values() for name in names) == sorted(cli.commands)
+
+
+def test_a_submission_comes_from_standard_input(board: Recorded) -> None:
+    done = CliRunner().invoke(cli, ["submit", "-", "--dry-run"], obj=lambda: board.door, input=KERNEL)
+    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(
+        cli, ["submit", "-", "--name", "x.txt", "--dry-run"], obj=lambda: board.door, input=KERNEL
+    )
+    assert (done.exit_code, "x.txt: please provide a Python" in done.stderr) == (2, True)
+    assert call(board, "submit", "-", "kernel.py").exit_code == 2
+    assert call(board, "submit", "kernel.py", "--name", "x.py").exit_code == 2
+
+
+def test_the_standings_without_a_name_are_the_leaders_of_all_boards(board: Recorded) -> None:
+    assert "No results yet" in call(board, "show").stdout
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=2e-3, user="eve")
+    shown = call(board, "show").stdout
+    assert re.search(r"vectoradd_py +CPU +2 +\S+ \(you\) +1.00 ms +1 +1.00 ms", shown)
+    assert [each["task"] for each in read(board, "show") if each["boards"][0]["rows"]] == ["vectoradd_py"]
+    assert call(board, "show", "--top", "3").exit_code == 2
+
+
+def test_the_status_has_the_runs_in_flight_and_each_ended_run_once(
+    board: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(board.folder / "state"))
+    monkeypatch.setattr("hpc_board.cli.status._FIRST_LOOK", timedelta(days=36_500))
+    going = board.add(status_of(RunState.QUEUED))
+    ended = board.add(result=result_of(Verdict.PASS), mode=Mode.TEST)
+    first, second = read(board, "status"), read(board, "status")
+    assert [each["id"] for each in first["in_flight"]] == [going.id]
+    assert [each["id"] for each in first["ended"]] == [ended.id]
+    assert second["ended"] == []
+    (board.folder / "state" / "hpc-board" / "status.json").write_text("damaged")
+    assert [each["id"] for each in read(board, "status")["ended"]] == [ended.id]
+
+
+@pytest.mark.files_alone("the settings of a service are its own")
+def test_a_settings_file_behind_a_closed_folder_is_not_called_missing(board: Recorded) -> None:
+    closed = board.folder / "closed"
+    closed.mkdir(mode=0o700)
+    for folder in (board.folder, *board.folder.parents[:3]):
+        folder.chmod(0o755)
+    path = str(closed / "x.yaml")
+    done = subprocess.run(
+        ["setpriv", "--reuid=65534", "--clear-groups", sys.executable, "-m", "hpc_board", "list", "--config", path],
+        cwd=board.folder,
+        env=board.environ(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, "may not read it, or not enter its folder" in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.files_alone("the settings of a service are its own")
+def test_a_list_without_a_readable_task_is_an_error(board: Recorded) -> None:
+    board.settings.write_text(SETTINGS.replace("[bundled, tasks]", "[tasks]"))
+    assert call(board, "list").exit_code == 0
+    (board.folder / "tasks" / "narrow" / "task.yml").write_text("lang: [")
+    done = board.hpc_board("list", "--json")
+    assert (done.returncode, done.stdout) == (2, "[]\n")
+    assert "error: no task can be read." in done.stderr
+
+
+@pytest.mark.files_alone("the service asks Slurm")
+def test_gpus_without_slurm_name_the_missing_program_once(board: Recorded) -> None:
+    board.settings.write_text(
+        "board: board\nclusters: {main: {scheduler: slurm}}\ngpus: {H100: {cluster: main, partition: p}}\n"
+    )
+    done = board.hpc_board("gpus", PATH=str(board.folder))
+    assert done.returncode == 3
+    assert "sinfo cannot be run: no sinfo on PATH" in done.stdout
+    assert "Errno" not in done.stdout
+
+
+def test_a_faster_ranked_run_says_the_change(board: Recorded) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=5.81e-3)
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=2e-3, user="eve")
+    faster = board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1.73e-3)
+    shown = call(board, "run", str(faster.id)).stdout
+    assert "First place on CPU: 1.73 ms, was 5.81 ms: 3.4x faster, 2nd to 1st." in shown
+    assert "was" not in read(board, "run", "1")["verdict_line"]

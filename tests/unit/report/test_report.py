@@ -25,6 +25,7 @@ from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
 from hpc_board.report.logs import message_log, nothing_printed, run_logs
 from hpc_board.report.plain import plain
+from hpc_board.report.run_words import short_specs, state_text, verdict_text, why
 from hpc_board.report.runs import outcome_line, run_report, run_summary, runs_table, trial_report
 from hpc_board.report.standings import board_report
 from hpc_board.report.tables import gpus_table, tasks_table
@@ -74,8 +75,8 @@ def test_a_passed_run_tells_its_counts_score_and_rank() -> None:
     result = result_of(Verdict.PASS, Case("test", 0, "size: 1", Verdict.PASS), timed_case(0), timed_case(1))
     text = text_of(run_report(finished(result, score_s=12.34e-6), result, placing=SECOND))
     assert "Passed: 1 test and 2 benchmarks. Second place on H100: 12.3 µs." in text
-    assert "MEDIAN     MEAN  STD ERROR  CALLS" in text
-    assert "12.3 µs  12.4 µs  ± 0.04 µs      3" in text
+    assert "MEDIAN  CASE        STD ERROR     MEAN  CALLS" in text
+    assert "12.3 µs  size: 1024  ± 0.04 µs  12.4 µs      3" in text
 
 
 def test_a_summary_of_a_passed_run_fits_a_small_terminal_and_says_where_the_rest_is() -> None:
@@ -102,8 +103,8 @@ def test_a_cell_holds_the_line_that_says_most_and_the_whole_message_stands_once_
     cases = [Case("test", 0, "a", Verdict.EXCEPTION, whole), Case("test", 1, "b", Verdict.EXCEPTION, bare)]
     result = result_of(Verdict.EXCEPTION, *cases)
     text = plain(run_report(finished(result), result), width)
-    assert "1  exception  a     ValueError: bad\n" in text
-    assert "2  exception  b     KeyError: 'x'\n" in text
+    assert "1  exception  ValueError: bad  a\n" in text
+    assert "2  exception  KeyError: 'x'    b\n" in text
     assert text.count("line 3") == 1
     assert "--- test 1 ---\nTraceback" in text
     assert text.count("ValueError: bad") == 2
@@ -129,7 +130,7 @@ def test_a_cell_is_bounded_where_no_terminal_bounds_it() -> None:
 def test_a_message_that_belongs_to_no_case_is_shown_whole_below_what_it_means() -> None:
     result = result_of(Verdict.LOAD_ERROR, message="ImportError: x\nTraceback (most recent call last):\n    import x")
     text = text_of(run_summary(finished(result), result))
-    assert "Failed: load error. ImportError: x\n\n" in text
+    assert "Failed to load. ImportError: x\n\n" in text
     assert text.index(verdict_meaning(Verdict.LOAD_ERROR).next) < text.index("--- message ---\nImportError: x\nTrace")
 
 
@@ -263,8 +264,8 @@ FAILED_CASE = Case("test", 1, "size: 2", Verdict.WRONG_VALUE, "differs")
         (Verdict.PASS, (Case("test", 0, "", Verdict.PASS),), None, None, "Run 12 passed: 1 test."),
         (Verdict.PASS, (), None, None, "Run 12 passed."),
         (Verdict.WRONG_VALUE, (timed_case(), FAILED_CASE), None, None, "Run 12 failed: wrong value in test case 2."),
-        (Verdict.LOAD_ERROR, (), None, None, "Run 12 failed: load error."),
-        (Verdict.INFRA_ERROR, (), None, None, "Run 12 was not judged: infra error."),
+        (Verdict.LOAD_ERROR, (), None, None, "Run 12 failed to load."),
+        (Verdict.INFRA_ERROR, (), None, None, "Run 12 was not judged: system error."),
     ],
 )
 def test_the_outcome_of_a_finished_run_fits_one_line(
@@ -279,7 +280,7 @@ def test_the_outcome_of_a_finished_run_fits_one_line(
 
 def test_the_outcome_of_a_run_without_a_result_is_how_it_ended() -> None:
     line = outcome_line(run_of(RunState.NODE_FAIL), None)
-    assert line == Paragraph("Run 12 ended without a result: node fail.", Tone.BAD)
+    assert line == Paragraph("Run 12 ended without a result: node failure.", Tone.BAD)
 
 
 def test_a_run_that_the_scheduler_did_not_take_shows_its_last_answer(tmp_path: Path) -> None:
@@ -318,6 +319,16 @@ def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
         (12.34e-6, Placing(3, 9, 12.34e-6, 12, first=False), "Third place on H100: 12.3 µs"),
         (12.34e-6, Placing(4, 9, 12.34e-6, 12, first=True), "4th place on H100: 12.3 µs"),
         (12.34e-6, Placing(10, 99, 12.34e-6, 12, first=True), "10th place on H100: 12.3 µs"),
+        (
+            1.73e-3,
+            Placing(1, 9, 1.73e-3, 12, first=False, former_rank=2, former_s=5.81e-3),
+            "First place on H100: 1.73 ms, was 5.81 ms: 3.4x faster, 2nd to 1st",
+        ),
+        (
+            1e-3,
+            Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.1e-3),
+            "Third place on H100: 1.00 ms, was 1.10 ms: 10 % faster",
+        ),
         (12.34e-6, Placing(11, 99, 12.34e-6, 12, first=False), "Personal best on H100: 12.3 µs, rank 11 of 99"),
         (
             12.34e-6,
@@ -332,7 +343,7 @@ def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
         (
             34.2e-6,
             Placing(None, 99, 11.4e-6, 7, first=True),
-            "Successful on H100: 34.2 µs, 3 times as long as the user's best, 11.4 µs (run 7)",
+            "Successful on H100: 34.2 µs, 3x slower than the user's best, 11.4 µs (run 7)",
         ),
         (
             11.4e-6,
@@ -409,7 +420,7 @@ def test_a_failed_run_says_which_case_failed_why_and_what_to_do() -> None:
     meaning = verdict_meaning(Verdict.WRONG_VALUE)
     assert meaning.what in text
     assert meaning.next in text
-    assert "2  wrong value  size: 127  5 of 127 elements differ" in text
+    assert "2  wrong value  5 of 127 elements differ  size: 127" in text
 
 
 @pytest.mark.parametrize(
@@ -530,7 +541,7 @@ def test_a_killed_supervisor_is_no_reason_to_look_for_calls_of_exit(number: int)
     verdict, message = killed(number, last, memory_ran_out=False)
     result = result_of(verdict, message=message)
     text = text_of(run_report(finished(result), result))
-    assert "Failed: crash." in text
+    assert "Failed: crashed." in text
     assert "Resubmit; if it repeats, the kernel kills its parent or the node runs out of memory" in text
     assert "exit()" not in text
 
@@ -584,7 +595,7 @@ def test_a_run_that_ended_without_a_result_shows_meaning_reason_evidence_and_out
     history = (Status(RunState.QUEUED, AT), status)
     text = text_of(run_report(run_of(state, status=status), None, history, (), log="bash: python: not found\n"))
     meaning = state_meaning(state)
-    assert f"Ended without a result: {str(state).replace('_', ' ')}. gone" in text
+    assert f"Ended without a result: {state_text(state)}. gone" in text
     assert meaning.what in text
     assert meaning.next in text
     assert "squeue: missing; no result file after 300 s" in text
@@ -826,9 +837,9 @@ FIRST = Placing(rank=1, users=9, best_s=2.1e-3, best_run=12, first=False)
 def test_times_of_rows_have_their_interval_and_the_speedup_beside_them() -> None:
     result = in_rows(row_case(), row_case(1, low_ns=9.5e5, high_ns=2.2e6, baseline_ns=None))
     text = text_of(run_report(finished(result, score_s=2.1e-3), result))
-    assert "#  OUTCOME     TIME  REFERENCE  SPEEDUP  INTERVAL         CASE" in text
-    assert "1  pass     2.10 ms    7.14 ms    3.40x  1.90 to 2.40 ms  size: 1024" in text
-    assert "2  pass     2.10 ms                      0.95 to 2.20 ms  size: 2048" in text
+    assert "#  OUTCOME     TIME  REFERENCE  SPEEDUP  CASE  INTERVAL" in text
+    assert "1  pass     2.10 ms    7.14 ms    3.40x  1024  1.90 to 2.40 ms" in text
+    assert "2  pass     2.10 ms                      2048  0.95 to 2.20 ms" in text
     assert "noisy" not in text
 
 
@@ -873,3 +884,67 @@ def test_processes_that_differ_are_told_in_a_sentence() -> None:
     text = " ".join(text_of(run_summary(finished(result), result)).split())
     assert "The processes of benchmark 1 differ by more than the task's `spread`. Resubmit" in text
     assert ", noisy" not in text
+
+
+# Widths and words
+
+
+def test_a_table_that_is_too_wide_loses_the_columns_that_may_leave_and_never_wraps() -> None:
+    long = "a_task_with_a_long_name"
+    run = replace(
+        finished(result_of(Verdict.TIMING_INCONSISTENT)), task=long, file_name="k" * 70 + ".py", note="a note"
+    )
+    for width in (40, 60, 80, 100):
+        lines = plain([runs_table([run], users=True, now=AT)], width).splitlines()
+        assert max(map(len, lines)) <= width
+    wide, narrow = (plain([runs_table([run], now=AT)], width) for width in (200, 80))
+    assert "FILE" in wide
+    assert "FILE" not in narrow
+    assert long[:11] in narrow
+
+
+def test_a_list_of_runs_has_ages_where_a_time_is_given_and_dates_elsewhere() -> None:
+    run = finished(result_of(Verdict.PASS))
+    assert "AGE" in plain([runs_table([run], now=run.created_at + timedelta(hours=3))])
+    assert " 3 h" in plain([runs_table([run], now=run.created_at + timedelta(hours=3))])
+    assert "SUBMITTED" in plain([runs_table([run])])
+
+
+def test_the_outcome_of_a_run_has_its_colour() -> None:
+    runs = [finished(result_of(Verdict.PASS)), finished(result_of(Verdict.CRASH)), run_of(RunState.QUEUED)]
+    text = plain([runs_table(runs)], None, lambda text, tone: f"<{tone}>{text}</>" if tone is not Tone.QUIET else text)
+    assert "<good>pass</>" in text
+    assert "<bad>crashed</>" in text
+    assert "<plain>" not in text
+
+
+def test_a_fact_is_wrapped_under_its_beginning() -> None:
+    text = plain([Facts((("note", "a word " * 20),))], 40)
+    assert all(line.startswith("      a word") for line in text.splitlines()[1:])
+    assert max(map(len, text.splitlines())) <= 40
+
+
+@pytest.mark.parametrize(
+    ("specs", "texts", "names"),
+    [
+        (("rows: 8192; cols: 257; seed: 3", "rows: 1; cols: 2; seed: 3"), ("8192 x 257", "1 x 2"), "rows x cols"),
+        (("size: 4; seed: 1", "size: 4; seed: 2"), ("size: 4; seed: 1", "size: 4; seed: 2"), ""),
+        (("size: 4; seed: 1", "rows: 4; seed: 2"), ("size: 4; seed: 1", "rows: 4; seed: 2"), ""),
+        (("an own text",), ("an own text",), ""),
+    ],
+)
+def test_a_case_is_short_where_that_says_enough(specs: tuple[str, ...], texts: tuple[str, ...], names: str) -> None:
+    found = short_specs([timed_case(index, spec=spec) for index, spec in enumerate(specs)])
+    assert (found.texts, found.names) == (texts, names)
+
+
+def test_every_verdict_and_state_has_words_of_its_own() -> None:
+    verdicts = list(map(verdict_text, Verdict))
+    states = [state_text(state) for state in RunState if state is not RunState.OUT_OF_MEMORY]
+    assert len({*verdicts, *states}) == len(verdicts) + len(states)
+    assert not any("_" in words for words in (*verdicts, *states))
+
+
+def test_a_reason_leads_with_the_message() -> None:
+    run = replace(finished(result_of(Verdict.WRONG_VALUE)), message="test case 2 (size: 127; seed: 1): 5 values differ")
+    assert why(run) == "5 values differ, in test case 2 (size: 127; seed: 1)"

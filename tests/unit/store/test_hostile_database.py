@@ -193,7 +193,7 @@ def test_an_error_names_the_table_and_the_row_and_what_to_do(
         assert corrupt(path, table, column, value)
         done = CliRunner().invoke(cli, command, obj=lambda: board)
         assert done.exit_code == 2
-        assert "Error: The board cannot be read:" in done.stderr
+        assert "error: The board cannot be read:" in done.stderr
         assert f"{told} in the database cannot be read: its {column} is" in done.stderr
         assert "`hpc-board admin restore FILE` puts a backup in its place" in done.stderr
     finally:

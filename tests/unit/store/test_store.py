@@ -1038,6 +1038,25 @@ def test_a_full_disk_is_named_even_where_sqlite_speaks_of_input_and_output(small
     add(store)
     fill(small_disk / "filler")
 
+    assert "no space left" in failure_of(lambda: add(store), path).message
+
+
+@pytest.mark.root
+@needs_root
+def test_a_full_disk_is_read_as_it_is_and_never_beside_changes_in_a_journal(small_disk: Path) -> None:
+    path = small_disk / "board.db"
+    store = Store(path)
+    (run,) = add(store)
+    fill(small_disk / "filler")
+    assert [each.id for each in store.runs.list()] == [run.id]
+    with store.file.session():
+        assert [each.id for each in store.runs.list()] == [run.id]
+    with store.file.existing() as connection:
+        assert connection is not None
+        assert connection.execute("SELECT id FROM runs").fetchall()[0][0] == run.id
+    (small_disk / "filler").unlink()
+    path.with_name("board.db-journal").write_bytes(bytes(512))
+    fill(small_disk / "filler")
     assert "no space left" in failure_of(store.runs.list, path).message
 
 

@@ -1,0 +1,109 @@
+"""The options that every command takes, before or behind its name: settings, colours, and the amount of remarks."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+_QUIET = "hpc_board.quiet"
+_VERBOSE = "hpc_board.verbose"
+
+COLORS = ("auto", "always", "never")
+
+
+def _set_config(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
+    if value is not None:
+        ctx.meta["hpc_board.config"] = value
+
+
+def _set_color(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is None and ctx.parent is not None:
+        return
+    ctx.color = ctx.find_root().color = {"always": True, "never": False}.get(value or "auto", color_of(os.environ))
+
+
+def _set_flag(name: str) -> Any:
+    def chosen(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+        if value:
+            ctx.meta[name] = True
+
+    return chosen
+
+
+def color_of(environ: Any) -> bool | None:
+    """Return whether the environment asks for colours or forbids them; None leaves it to the terminal."""
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR"):
+        return True
+    return False if environ.get("TERM") == "dumb" else None
+
+
+def global_options(*, hidden: bool) -> list[click.Option]:
+    """Return the options; the help of a single command has them `hidden`."""
+    return [
+        click.Option(
+            ["--config"],
+            type=click.Path(path_type=Path),
+            metavar="FILE",
+            help="Settings file. Default: $HPC_BOARD_CONFIG, ./hpc-board.yaml, the user's, the system's.",
+            callback=_set_config,
+            expose_value=False,
+            hidden=hidden,
+        ),
+        click.Option(
+            ["--color"],
+            type=click.Choice(COLORS),
+            help="Colours: by default on a terminal, unless $NO_COLOR is set; $FORCE_COLOR turns them on.",
+            callback=_set_color,
+            expose_value=False,
+            hidden=hidden,
+        ),
+        click.Option(
+            ["-q", "--quiet"],
+            is_flag=True,
+            help="Print results and errors alone.",
+            callback=_set_flag(_QUIET),
+            expose_value=False,
+            hidden=hidden,
+        ),
+        click.Option(
+            ["-v", "--verbose"],
+            is_flag=True,
+            help="Print the settings file and the board in use.",
+            callback=_set_flag(_VERBOSE),
+            expose_value=False,
+            hidden=hidden,
+        ),
+    ]
+
+
+def take_global_options(command: click.Command) -> None:
+    """Add the options to a command and its subcommands, without a word in their help."""
+    taken = {name for param in command.params for name in param.opts}
+    command.params += [each for each in global_options(hidden=True) if taken.isdisjoint(each.opts)]
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            take_global_options(each)
+
+
+def config_of(ctx: click.Context) -> Path | None:
+    """Return the settings file of `--config`."""
+    found: Path | None = ctx.meta.get("hpc_board.config")
+    return found
+
+
+def is_quiet() -> bool:
+    """Return whether the command prints no remarks."""
+    return _is_set(_QUIET)
+
+
+def is_verbose() -> bool:
+    """Return whether the command says which settings and board it uses."""
+    return _is_set(_VERBOSE)
+
+
+def _is_set(name: str) -> bool:
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.meta.get(name))

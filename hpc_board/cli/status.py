@@ -1,0 +1,94 @@
+"""`status`: the user's runs in flight, and those that ended since the last look."""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from hpc_board.cli.options import Open, examples, json_option
+from hpc_board.errors import BoardError
+
+if TYPE_CHECKING:
+    from hpc_board.board import Board
+    from hpc_board.domain.run import Run
+
+_FIRST_LOOK = timedelta(days=1)
+_RUNS_MAX = 200
+_BOARDS_MAX = 100
+_BYTES_MAX = 64 * 1024
+
+
+@click.command(epilog=examples("hpc-board status", "hpc-board status --json"))
+@json_option
+@click.pass_obj
+def status(open_: Open, as_json: bool) -> None:
+    """List your runs in flight and the newly ended ones.
+
+    The first look goes back one day. `hpc-board runs` lists all runs.
+    """
+    from hpc_board.cli.output import listed_runs, print_blocks, print_json, refresh, table_time
+    from hpc_board.report.blocks import Heading
+    from hpc_board.report.runs import runs_table
+
+    board = open_()
+    refresh(board)
+    going = board.runs.followed()
+    ended = _ended(board)
+    if as_json:
+        from hpc_board.report.views.runs import LookView
+
+        print_json(LookView(in_flight=listed_runs(board, going), ended=listed_runs(board, ended)))
+        return
+    now = table_time()
+    print_blocks(
+        Heading("In flight"),
+        runs_table(going, now=now, empty="No runs in flight."),
+        Heading("Ended since the last look"),
+        runs_table(ended, now=now, empty="None."),
+    )
+
+
+def _ended(board: "Board") -> "list[Run]":
+    """Return the user's runs that ended since the last look, and store the time of the newest as the next one's."""
+    file, key = _state_file(os.environ), str(getattr(board, "address", None) or board.settings.board)
+    looks = _looks(file)
+    since = looks.get(key) or datetime.now(UTC) - _FIRST_LOOK
+    found = [run for run in board.runs.list(limit=_RUNS_MAX) if run.state.ended and run.status.at > since]
+    newest = max((run.status.at for run in found), default=since)
+    _store(file, {**{name: at for name, at in looks.items() if name != key}, key: newest})
+    return found
+
+
+def _state_file(environ: Mapping[str, str]) -> Path:
+    given = Path(environ.get("XDG_STATE_HOME", ""))
+    if not given.is_absolute():
+        given = Path(environ.get("HOME") or "/nonexistent") / ".local/state"
+    return given / "hpc-board" / "status.json"
+
+
+def _looks(file: Path) -> dict[str, datetime]:
+    """Return the time of the last look at each board; a damaged file has none."""
+    import msgspec
+
+    from hpc_board.files import read_text
+
+    try:
+        return msgspec.json.decode(read_text(file, _BYTES_MAX), type=dict[str, datetime])
+    except (BoardError, msgspec.MsgspecError):
+        return {}
+
+
+def _store(file: Path, looks: Mapping[str, datetime]) -> None:
+    """Write the times; without space or permission the next look repeats this one."""
+    import msgspec
+
+    from hpc_board.files import write_whole
+
+    newest = dict(list(looks.items())[-_BOARDS_MAX:])
+    with suppress(OSError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(file, msgspec.json.encode(newest))
