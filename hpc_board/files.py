@@ -322,13 +322,15 @@ def is_file(path: Path) -> bool:
 
 
 @contextmanager
-def locked(path: Path, *, wait_seconds: float = 0.0) -> Iterator[bool]:
+def locked(path: Path, *, wait_seconds: float = 0.0, shared: bool = False) -> Iterator[bool]:
     """Hold a lock file, one thread of one process at a time; False if others held it for `wait_seconds`.
+
+    `shared` is that of `take_lock`.
 
     Raises:
         OSError: the file cannot be opened, or its file system has no such locks.
     """
-    descriptor = take_lock(path, wait_seconds=wait_seconds)
+    descriptor = take_lock(path, wait_seconds=wait_seconds, shared=shared)
     try:
         yield descriptor is not None
     finally:

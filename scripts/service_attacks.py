@@ -65,6 +65,12 @@ ATTACKS: Mapping[str, tuple[str, ...]] = {
         f"{_SERVICE}::test_one_users_connections_leave_room_for_others",
         f"{_MUNGE}::test_a_thousand_strangers_keep_no_client_out",
         f"{_PAGE}::test_two_thousand_idle_connections_of_one_user_leave_room_for_others",
+        f"{_PAGE}::test_tcp_peers_together_leave_half_of_the_connections_to_the_unix_socket",
+    ),
+    "floods of credentials": (
+        f"{_MUNGE}::test_a_flood_of_rubbish_keeps_no_client_of_another_machine_waiting",
+        f"{_MUNGE}::test_a_flood_of_rubbish_keeps_no_client_of_the_same_machine_out",
+        f"{_MUNGE}::test_a_client_whose_credential_has_arrived_keeps_its_place",
     ),
     "a flood of runs and of waits": (
         f"{_SERVICE}::test_a_user_who_floods_is_refused_and_others_are_not",

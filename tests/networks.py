@@ -1,7 +1,8 @@
-"""Networks of their own for tests: two machines as far as the network goes, with one cable between them."""
+"""Networks for tests: an address of this machine, or two networks with one cable between them."""
 
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -14,6 +15,16 @@ from tests.waiting import awaited
 
 SERVER_ADDRESS, CLIENT_ADDRESS = "198.51.100.1", "198.51.100.2"
 """The two ends of the cable, from the addresses that are for examples (RFC 5737)."""
+
+
+def own_address() -> str:
+    """An address of this machine that is no loopback; to ask for it sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((SERVER_ADDRESS, 9))
+        except OSError:
+            pytest.skip("this machine has no address besides its loopback ones")
+        return str(probe.getsockname()[0])
 
 
 class Networks(NamedTuple):

@@ -28,7 +28,7 @@ from hpc_board.transport import Host
 from hpc_board.transport.attempt import attempt
 from hpc_board.transport.sudo import rules
 
-ADVANCE_LOCK = "advance.lock"
+LOCKS = "advance*.lock"
 CHECKS = "checks"
 
 _SPACE_BYTES = 2**30
@@ -230,7 +230,7 @@ def _left_over(board: Path) -> Iterator[Diagnostic]:
             f"{len(drafts)} unfinished job folders, such as {one_line(str(drafts[0]))}",
             "They may be removed.",
         )
-    yield _held(board / ADVANCE_LOCK)
+    yield from _held(board)
 
 
 def _listed(folder: Path) -> list[Path]:
@@ -247,15 +247,22 @@ def _is_abandoned(path: Path) -> bool:
     return False
 
 
-def _held(path: Path) -> Diagnostic:
-    """Check whether a program holds the lock for longer than a pass over the runs takes."""
+def _held(board: Path) -> Iterator[Diagnostic]:
+    """Check whether programs hold locks for longer than a pass over the runs takes."""
+    paths = [path for path in _listed(board) if path.match(LOCKS)]
+    held = [line for line in map(_lock, paths) if line is not None]
+    free = f"free: {', '.join(path.name for path in paths)}" if paths else "no pass over runs was made yet"
+    yield from held or [Diagnostic(Severity.OK, "lock", free)]
+
+
+def _lock(path: Path) -> Diagnostic | None:
     try:
         with open_regular(path) as file:
             if lock_descriptor(file.fileno(), wait_seconds=_LOCK_SECONDS, shared=True):
-                return Diagnostic(Severity.OK, "lock", f"{path.name} is free")
+                return None
             holder = lock_holder(os.fstat(file.fileno()))
     except FileNotFoundError:
-        return Diagnostic(Severity.OK, "lock", f"{path.name} is not there yet")
+        return None
     except OSError as error:
         return Diagnostic(
             Severity.WARNING, "lock", f"{path} cannot be looked at: {error.strerror or error}", "Is it yours?"

@@ -26,7 +26,8 @@ class Installation:
 
     `account` is the Unix account that owns the folder and sends the jobs. With `launch`, the board is served: that
     function takes new runs, and the service advances all runs; without it, each client of the account does both.
-    `warn` is called from any thread with warnings about the settings.
+    `warn` is called from any thread with warnings about the settings. `former` is the installation before a change of
+    the settings, whose connections this one keeps as far as it needs them.
     """
 
     def __init__(
@@ -35,15 +36,21 @@ class Installation:
         account: str,
         warn: Callable[[str], object],
         launch: "Callable[[Sequence[Run]], Sequence[BoardError]] | None" = None,
+        former: "Installation | None" = None,
     ) -> None:
         self.settings = settings
         self.account = account
         self.served = launch is not None
         self._launch = launch
+        self._warn = warn
         # Not cached properties, which two threads could make twice: the one holds the connections to clusters.
-        self.clusters = Clusters(settings, warn)
+        self.clusters: Clusters = Clusters(settings, warn, None if former is None else former.clusters)
         self.groups = Groups()
         self.reading = Store(settings.board / DATABASE)
+
+    def with_settings(self, settings: Settings) -> "Installation":
+        """Return the same installation with other settings."""
+        return Installation(settings, self.account, self._warn, self._launch, self)
 
     @cached_property
     def store(self) -> Store:

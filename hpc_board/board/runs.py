@@ -85,7 +85,7 @@ class Runs:
         try:
             return self._context.reconciler.turn(watched)
         except (SchedulerError, StorageError) as error:
-            return Pass(frozenset(), (error,))
+            return Pass(errors=(error,))
 
     def cancel(self, run: int) -> Run:
         """Request the cancellation of the user's own run, or of one that this account sends; return the run.

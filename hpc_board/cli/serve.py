@@ -2,6 +2,7 @@
 
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import click
@@ -30,7 +31,7 @@ def serve(ctx: click.Context, *, path: Path | None, stdio: bool, allow_root: boo
     One process owns the board, sends all jobs and stores all results; the
     accounts of this machine reach it over PATH and are known by their
     kernel's word. It runs until SIGTERM and logs to stderr, one JSON object
-    a line.
+    a line. SIGHUP makes it read its settings again.
     """
     if stdio:
         _relay(path)
@@ -43,16 +44,28 @@ def serve(ctx: click.Context, *, path: Path | None, stdio: bool, allow_root: boo
             "this is root, and a service needs no rights beyond an ordinary account's.",
             hint="Run it as an account of its own, or add --allow-root.",
         )
-    settings = open_settings(config_of(ctx), os.environ)
+    reread = partial(open_settings, config_of(ctx), os.environ)
+    settings = reread()
     if settings.service is not None:
         raise InputError(f"{settings.file} names a service; it has no board to serve.", hint="Give --config FILE.")
     chosen = path or settings.socket
     if chosen is None:
         raise InputError("no socket is given.", hint="Give --socket PATH, or `serve: {socket: PATH}` in the settings.")
-    service = Service(settings, chosen.absolute())
+    service = Service(settings, chosen.absolute(), reread=reread)
+    in_terminal = _has_terminal()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
+    signal.signal(signal.SIGHUP, lambda *_: service.stop() if in_terminal and not _has_terminal() else service.reload())
     service.run()
+
+
+def _has_terminal() -> bool:
+    """Return whether this process has a controlling terminal; its loss is told by SIGHUP as well."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _relay(path: Path | None) -> None:

@@ -1,7 +1,7 @@
 """The clusters of the settings: their schedulers, free GPUs and job folders."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 class Clusters:
     """Schedulers, login nodes and job folders of each cluster, made when first used.
 
-    `warn` is called from any thread with warnings about the settings.
+    `warn` is called from any thread with warnings about the settings. The logins that `former` settings also have
+    keep their connections.
     """
 
-    def __init__(self, settings: Settings, warn: Callable[[str], object]) -> None:
+    def __init__(self, settings: Settings, warn: Callable[[str], object], former: "Clusters | None" = None) -> None:
         self._settings = settings
         self._warn = warn
-        self._connections = _connections(settings)
+        self.connections: dict[str, Connection] = _connections(settings, {} if former is None else former.connections)
 
     @cached_property
     def schedulers(self) -> dict[str, Scheduler]:
@@ -38,10 +39,10 @@ class Clusters:
     def hosts(self) -> "dict[str, Host]":
         """The login node of each cluster that is reached over SSH, and the account of each whose jobs have another."""
         hosts: dict[str, Host] = {}
-        if self._connections:
+        if self.connections:
             from hpc_board.transport.ssh import SshHost
 
-            hosts |= {name: SshHost(connection) for name, connection in self._connections.items()}
+            hosts |= {name: SshHost(connection) for name, connection in self.connections.items()}
         if accounts := {cluster.name: cluster.account for cluster in self._settings.clusters if cluster.account}:
             from hpc_board.transport.sudo import SudoHost
 
@@ -125,7 +126,7 @@ class Clusters:
     def _folders_of(self, cluster: Cluster) -> "Folders":
         from hpc_board.runs.job_folder import Folders
 
-        connection = self._connections.get(cluster.name)
+        connection = self.connections.get(cluster.name)
         if connection is not None:
             from hpc_board.transport.ssh_files import SshFiles
 
@@ -137,14 +138,15 @@ class Clusters:
         return Folders(self._settings.board)
 
 
-def _connections(settings: Settings) -> "dict[str, Connection]":
-    """Return a connection for each cluster with `ssh`; each connects when first used."""
+def _connections(settings: Settings, former: "Mapping[str, Connection]") -> "dict[str, Connection]":
+    """Return a connection for each cluster with `ssh`; each connects when first used, unless `former` has it."""
     logins = {cluster.name: cluster.ssh for cluster in settings.clusters if cluster.ssh is not None}
     if not logins:
         return {}
     from hpc_board.transport.ssh import Connection
 
-    return {name: Connection(login) for name, login in logins.items()}
+    known = {connection.login: connection for connection in former.values()}
+    return {name: known.get(login) or Connection(login) for name, login in logins.items()}
 
 
 def _python_warning(gpu: Gpu) -> str:

@@ -1,4 +1,4 @@
-"""The reconciler: advances runs from `created` to their end, in one process at a time.
+"""The reconciler: advances runs from `created` to their end, those of a cluster in one process at a time.
 
 A run's row is written first, then its job folder, the event `submitting`, the scheduler's job, the event `queued`. A
 process that dies between two of these steps leaves a run that the next one resumes: it looks a job up by its unique
@@ -47,6 +47,9 @@ It exceeds the life of an sbatch whose client is lost: 60 s, and 11 s more on a 
 TRIES_MAX = 4
 """The number of tries to send a job before its run ends as an error."""
 
+LOCK = "advance.lock"
+"""The file that each holder of a cluster's lock holds shared, and `Reconciler.alone` for itself."""
+
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_MAX = 160
 _TRY = "try "
@@ -55,6 +58,11 @@ _CANCEL_STORED = (
     "The cancellation of run {id} is stored, and takes effect as soon as the scheduler answers `hpc-board watch {id}`, "
     "`hpc-board poll` or the app."
 )
+
+
+def lock_name(cluster: str) -> str:
+    """Return the name of a cluster's lock in the board's folder."""
+    return f"advance-{cluster}.lock"
 
 
 class Poll(msgspec.Struct, frozen=True):
@@ -66,9 +74,13 @@ class Poll(msgspec.Struct, frozen=True):
 
 
 class Pass(msgspec.Struct, frozen=True):
-    """The outcome of one pass: the clusters whose schedulers were asked, the errors, and the questions about jobs."""
+    """The outcome of a pass over the runs of `clusters`.
 
-    asked: frozenset[str]
+    `asked` has the clusters whose schedulers were asked, and `polls` the questions about jobs.
+    """
+
+    clusters: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()
     errors: tuple[BoardError, ...] = ()
     polls: tuple[Poll, ...] = ()
 
@@ -88,7 +100,8 @@ class _Leftover(msgspec.Struct, frozen=True):
 class Reconciler(msgspec.Struct, frozen=True, dict=True):
     """Reconciliation of stored runs with their jobs.
 
-    - `folder` is the board's folder, with locks and job folders.
+    - `folder` is the board's folder, with locks and job folders. Each cluster has a lock, so that one that hangs delays
+      no run of another.
     - `schedulers`, `clusters` and `gpus` are those of the settings, by name.
     - `harness` returns the bytes of the harness file.
     - `folders` has the clusters whose job folders lie outside `folder`.
@@ -120,32 +133,55 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             raise turn.errors[0]
         return turn is not None
 
-    def turn(self, watched: Collection[int] | None = None) -> Pass | None:
-        """Advance runs like `__call__`, and return the errors; None if another process is doing so.
+    def turn(self, watched: Collection[int] | None = None, *, clusters: Iterable[str] | None = None) -> Pass | None:
+        """Advance runs like `__call__`, and return the errors; None if other processes are doing so.
 
         A client that waits for some runs passes them as `watched`: then only these are advanced, except when their
-        schedulers may be asked or a full scan is due.
+        schedulers may be asked or a full scan is due. `clusters` limits the pass to the runs of these.
 
         Raises:
             StorageError: the board's lock or its database cannot be used.
         """
-        with self._lock(wait_seconds=0) as mine:
+        turns = [self._turn(cluster, watched) for cluster in (self.names if clusters is None else clusters)]
+        mine = [turn for turn in turns if turn is not None]
+        if not mine:
+            return None
+        return Pass(
+            frozenset().union(*(turn.clusters for turn in mine)),
+            frozenset().union(*(turn.asked for turn in mine)),
+            tuple(error for turn in mine for error in turn.errors),
+            tuple(poll for turn in mine for poll in turn.polls),
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """The clusters that take turns; runs of those that have left the settings are the first one's, or ""'s."""
+        return [*self.schedulers] or [""]
+
+    def takes(self, cluster: str, name: str) -> bool:
+        """Return whether the turns of `cluster` advance the runs of the cluster `name`."""
+        return cluster == (name if name in self.schedulers else self.names[0])
+
+    def _turn(self, cluster: str, watched: Collection[int] | None) -> Pass | None:
+        """Advance the runs of one cluster as `turn` does."""
+        with self._lock(cluster, wait_seconds=0) as mine:
             if not mine:
                 return None
-            scan, began = NextScan(self.folder / "looked"), time.monotonic()
-            chosen = None if watched is None or scan.due(_now()) else self._watched(watched)
-            runs: list[Run] = []
+            scan, began = NextScan(self.folder / f"scanned-{cluster}"), time.monotonic()
+            chosen = None if watched is None or scan.due(_now()) else self._watched(cluster, watched)
             damaged: list[DamagedRowError] = []
-            for run in self.store.runs.in_flight(damaged=damaged.append) if chosen is None else chosen:
-                if run.cluster in self.schedulers:
-                    runs.append(run)
-                else:
+            runs = self._in_flight(cluster, damaged.append) if chosen is None else chosen
+            if chosen is None and cluster == self.names[0]:
+                for run in self.store.runs.in_flight(outside=self.schedulers, damaged=damaged.append):
                     self._mark_orphaned(run)
-            asked = self._clusters_due(runs)
-            self._read_folders([run for run in runs if not run.state.unsent], watched=chosen is not None)
-            sendable = self._admitted([run for run in runs if self._may_send(run, asked)])
-            unsent, silent = self._launch_all(
-                self._complete_arrays(sendable) if any(run.array for run in sendable) else sendable
+            asks = bool(runs) and self._backoff(cluster).due(_now())
+            if asks:
+                with _writing(self.folder):
+                    self._backoff(cluster).begin(_now())
+            self._read_folders(cluster, [run for run in runs if not run.state.unsent], watched=chosen is not None)
+            sendable = self._admitted([run for run in runs if self._may_send(run, asks=asks)])
+            unsent, silent_seconds = self._launch_all(
+                self._complete_arrays(cluster, sendable) if any(run.array for run in sendable) else sendable
             )
             # A damaged run stays as it is, and hinders no other.
             errors: list[BoardError] = [*dict.fromkeys(filter(_leaves_unsent, unsent)), *damaged]
@@ -153,30 +189,38 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 with _writing(self.folder):
                     scan.settle(_now(), time.monotonic() - began)
             polls: list[Poll] = []
-            if asked:
-                errors += self._ask_schedulers(asked, self.store.runs.in_flight(damaged=_told_already), polls.append)
-            self._note_silences(silent)
-        return Pass(frozenset(asked), tuple(errors), tuple(polls))
+            if asks:
+                errors += self._ask_scheduler(cluster, self._in_flight(cluster, _told_already), polls.append)
+            if silent_seconds is not None:
+                self._note_silence(cluster, silent_seconds)
+        return Pass(frozenset({cluster}), frozenset({cluster} if asks else ()), tuple(errors), tuple(polls))
 
-    def _watched(self, ids: Collection[int]) -> Sequence[Run] | None:
-        """Return the unfinished runs of `ids`; None if a scheduler of theirs may be asked, with all runs."""
-        runs = self.store.runs.in_flight(ids, damaged=_told_already)
-        clusters = {run.cluster for run in runs}.intersection(self.schedulers)
-        return None if any(self._backoff(cluster).due(_now()) for cluster in clusters) else runs
+    def _in_flight(self, cluster: str, damaged: Callable[[DamagedRowError], object]) -> tuple[Run, ...]:
+        return self.store.runs.in_flight(cluster=cluster, damaged=damaged)
+
+    def _watched(self, cluster: str, ids: Collection[int]) -> Sequence[Run] | None:
+        """Return the cluster's unfinished runs of `ids`; None if its scheduler may be asked for them, with all runs."""
+        runs = self.store.runs.in_flight(ids, cluster=cluster, damaged=_told_already)
+        return None if runs and self._backoff(cluster).due(_now()) else runs
 
     def launch(self, runs: Sequence[Run]) -> list[BoardError]:
         """Send these new runs to their schedulers and return at most one error for each.
 
-        If another process keeps the lock for long, it sends them.
+        If another process keeps the lock of a cluster for long, it sends the runs there.
         """
-        with self._lock(wait_seconds=self.lock_seconds) as mine:
-            if not mine:
-                return []
-            # Another process may have sent them between their rows and this lock.
-            unsent = [run for run in map(self._reload, runs) if run.state.unsent]
-            errors, silent = self._launch_all(self._admitted(unsent))
-            self._note_silences({name: seconds for name, seconds in silent.items() if seconds >= SILENCE_SECONDS})
-            return errors
+        errors: list[BoardError] = []
+        for cluster in dict.fromkeys(run.cluster for run in runs):
+            with self._lock(cluster, wait_seconds=self.lock_seconds) as mine:
+                if not mine:
+                    continue
+                # Another process may have sent them between their rows and this lock.
+                members = [self._reload(run) for run in runs if run.cluster == cluster]
+                unsent = [run for run in members if run.state.unsent]
+                found, silent_seconds = self._launch_all(self._admitted(unsent))
+                errors += found
+                if silent_seconds is not None and silent_seconds >= SILENCE_SECONDS:
+                    self._note_silence(cluster, silent_seconds)
+        return errors
 
     def cancel(self, run: Run, user: str) -> None:
         """Request the cancellation of `run`; a run that has ended stays as it is.
@@ -188,10 +232,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             SchedulerError: the scheduler did not answer, and the hint says that the request is stored; or another
                 process holds the lock for long.
         """
-        with self._lock(wait_seconds=self.lock_seconds) as mine:
+        with self._lock(run.cluster, wait_seconds=self.lock_seconds) as mine:
             if not mine:
                 raise SchedulerError(
-                    f"another client has been busy with this board for {self.lock_seconds:g} s",
+                    f"another client has been busy with cluster {run.cluster} for {self.lock_seconds:g} s",
                     hint=f"Try `hpc-board cancel {run.id}` again in a minute.",
                 )
             run = self._reload(run)
@@ -227,27 +271,37 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the lock of the reconciler, so that no other client advances runs.
+        """Hold the lock of all clusters, so that no other client advances runs.
 
         Raises:
-            StorageError: another client has kept the lock for LOCK_SECONDS.
+            StorageError: another client has kept a lock for `lock_seconds`.
         """
-        with self._lock(wait_seconds=LOCK_SECONDS) as held:
+        path = self.folder / LOCK
+        with ExitStack() as stack:
+            with _writing(path):
+                held = stack.enter_context(locked(path, wait_seconds=self.lock_seconds))
             if not held:
                 raise StorageError(
-                    f"another client has been advancing runs for {LOCK_SECONDS:g} s", hint="Try again in a moment."
+                    f"another client has been advancing runs for {self.lock_seconds:g} s",
+                    hint="Try again in a moment.",
                 )
+            stack.enter_context(self.store.file.session())
             yield
 
     def _reload(self, run: Run) -> Run:
         return self.store.runs.get(run.id)
 
     @contextmanager
-    def _lock(self, *, wait_seconds: float) -> Iterator[bool]:
-        path = self.folder / "advance.lock"
+    def _lock(self, cluster: str, *, wait_seconds: float) -> Iterator[bool]:
+        """Hold a cluster's lock; False if another process held it, or that of all clusters, for `wait_seconds`."""
+        deadline = time.monotonic() + wait_seconds
+        # Runs of a cluster that has left the settings are the first cluster's, and no path is made of a stored name.
+        path = self.folder / lock_name(cluster if cluster in self.schedulers else self.names[0])
         with ExitStack() as stack:
             with _writing(path):
-                mine = stack.enter_context(locked(path, wait_seconds=wait_seconds))
+                mine = stack.enter_context(locked(self.folder / LOCK, wait_seconds=wait_seconds, shared=True))
+                left_seconds = max(0.0, deadline - time.monotonic())
+                mine = mine and stack.enter_context(locked(path, wait_seconds=left_seconds))
             if mine:
                 stack.enter_context(self.store.file.session())
             yield mine
@@ -260,11 +314,11 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             reason = f"the settings no longer have cluster {run.cluster}: no scheduler is asked"
             self._read_folder(self._record(run, run.state, reason=reason, source=self._left(run).result_problem))
 
-    def _may_send(self, run: Run, asked: Sequence[str]) -> bool:
-        """Return whether this pass sends a run; `asked` are the clusters whose schedulers this pass asks."""
+    def _may_send(self, run: Run, *, asks: bool) -> bool:
+        """Return whether this pass sends a run; `asks` is whether it asks the run's scheduler."""
         if run.state is RunState.CREATED:
             return not self._backoff(run.cluster).rests(_now())
-        return run.state is RunState.SUBMITTING and run.cluster in asked
+        return run.state is RunState.SUBMITTING and asks
 
     def _admitted(self, runs: Sequence[Run]) -> list[Run]:
         """Return the runs that the queue lets go now, and record the reasons of the others."""
@@ -276,31 +330,27 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 self._record(run, run.state, reason=reasons[run.id])
         return admitted
 
-    def _complete_arrays(self, runs: Sequence[Run]) -> list[Run]:
+    def _complete_arrays(self, cluster: str, runs: Sequence[Run]) -> list[Run]:
         """Drop runs whose array is incomplete: two arrays with one job name cannot be told apart."""
         chosen = {run.id for run in runs}
-        going = self.store.runs.in_flight(damaged=_told_already)
+        going = self._in_flight(cluster, _told_already)
         unsent = (run for run in going if run.array and run.state.unsent)
         parts = {run.array for run in unsent if run.id not in chosen}
         return [run for run in runs if run.array not in parts]
 
-    def _launch_all(self, runs: Iterable[Run]) -> tuple[list[BoardError], dict[str, float]]:
-        """Send these runs; return the errors, and the seconds of silence by cluster.
+    def _launch_all(self, runs: Iterable[Run]) -> tuple[list[BoardError], float | None]:
+        """Send these runs of one cluster; return the errors, and the seconds of its silence if it was silent.
 
-        After a cluster's first silence its other runs wait for a later pass: each would wait as long.
+        After that its other runs wait for a later pass: each would wait as long.
         """
         errors: list[BoardError] = []
-        silent: dict[str, float] = {}
         for group in _together(runs):
-            cluster = group[0].cluster
-            if cluster in silent:
-                continue
             began = time.monotonic()
             found = self._launch(group)
             errors += found
             if any(isinstance(each, SchedulerError) and not isinstance(each, SchedulerRefused) for each in found):
-                silent[cluster] = time.monotonic() - began
-        return errors, silent
+                return errors, time.monotonic() - began
+        return errors, None
 
     def _launch(self, runs: Sequence[Run]) -> list[BoardError]:
         """Send the unsent runs of one group, and return the errors."""
@@ -501,22 +551,21 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             self.store.runs.record(run.id, status)
         return replace(run, status=status)
 
-    def _read_folders(self, runs: Sequence[Run], *, watched: bool) -> None:
-        """Read new results from the folders of these runs; folders on another machine are read at intervals."""
-        clusters = {run.cluster for run in runs}
-        far = {cluster for cluster in clusters if self._is_far(cluster)}
-        backoffs = {cluster: self._folder_backoff(cluster, watched=watched) for cluster in far}
-        due = {cluster for cluster in far if backoffs[cluster].due(_now())}
-        for cluster in due:
-            with _writing(self.folder):
-                backoffs[cluster].begin(_now())
-        for run in runs:
-            if run.cluster in due or run.cluster not in far:
+    def _read_folders(self, cluster: str, runs: Sequence[Run], *, watched: bool) -> None:
+        """Read new results from the folders of a cluster's runs; folders on another machine are read at intervals."""
+        if not self._is_far(cluster):
+            for run in runs:
                 self._read_folder(run)
-        for cluster in due:
-            members = [run for run in runs if run.cluster == cluster]
-            with _writing(self.folder):
-                backoffs[cluster].settle(news=any(self._reload(run).state is not run.state for run in members))
+            return
+        backoff = self._folder_backoff(cluster, watched=watched)
+        if not runs or not backoff.due(_now()):
+            return
+        with _writing(self.folder):
+            backoff.begin(_now())
+        for run in runs:
+            self._read_folder(run)
+        with _writing(self.folder):
+            backoff.settle(news=any(self._reload(run).state is not run.state for run in runs))
 
     def _is_far(self, cluster: str) -> bool:
         return cluster in self.folders and self.folders[cluster].elsewhere
@@ -618,53 +667,40 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _harness_sha256(self) -> str:
         return hashlib.sha256(self.harness()).hexdigest()
 
-    def _clusters_due(self, runs: Sequence[Run]) -> list[str]:
-        """Return the clusters of `runs` whose schedulers this pass asks, and note the query for all clients."""
-        clusters = {run.cluster: None for run in runs}
-        asked = [cluster for cluster in clusters if self._backoff(cluster).due(_now())]
-        for cluster in asked:
-            with _writing(self.folder):
-                self._backoff(cluster).begin(_now())
-        return asked
-
-    def _ask_schedulers(
-        self, clusters: Sequence[str], runs: Sequence[Run], asked: Callable[[Poll], object]
+    def _ask_scheduler(
+        self, cluster: str, runs: Sequence[Run], asked: Callable[[Poll], object]
     ) -> list[SchedulerError]:
-        """Advance `runs` by the answers of the clusters' schedulers; return the errors of silent ones.
+        """Advance `runs` by the answer of their cluster's scheduler; return the errors of a silent one.
 
-        `asked` is called with each question.
+        `asked` is called with the question.
         """
-        errors = []
-        for cluster in clusters:
-            members = [run for run in runs if run.cluster == cluster and run.status.job_id]
-            if not members:
-                continue
-            began = time.monotonic()
-            news: Mapping[str, JobStatus] = {}
-            failed = False
-            try:
-                news = self.schedulers[cluster].poll([_key(run) for run in members])
-            except SchedulerError as error:
-                errors.append(error)
-                failed = True
-            asked(Poll(cluster, time.monotonic() - began, not failed))
-            # In one transaction: thousands of jobs may begin to wait at once.
-            changed: dict[int, Status] = {}
-            states = [self._apply(run, news[run.token], changed).state for run in members if run.token in news]
-            self.store.runs.record_each(changed)
-            before = [run.state for run in members if run.token in news]
-            # A cancellation that met a silent scheduler is repeated until the job ends.
-            ignored = [run for run in members if _is_active(news.get(run.token)) and run.status.cancel_requested]
-            try:
-                if ignored:
-                    self.schedulers[cluster].cancel([_key(run) for run in ignored])
-            except SchedulerError as error:
-                errors.append(error)
-                failed = True
-            if failed:
-                self._note_silence(cluster, time.monotonic() - began)
-            else:
-                self._settle(cluster, news=states != before)
+        members = [run for run in runs if run.status.job_id]
+        if not members:
+            return []
+        errors: list[SchedulerError] = []
+        began = time.monotonic()
+        news: Mapping[str, JobStatus] = {}
+        try:
+            news = self.schedulers[cluster].poll([_key(run) for run in members])
+        except SchedulerError as error:
+            errors.append(error)
+        asked(Poll(cluster, time.monotonic() - began, not errors))
+        # In one transaction: thousands of jobs may begin to wait at once.
+        changed: dict[int, Status] = {}
+        states = [self._apply(run, news[run.token], changed).state for run in members if run.token in news]
+        self.store.runs.record_each(changed)
+        before = [run.state for run in members if run.token in news]
+        # A cancellation that met a silent scheduler is repeated until the job ends.
+        ignored = [run for run in members if _is_active(news.get(run.token)) and run.status.cancel_requested]
+        try:
+            if ignored:
+                self.schedulers[cluster].cancel([_key(run) for run in ignored])
+        except SchedulerError as error:
+            errors.append(error)
+        if errors:
+            self._note_silence(cluster, time.monotonic() - began)
+        else:
+            self._settle(cluster, news=states != before)
         return errors
 
     def _settle(self, cluster: str, *, news: bool) -> None:
@@ -673,10 +709,6 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if news and self._is_far(cluster):
                 self._folder_backoff(cluster, watched=False).settle(news=True)
                 self._folder_backoff(cluster, watched=True).settle(news=True)
-
-    def _note_silences(self, silent: Mapping[str, float]) -> None:
-        for cluster, seconds in silent.items():
-            self._note_silence(cluster, seconds)
 
     def _note_silence(self, cluster: str, seconds: float) -> None:
         with _writing(self.folder):

@@ -51,21 +51,23 @@ class Problem:
 
     def __init__(self, say: Callable[[str], object]) -> None:
         self._say = say
-        self._told = ""
-        self._asked: frozenset[str] = frozenset()
+        self._told: dict[str, Pass] = {}
 
     def after(self, turn: "Pass", runs: Sequence[Run]) -> None:
         """Report this pass's problem, unless it was the last one reported or the status of one of the runs shows it."""
-        if turn.errors:
-            message = turn.errors[0].message
+        messages = [error.message for error in turn.errors]
+        # A problem is solved once the same schedulers were asked again and have answered.
+        self._told = {
+            message: told
+            for message, told in self._told.items()
+            if message in messages or not (turn.asked and told.asked <= turn.asked and told.clusters <= turn.clusters)
+        }
+        if messages:
             hindered = [run.status for run in runs if run.blocked_by]
             shown = {words for status in hindered for words in (status.reason, status.source)}
-            if message != self._told and message not in shown:
-                self._say(message)
-            self._told, self._asked = message, turn.asked
-        elif turn.asked and self._asked <= turn.asked:
-            # It is solved once the same schedulers were asked again and have answered.
-            self._told = ""
+            if messages[0] not in self._told and messages[0] not in shown:
+                self._say(messages[0])
+            self._told[messages[0]] = turn
 
 
 def expired(going: Sequence[Run], timeout_seconds: float | None, *, served: bool = False) -> WaitExpired:

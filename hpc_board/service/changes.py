@@ -54,12 +54,12 @@ class Viewer(msgspec.Struct, frozen=True):
 
 
 class Changes:
-    """The changes of a board, for the streams of its clients; `board` sees everything.
+    """The changes of a board, for the streams of its clients; `board` returns one that sees everything.
 
     One thread looks at the board after each `wake`. Without streams it reads nothing.
     """
 
-    def __init__(self, board: Board, say: Callable[[str], object]) -> None:
+    def __init__(self, board: Callable[[], Board], say: Callable[[str], object]) -> None:
         self._board = board
         self._say = say
         self._lock = threading.Lock()
@@ -139,7 +139,7 @@ class Changes:
         if not streams:
             self._marks, self._viewers, self._in_flight = None, {}, {}
             return
-        with self._board.session():
+        with self._board().session():
             found = self._found({stream.user for stream in streams}, asked)
         told = []
         for stream in streams:
@@ -171,7 +171,7 @@ class Changes:
 
     def _additions(self) -> tuple[Addition, ...] | None:
         """Return the rows since the last look; None if it is the first one, or if the database was replaced."""
-        store, additions = self._board.context.store, None
+        store, additions = self._board().context.store, None
         if self._marks is None:
             self._marks = store.additions.marks()
         else:
@@ -186,8 +186,9 @@ class Changes:
         return additions
 
     def _seen_by(self, users: Collection[str]) -> dict[str, Viewer]:
-        people = [Board.seen_by(user, self._board.context.installation, self._say).context.person() for user in users]
-        hidden = self._board.context.editor.hidden_from(people)
+        context = self._board().context
+        people = [Board.seen_by(user, context.installation, self._say).context.person() for user in users]
+        hidden = context.editor.hidden_from(people)
         return {
             person.name: Viewer(person, now, self._viewers[person.name].hidden if person.name in self._viewers else now)
             for person, now in zip(people, hidden, strict=True)
@@ -197,7 +198,7 @@ class Changes:
 class _Outputs:
     """The outputs of running jobs. Those on other machines are looked at in a thread of their own, which may hang."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Callable[[], Board]) -> None:
         self._board = board
         self._marks: dict[int, object] = {}
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="far output")
@@ -205,7 +206,7 @@ class _Outputs:
 
     def written(self, running: Sequence[Run]) -> list[Run]:
         """Return those of the running runs whose jobs have written since the last call that had them."""
-        clusters = self._board.context.clusters
+        clusters = self._board().context.clusters
         far = [run for run in running if clusters.folders_on(run.cluster).elsewhere]
         now = self._read([run for run in running if run not in far])
         if self._far is not None and self._far.done():
@@ -218,7 +219,8 @@ class _Outputs:
         return [run for run in running if run.id in before and before[run.id] != self._marks[run.id]]
 
     def _read(self, runs: Sequence[Run]) -> dict[int, object]:
-        return {run.id: self._board.runs.output_mark(run) for run in runs}
+        board = self._board()
+        return {run.id: board.runs.output_mark(run) for run in runs}
 
     def close(self) -> None:
         """Let go of the thread."""

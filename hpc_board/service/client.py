@@ -18,6 +18,7 @@ from hpc_board.errors import BoardError, InputError
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
 from hpc_board.service.doors import Door, ServiceError, door_to
+from hpc_board.service.doors.unix import reason_of
 
 if TYPE_CHECKING:
     from hpc_board.admin.export import Written
@@ -271,8 +272,7 @@ class Connection:
                 f"{self._address}: no answer within {ANSWER_SECONDS:g} s.",
                 hint="The service may have carried out the question: look at its effect before you ask again.",
             )
-        reason = getattr(error, "strerror", None) or str(error)
-        return ServiceError(f"{self._address}: {reason}.", hint=self._door.hint)
+        return ServiceError(f"{self._address}: {reason_of(error)}.", hint=self._door.hint)
 
 
 class _Part:

@@ -16,7 +16,10 @@ from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
 from hpc_board.service import LOCK
 from hpc_board.service.client import RemoteBoard
+from hpc_board.service.doors.unix import reason_of
+from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
+from hpc_board.service.units import WATCHDOG_SECONDS
 from hpc_board.settings import Settings
 
 _LOOK_SECONDS = 5.0
@@ -91,7 +94,7 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
             message = f"{holder} serves {settings.board}, and does not answer at {path}"
             yield Diagnostic(Severity.ERROR, "service", message, "End that process, or correct `serve.socket`.")
             return
-        reason = error.message if isinstance(error, BoardError) else f"{path}: {error.strerror or error}"
+        reason = error.message if isinstance(error, BoardError) else f"{path}: {reason_of(error)}"
         yield Diagnostic(Severity.ERROR, "service", f"it is not running: {reason}", _START)
         return
     yield Diagnostic(Severity.OK, "service", f"process {listener} answers at {path}")
@@ -102,6 +105,7 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
     yield diagnostic(Severity.ERROR, "service", f"process {listener} serves {serves}", hint, good=good)
     yield _version(version)
     yield from _watchdog(listener)
+    yield from diagnose_page(settings, path)
 
 
 def _lock_holder(board: Path) -> str:
@@ -124,12 +128,12 @@ def _watchdog(process: int) -> Iterator[Diagnostic]:
         return
     given = {name: value for name, _, value in (entry.partition(b"=") for entry in environ)}
     if b"NOTIFY_SOCKET" not in given:
-        message = f"process {process} was not started by systemd: after a crash, none starts it anew"
+        message = f"process {process} was not started by systemd, which would restart it after a crash"
         yield Diagnostic(Severity.OK, "unit", message)
         return
     micros = given.get(b"WATCHDOG_USEC", b"")
     good = f"systemd ends and restarts it after {int(micros) // 1_000_000} s of silence" if micros.isdigit() else None
-    hint = "Set WatchdogSec=300 and Restart=on-failure in its unit."
+    hint = f"Set WatchdogSec={WATCHDOG_SECONDS} and Restart=on-failure in its unit."
     yield diagnostic(Severity.WARNING, "unit", "systemd does not watch the service", hint, good=good)
 
 

@@ -59,11 +59,11 @@ def root_steps(client: str, texts: ForRoot) -> Iterator[Step]:
     yield _for_all(texts)
 
 
-def own_steps(board: Path, folder: Path, client: str, serve: str, texts: ForRoot) -> Iterator[Step]:
+def own_steps(board: Path, socket: Path, folder: Path, client: str, serve: str, texts: ForRoot) -> Iterator[Step]:
     """Yield the steps of the service's account; `client` is a command of its own, and `serve` the service's."""
     yield Step("Read the comments in the settings, then test the GPUs by short jobs:", (f"{client} admin check",))
     yield Step(
-        "Start the service under systemd, by this account:",
+        "Start the service, in one of these ways. By systemd, without root:",
         (
             shlex.join(["install", "-D", "-m", "644", str(folder / USER_UNIT)])
             + " ~/.config/systemd/user/hpc-board.service",
@@ -72,23 +72,26 @@ def own_steps(board: Path, folder: Path, client: str, serve: str, texts: ForRoot
             "loginctl enable-linger",
         ),
     )
-    yield _under_system(texts, "Or have root start it under systemd:")
-    yield Step("Or start it in tmux:", (shlex.join(["tmux", "new-session", "-d", "-s", "hpc-board", serve]),))
+    yield _under_system(texts, "Or by systemd, as root:")
+    file = shlex.quote(str(board / "serve.log"))
+    start = shlex.join(["tmux", "new-session", "-d", "-s", "hpc-board", f"{serve} 2>>{file}"])
+    yield Step("Or in tmux; the second line shows the end of its log:", (start, f"tail -n 20 {file}"))
     log = shlex.quote(f"--output={board / 'serve.log'}")
     yield Step(
-        "Or, where participants log in to the node, add these lines with `scrontab -e`:",
+        "Or by Slurm, on a node that participants log in to: add these lines with `scrontab -e`:",
         (f"#SCRON --job-name=hpc-board --open-mode=append {log}", f"*/5 * * * * {serve}"),
     )
     yield Step("Examine the service:", (f"{client} admin doctor",))
-    participants = shlex.quote(str(folder / PARTICIPANTS))
-    yield Step("Tell each participant:", (f"install -D -m 644 {participants} ~/.config/hpc-board/config.yaml",))
-    yield _for_all(texts, "Or have root tell all accounts of this machine:")
+    variable = f"export HPC_BOARD_SERVICE={shlex.quote(str(socket))}"
+    yield Step("Tell participants the service, in one of these ways. A line for ~/.bashrc of each:", (variable,))
+    yield _for_all(texts, "Or settings for all accounts of this machine, by root:")
 
 
 def closing(former: Path) -> Iterator[Step]:
     """Yield the step that keeps clients of an older version from the folder of a board that has moved."""
     if former.is_dir():
-        yield Step("As the owner of the former board, close it:", (shlex.join(["chmod", "700", str(former)]),))
+        owner = user_name(former.stat().st_uid)
+        yield Step(f"Close the former board, as its owner {owner}:", (shlex.join(["chmod", "700", str(former)]),))
 
 
 def _as_account() -> str:

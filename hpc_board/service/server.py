@@ -32,6 +32,7 @@ from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import LOCK, routes, wire
 from hpc_board.service.changes import Changes
+from hpc_board.service.cluster_threads import ClusterThreads
 from hpc_board.service.counts import Counts, counted
 from hpc_board.service.doors import Forged
 from hpc_board.service.isolation import demanding, shortfalls
@@ -40,6 +41,7 @@ from hpc_board.service.page import opening
 from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.published import holds_secrets, published
+from hpc_board.service.reloading import Reloads, changed, faults
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
 from hpc_board.store.folder import make_board_folder
@@ -142,7 +144,8 @@ class Log:
 class Service:
     """A board behind a Unix socket, and behind a TCP port if the settings have one.
 
-    `advance_seconds` is the pause between two passes over the runs in flight.
+    `advance_seconds` is the pause between two passes over the runs in flight. `reread` reads the settings again, for
+    `reload`.
     """
 
     def __init__(
@@ -154,30 +157,47 @@ class Service:
         bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
         page_bounds: PageBounds = PageBounds(),  # noqa: B008 - a frozen value
         advance_seconds: float = _ADVANCE_SECONDS,
+        reread: Callable[[], Settings] | None = None,
     ) -> None:
-        settings = demanding(settings)
-        self.settings = settings
         self.path = path
+        self._reread = reread or (lambda: settings)
+        self._reloads = Reloads(self._reload)
         self._counts = Counts()
         self._log = counted(log or Log(), self._counts)
         self._bounds = bounds
         self._page_bounds = page_bounds
-        self._advance_seconds = advance_seconds
-        account = user_name(os.geteuid())
-        self._installation = Installation(settings, account, lambda text: self._log("warning", text=text), self._launch)
-        self._own = Board.seen_by(account, self._installation, lambda text: self._log("warning", text=text))
-        self._watching = Watching(self._own)
+        # The whole state that follows from the settings: whoever reads it once sees one version of them.
+        self._own = self._seen_by_itself(
+            Installation(demanding(settings), user_name(os.geteuid()), self._warn, self._launch)
+        )
+        self._watching = Watching(lambda: self._own)
         self._page: WebServer | None = None
-        self._changes = Changes(self._own, lambda text: self._log("not told", problem=text))
+        self._changes = Changes(lambda: self._own, lambda text: self._log("not told", problem=text))
         self._end: Callable[[], object] = lambda: None
         self._end_requested = threading.Event()
-        self._wake = threading.Event()
+        self._passes = ClusterThreads(self._advance, advance_seconds)
+        self._told: dict[str, str] = {}
         self._stopping = threading.Event()
         self._connections: Counter[int] = Counter()
         self._turns: dict[int, _Turns] = {}
         self._answering: set[asyncio.Task[None] | None] = set()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="question")
         self._strangers = self._new_strangers()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that count at present."""
+        return self._own.settings
+
+    @property
+    def _installation(self) -> Installation:
+        return self._own.context.installation
+
+    def _seen_by_itself(self, installation: Installation) -> Board:
+        return Board.seen_by(installation.account, installation, self._warn)
+
+    def _warn(self, text: str) -> None:
+        self._log("warning", text=text)
 
     def _new_strangers(self) -> "Strangers | None":
         if self.settings.munge is None:
@@ -204,12 +224,39 @@ class Service:
                 listening[self._by_munge] = stack.enter_context(self._strangers.listening())
             of_page = self._open_page(stack)
             self._tell_isolation()
-            asyncio.run(self._serve(listening, of_page, ready))
+            asyncio.run(self._reloads.beside(self._serve(listening, of_page, ready)))
 
     def stop(self) -> None:
         """End `run` from any thread or signal handler, also before it serves, after the answers that are under way."""
         self._end_requested.set()
         self._end()
+
+    def reload(self) -> None:
+        """Read the settings again, from any thread or signal handler; faulty ones change nothing."""
+        self._reloads.request()
+
+    def _reload(self) -> None:
+        """Take new settings for all that begins from now on; what has begun ends with the former ones."""
+        try:
+            read = self._reread()
+            if read.service is not None:
+                raise InputError(f"{read.file} names a service; it has no board to serve.")
+            taken, waiting = changed(self.settings, demanding(read))
+            own = self._seen_by_itself(self._installation.with_settings(taken))
+            own.context.reconciler  # noqa: B018 - made here, since two threads could make a cached property twice
+        except BoardError as error:
+            self._log("not reloaded", faults=faults(error))
+            return
+        except Exception:  # noqa: BLE001 - the service goes on with its settings, and its log has the fault
+            self._log("fault", traceback=traceback.format_exc())
+            return
+        self._own = own
+        self._log("reloaded", settings=read.file, **({"needs_restart": waiting} if waiting else {}))
+        self._tell_isolation()
+        self._passes.run(self._installation.reconciler.names)
+        self._passes.wake()
+        if self._page is not None:
+            self._page.look()
 
     def _take_folder(self, stack: ExitStack) -> None:
         folder = self.settings.board
@@ -258,13 +305,18 @@ class Service:
         sockets = [self._listen(stack, path)]
         if self.settings.web is not None:
             sockets.append(opening.tcp_socket(self.settings.web, stack, self._log))
-        public = Board.seen_by_all(self._installation, lambda text: self._log("warning", text=text))
         gauges = {
             "connections": ("Open connections of clients.", self._connections.total),
             "waits": ("Clients that wait for runs.", lambda: self._watching.waits),
         }
         self._page = opening.web_server(
-            public, self.settings, self._counts, self._log, self._role_of, gauges, self._page_bounds
+            lambda: Board.seen_by_all(self._installation, self._warn),
+            self.settings,
+            self._counts,
+            self._log,
+            self._role_of,
+            gauges,
+            self._page_bounds,
         )
         return sockets
 
@@ -279,8 +331,7 @@ class Service:
         self._end = partial(loop.call_soon_threadsafe, stop.set)
         self._watching.start(loop)
         self._changes.start(loop)
-        advancing = threading.Thread(target=self._advance, name="reconciler")
-        advancing.start()
+        self._passes.run(self._installation.reconciler.names)
         tasks: set[asyncio.Task[None]] = set()
 
         def accept(door: _Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -326,7 +377,7 @@ class Service:
             for server in servers.values():
                 server.close()
             self._stopping.set()
-            self._wake.set()
+            self._passes.wake()
             for task in tasks - self._answering:
                 task.cancel()
             if answering := tasks & self._answering:
@@ -338,7 +389,7 @@ class Service:
                 await self._page.stop()
             await loop.run_in_executor(None, partial(self._pool.shutdown, wait=True, cancel_futures=True))
             await loop.run_in_executor(None, self._changes.stop)
-            await loop.run_in_executor(None, advancing.join, _END_SECONDS)
+            await loop.run_in_executor(None, self._passes.stop, _END_SECONDS)
             self._end = lambda: None
             self._log("stopped")
 
@@ -346,38 +397,38 @@ class Service:
 
     def _launch(self, runs: Any) -> list[BoardError]:
         errors = self._installation.reconciler.launch(runs)
-        self._wake.set()
+        self._passes.wake()
         return errors
 
-    def _advance(self) -> None:
-        """Advance the runs in flight until the end of the service."""
-        told = ""
-        while not self._stopping.is_set():
-            turn, not_advanced = self._turn()
-            not_told = self._tell(turn)
-            problem = not_advanced or not_told or self._unreachable()
-            if problem and problem != told:
-                self._log("not advanced" if not_advanced else "not told", problem=problem)
-            told = problem
-            # A pass that hangs, on a stuck file system, ends the service where its manager wants it so.
-            notify("WATCHDOG=1")
-            self._wake.wait(self._advance_seconds)
-            self._wake.clear()
+    def _advance(self, cluster: str) -> None:
+        """Advance the runs in flight of a cluster once, and tell clients; its own thread calls this."""
+        if self._stopping.is_set():
+            return
+        turn, not_advanced = self._turn(cluster)
+        not_told = self._tell(cluster, turn)
+        problem = not_advanced or not_told or self._unreachable()
+        if problem and problem not in self._told.values():
+            self._log("not advanced" if not_advanced else "not told", cluster=cluster, problem=problem)
+        self._told[cluster] = problem
+        # Passes that hang, on a stuck file system, end the service where its manager wants it so.
+        notify("WATCHDOG=1")
 
-    def _turn(self) -> "tuple[Pass | None, str]":
-        """Pass once over the runs in flight, and return the pass and its first problem."""
+    def _turn(self, cluster: str) -> "tuple[Pass | None, str]":
+        """Pass once over the runs in flight of a cluster, and return the pass and its first problem."""
         try:
-            turn = self._installation.reconciler.turn() if self._own.context.has_runs_in_flight() else None
+            going = self._own.context.has_runs_in_flight()
+            turn = self._installation.reconciler.turn(clusters=[cluster]) if going else None
         except BoardError as error:
             return None, error.message
         except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
             return None, traceback.format_exc()
         return turn, turn.errors[0].message if turn is not None and turn.errors else ""
 
-    def _tell(self, turn: "Pass | None") -> str:
+    def _tell(self, cluster: str, turn: "Pass | None") -> str:
         """Tell clients and pages of the changes, also of those that a failed pass has made; return the problem."""
+        takes = self._installation.reconciler.takes
         steps: list[Callable[[], object]] = [
-            partial(self._watching.look, turn),
+            partial(self._watching.look, turn, lambda name: takes(cluster, name)),
             partial(self._changes.wake, turn.asked if turn is not None else ()),
             partial(self._counts.passed, turn),
             *([self._page.look] if self._page is not None else []),
@@ -400,7 +451,8 @@ class Service:
 
     def _tell_isolation(self) -> None:
         try:
-            for each in shortfalls(self._own, self.settings):
+            own = self._own
+            for each in shortfalls(own, own.settings):
                 told = {"gpu": each.gpu, "required": each.required, "reached": each.reached or None}
                 self._log("isolation", **told, effect=each.effect)
         except Exception as error:  # noqa: BLE001 - the service goes on without these lines

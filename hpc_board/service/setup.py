@@ -160,10 +160,12 @@ def set_up(
         moved = None if former is None else _moved_in(former, board)
         undo.pop_all()
     client = shlex.join([*program, "--config", str(file)])
-    steps = tuple(root_steps(client, texts) if by_root else own_steps(board, folder, client, shlex.join(serve), texts))
+    steps = tuple(
+        root_steps(client, texts) if by_root else own_steps(board, socket, folder, client, shlex.join(serve), texts)
+    )
     remarks = [" ".join(filter(None, (each.message, each.hint))) for each in detected.diagnostics]
     if not new and kept is None:
-        remarks.append(f"Add these lines to {file}:\nserve:\n  socket: {quoted(str(socket))}")
+        steps = (Step(f"Add these lines to {file}:", ("serve:", f"  socket: {quoted(str(socket))}")), *steps)
     if former is not None and moved is not None:
         things.append(Thing("database", board / DATABASE, made=True))
         known = detected.gpus if new else {gpu.name for gpu in load(file, os.environ).gpus}

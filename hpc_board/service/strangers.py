@@ -6,10 +6,9 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from functools import partial
 from itertools import islice
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -18,11 +17,16 @@ from hpc_board.domain.service_address import MungeListener
 from hpc_board.errors import StorageError
 from hpc_board.service.doors import Forged, frames, handshake
 from hpc_board.service.doors.munge import alive
+from hpc_board.service.machine_pool import Crowded, MachinePool
+from hpc_board.service.machines import machine_of
 from hpc_board.transport import munge
 from hpc_board.transport.munge import Trouble
 
 STRANGERS_MAX = 128
-"""The number of clients whose account is not known yet."""
+"""The number of clients that have not sent their credential yet."""
+
+CREDENTIALS_MAX = 256
+"""The number of clients whose credential has arrived, and is not decoded yet."""
 
 _DECODERS = 4
 _LOG_SECONDS = 1.0
@@ -41,6 +45,13 @@ class _NotAdmitted(Exception):
         super().__init__(reason)
         self.reason = reason
         self.details = details
+
+
+class _Stranger(NamedTuple):
+    """A client that has not sent its credential yet."""
+
+    machine: str
+    writer: asyncio.StreamWriter
 
 
 class SealedReader:
@@ -125,9 +136,9 @@ class Strangers:
         self._listener = listener
         self._log = log
         self._seconds = seconds
-        self._waiting: dict[asyncio.Task[Any], str] = {}
+        self._waiting: dict[asyncio.Task[Any], _Stranger] = {}
         # Processes of munge start here, so that a munged that hangs keeps no question waiting.
-        self._pool = ThreadPoolExecutor(_DECODERS, thread_name_prefix="munge")
+        self._decoders = MachinePool("munge", _DECODERS, CREDENTIALS_MAX)
         self._opening_turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._told_at = -_LOG_SECONDS
         self._untold = 0
@@ -155,19 +166,28 @@ class Strangers:
         """Return the uid of a client and its stream, or None after it has been sent away."""
         connected = writer.get_extra_info("socket")
         address = str((writer.get_extra_info("peername") or ("unknown",))[0])
+        machine = machine_of(address)
         alive(connected)
         self._make_room()
         task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._waiting[task] = address
+        self._waiting[task] = _Stranger(machine, writer)
         try:
             async with asyncio.timeout(self._seconds):
-                uid, payload = await self._introduced(reader, writer)
+                nonce = handshake.new_nonce()
+                writer.write(handshake.greeting(nonce))
+                await writer.drain()
+                credential = await _credential(reader)
+                # From now on no other client can take its place.
+                del self._waiting[task]
+                uid, payload = await self._introduced(credential, nonce, machine, reader)
                 writer.write(handshake.ACCEPTED + b"\n")
         except (ConnectionError, TimeoutError):
             return None
         except _NotAdmitted as error:
+            if error.reason not in (handshake.BUSY, handshake.UNAVAILABLE):
+                self._decoders.blame(machine)
             self._tell(address, error)
-            writer.write(handshake.REFUSED + error.reason.encode() + b"\n")
+            writer.write(_refusal(error.reason))
             return None
         finally:
             self._waiting.pop(task, None)
@@ -181,28 +201,26 @@ class Strangers:
 
     def close(self) -> None:
         """Let the calls of munge end."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._decoders.close()
 
     def _make_room(self) -> None:
         """Let the longest waiting client of the busiest machine go, so that no machine keeps those of others out."""
         if len(self._waiting) < STRANGERS_MAX:
             return
-        (busiest, _), *_ = Counter(self._waiting.values()).most_common(1)
-        oldest = next(task for task, address in self._waiting.items() if address == busiest)
-        del self._waiting[oldest]
+        (busiest, _), *_ = Counter(each.machine for each in self._waiting.values()).most_common(1)
+        oldest = next(task for task, each in self._waiting.items() if each.machine == busiest)
+        self._waiting.pop(oldest).writer.write(_refusal(handshake.BUSY))
         oldest.cancel()
 
     async def _introduced(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, credential: str, nonce: str, machine: str, reader: asyncio.StreamReader
     ) -> tuple[int, handshake.Payload]:
-        nonce = handshake.new_nonce()
-        writer.write(handshake.greeting(nonce))
-        await writer.drain()
-        credential = await _credential(reader)
+        """Return the uid of the client with this credential, and its payload."""
+        decode = partial(munge.decode, credential, self._listener.socket)
         try:
-            decoded = await asyncio.get_running_loop().run_in_executor(
-                self._pool, munge.decode, credential, self._listener.socket
-            )
+            decoded = await self._decoders.run(machine, decode, lambda: not reader.at_eof())
+        except Crowded as error:
+            raise _NotAdmitted(handshake.BUSY) from error
         except munge.MungeFailed as error:
             own = error.trouble in (Trouble.DEAD, Trouble.MISSING)
             raise _NotAdmitted(handshake.UNAVAILABLE if own else error.trouble, munge=error.trouble) from error
@@ -224,11 +242,15 @@ class Strangers:
             self._told_at, self._untold = now, 0
 
 
+def _refusal(reason: str) -> bytes:
+    return handshake.REFUSED + reason.encode() + b"\n"
+
+
 async def _credential(reader: asyncio.StreamReader) -> str:
     """Return the client's line.
 
     Raises:
-        _NotAdmitted: it is too long, no text, or more follows it.
+        _NotAdmitted: it has not the form of a credential, or more follows it.
         ConnectionError: the connection has ended before.
     """
     line = b""
@@ -238,7 +260,6 @@ async def _credential(reader: asyncio.StreamReader) -> str:
             raise ConnectionResetError("the connection was closed")
         line += data
     text, _, rest = line.partition(b"\n")
-    with suppress(UnicodeDecodeError):
-        if not rest and len(text) <= handshake.CREDENTIAL_BYTES_MAX and text.startswith(b"MUNGE:"):
-            return text.decode("ascii")
-    raise _NotAdmitted(handshake.UNFIT)
+    if rest or not handshake.is_credential(text):
+        raise _NotAdmitted(handshake.UNFIT)
+    return text.decode("ascii")

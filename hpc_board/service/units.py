@@ -3,8 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-_WATCHDOG_SECONDS = 300
-"""Above the length of a pass over the runs, which may wait for a scheduler; the service reports after each."""
+WATCHDOG_SECONDS = 600
+"""Above the length of a pass over the runs of a cluster, which takes up to 420 s where files and scheduler hang.
+
+The service reports after each.
+"""
 
 _STOP_SECONDS = 90
 """Above the time in which the service ends its last answers."""
@@ -47,9 +50,10 @@ def _service(command: Sequence[str], environ: Mapping[str, str]) -> Iterator[str
     program, *words = command
     yield from ("", "[Service]", "Type=notify")
     yield f"ExecStart={' '.join([_quoted(program), *(_quoted(word, variables=True) for word in words)])}"
+    yield "ExecReload=/bin/kill -HUP $MAINPID"
     for name, value in environ.items():
         yield f"Environment={_quoted(f'{name}={value}')}"
-    yield f"WatchdogSec={_WATCHDOG_SECONDS}"
+    yield f"WatchdogSec={WATCHDOG_SECONDS}"
     yield f"TimeoutStopSec={_STOP_SECONDS}"
     yield from ("Restart=on-failure", "RestartSec=10")
     yield from ("# Jobs of the scheduler `local` outlive a restart of the service.", "KillMode=process")

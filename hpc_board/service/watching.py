@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class Watching:
-    """The runs that clients wait for, each read once for all of them; `board` sees every run."""
+    """The runs that clients wait for, each read once for all of them; `board` returns one that sees every run."""
 
-    def __init__(self, board: "Board") -> None:
+    def __init__(self, board: "Callable[[], Board]") -> None:
         self._board = board
         self._lock = threading.Lock()
         self._streams: set[_Stream] = set()
@@ -60,14 +60,18 @@ class Watching:
             with self._lock:
                 self._streams.discard(stream)
 
-    def look(self, turn: "Pass | None") -> None:
-        """Read the watched runs after a pass, and wake the streams with news; called from the thread of the passes."""
+    def look(self, turn: "Pass | None", takes: Callable[[str], bool]) -> None:
+        """Read the watched runs of the clusters that `takes` accepts after a pass, and wake the streams with news.
+
+        Each cluster has a thread, which calls this: a far folder that hangs keeps no news of another cluster.
+        """
         with self._lock:
-            streams = list(self._streams)
-        wanted = {id_ for stream in streams for id_, (run, _) in stream.runs.items() if not run.state.ended}
+            streams = {stream: stream.going(takes) for stream in self._streams}
+        wanted = {id_ for ids in streams.values() for id_ in ids}
         if not wanted or self._loop is None:
             return
-        store = self._board.context.store.runs
+        board = self._board()
+        store = board.context.store.runs
         found = {run.id: run for run in store.in_flight(wanted, damaged=_told_below)}
         faults: dict[int, BoardError] = {}
         for id_ in wanted.difference(found):
@@ -76,12 +80,10 @@ class Watching:
             except (InputError, DamagedRowError) as error:
                 # The wait for this run ends, and those for others do not.
                 faults[id_] = error
-        now = {id_: (run, self._progress(run)) for id_, run in found.items()}
-        for stream in streams:
-            self._loop.call_soon_threadsafe(stream.take, now, turn, faults)
-
-    def _progress(self, run: Run) -> Sequence[Progress]:
-        return self._board.runs.progress(run.id) if run.state is RunState.RUNNING else ()
+        now = {id_: (run, _progress(board, run)) for id_, run in found.items()}
+        for stream, ids in streams.items():
+            if ids:
+                self._loop.call_soon_threadsafe(stream.take, now, turn, faults)
 
 
 class _Stream:
@@ -98,6 +100,10 @@ class _Stream:
     def ended(self) -> bool:
         """True if all runs have ended."""
         return all(run.state.ended for run, _ in self.runs.values())
+
+    def going(self, takes: Callable[[str], bool]) -> list[int]:
+        """Return the numbers of the runs that have not ended, of the clusters that `takes` accepts."""
+        return [id_ for id_, (run, _) in self.runs.items() if not run.state.ended and takes(run.cluster)]
 
     def take(
         self,
@@ -119,6 +125,10 @@ class _Stream:
         runs, problems = tuple(run for run, _ in self.runs.values()), tuple(self._problems)
         self._problems.clear()
         return RunsChanged(runs, {id_: progress for id_, (_, progress) in self.runs.items() if progress}, problems)
+
+
+def _progress(board: "Board", run: Run) -> Sequence[Progress]:
+    return board.runs.progress(run.id) if run.state is RunState.RUNNING else ()
 
 
 def _told_below(_: DamagedRowError) -> None:

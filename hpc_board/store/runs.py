@@ -168,6 +168,14 @@ class RunGateway:
             _require(db, number)
             return stored_cases(db, number)
 
+    def first_cases(self, number: int, limit: int) -> tuple[tuple[Case, ...], int]:
+        """Return the first `limit` cases of a run, as `cases` does, and the number of the others."""
+        with self._file.reading() as db:
+            _require(db, number)
+            total = db.table("cases").count_where("run = ?", [number])
+            found = stored_cases(db, number, limit)
+            return found, total - len(found)
+
     def history(self, number: int) -> tuple[Status, ...]:
         """Return every status of a run, oldest first."""
         with self._file.reading() as db:
@@ -203,16 +211,28 @@ class RunGateway:
         self,
         among: Collection[int] | None = None,
         *,
+        cluster: str | None = None,
+        outside: Collection[str] = (),
         damaged: Callable[[DamagedRowError], object] | None = None,
     ) -> tuple[Run, ...]:
         """Return the runs that have not ended, all or those `among` these, oldest first.
 
+        `cluster` limits them to those of a cluster, and the clusters of `outside` are left out.
         `damaged` is called with the error of each damaged row, whose run is left out; by default, the first is raised.
         """
-        given = {"among": None if among is None else json.dumps([*among])}
+        given = {
+            "among": None if among is None else json.dumps([*among]),
+            "cluster": cluster,
+            "outside": json.dumps([*outside]),
+        }
+        condition = _IN_FLIGHT
+        if cluster is not None:
+            condition += " and cluster = :cluster"
+        if outside:
+            condition += " and cluster not in (select value from json_each(:outside))"
         found = []
         with self._file.reading() as db:
-            for row in db.view("run_details").rows_where(_IN_FLIGHT, given, order_by="id"):
+            for row in db.view("run_details").rows_where(condition, given, order_by="id"):
                 try:
                     found.append(run_value(row))
                 except DamagedRowError as error:
@@ -257,9 +277,10 @@ def stored_run(db: Readable, number: int) -> Run:
     raise _missing(number)
 
 
-def stored_cases(db: Readable, number: int) -> tuple[Case, ...]:
-    """Return the cases of a run, which is there, as `RunGateway.cases` does."""
-    return tuple(case_value(row) for row in db.table("cases").rows_where("run = ?", [number], order_by="number"))
+def stored_cases(db: Readable, number: int, limit: int | None = None) -> tuple[Case, ...]:
+    """Return the cases of a run, which is there, as `RunGateway.cases` does; at most `limit` of them."""
+    rows = db.table("cases").rows_where("run = ?", [number], order_by="number", limit=limit)
+    return tuple(map(case_value, rows))
 
 
 def _result(db: Readable, number: int) -> Result | None:

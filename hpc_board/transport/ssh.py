@@ -6,7 +6,9 @@ import secrets
 import shlex
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hpc_board.errors import SchedulerError
@@ -49,6 +51,7 @@ class Connection:
     """The one connection to a login node for all threads, made when it is first needed and again when it was lost.
 
     A host that could not be reached, or refused the login, is left alone for a while: the same error comes at once.
+    The connection ends with this object.
     """
 
     def __init__(self, login: Login) -> None:
@@ -56,6 +59,7 @@ class Connection:
         self._lock = threading.Lock()
         self._link: Link | None = None
         self._retry_delay = RetryDelay()
+        self._finalizer = weakref.finalize(self, int)
 
     @property
     def name(self) -> str:
@@ -87,6 +91,9 @@ class Connection:
                 self._retry_delay.begin(error, began)
                 raise
             self._retry_delay.end()
+            self._finalizer.detach()
+            self._finalizer = weakref.finalize(self, partial(close_quietly, self._link))
+            self._finalizer.atexit = False
             return self._link
 
     def channel(self, seconds: float = _OPEN_SECONDS) -> "tuple[Link, Channel]":

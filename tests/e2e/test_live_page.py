@@ -186,6 +186,18 @@ def test_every_page_fits_its_width_and_asks_no_other_origin(browser: Page, site:
         assert found == []
 
 
+def test_the_words_of_a_case_stay_whole_on_a_phone(browser: Page, site: Site) -> None:
+    run = site.passed("ada", 1e-3)
+    browser.open(site.at(f"runs/{run}"), width=390)
+    lines = "(range => { range.selectNodeContents(cell.firstChild); range.setEnd(cell.firstChild, 9);"
+    lines += " return range.getClientRects().length })(document.createRange())"
+    browser.value("window.cell = document.querySelector('.cases tbody th')")
+    assert browser.value("cell.textContent") == "benchmark 1"
+    browser.value("cell.parentElement.querySelector('.spec').textContent = 'size: 1024; seed: 4242; mode: wide'")
+    assert browser.value(lines) == 1
+    assert browser.value("document.documentElement.scrollWidth") <= 390
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_light_and_dark_can_be_read(browser: Page, site: Site, dark: bool) -> None:
     browser.open(site.at(BOARD), dark=dark)

@@ -278,7 +278,7 @@ def _header(site: ClusterInfo) -> Iterator[str]:
     yield from comment(
         f"Settings of hpc-board for the cluster {_plain(site.cluster) or 'without a name'}{release}, as "
         "`hpc-board admin detect` found it. Lines with # are what Slurm does not tell, or what you have to decide. "
-        "Then prove each entry, by a short job: `hpc-board admin check`.",
+        "Then test each entry by a short job: `hpc-board admin check`.",
         "",
     )
 
@@ -301,7 +301,7 @@ def _notes(site: ClusterInfo, offers: Sequence[_Offer]) -> Iterator[str]:
         notes.append(f"GPUs are also handed out in shares ({', '.join(shared)}); the entries ask for whole ones.")
     if offers:
         notes.append(
-            "Every entry wants the key `python`: one with PyTorch that the nodes can start; or `container`, an image "
+            "Every entry needs the key `python`: one with PyTorch that the nodes can start; or `container`, an image "
             "that has it. Times are best with `exclusive: true`, where jobs may have whole nodes."
         )
     for note in notes:
@@ -426,7 +426,7 @@ def _cpu_entry(found: Sequence[tuple[Partition, list[ClusterNode]]], cluster: st
     least = min((node.cpus for node in nodes), default=0)
     if least > 1:
         wanted = min(_CPUS_WANTED, least)
-        lines += commented(f"cpus_per_task: {wanted}", "as many as kernels are to have", indent="    ")
+        lines += commented(f"cpus_per_task: {wanted}", "CPUs per job", indent="    ")
     return [*lines, *commented("python: /a/path/to/python", indent="    ")]
 
 

@@ -4,6 +4,7 @@ The service sends a line with a nonce. The client answers with a credential that
 that holds this nonce and a new key. The service says that it accepts, and all that follows is in `frames`.
 """
 
+import base64
 import secrets
 from typing import Annotated
 
@@ -20,6 +21,9 @@ GREETING_BYTES_MAX = 256
 CREDENTIAL_BYTES_MAX = 4096
 """The maximum length of the client's line; a credential with a payload of this protocol has some 400 bytes."""
 
+CREDENTIAL_BYTES_MIN = 256
+"""The minimum length of the client's line; a shorter one has no room for a payload of this protocol."""
+
 ACCEPTED = b"accepted"
 REFUSED = b"refused "
 
@@ -29,7 +33,11 @@ UNFIT = "unfit"
 UNAVAILABLE = "unavailable"
 """The reason when the service's own munge does not answer."""
 
+BUSY = "busy"
+"""The reason when too many clients are here whose account is not known yet; the next try may succeed."""
+
 _GREETING = b"hpc-board munge "
+_BEFORE, _BEHIND = b"MUNGE:", b":"
 
 
 class Payload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,6 +68,19 @@ def parsed_greeting(line: bytes) -> tuple[int, str]:
         raise ValueError("no greeting")
     protocol, nonce = line.removeprefix(_GREETING).decode("ascii").split(" ", 1)
     return int(protocol), nonce
+
+
+def is_credential(line: bytes) -> bool:
+    """Return whether a client's line has the form and the length of a credential, which costs no call of munge."""
+    if not CREDENTIAL_BYTES_MIN <= len(line) <= CREDENTIAL_BYTES_MAX:
+        return False
+    if not line.startswith(_BEFORE) or not line.endswith(_BEHIND):
+        return False
+    try:
+        base64.b64decode(line.removeprefix(_BEFORE).removesuffix(_BEHIND), validate=True)
+    except ValueError:
+        return False
+    return True
 
 
 def new_payload(nonce: str) -> Payload:

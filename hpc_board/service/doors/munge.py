@@ -1,6 +1,7 @@
 """The door over TCP at the client's end: munge tells the service who asks, and no other account can answer for it."""
 
 import pwd
+import random
 import select
 import socket
 import time
@@ -17,12 +18,18 @@ from hpc_board.transport.munge import Trouble
 _STEP_SECONDS = 15.0
 """The time for the connection, and for each answer of the handshake."""
 
+_BUSY_SECONDS = 15.0
+"""The time after which no further connection is tried with a service that has no room for another stranger."""
+
+_BUSY_PAUSE_SECONDS = 0.1, 0.5
 _ANSWER_BYTES_MAX = 80
 _CHUNK_BYTES = 256 * 1024
 _IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 60, 10, 6
 
 _CLOCKS = "Compare the clocks of both machines, and have their admin set them; a credential lives for a minute."
 _NO_DAEMON = "Tell the admin of that machine: `systemctl status munge` says more."
+
+_entropy = random.SystemRandom()
 
 _REFUSALS: dict[str, tuple[str, str]] = {
     Trouble.EXPIRED: ("the service finds the credential expired: its clock is ahead of this machine's.", _CLOCKS),
@@ -44,6 +51,10 @@ _REFUSALS: dict[str, tuple[str, str]] = {
 """The message and the hint for each reason of a refusal: its own text would come from a program of any account."""
 
 
+class _Busy(Exception):
+    """A service that has no room for another client whose account it does not know yet."""
+
+
 class MungeDoor:
     """The door at `address`."""
 
@@ -53,8 +64,29 @@ class MungeDoor:
         self._address = address
 
     def open(self, seconds: float) -> "MungeStream":
-        """Connect, and have munge tell the service who asks."""
+        """Connect, and have munge tell the service who asks; try again for some time if others crowd its door."""
         reader = self._service_uid()
+        deadline = time.monotonic() + _BUSY_SECONDS
+        while True:
+            try:
+                return self._introduced(reader, seconds)
+            except _Busy as error:
+                if time.monotonic() >= deadline:
+                    raise ServiceError(
+                        f"{self._address}: too many programs are at this port, and the service does not know yet who "
+                        "they are.",
+                        hint="Try again in a moment. If that happens again, tell the service's admin: a program floods "
+                        "the port, maybe from this machine.",
+                    ) from error
+            # By chance, so that many who were refused at one moment do not come back at one moment.
+            time.sleep(_entropy.uniform(*_BUSY_PAUSE_SECONDS))
+
+    def _introduced(self, reader: int, seconds: float) -> "MungeStream":
+        """Make a connection on which the service knows who asks.
+
+        Raises:
+            _Busy: the service has no room for it now.
+        """
         connected = self._connected()
         try:
             protocol, nonce = self._greeting(connected)
@@ -135,6 +167,8 @@ class MungeDoor:
         if not answer:
             raise self._cut()
         reason = answer.removeprefix(handshake.REFUSED).decode(errors="replace")
+        if reason == handshake.BUSY:
+            raise _Busy
         if reason == Trouble.UNAUTHORIZED:
             raise InputError(
                 f"{self._address}: the program at this port does not run as the account {self._address.account}.",

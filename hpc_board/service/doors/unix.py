@@ -12,6 +12,18 @@ _QUEUE_SECONDS = 0.05
 """The pause before another try to connect, while the service's queue of connections is full."""
 
 
+def reason_of(error: Exception) -> str:
+    """Return the reason why no connection could be made, or why it was lost."""
+    match error:
+        case FileNotFoundError():
+            return "there is no such socket"
+        case ConnectionRefusedError():
+            return "no service listens there"
+        case OSError(strerror=str(reason)):
+            return reason
+    return str(error)
+
+
 class UnixDoor:
     """The door at the socket `path`."""
 

@@ -9,7 +9,8 @@ class PageBounds(msgspec.Struct, frozen=True):
     - `request_seconds` is the time for a whole request, from the connection or from the last answer on.
     - `write_seconds` is the time for a piece of a stream to leave.
     - `beat_seconds` is the longest silence of a stream, and `stream_seconds` its life; browsers connect again.
-    - `connections` may be open, and `viewers` of them be streams; `per_user` and `per_address` of one peer.
+    - `connections` may be open, and `viewers` of them be streams; half of each, those of TCP peers together.
+    - `per_user` and `per_address` may be open of one peer.
     """
 
     request_seconds: float = 15.0

@@ -19,12 +19,14 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """The numbers of a service; `board` is as the public sees it, so that closed leaderboards are not counted.
+    """The numbers of a service; `board` returns it as the public sees it: closed leaderboards are not counted.
 
     `gauges` are further numbers by name, each with its meaning and a function that returns it.
     """
 
-    def __init__(self, board: "Board", counts: Counts, gauges: "dict[str, tuple[str, Callable[[], int]]]") -> None:
+    def __init__(
+        self, board: "Callable[[], Board]", counts: Counts, gauges: "dict[str, tuple[str, Callable[[], int]]]"
+    ) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(_Numbers(board, counts, gauges))
 
@@ -38,7 +40,9 @@ class Metrics:
 
 
 class _Numbers(Collector):
-    def __init__(self, board: "Board", counts: Counts, gauges: "dict[str, tuple[str, Callable[[], int]]]") -> None:
+    def __init__(
+        self, board: "Callable[[], Board]", counts: Counts, gauges: "dict[str, tuple[str, Callable[[], int]]]"
+    ) -> None:
         self._board = board
         self._counts = counts
         self._gauges = gauges
@@ -54,7 +58,7 @@ class _Numbers(Collector):
         yield from self._of_service()
 
     def _of_runs(self) -> Iterator[Metric]:
-        context = self._board.context
+        context = self._board().context
         found = context.store.overview.in_flight(hidden=context.editor.hidden())
         runs = GaugeMetricFamily("hpc_board_runs", "Runs in flight on open boards, by state.", labels=["state"])
         for state in RunState:

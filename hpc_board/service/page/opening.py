@@ -43,29 +43,34 @@ def missing_libraries() -> str:
     return f"{' and '.join(missing)} missing: pip install 'hpc-board[serve]'" if missing else ""
 
 
+def place_of(address: str) -> tuple[int, tuple[str, int]]:
+    """Return the family and the place of an address of the settings, whose form they have checked."""
+    name, _, port = address.rpartition(":")
+    host = "127.0.0.1" if name == "localhost" else name.strip("[]")
+    return socket.AF_INET6 if ":" in host else socket.AF_INET, (host, int(port))
+
+
 def tcp_socket(address: str, stack: ExitStack, log: Callable[..., None]) -> socket.socket:
     """Return a socket that listens at `address`, and warn if other machines reach it.
 
     Raises:
         StorageError: this machine has no such address, or another process listens there.
     """
-    name, _, port = address.rpartition(":")
-    host = "127.0.0.1" if name == "localhost" else name.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    family, place = place_of(address)
     try:
-        listening = stack.enter_context(socket.create_server((host, int(port)), family=family))
+        listening = stack.enter_context(socket.create_server(place, family=family))
     except (OSError, OverflowError) as error:
         raise StorageError(
             f"{address}: the page cannot be served there: {getattr(error, 'strerror', None) or error}",
             hint="Give another address in `serve.web` of the settings, or none.",
         ) from error
-    if not ip_address(host.partition("%")[0]).is_loopback:
+    if not ip_address(place[0].partition("%")[0]).is_loopback:
         log("warning", text=f"serve.web: {address} is for other machines: all who reach it see the open boards.")
     return listening
 
 
 def web_server(
-    board: "Board",
+    board: "Callable[[], Board]",
     settings: "Settings",
     counts: "Counts",
     log: Callable[..., None],
@@ -73,7 +78,7 @@ def web_server(
     gauges: Mapping[str, tuple[str, Callable[[], int]]],
     bounds: "PageBounds",
 ) -> "WebServer":
-    """Return the pages of `board`, which is as the public sees it; `gauges` are numbers for the metrics."""
+    """Return the pages of a board; `board` returns it as the public sees it, `gauges` are numbers for the metrics."""
     from hpc_board.service.page.metrics import Metrics
     from hpc_board.service.page.pages import Pages
     from hpc_board.service.page.web_server import WebServer

@@ -2,41 +2,62 @@
 
 import threading
 from collections import OrderedDict
-from datetime import UTC, datetime
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from hpc_board.service.page.views import Content, content
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
+    from hpc_board.board.context import Installation
     from hpc_board.store.overview import Mark
 
-AGE_SECONDS_MAX = 60.0
-"""The age from which a page is made again without news: deadlines pass, and the settings' task folders change."""
+_KEPT_MAX = 600
+"""The maximum number of pages that are kept: more than the streams of `PageBounds`, each of which may have its own."""
 
-_KEPT_MAX = 100
+_ENDED_AGE = timedelta(hours=1)
+"""The age from which the page of a run that has ended is made again: the settings' task folders may change."""
+
+
+class PageMark(NamedTuple):
+    """The settings' installation, the board's newest rows, and the minute: while these stay, so does every page."""
+
+    installation: "Installation"
+    rows: "Mark"
+    minute: datetime
 
 
 class _Kept(NamedTuple):
-    mark: "Mark"
+    mark: PageMark
     content: Content
+    made: datetime
 
 
 class Pages:
-    """The pages of a board, which the public may see; every method may be called from any thread."""
+    """The pages of a board; every method may be called from any thread. `board` returns it as the public sees it."""
 
-    def __init__(self, board: "Board") -> None:
+    def __init__(self, board: "Callable[[], Board]") -> None:
         self._board = board
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
-    def mark(self) -> "Mark":
-        """Return the mark of the board's newest rows.
+    def session(self) -> AbstractContextManager[None]:
+        """Keep the database open for the calls of this thread: to open it takes longer than to see no change."""
+        return self._board().session()
+
+    def mark(self) -> PageMark:
+        """Return the present mark.
+
+        A page says times by the minute alone, so that one that is made again for a closed board's rows stays the same.
 
         Raises:
             StorageError: the database cannot be read.
         """
-        return self._board.context.store.overview.mark()
+        context = self._board().context
+        minute = datetime.now(UTC).replace(second=0, microsecond=0)
+        return PageMark(context.installation, context.store.overview.mark(), minute)
 
     def get(self, path: str) -> Content | None:
         """Return the present page at `path`; None if it does not exist, or is hidden from the public.
@@ -44,18 +65,33 @@ class Pages:
         Raises:
             StorageError: the database cannot be read.
         """
-        with self._board.session():
+        with self.session():
             # The mark comes first: a change in between makes the page anew next time.
-            mark, now = self.mark(), datetime.now(UTC)
+            mark, board = self.mark(), self._board()
             with self._lock:
                 kept = self._kept.get(path)
-            if kept is not None and kept.mark == mark and (now - kept.content.at).total_seconds() < AGE_SECONDS_MAX:
-                return kept.content
-            made = content(self._board, path, now)
+            if kept is not None and _is_present(board, kept, mark):
+                found: _Kept | None = kept._replace(mark=mark)
+            else:
+                made = content(board, path, mark.minute)
+                found = None if made is None else _Kept(mark, made, mark.minute)
         with self._lock:
             self._kept.pop(path, None)
-            if made is not None:
-                self._kept[path] = _Kept(mark, made)
-                if len(self._kept) > _KEPT_MAX:
-                    self._kept.popitem(last=False)
-        return made
+            if found is None:
+                return None
+            self._kept[path] = found
+            if len(self._kept) > _KEPT_MAX:
+                self._kept.popitem(last=False)
+        return found.content
+
+
+def _is_present(board: "Board", kept: _Kept, mark: PageMark) -> bool:
+    """Return whether a page that was made before is still the present one."""
+    if kept.mark == mark:
+        return True
+    ended = kept.content.ended
+    same_rules = kept.mark.installation is mark.installation and kept.mark.rows.has_same_rules(mark.rows)
+    if ended is None or not same_rules or mark.minute - kept.made >= _ENDED_AGE:
+        return False
+    # Only others' runs change the page, and only if this one counts on its board.
+    return ended.placing is None or ended.placing == board.context.store.standings.placing(ended.run)

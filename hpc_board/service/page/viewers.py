@@ -2,23 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from hpc_board.errors import BoardError
-from hpc_board.service.page.pages import AGE_SECONDS_MAX, Pages
+from hpc_board.service.page.pages import PageMark, Pages
 from hpc_board.service.page.views import Content
-
-if TYPE_CHECKING:
-    from hpc_board.store.overview import Mark
 
 T = TypeVar("T")
 
 GONE = b"event: gone\ndata:\n\n"
-"""The event for a page that does not exist any more."""
+"""The event for a page that does not exist any more, or is not for the viewer any more."""
 
 REST = b"event: rest\ndata:\n\n"
 """The event at the planned end of a stream: the browser connects again."""
@@ -27,20 +23,24 @@ _PAUSE_SECONDS = 0.1
 
 
 class Viewers:
-    """The viewers of live pages. After `start`, all methods but `look` belong to the event loop's thread."""
+    """The viewers of live pages. After `start`, all methods but `look` belong to the event loop's thread.
 
-    def __init__(self, pages: Pages, pool: Executor, log: Callable[..., None]) -> None:
+    `may_read` tells whether the account of a uid may still read pages; it may take long, and is called in any thread.
+    """
+
+    def __init__(self, pages: Pages, pool: Executor, log: Callable[..., None], may_read: Callable[[int], bool]) -> None:
         self._pages = pages
         self._pool = pool
         self._log = log
-        self._told = ""
+        self._may_read = may_read
+        self._told: dict[str, str] = {}
         self._viewers: set[_Viewer] = set()
-        self._looked: Mark | None = None
+        self._looked: PageMark | None = None
         # True after a new viewer has come, whose page may be older than the last look.
         self._newcomers = False
-        self._looked_at = datetime.now(UTC)
         self._looking = False
         self._wanted = False
+        self._asking = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -65,13 +65,14 @@ class Viewers:
             task.cancel()
 
     async def events(
-        self, path: str, first: Content, version: str, beat_seconds: float, stream_seconds: float
+        self, path: str, first: Content, version: str, uid: int | None, beat_seconds: float, stream_seconds: float
     ) -> AsyncGenerator[bytes, None]:
         """Yield the events of the page at `path`, which is now `first`, to a viewer who has its `version`.
 
-        An empty comment comes after `beat_seconds` without an event, and the stream ends after `stream_seconds`.
+        An empty comment comes after `beat_seconds` without an event. The stream ends after `stream_seconds`, or once
+        the account `uid` may not read any more; None is a viewer without an account.
         """
-        viewer = _Viewer(path, first, version)
+        viewer = _Viewer(path, first, version, uid)
         self._viewers.add(viewer)
         self._newcomers = True
         loop = asyncio.get_running_loop()
@@ -96,12 +97,34 @@ class Viewers:
 
     def _begin(self) -> None:
         self._wanted = True
-        if not self._viewers or self._looking:
-            return
-        self._looking = True
-        task = asyncio.get_running_loop().create_task(self._look())
+        if self._viewers and not self._looking:
+            self._looking = True
+            self._go(self._look())
+        if not self._asking and (uids := {viewer.uid for viewer in self._viewers if viewer.uid is not None}):
+            self._asking = True
+            self._go(self._send_away(uids))
+
+    def _go(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _send_away(self, uids: Collection[int]) -> None:
+        """End the streams of those of these accounts that may not read any more."""
+        problem = ""
+        try:
+            # Apart from the looks, which no slow directory of users may delay.
+            barred = await asyncio.get_running_loop().run_in_executor(
+                None, lambda: {uid for uid in uids if not self._may_read(uid)}
+            )
+            for viewer in self._viewers:
+                if viewer.uid in barred:
+                    viewer.see(None)
+        except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
+            problem = repr(error)
+        finally:
+            self._asking = False
+        self._tell("readers", "fault", problem)
 
     async def _look(self) -> None:
         """Look once, and again for what was written meanwhile; with a pause, so that many writes make few looks."""
@@ -121,15 +144,17 @@ class Viewers:
             event, problem = "page failed", error.message
         except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
             event, problem = "fault", repr(error)
-        if problem and problem != self._told:
+        self._tell("pages", event, problem)
+
+    def _tell(self, of: str, event: str, problem: str) -> None:
+        """Log a problem, unless it is the same as at the look before."""
+        if problem and problem != self._told.get(of):
             self._log(event, route="events", problem=problem)
-        self._told = problem
+        self._told[of] = problem
 
     async def _show_changes(self) -> None:
-        now = datetime.now(UTC)
         mark = await self._in_thread(self._pages.mark)
-        recent = now - self._looked_at < timedelta(seconds=AGE_SECONDS_MAX)
-        if mark == self._looked and recent and not self._newcomers:
+        if mark == self._looked and not self._newcomers:
             return
         # Without a mark, the next look reads the pages again if this one fails.
         self._looked, self._newcomers = None, False
@@ -140,17 +165,18 @@ class Viewers:
                 viewer.see(found[viewer.path])
         if failure is not None:
             raise failure
-        self._looked, self._looked_at = mark, now
+        self._looked = mark
 
     def _read(self, paths: Iterable[str]) -> tuple[dict[str, Content | None], Exception | None]:
         """Return the pages that can be read, and the last failure of the others."""
         found: dict[str, Content | None] = {}
         failure: Exception | None = None
-        for path in paths:
-            try:
-                found[path] = self._pages.get(path)
-            except Exception as error:  # noqa: BLE001 - told in the log, once the other pages are read
-                failure = error
+        with self._pages.session():
+            for path in paths:
+                try:
+                    found[path] = self._pages.get(path)
+                except Exception as error:  # noqa: BLE001 - told in the log, once the other pages are read
+                    failure = error
         return found, failure
 
     async def _in_thread(self, what: Callable[[], T]) -> T:
@@ -158,10 +184,11 @@ class Viewers:
 
 
 class _Viewer:
-    """A browser that shows the page at `path`: the version that it has, and the newest content for it."""
+    """A browser of the account `uid` that shows the page at `path`: the version that it has, and the newest content."""
 
-    def __init__(self, path: str, newest: Content, version: str) -> None:
+    def __init__(self, path: str, newest: Content, version: str, uid: int | None) -> None:
         self.path = path
+        self.uid = uid
         self.changed = asyncio.Event()
         self.gone = False
         self.ended = False
@@ -170,7 +197,7 @@ class _Viewer:
         self._shown: Mapping[str, str] = {}
 
     def see(self, content: Content | None) -> None:
-        """Note the newest content; None if the page does not exist any more."""
+        """Note the newest content; None if the page does not exist any more, or is not for the viewer."""
         if content is None:
             self.gone = True
         else:

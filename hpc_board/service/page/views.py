@@ -3,7 +3,8 @@
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -47,16 +48,26 @@ class Part(msgspec.Struct, frozen=True):
     html: str
 
 
-class Content(msgspec.Struct, frozen=True):
-    """A page: its title, the line below it, and its parts. `root` leads from it to the first page."""
+class Ended(msgspec.Struct, frozen=True):
+    """A run that has ended, and its placing; None if it does not count."""
+
+    run: Run
+    placing: Placing | None
+
+
+class Content(msgspec.Struct, frozen=True, dict=True):
+    """A page: its title, the line below it, and its parts. `root` leads from it to the first page.
+
+    `ended` is the run of a page about one that has ended.
+    """
 
     title: str
     about: str
     parts: tuple[Part, ...]
     root: str
-    at: datetime
+    ended: Ended | None = None
 
-    @property
+    @cached_property
     def version(self) -> str:
         """A hash of the parts: equal ones look the same."""
         text = "\0".join(f"{part.id}\0{part.html}" for part in self.parts)
@@ -73,7 +84,7 @@ def route_of(path: str) -> str | None:
 
 
 def content(board: "Board", path: str, at: datetime) -> Content | None:
-    """Return the page at `path`, as of the time `at`; None if it does not exist, or is hidden from the public.
+    """Return the page at `path`, as of the minute `at`; None if it does not exist, or is hidden from the public.
 
     Raises:
         StorageError: the database cannot be read.
@@ -81,7 +92,7 @@ def content(board: "Board", path: str, at: datetime) -> Content | None:
     if path == "":
         return _boards(board, at)
     if path == "feed":
-        return _feed(board, at)
+        return _feed(board)
     try:
         if found := _TASK.fullmatch(path):
             return _board(board, board.tasks.get(found[1]), at)
@@ -118,11 +129,10 @@ def _boards(board: "Board", at: datetime) -> Content:
     listed = [_Listed(task.name, _about(task), task.deadline, [*_lines(board, task)]) for task in tasks]
     played = [each for each in listed if each.lines]
     count = sum(len(each.lines) for each in played)
-    html = template("boards.html").render(
-        played=played, others=[each.name for each in listed if not each.lines], at=at, root="./"
-    )
+    others = [each for each in listed if not each.lines]
+    html = template("boards.html").render(played=played, others=others, at=at, root="./")
     about = f"{count_text(len(played), 'task')}, {count_text(count, 'board')}"
-    return Content("Leaderboards", about, (Part("boards", html),), "./", at)
+    return Content("Leaderboards", about, (Part("boards", html),), "./")
 
 
 def _about(task: "Task") -> str:
@@ -164,7 +174,7 @@ def _board(board: "Board", task: "Task", at: datetime) -> Content:
         parts.append(Part(f"board-{number}", html))
     if len(parts) == 1:
         parts.append(Part("empty", template("empty.html").render()))
-    return Content(section.name, "", tuple(parts), "../", at)
+    return Content(section.name, "", tuple(parts), "../")
 
 
 class _Change(msgspec.Struct, frozen=True):
@@ -178,13 +188,13 @@ class _Change(msgspec.Struct, frozen=True):
     run: int
 
 
-def _feed(board: "Board", at: datetime) -> Content:
+def _feed(board: "Board") -> Content:
     changes = [
         _Change(each.id, each.at, feed_line(each), str(each.news.kind), each.task, each.run)
         for each in board.standings.feed(limit=FEED_MAX)
     ]
     html = template("feed.html").render(changes=changes, root="./")
-    return Content("Feed", "The newest changes of the standings", (Part("feed", html),), "./", at)
+    return Content("Feed", "The newest changes of the standings", (Part("feed", html),), "./")
 
 
 class _CaseLine(msgspec.Struct, frozen=True):
@@ -202,7 +212,8 @@ class _CaseLine(msgspec.Struct, frozen=True):
 
 def _run(board: "Board", number: int, at: datetime) -> Content:
     run = board.runs.get(number)
-    cases = board.runs.cases(run.id) if run.verdict is not None else ()
+    store = board.context.store.runs
+    cases, more = store.first_cases(run.id, CASES_MAX) if run.verdict is not None else ((), 0)
     placing = board.standings.placing(run)
     html = template("run.html").render(
         run=run,
@@ -212,13 +223,14 @@ def _run(board: "Board", number: int, at: datetime) -> Content:
         state=str(run.verdict or run.state).replace("_", " "),
         passed=run.verdict is Verdict.PASS,
         facts=_facts(board, run, placing, at),
-        cases=[_case_line(case) for case in cases[:CASES_MAX]],
-        more=max(0, len(cases) - CASES_MAX),
+        cases=[_case_line(case) for case in cases],
+        more=count_text(more, "more case") if more else "",
         scatter=scatter_name(cases),
         root="../",
     )
     about = f"{one_line(run.task)} on {one_line(run.gpu)}, by {one_line(run.user)}"
-    return Content(f"Run {run.id}", about, (Part("run", html),), "../", at)
+    ended = Ended(run, placing) if run.state.ended else None
+    return Content(f"Run {run.id}", about, (Part("run", html),), "../", ended)
 
 
 def _outcome(run: Run, placing: Placing | None) -> str:
@@ -235,8 +247,6 @@ def _outcome(run: Run, placing: Placing | None) -> str:
 
 
 def _facts(board: "Board", run: Run, placing: Placing | None, at: datetime) -> list[tuple[str, str]]:
-    # To the minute: a page without news stays the same.
-    now = at - timedelta(seconds=at.second, microseconds=at.microsecond)
     started = board.runs.started([run.id]).get(run.id)
     submitted = run.created_at.astimezone(UTC)
     facts = (
@@ -246,7 +256,7 @@ def _facts(board: "Board", run: Run, placing: Placing | None, at: datetime) -> l
         ("Rank", f"{placing.rank} of {placing.users}" if placing is not None and placing.rank is not None else ""),
         ("Trust", one_line(trust(run))),
         ("Submitted", f"{submitted:%Y-%m-%d %H:%M}"),
-        ("Duration", times(run, started, max(now, run.created_at))),
+        ("Duration", times(run, started, max(at, run.created_at))),
     )
     return [fact for fact in facts if fact[1]]
 

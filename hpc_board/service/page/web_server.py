@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing
+from datetime import UTC, datetime
 from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
@@ -19,6 +20,7 @@ from aiohttp.web_request import BaseRequest
 from hpc_board import __version__
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, Refused
+from hpc_board.service.machines import THIS_MACHINE, machine_of
 from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.page.metrics import CONTENT_TYPE, Metrics
 from hpc_board.service.page.pages import Pages
@@ -66,7 +68,7 @@ _PROBLEMS = {
 }
 
 Peer = tuple[str, int | str] | None
-"""A peer as bounds count it: by uid or by address; None for a local TCP connection, which is a proxy's as a rule."""
+"""A peer as bounds count it: by uid or by machine; None for a local TCP connection, which is a proxy's as a rule."""
 
 
 class _Failed(Exception):
@@ -110,7 +112,7 @@ class WebServer:
         self._reads: Counter[Peer] = Counter()
         self._turns: dict[Peer, asyncio.Semaphore] = {}
         self._assets = {name: _Asset(name, type_) for name, type_ in ASSETS.items()}
-        self._viewers = Viewers(pages, self._pool, log)
+        self._viewers = Viewers(pages, self._pool, log, self._may_read)
         self._faults = _Faults(log)
         self._listening: list[asyncio.Server] = []
         self._connections: _Connections | None = None
@@ -154,8 +156,7 @@ class WebServer:
 
     def admit(self, peer: Peer) -> bool:
         """Count a new connection; return False if it is one too many."""
-        most = self._most(peer)
-        if self._open.total() >= self._bounds.connections or self._open[peer] >= most:
+        if self._is_full(self._open, self._bounds.connections, peer) or self._open[peer] >= self._most(peer):
             self._refused(peer, "too many connections")
             return False
         self._open[peer] += 1
@@ -167,9 +168,16 @@ class WebServer:
         if not self._open[peer]:
             del self._open[peer]
 
+    def _is_full(self, counted: "Counter[Peer]", most: int, peer: Peer) -> bool:
+        """Return whether `peer` finds no place among `most`, of which TCP peers have half together."""
+        total = counted.total()
+        if _uid_of(peer) is not None:
+            return total >= most
+        over_tcp = sum(count for each, count in counted.items() if _uid_of(each) is None)
+        return total >= most or over_tcp >= most // 2
+
     def _most(self, peer: Peer) -> int:
         if peer is None:
-            # The other half is for those who come through the Unix socket.
             return self._bounds.connections // 2
         return self._bounds.per_user if peer[0] == "uid" else self._bounds.per_address
 
@@ -223,7 +231,7 @@ class WebServer:
         if content is None:
             raise _Failed(404)
         if events is None:
-            html = template("live.html").render(page=content, path=path, version=__version__)
+            html = template("live.html").render(page=content, path=path, at=datetime.now(UTC), version=__version__)
             return _response(200, html.encode(), "text/html; charset=utf-8")
         return await self._stream(request, peer, shown, content, version)
 
@@ -249,15 +257,27 @@ class WebServer:
         Raises:
             Refused: its account has no name.
         """
-        if peer is None or peer[0] != "uid":
+        if (uid := _uid_of(peer)) is None:
             return
-        # In a thread, since directories of users may be slow.
-        role = await asyncio.get_running_loop().run_in_executor(None, self._role_of, int(peer[1]))
+        # Not in the threads of the pages, since directories of users may be slow.
+        role = await self._in_turn(peer, partial(self._role_of, uid), None)
         if not role.may_act_as(least):
             self._refused(peer, f"no {least}")
             raise _Failed(403)
 
+    def _may_read(self, uid: int) -> bool:
+        """Return whether this account may read pages, as far as that can be found."""
+        try:
+            return self._role_of(uid).may_act_as(Role.PARTICIPANT)
+        except Refused:
+            return False
+        except BoardError:  # the next page says why
+            return True
+
     async def _read(self, peer: Peer, what: "Callable[[], Any]") -> Any:
+        return await self._in_turn(peer, what, self._pool)
+
+    async def _in_turn(self, peer: Peer, what: "Callable[[], Any]", pool: ThreadPoolExecutor | None) -> Any:
         """Return the result of `what` from a thread; a peer has few at one time, so that others have some, too."""
         with ExitStack() as stack:
             self._reads[peer] += 1
@@ -265,7 +285,7 @@ class WebServer:
             turn = self._turns.setdefault(peer, asyncio.Semaphore(_READS_PER_PEER))
             await turn.acquire()
             stack.callback(turn.release)
-            reading = asyncio.get_running_loop().run_in_executor(self._pool, what)
+            reading = asyncio.get_running_loop().run_in_executor(pool, what)
             # A reader that leaves ends its request, but not the thread, which keeps the turn.
             held = stack.pop_all()
             reading.add_done_callback(partial(_let_go, held))
@@ -282,7 +302,8 @@ class WebServer:
     ) -> web.StreamResponse:
         """Send the events of a page for as long as its reader stays."""
         # A page takes connections of its own besides its stream's.
-        if self._streams.total() >= self._bounds.viewers or self._streams[peer] >= max(1, self._most(peer) // 2):
+        full = self._is_full(self._streams, self._bounds.viewers, peer)
+        if full or self._streams[peer] >= max(1, self._most(peer) // 2):
             self._refused(peer, "too many streams")
             raise _Failed(503)
         response = web.StreamResponse(
@@ -299,7 +320,8 @@ class WebServer:
             if request.method == "HEAD":
                 return response
             await response.prepare(request)
-            events = self._viewers.events(path, content, version, bounds.beat_seconds, bounds.stream_seconds)
+            uid = _uid_of(peer)
+            events = self._viewers.events(path, content, version, uid, bounds.beat_seconds, bounds.stream_seconds)
             async with aclosing(events):
                 async for event in events:
                     async with asyncio.timeout(bounds.write_seconds):
@@ -474,8 +496,13 @@ def _peer_of(transport: asyncio.BaseTransport | None) -> Peer:
     connected = transport.get_extra_info("socket")
     if connected.family == socket.AF_UNIX:
         return "uid", peer_uid(connected)
-    address = str(transport.get_extra_info("peername")[0])
-    return None if ip_address(address.partition("%")[0]).is_loopback else ("address", address)
+    machine = machine_of(str(transport.get_extra_info("peername")[0]))
+    return None if machine == THIS_MACHINE else ("address", machine)
+
+
+def _uid_of(peer: Peer) -> int | None:
+    """Return the account of a peer; None if it is not known."""
+    return int(peer[1]) if peer is not None and peer[0] == "uid" else None
 
 
 def _is_name_of_page(given: str, host: str | None) -> bool:

@@ -194,10 +194,10 @@ def test_a_sinfo_that_fails_is_an_error_with_its_words(
 
 def test_no_more_cpus_are_proposed_than_a_node_has() -> None:
     recorded = (RECORDED / "typed.txt").read_text()
-    assert "# cpus_per_task: 8    # as many as kernels are to have" in detected_settings(site(Recording(recorded))).text
+    assert "# cpus_per_task: 8    # CPUs per job" in detected_settings(site(Recording(recorded))).text
     small = re.sub(r"\|([a-z*]+)\|[0-9]+\|([^|]*)\|\(null\)\|", r"|\1|4|\2|(null)|", recorded)
     assert small != recorded
-    assert "# cpus_per_task: 4    # as many as kernels are to have" in detected_settings(site(Recording(small))).text
+    assert "# cpus_per_task: 4    # CPUs per job" in detected_settings(site(Recording(small))).text
 
 
 def test_a_scontrol_that_fails_is_named_as_not_known() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from hpc_board.admin import doctor
 from hpc_board.admin.doctor import Installation, diagnose
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.diagnostic import Diagnostic, Severity
@@ -23,6 +22,7 @@ from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobConta
 from hpc_board.report.diagnostics import diagnostics_report
 from hpc_board.report.plain import plain
 from hpc_board.report.views.diagnostics import DiagnosticView
+from hpc_board.runs.reconciler import lock_name
 from hpc_board.settings import Settings
 from hpc_board.store.folder import DATABASE
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
@@ -233,7 +233,7 @@ def held(tmp_path: Path) -> Iterator[int]:
     (tmp_path / "board").mkdir()
     code = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(flush=True); sys.stdin.read()"
     holder = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "board" / doctor.ADVANCE_LOCK)],
+        [sys.executable, "-c", code, str(tmp_path / "board" / lock_name("main"))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -250,9 +250,9 @@ def test_a_lock_that_somebody_holds_is_named_with_the_holder(tmp_path: Path, hel
 
 def test_a_lock_file_that_nobody_holds_is_free(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir()
-    with (tmp_path / "board" / doctor.ADVANCE_LOCK).open("w") as file:
+    with (tmp_path / "board" / lock_name("main")).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-    assert only(installation(tmp_path), "lock") == Diagnostic(Severity.OK, "lock", "advance.lock is free")
+    assert only(installation(tmp_path), "lock") == Diagnostic(Severity.OK, "lock", "free: advance-main.lock")
 
 
 def test_what_killed_programs_have_left_is_named(tmp_path: Path) -> None:

@@ -388,7 +388,7 @@ def test_every_entry_of_a_board_folder_is_explained(ranked: tuple[BoardFiles, di
     # The cache begins with the first submission that is compiled, and checks are there while somebody waits for them;
     # folders elsewhere are looked into over SSH alone. What is free is kept of Slurm alone, and a look at few runs
     # takes too little time to be kept.
-    others = {"cache", "checks", "looked-here", "looked-here.watched", "free-here", "looked"}
+    others = {"cache", "checks", "looked-here", "looked-here.watched", "free-here", "scanned-here"}
     assert {name for name in names if not name.startswith("board.db-")} | others == explained
 
 

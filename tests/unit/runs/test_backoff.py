@@ -255,16 +255,16 @@ def look_pause(scan: NextScan) -> int:
 def test_a_look_at_all_runs_waits_the_longer_the_more_time_it_takes(
     tmp_path: Path, took_seconds: float, pause_seconds: int
 ) -> None:
-    assert NextScan(tmp_path / "looked").due(AT)
-    NextScan(tmp_path / "looked").settle(AT, took_seconds)
-    assert look_pause(NextScan(tmp_path / "looked")) == pause_seconds
-    assert NextScan(tmp_path / "looked").due(AT - timedelta(hours=1)), "a clock that was set back puts nothing off"
+    assert NextScan(tmp_path / "scanned").due(AT)
+    NextScan(tmp_path / "scanned").settle(AT, took_seconds)
+    assert look_pause(NextScan(tmp_path / "scanned")) == pause_seconds
+    assert NextScan(tmp_path / "scanned").due(AT - timedelta(hours=1)), "a clock that was set back puts nothing off"
 
 
 @pytest.mark.parametrize("text", ["", "soon", "nan", "inf", "1e400", "9" * 5000, "\xff"])
 def test_a_file_that_does_not_say_when_to_look_counts_as_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / "looked").write_bytes(text.encode("latin-1"))
-    assert NextScan(tmp_path / "looked").due(AT)
+    (tmp_path / "scanned").write_bytes(text.encode("latin-1"))
+    assert NextScan(tmp_path / "scanned").due(AT)
 
 
 def test_a_pipe_in_the_place_of_a_file_counts_as_none_and_holds_no_client(tmp_path: Path) -> None:

@@ -414,6 +414,47 @@ def test_a_submission_waits_once_for_a_cluster_that_hangs(
     assert (len(hanging.sent), clock[0], world.state(runs[2])) == (1, 60, RunState.QUEUED)
 
 
+def test_a_cluster_that_hangs_delays_no_client_of_another(world: World) -> None:
+    hangs, go_on = threading.Event(), threading.Event()
+
+    def hang(_: object) -> None:
+        hangs.set()
+        go_on.wait(60)
+
+    hanging = Scripted(on_poll=hang)
+    advance = replace(
+        world.advance,
+        schedulers={"hangs": hanging, "main": world.scheduler},
+        clusters={"hangs": replace(CLUSTER, name="hangs"), "main": CLUSTER},
+    )
+    queued, near, gone = world.run(cluster="hangs"), world.run(), world.run(cluster="gone")
+    world.store.runs.record(queued.id, Status(RunState.QUEUED, queued.created_at, job_id="7"))
+    world.scheduler.status = JobStatus(JobState.RUNNING)
+    stuck = threading.Thread(target=advance.turn, kwargs={"clusters": ["hangs"]})
+    stuck.start()
+    try:
+        assert hangs.wait(60)
+        assert advance.launch([near]) == []
+        turn = advance.turn()
+        assert turn is not None
+        assert turn.clusters == turn.asked == {"main"}
+        assert world.state(near) is RunState.RUNNING
+        advance.cancel(near, "ada")
+        with pytest.raises(SchedulerError, match="busy with cluster hangs"):
+            advance.cancel(queued, "ada")
+        with (
+            pytest.raises(StorageError, match="another client has been advancing runs"),
+            replace(advance, lock_seconds=0.1).alone(),
+        ):
+            pass
+    finally:
+        go_on.set()
+        stuck.join()
+    assert world.state(gone) is RunState.ERROR
+    with advance.alone():
+        assert advance.turn() is None
+
+
 def asked_by(turn: Pass | None) -> frozenset[str]:
     """The clusters that a pass asked, none of which failed."""
     assert turn is not None
@@ -430,7 +471,7 @@ def test_who_waits_for_a_run_carries_on_all_of_them_only_when_a_look_at_all_is_d
     assert asked_by(rarely.turn()) == {"main"}
     for run in runs:
         world.leave(run, job_folder.PROGRESS, b"{}\n")
-    scan = NextScan(world.folder / "looked")
+    scan = NextScan(world.folder / "scanned-main")
     scan.settle(datetime.now(UTC), 600)
     assert asked_by(rarely.turn([runs[0].id])) == set()
     assert [world.state(run) for run in runs] == [RunState.RUNNING, RunState.QUEUED, RunState.QUEUED]
@@ -443,7 +484,7 @@ def test_whoever_may_ask_a_scheduler_asks_for_all_runs(world: World) -> None:
     runs = [world.run() for _ in range(2)]
     world.advance.launch(runs)
     world.scheduler.status = JobStatus(JobState.RUNNING)
-    NextScan(world.folder / "looked").settle(datetime.now(UTC), 600)
+    NextScan(world.folder / "scanned-main").settle(datetime.now(UTC), 600)
     assert asked_by(world.advance.turn([runs[0].id])) == {"main"}
     assert {world.state(run) for run in runs} == {RunState.RUNNING}
 
@@ -600,7 +641,7 @@ def test_a_client_that_holds_the_board_for_long_hinders_nobody_from_storing_a_su
         fcntl.flock(holder, fcntl.LOCK_EX)
         assert world.advance.launch([run]) == []
         assert world.advance() is False
-        with pytest.raises(SchedulerError, match="busy with this board"):
+        with pytest.raises(SchedulerError, match="busy with cluster main"):
             world.advance.cancel(run, "ada")
     finally:
         os.close(holder)

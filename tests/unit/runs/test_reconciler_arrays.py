@@ -219,7 +219,7 @@ def test_who_watches_a_part_of_an_array_does_not_send_that_part(world: ArrayWorl
     rarely.launch(others)
     assert rarely.turn() is not None
     runs = world.runs()
-    NextScan(world.folder / "looked").settle(datetime.now(UTC), 600)
+    NextScan(world.folder / "scanned-main").settle(datetime.now(UTC), 600)
     rarely.turn([run.id for run in runs[2:]])
     assert set(world.states(runs)) == {RunState.CREATED}
     rarely.turn()

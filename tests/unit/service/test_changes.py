@@ -156,7 +156,7 @@ def test_a_question_that_writes_is_told_without_a_pass(board: Recorded, folder: 
     run = board.add(status_of(RunState.LOST, reason="gone"), user=OWNER)
     path = folder / "board.sock"
     with serving(board.board.settings, path) as service:
-        service._advance_seconds = 3600
+        service._passes._pause_seconds = 3600
         with listening_as(path) as client, asking(path) as remote:
             remote.submissions.note(run.submission, "mine")
             assert told(client).facts
@@ -269,7 +269,7 @@ def test_a_board_of_files_tells_nothing(board: Recorded) -> None:
 
 def test_a_mark_that_cannot_be_read_once_ends_no_stream(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     run = board.add(status_of(RunState.RUNNING))
-    outputs = changes._Outputs(board.board)
+    outputs = changes._Outputs(lambda: board.board)
     marks = iter([RuntimeError("can't start new thread"), 1, 2])
 
     def mark(_: object) -> object:
@@ -282,7 +282,7 @@ def test_a_mark_that_cannot_be_read_once_ends_no_stream(board: Recorded, monkeyp
         runs=SimpleNamespace(output_mark=mark),
         context=SimpleNamespace(clusters=SimpleNamespace(folders_on=lambda _: SimpleNamespace(elsewhere=True))),
     )
-    monkeypatch.setattr(outputs, "_board", fake)
+    monkeypatch.setattr(outputs, "_board", lambda: fake)
     told: list[object] = []
 
     def look() -> bool:

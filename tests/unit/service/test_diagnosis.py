@@ -1,11 +1,15 @@
 """`admin doctor` of a service: by its own account and by participants, whether it runs or not."""
 
+import errno
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -17,9 +21,12 @@ from hpc_board.cli.main import cli
 from hpc_board.domain.roles import Role
 from hpc_board.service import LOCK, diagnosis
 from hpc_board.service.client import RemoteBoard
+from hpc_board.service.page import diagnosis as page_diagnosis
+from hpc_board.service.page import opening
 from hpc_board.settings import Settings
 from tests.conftest import short_folder
 from tests.service import serve_process, serving
+from tests.slurm.lab import free_ports
 
 HOLDER = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(flush=True); sys.stdin.read()"
 
@@ -44,7 +51,7 @@ def doctor(config: Path | None, **environ: str) -> tuple[int, list[tuple[str, st
 
 
 def of_service(lines: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    return [line for line in lines if line[1] in ("socket", "service", "version", "unit")]
+    return [line for line in lines if line[1] in ("socket", "service", "version", "unit", "page")]
 
 
 def loaded(file: Path) -> Settings:
@@ -60,13 +67,14 @@ def test_a_service_that_runs_has_no_problem(file: Path) -> None:
     assert f"process {os.getpid()} serves {file.parent / 'board'}" in messages
     assert f"the service is hpc-board {__version__}" in messages
     assert "was not started by systemd" in messages
+    assert f"it answers at {file.parent / 'run' / 'board.http'}" in messages
 
 
 def test_a_service_that_does_not_run_is_a_problem(file: Path) -> None:
     code, lines = doctor(file)
     assert code == 3
     (problem,) = (line for line in lines if line[0] == "problem")
-    assert problem[1:] == ("service", f"it is not running: {file.parent}/run/board.sock: No such file or directory")
+    assert problem[1:] == ("service", f"it is not running: {file.parent}/run/board.sock: there is no such socket")
 
 
 def test_a_process_that_serves_at_another_socket_is_told(file: Path) -> None:
@@ -133,7 +141,7 @@ def test_a_participant_examines_the_way_to_the_service(file: Path) -> None:
 def test_a_participant_without_a_service_has_a_problem_with_it(file: Path) -> None:
     code, lines = doctor(file.with_name("participants.yaml"))
     assert (code, [line[:2] for line in lines]) == (3, [("ok", "settings"), ("problem", "service")])
-    assert "No such file or directory" in lines[1][2]
+    assert "there is no such socket" in lines[1][2]
 
 
 def test_another_program_at_the_socket_is_a_problem(file: Path) -> None:
@@ -151,3 +159,136 @@ def test_another_version_and_a_missing_role_are_warnings(file: Path, monkeypatch
     assert code == 0
     assert [line[:2] for line in lines[2:]] == [("warning", "version"), ("warning", "role")]
     assert f"the service is hpc-board {__version__}, and this is 0.0.1" in lines[2][2]
+
+
+# The page
+
+
+@pytest.fixture
+def port() -> int:
+    return free_ports(1)[0]
+
+
+def of_page(lines: list[tuple[str, str, str]]) -> list[tuple[str, str]]:
+    return [(level, message) for level, subject, message in lines if subject == "page"]
+
+
+def with_web(file: Path, port: int, **more: str) -> Path:
+    """The settings with the page on TCP, in a file beside them."""
+    document = yaml.safe_load(file.read_text())
+    document["serve"] |= {"web": f"127.0.0.1:{port}", **more}
+    other = file.with_name("web.yaml")
+    other.write_text(yaml.safe_dump(document))
+    return other
+
+
+@pytest.mark.parametrize("name", [None, "boards.site.org"])
+def test_the_page_is_asked_for_by_its_name(file: Path, port: int, name: str | None) -> None:
+    config = with_web(file, port, **({} if name is None else {"web_host": name}))
+    with serving(loaded(config), file.parent / "run" / "board.sock"):
+        code, lines = doctor(config)
+    at = f"127.0.0.1:{port}"
+    assert (code, of_page(lines)) == (
+        0,
+        [
+            ("ok", f"it answers at {file.parent / 'run' / 'board.http'}"),
+            ("ok", f"it answers at {at} to requests for {name or at}"),
+        ],
+    )
+
+
+@pytest.mark.parametrize(("listens", "host"), [("0.0.0.0", socket.AF_INET), ("[::]", socket.AF_INET6)])  # noqa: S104
+def test_an_address_of_all_interfaces_is_reached_from_this_machine(
+    file: Path, port: int, listens: str, host: socket.AddressFamily
+) -> None:
+    with socket.socket(host) as probe:
+        if probe.connect_ex(("127.0.0.1" if host == socket.AF_INET else "::1", port)) == errno.EADDRNOTAVAIL:
+            pytest.skip("this machine has no such address")
+    config = with_web(file, port)
+    config.write_text(config.read_text().replace(f"127.0.0.1:{port}", f"'{listens}:{port}'"))
+    with serving(loaded(config), file.parent / "run" / "board.sock"):
+        code, lines = doctor(config)
+    assert (code, of_page(lines)[1][0]) == (0, "ok")
+
+
+def test_settings_of_the_page_that_the_service_does_not_know_yet_are_told(file: Path, port: int) -> None:
+    with serving(loaded(file), file.parent / "run" / "board.sock"):
+        code, lines = doctor(with_web(file, port))
+    assert (code, of_page(lines)[1]) == (3, ("problem", f"127.0.0.1:{port}: Connection refused"))
+    with serving(loaded(with_web(file, port)), file.parent / "run" / "board.sock"):
+        code, lines = doctor(with_web(file, port, web_host="boards.site.org"))
+    assert (code, of_page(lines)[1]) == (
+        3,
+        ("problem", f"127.0.0.1:{port}: the page refuses the name boards.site.org"),
+    )
+
+
+def test_missing_libraries_of_the_page_are_told_with_their_remedy(
+    file: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "find_spec", lambda name: None if name == "aiohttp" else name)
+    config = with_web(file, port)
+    with serving(loaded(config), file.parent / "run" / "board.sock"):
+        code, lines = doctor(file)
+        assert (code, of_page(lines)) == (
+            0,
+            [("warning", f"{file.parent / 'run' / 'board.http'}: No such file or directory")],
+        )
+        code, lines = doctor(config)
+        assert (code, [level for level, _ in of_page(lines)]) == (3, ["warning", "problem"])
+        shown = CliRunner().invoke(cli, ["--config", str(config), "admin", "doctor"])
+    assert "aiohttp missing: pip install 'hpc-board[serve]', then start the service anew." in shown.output
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\n", "another program answers there"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "another program answers there"),
+        (b"", "another program answers there"),
+        (b"\x1b[31m\xff" * 100_000, "another program answers there"),
+        (b"HTTP/1.1 500 X\r\nServer: hpc-board\r\n\r\n", "it answers with the status 500"),
+        (None, "no answer in time"),
+    ],
+)
+def test_another_answer_at_the_address_is_told_and_never_shown(
+    file: Path, answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_diagnosis, "_LOOK_SECONDS", 0.5 if answer is None else 30.0)
+    with ExitStack() as stack:
+        other = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = other.getsockname()[1]
+
+        def respond() -> None:
+            found = stack.enter_context(other.accept()[0])
+            found.recv(4096)
+            with suppress(OSError):
+                if answer is not None:
+                    found.sendall(answer)
+                    found.shutdown(socket.SHUT_RDWR)
+
+        stack.enter_context(serving(loaded(file), file.parent / "run" / "board.sock"))
+        pool = stack.enter_context(ThreadPoolExecutor(1))
+        done = pool.submit(respond)
+        code, lines = doctor(with_web(file, port))
+        done.result(30)
+    assert (code, of_page(lines)[1]) == (3, ("problem", f"127.0.0.1:{port}: {told}"))
+
+
+def test_a_page_that_sends_a_byte_at_a_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_diagnosis, "_LOOK_SECONDS", 0.5)
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(1) as pool:
+
+        def trickle() -> None:
+            with other.accept()[0] as found, suppress(OSError):
+                while not ended.wait(0.05):
+                    found.sendall(b"H")
+
+        done = pool.submit(trickle)
+        try:
+            with pytest.raises(TimeoutError):
+                page_diagnosis._asked(socket.AF_INET, other.getsockname(), "localhost")
+        finally:
+            ended.set()
+        done.result(30)

@@ -6,10 +6,13 @@ import json
 import os
 import pwd
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +26,18 @@ from hpc_board.service import server, wire
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors import ServiceError, frames, handshake
 from hpc_board.service.doors import munge as door_module
+from hpc_board.service.doors.munge import MungeDoor, MungeStream
+from hpc_board.service.machine_pool import BLAMED_TURNS
 from hpc_board.service.server import Bounds, Service
-from hpc_board.service.strangers import STRANGERS_MAX, Strangers
+from hpc_board.service.strangers import CREDENTIALS_MAX, STRANGERS_MAX, Strangers
 from hpc_board.transport import munge
 from hpc_board.transport.munge import MungeFailed, Trouble
 from tests.munge import clock_offset, munged, new_key, skip_without_munge
+from tests.networks import own_address
 from tests.slurm.lab import free_ports
 from tests.unit.recorded import KERNEL, SETTINGS, Recorded, recorded
 from tests.unit.service.test_service import OWNER, ROOT, acting_as, asking, refusal
-from tests.waiting import awaited
+from tests.waiting import WAIT_SECONDS, awaited
 
 pytestmark = pytest.mark.slow
 
@@ -53,12 +59,19 @@ class Served:
     """A service with a TCP port, its address for this machine, and its log."""
 
     def __init__(
-        self, folder: Path, port: int, munge_socket: Path, log: list[dict[str, Any]], stop: Callable[[], None]
+        self, folder: Path, port: int, munge_socket: Path, log: list[dict[str, Any]], service: Service
     ) -> None:
+        assert service._strangers is not None
         self.folder = folder
-        self.stop = stop
+        self.stop = service.stop
+        self.strangers = service._strangers
         self.address = MungeAddress("127.0.0.1", port, OWNER, str(munge_socket))
         self.log = log
+
+    @property
+    def waiting(self) -> int:
+        """The number of clients whose credential has arrived, and is not decoded yet."""
+        return self.strangers._decoders._calls.total()
 
     @property
     def refusals(self) -> list[dict[str, Any]]:
@@ -80,7 +93,7 @@ def served(board: Recorded, munge_socket: Path, bounds: Bounds | None = None, *,
         thread.start()
         try:
             assert ready.wait(60)
-            yield Served(Path(name), port, munge_socket, lines, service.stop)
+            yield Served(Path(name), port, munge_socket, lines, service)
         finally:
             service.stop()
             thread.join(60)
@@ -314,6 +327,27 @@ def test_a_name_that_no_host_can_have_is_said(name: str) -> None:
     strangers = Strangers(MungeListener(name, 1), lambda *_, **__: None, 1)
     with pytest.raises(StorageError, match="the host's name is no valid one"):
         strangers.listening()
+
+
+def test_a_service_that_is_busy_is_asked_again(door: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    introduced, tries = MungeDoor._introduced, iter((handshake.BUSY, handshake.BUSY))
+
+    def busy_at_first(of: MungeDoor, *args: Any) -> MungeStream:
+        if next(tries, None):
+            raise door_module._Busy
+        return introduced(of, *args)
+
+    monkeypatch.setattr(MungeDoor, "_introduced", busy_at_first)
+    assert runs(door.address) == ()
+    assert next(tries, None) is None
+
+
+def test_a_service_that_stays_busy_is_said(realm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door_module, "_BUSY_SECONDS", 0)
+    with program(GREETING, b"refused busy\n") as address:
+        error = refusal(lambda: runs(msgspec.structs.replace(address, socket=str(realm / "a" / "m"))))
+    assert "too many programs are at this port" in error.message
+    assert "a program floods the port" in error.hint
 
 
 def test_another_handshake_is_said() -> None:
@@ -633,11 +667,175 @@ def test_a_thousand_strangers_keep_no_client_out(door: Served) -> None:
 def _is_open(stranger: Tcp) -> bool:
     stranger.socket.setblocking(False)
     try:
-        return stranger.socket.recv(1) != b""
+        stranger.socket.recv(1)
     except BlockingIOError:
         return True
     except ConnectionResetError:
-        return False
+        pass
+    return False
+
+
+def test_the_stranger_that_makes_room_for_another_is_told_that_the_service_is_busy(door: Served) -> None:
+    with tcp(door) as oldest, ExitStack() as stack:
+        for _ in range(STRANGERS_MAX):
+            stack.enter_context(tcp(door))
+        assert oldest.line() == b"refused busy"
+        assert oldest.line() == b""
+
+
+class Decoders:
+    """Calls of unmunge that begin, and then wait until they are let go."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun = threading.Semaphore(0)
+        self.go_on = threading.Event()
+        self._decode = munge.decode
+        monkeypatch.setattr(munge, "decode", self._late)
+
+    def _late(self, credential: str, socket: str) -> munge.Decoded:
+        self.begun.release()
+        assert self.go_on.wait(WAIT_SECONDS)
+        return self._decode(credential, socket)
+
+
+@pytest.fixture
+def decoders(door: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[Decoders]:
+    del door  # it ends after the calls
+    made = Decoders(monkeypatch)
+    yield made
+    made.go_on.set()
+
+
+def rubbish() -> bytes:
+    """A line with the form of a credential, of which munge alone can tell that it is none."""
+    return b"MUNGE:" + base64.b64encode(os.urandom(240)) + b":\n"
+
+
+def test_a_client_whose_credential_has_arrived_keeps_its_place(door: Served, decoders: Decoders) -> None:
+    with tcp(door) as client, ExitStack() as stack:
+        client.socket.sendall(credential(door.address, handshake.new_payload(client.nonce)))
+        assert decoders.begun.acquire(timeout=WAIT_SECONDS)
+        for _ in range(STRANGERS_MAX + 10):
+            stack.enter_context(tcp(door))
+        decoders.go_on.set()
+        assert client.line() == b"accepted"
+
+
+def test_more_credentials_than_may_wait_are_told_that_the_service_is_busy(door: Served, decoders: Decoders) -> None:
+    with ExitStack() as stack:
+        # Half of the places are left to other machines.
+        for _ in range(CREDENTIALS_MAX // 2):
+            stack.enter_context(tcp(door)).socket.sendall(rubbish())
+        awaited(lambda: door.waiting == CREDENTIALS_MAX // 2)
+        with tcp(door) as client:
+            assert client.answer(rubbish()) == b"refused busy"
+        decoders.go_on.set()
+    assert runs(door.address) == ()
+
+
+def test_a_client_that_has_gone_costs_no_call_of_munge(door: Served, decoders: Decoders) -> None:
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(tcp(door)).socket.sendall(rubbish())
+            assert decoders.begun.acquire(timeout=WAIT_SECONDS)
+        for count in range(20):
+            with tcp(door) as hasty:
+                hasty.socket.sendall(rubbish())
+                awaited(lambda count=count: door.waiting == 5 + count)  # type: ignore[misc]
+        # The service has read all ends of connections before this answer.
+        with asking(door.folder / "board.sock"):
+            decoders.go_on.set()
+        awaited(lambda: door.waiting == 0)
+    assert not decoders.begun.acquire(blocking=False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"MUNGE:" + b"A" * 302 + b":",
+        b"MUNGE:" + b"A" * 299 + b"!:",
+        b"MUNGE:" + b"A" * 200 + b":",
+        b"MUNGE:" + b"A" * 304,
+        b"MUNGE:" + b"A" * 4092 + b":",
+        b"munge:" + b"A" * 304 + b":",
+        b"MUNGE:" + b"\xff" * 304 + b":",
+    ],
+)
+def test_a_line_without_the_form_of_a_credential_costs_no_call_of_munge(
+    door: Served, decoders: Decoders, line: bytes
+) -> None:
+    with tcp(door) as client:
+        assert client.answer(line + b"\n") == b"refused unfit"
+    assert not decoders.begun.acquire(blocking=False)
+
+
+def test_a_machine_has_blame_for_what_is_refused_alone(door: Served) -> None:
+    pool = door.strangers._decoders
+    assert runs(door.address) == ()
+    assert pool._clocks == {"loopback": 1}
+    with tcp(door) as client:
+        assert client.answer(b"MUNGE:\n") == b"refused unfit"
+    assert pool._clocks == {"loopback": 1 + BLAMED_TURNS}
+    with tcp(door) as client:
+        assert client.answer(rubbish()) == b"refused invalid"
+    assert pool._clocks == {"loopback": 2 + 2 * BLAMED_TURNS}
+
+
+_FLOOD = """
+import base64, os, select, socket, sys, time
+host, port = sys.argv[1], int(sys.argv[2])
+live, count, began = [], 0, time.monotonic()
+while True:
+    time.sleep(max(0.0002, began + count / 1500 - time.monotonic()))
+    flood = socket.socket()
+    flood.setblocking(False)
+    flood.bind((f"127.{count // 250 % 250}.1.{count % 250 + 1}", 0))
+    flood.connect_ex((host, port))
+    select.select([], [flood], [], 0.05)
+    try:
+        flood.send(b"MUNGE:" + base64.b64encode(os.urandom(240)) + b":\\n")
+    except OSError:
+        pass
+    live.append(flood)
+    count += 1
+    if count == 1000:
+        print("flooded", flush=True)
+    if len(live) > 700:
+        for each in live[:350]:
+            each.close()
+        del live[:350]
+"""
+
+
+@contextmanager
+def flooded(door: Served) -> Iterator[None]:
+    """Send credentials that are none, 1,500 a second, from many loopback addresses."""
+    words = [sys.executable, "-c", _FLOOD, door.address.host, str(door.address.port)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as flood:
+        try:
+            assert flood.stdout is not None
+            assert flood.stdout.readline() == "flooded\n"
+            yield
+            assert flood.poll() is None
+        finally:
+            flood.kill()
+
+
+def test_a_flood_of_rubbish_keeps_no_client_of_another_machine_waiting(
+    door: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = partial(socket.create_connection, source_address=(own_address(), 0))
+    monkeypatch.setattr(door_module, "_BUSY_SECONDS", 0)
+    with flooded(door), monkeypatch.context() as patched:
+        patched.setattr(socket, "create_connection", connect)
+        for _ in range(5):
+            assert runs(door.address) == ()
+
+
+def test_a_flood_of_rubbish_keeps_no_client_of_the_same_machine_out(door: Served) -> None:
+    with flooded(door):
+        for _ in range(3):
+            assert runs(door.address) == ()
 
 
 def test_strangers_who_send_rubbish_fill_neither_the_log_nor_the_service(door: Served) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import http.client
 import json
+import os
+import pwd
 import re
 import socket
 import subprocess
@@ -10,8 +12,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
-from datetime import datetime
+from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +23,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from hpc_board.accounts import GROUPS_SECONDS, Groups
 from hpc_board.board import Board
 from hpc_board.board.context import Installation
 from hpc_board.domain.board_options import RequestedOptions
+from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import Log, Verdict
@@ -34,12 +38,12 @@ from hpc_board.service.page import opening, pages, viewers, views, web_server
 from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.page.metrics import Metrics
 from hpc_board.service.server import Service
-from hpc_board.store import Store
-from hpc_board.store.overview import Mark
+from hpc_board.store import NewRun, NewSubmission, Store
+from tests.networks import own_address
 from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.slurm.sshd import Sshd, skip_without_sshd
-from tests.unit.recorded import SETTINGS, Recorded, recorded, result_of, status_of, timed_case
+from tests.unit.recorded import AT, SETTINGS, Recorded, recorded, result_of, status_of, timed_case
 from tests.unit.service.test_service import OWNER, ROOT, acting_as, asking, folder
 from tests.unit.service.test_service import raw as of_wire
 from tests.values import replace
@@ -82,11 +86,16 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock = connected(self.door)
 
 
+def connection(door: Path | int) -> http.client.HTTPConnection:
+    """A connection to a Unix socket, or to a port of this machine."""
+    if isinstance(door, Path):
+        return UnixConnection(door)
+    return http.client.HTTPConnection("127.0.0.1", door, timeout=30)
+
+
 def ask(door: Path | int, target: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> Answer:
     """The answer at a Unix socket, or at a port of this machine."""
-    client = (
-        UnixConnection(door) if isinstance(door, Path) else http.client.HTTPConnection("127.0.0.1", door, timeout=30)
-    )
+    client = connection(door)
     with closing(client):
         client.putrequest(method, target, skip_accept_encoding=True)
         for name, value in (headers or {}).items():
@@ -118,10 +127,10 @@ def passed(board: Recorded, user: str, score_s: float, **more: Any) -> Run:
     return board.add(result=result_of(Verdict.PASS, timed_case()), score_s=score_s, user=user, **more)
 
 
-def closed(board: Recorded, *members: str) -> None:
-    """Close the board of the recorded runs for all but these members."""
+def closed(board: Recorded, *members: str, name: str = "vectoradd_py") -> None:
+    """Close a board for all but these members; by default that of the recorded runs."""
     files = Board(board.board.settings, user=OWNER)
-    plans = files.leaderboards.plan_creation("vectoradd_py", None, RequestedOptions(closed=True, members=members))
+    plans = files.leaderboards.plan_creation(name, None, RequestedOptions(closed=True, members=members))
     files.leaderboards.carry_out(plans)
 
 
@@ -241,6 +250,169 @@ def test_a_page_is_made_once_until_something_changes(
     passed(board, "bob", 2e-3)
     assert "bob" in ask(door, "/").text
     assert made == ["", ""]
+
+
+class Clock(datetime):
+    """A clock that stands still at `at`."""
+
+    at: datetime
+
+    @classmethod
+    def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
+        return cls.at.astimezone(tz)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> type[Clock]:
+    """The clock of the pages."""
+    for module in (pages, web_server):
+        monkeypatch.setattr(module, "datetime", Clock)
+    Clock.at = datetime(2026, 5, 1, 12, 9, 40, tzinfo=UTC)
+    return Clock
+
+
+def on_narrow(board: Recorded) -> Run:
+    """A run on the board of the task `narrow` that is lost."""
+    new = NewSubmission(
+        task=Board(board.board.settings, user=OWNER).tasks.get("narrow"),
+        user="bin",
+        file_name="kernel.py",
+        code=b"",
+        mode=Mode.RANKED,
+        note="",
+        at=AT,
+        runs=[NewRun("H100", "here", "", os.urandom(8).hex(), "nonce", "self-run", False, "")],
+    )
+    store = Store(board.board.settings.board / "board.db")
+    _, (run,) = store.submissions.add(new)
+    store.runs.record(run.id, status_of(RunState.LOST))
+    return run
+
+
+def activity(board: Recorded) -> None:
+    """A run, a note and a removal on the board of the task `narrow`."""
+    run = on_narrow(board)
+    Board(board.board.settings, user="bin").submissions.note(run.submission, "a note")
+    Board(board.board.settings, user=OWNER).moderation.remove([run.submission], reason="x")
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_the_time_of_a_page_does_not_tell_of_activity_on_a_closed_board(
+    board: Recorded, door: Path, clock: type[Clock], active: bool
+) -> None:
+    closed(board, "bin", name="narrow")
+    seen = []
+    for second in (40, 50, 70, 95):
+        clock.at = clock.at.replace(minute=9 + second // 60, second=second % 60)
+        if active:
+            activity(board)
+        for target in ("/", "/feed", "/boards/vectoradd_py"):
+            (told,) = re.findall("As of ([0-9:]+) UTC", ask(door, target).text)
+            seen.append(told)
+    assert seen == ["12:09"] * 6 + ["12:10"] * 6
+
+
+@pytest.mark.parametrize("active", [False, True])
+def test_a_duration_that_goes_on_does_not_tell_of_activity_on_a_closed_board(
+    board: Recorded, clock: type[Clock], active: bool
+) -> None:
+    now = clock.at.replace(minute=0, second=0)
+    run = board.add(replace(status_of(RunState.RUNNING), at=now), user="ada")
+    closed(board, "bin", name="narrow")
+    shown = pages_of(board)
+    seen = []
+    for second in (40, 50, 59, 60, 70):
+        clock.at = clock.at.replace(minute=9 + second // 60, second=second % 60)
+        if active:
+            activity(board)
+        found = shown.get(f"runs/{run.id}")
+        assert found is not None
+        (told,) = re.findall(r"has run ([0-9]+ min)", found.parts[0].html)
+        seen.append(told)
+    assert seen == ["9 min"] * 3 + ["10 min"] * 2
+
+
+def pages_of(board: Recorded) -> pages.Pages:
+    public = Board.seen_by_all(Installation(board.board.settings, OWNER, print), print)
+    return pages.Pages(lambda: public)
+
+
+def test_the_page_of_an_ended_run_is_made_again_only_if_it_has_changed(
+    board: Recorded, clock: type[Clock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = passed(board, "ada", 1e-3), passed(board, "bob", 2e-3)
+    failed = board.add(result=result_of(Verdict.WRONG_VALUE), user="cyd")
+    shown = pages_of(board)
+    paths = [f"runs/{run.id}" for run in (first, second, failed)]
+    made = counted(monkeypatch)
+
+    def look() -> list[str | None]:
+        found = [shown.get(path) for path in paths]
+        return [None if each is None else each.parts[0].html for each in found]
+
+    look()
+    assert made == paths
+    made.clear()
+    for change in (
+        lambda: board.add(status_of(RunState.QUEUED), user="eve"),
+        lambda: passed(board, "ada", 9e-3),
+        lambda: passed(board, "eve", 1e-3, gpu="H100"),
+        lambda: Board(board.board.settings, user="cyd").submissions.note(failed.submission, "a note"),
+        lambda: setattr(clock, "at", clock.at.replace(minute=40)),
+    ):
+        change()
+        look()
+        assert made == []
+    passed(board, "eve", 1.5e-3)
+    assert "Third place on CPU" in str(look()[1])
+    assert made == paths[:2]  # the first one tells the number of users, too
+    made.clear()
+    Board(board.board.settings, user=OWNER).moderation.remove([failed.submission], reason="x")
+    assert "Removed from the standings." in str(look()[2])
+    made.clear()
+    clock.at = clock.at.replace(hour=14)
+    look()
+    assert made == paths
+    closed(board)
+    assert look() == [None, None, None]
+
+
+def test_the_page_of_a_run_in_flight_follows_it_to_its_end(board: Recorded) -> None:
+    run = board.add(status_of(RunState.RUNNING), user="ada")
+    shown = pages_of(board)
+    before = shown.get(f"runs/{run.id}")
+    Store(board.board.settings.board / "board.db").runs.record(run.id, status_of(RunState.LOST))
+    after = shown.get(f"runs/{run.id}")
+    assert before is not None
+    assert after is not None
+    assert ("Running" in before.parts[0].html, "Lost" in after.parts[0].html) == (True, True)
+
+
+def test_each_stream_may_have_a_page_of_its_own_that_is_kept() -> None:
+    assert PageBounds().viewers < pages._KEPT_MAX
+
+
+def test_a_run_with_many_cases_shows_the_first_ones_and_the_number_of_the_others(board: Recorded, door: Path) -> None:
+    cases = [timed_case(index, spec=f"size: {index}") for index in range(203)]
+    run = board.add(result=result_of(Verdict.PASS, *cases), score_s=1e-3, user="ada")
+    text = ask(door, f"/runs/{run.id}").text
+    assert re.findall(r'<td class="spec">size: (\d+)', text) == [str(index) for index in range(200)]
+    assert "and 3 more cases" in text
+    store = Store(board.board.settings.board / "board.db")
+    assert store.runs.first_cases(run.id, 2) == (store.runs.cases(run.id)[:2], 201)
+    few = passed(board, "bob", 1e-3)
+    assert "more case" not in ask(door, f"/runs/{few.id}").text
+
+
+def test_a_board_without_entries_shows_its_deadline(board: Recorded, door: Path, clock: type[Clock]) -> None:
+    terms = Board(board.board.settings, user=OWNER).leaderboards
+    terms.carry_out(terms.plan_creation("narrow", None, RequestedOptions(deadline="2100-05-06 12:30")))
+    for at, words in ((clock.at, "Until"), (clock.at.replace(year=2101), "Ended")):
+        clock.at = at
+        text = ask(door, "/").text
+        told = f'{words} <time datetime="2100-05-06T12:30:00Z">2100-05-06 12:30</time> UTC'
+        assert re.search(f'<li><a href="./boards/narrow">narrow</a> <span class="quiet">{told}</span></li>', text)
+        assert text.count("<time") == 1
 
 
 def test_files_are_kept_by_browsers_and_asked_for_by_their_tag(door: Path) -> None:
@@ -667,17 +839,115 @@ def test_each_address_has_a_bound_and_a_local_proxy_takes_half_of_all() -> None:
     assert [server._most(peer) for peer in (None, ("address", "192.0.2.1"), ("uid", 7))] == [4, 2, 1]
 
 
+def tcp_connection(port: int, source: str) -> http.client.HTTPConnection:
+    """A connection to the page's port that comes from this address and is counted there, unless it is refused."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=30, source_address=(source, 0))
+    client.connect()
+    return client
+
+
+def status_of_stream(client: http.client.HTTPConnection) -> int:
+    client.request("GET", "/events/feed")
+    return client.getresponse().status
+
+
+def test_tcp_peers_together_leave_half_of_the_connections_to_the_unix_socket(
+    board: Recorded, folder: Path, port: int
+) -> None:
+    other = own_address()
+    bounds = PageBounds(connections=8, per_address=3, per_user=4)
+    with opened(board, folder, port, bounds=bounds) as service, ExitStack() as stack:
+        for source in (other, other, other, "127.0.0.1"):
+            stack.enter_context(closing(tcp_connection(port, source)))
+        awaited(lambda: page_of(service).connections == 4)
+        for source in (other, "127.0.0.1"):
+            with closing(tcp_connection(port, source)) as refused:
+                refused.request("GET", "/feed")
+                assert refused.getresponse().status == 503
+        held = [stack.enter_context(closing(connected(folder / "board.http"))) for _ in range(3)]
+        awaited(lambda: page_of(service).connections == 4 + len(held))
+        assert ask(folder / "board.http", "/feed").status == 200
+
+
+def test_tcp_peers_together_leave_half_of_the_streams_to_the_unix_socket(
+    board: Recorded, folder: Path, port: int
+) -> None:
+    other = own_address()
+    with opened(board, folder, port, bounds=PageBounds(viewers=4)) as service, ExitStack() as stack:
+        statuses = []
+        for source in (other, "127.0.0.1", other, "127.0.0.1"):
+            client = stack.enter_context(closing(tcp_connection(port, source)))
+            statuses.append(status_of_stream(client))
+        assert statuses == [200, 200, 503, 503]
+        for count in (3, 4):
+            stack.enter_context(stream(folder / "board.http", "feed"))
+            assert page_of(service).viewers == count
+        assert ask(folder / "board.http", "/events/feed").status == 503
+
+
+@pytest.mark.parametrize(
+    ("address", "peer"),
+    [
+        ("127.0.0.1", None),
+        ("::1", None),
+        ("::ffff:127.0.0.1", None),
+        ("192.0.2.1", ("address", "192.0.2.1")),
+        ("::ffff:192.0.2.1", ("address", "192.0.2.1")),
+        ("2001:db8::1", ("address", "2001:db8::/64")),
+        ("2001:db8::2", ("address", "2001:db8::/64")),
+    ],
+)
+def test_addresses_of_one_machine_are_one_peer(address: str, peer: web_server.Peer) -> None:
+    class Transport(asyncio.BaseTransport):
+        def get_extra_info(self, name: str, default: Any = None) -> Any:
+            return {"socket": plain, "peername": (address, 1)}.get(name, default)
+
+    with closing(socket.socket()) as plain:
+        assert web_server._peer_of(Transport()) == peer
+
+
+@ROOT
+def test_an_account_waits_for_its_own_roles_when_its_directory_is_slow(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role_of = Service._role_of
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(of: Service, uid: int) -> Role:
+        if uid == pwd.getpwnam("daemon").pw_uid:
+            begun.release()
+            assert go_on.wait(60)
+        return role_of(of, uid)
+
+    monkeypatch.setattr(Service, "_role_of", slow)
+    door = folder / "board.http"
+    with opened(board, folder) as service, ExitStack() as stack:
+        try:
+            with acting_as("daemon"):
+                clients = [stack.enter_context(closing(UnixConnection(door))) for _ in range(20)]
+                for client in clients:
+                    client.request("GET", "/feed")
+            awaited(lambda: page_of(service)._reads.total() == len(clients))
+            assert [begun.acquire(timeout=30), begun.acquire(timeout=30)] == [True, True]
+            with acting_as("nobody"):
+                assert ask(door, "/feed").status == 200
+            assert not begun.acquire(blocking=False)
+        finally:
+            go_on.set()
+        assert {client.getresponse().status for client in clients} == {200}
+
+
 # Changes
 
 
 @contextmanager
-def stream(door: Path, path: str, version: str | None = None) -> Iterator[Callable[[], tuple[str, str]]]:
+def stream(door: Path | int, path: str, version: str | None = None) -> Iterator[Callable[[], tuple[str, str]]]:
     """The events of a page, one at a time, for a reader who has this version or the present one."""
     if version is None:
         found = re.search(r'data-version="(\w+)"', ask(door, f"/{path}").text)
         assert found is not None
         version = found[1]
-    client = UnixConnection(door)
+    client = connection(door)
     with closing(client):
         client.request("GET", f"/events/{path}?v={version}")
         response = client.getresponse()
@@ -741,11 +1011,11 @@ async def test_a_change_between_a_page_and_its_stream_is_not_missed(board: Recor
     assert old is not None
     passed(board, "bob", 1e-3)
     with ThreadPoolExecutor(1) as pool:
-        found = viewers.Viewers(kept, pool, print)
+        found = viewers.Viewers(kept, pool, print, lambda uid: uid >= 0)
         found.start(asyncio.get_running_loop())
 
         async def events_until_look(first: views.Content) -> list[bytes]:
-            stream = found.events("feed", first, first.version, 60, 60)
+            stream = found.events("feed", first, first.version, None, 60, 60)
             events = [await anext(stream)]
             found.look()
             events.append(await asyncio.wait_for(anext(stream), 30))
@@ -763,7 +1033,7 @@ def test_a_database_that_cannot_be_read_is_told_and_streams_go_on(
     mark = pages.Pages.mark
     broken = [True]
 
-    def look(of: pages.Pages) -> Mark:
+    def look(of: pages.Pages) -> pages.PageMark:
         if broken[0]:
             raise StorageError("the disk is gone")
         return mark(of)
@@ -808,7 +1078,7 @@ def test_a_write_shows_while_a_pass_waits_for_a_cluster(
     passed(board, "ada", 1e-3)
     hanging, go_on = threading.Event(), threading.Event()
 
-    def hang(_: Service) -> tuple[None, str]:
+    def hang(_: Service, __: str) -> tuple[None, str]:
         hanging.set()
         go_on.wait(60)
         return None, ""
@@ -827,7 +1097,7 @@ def test_without_viewers_a_pass_asks_the_database_for_nothing(door: Path, monkey
     looked: list[None] = []
     mark = pages.Pages.mark
 
-    def look(of: pages.Pages) -> Mark:
+    def look(of: pages.Pages) -> pages.PageMark:
         looked.append(None)
         return mark(of)
 
@@ -844,6 +1114,79 @@ def test_a_stream_rests_in_time_and_beats_meanwhile(board: Recorded, folder: Pat
         stream(folder / "board.http", "feed") as next_event,
     ):
         assert next_event() == ("rest", "")
+
+
+@ROOT
+def test_an_account_that_loses_its_role_loses_its_streams_and_others_keep_theirs(
+    board: Recorded, folder: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enrolled, minutes = {"daemon", "nobody"}, [0]
+    groups = Groups(lambda user: frozenset({"course"} if user in enrolled else ()), lambda: minutes[0] * GROUPS_SECONDS)
+    text = board.settings.read_text()
+    board.settings.write_text(text.replace("participants: [daemon, nobody]", "participants: ['@course']"))
+    passed(board, "ada", 1e-3)
+    door = folder / "board.http"
+    with opened(board, folder, port, PageBounds(stream_seconds=30)) as service, ExitStack() as stack:
+        monkeypatch.setattr(service._installation, "groups", groups)
+        events = {}
+        for name in ("daemon", "nobody"):
+            with acting_as(name):
+                events[name] = stack.enter_context(stream(door, "feed"))
+        with_proxy = stack.enter_context(stream(port, "feed"))
+        enrolled.remove("daemon")
+        minutes[0] += 1
+        assert events["daemon"]() == ("gone", "")
+        with acting_as("daemon"):
+            assert ask(door, "/feed").status == 403
+        passed(board, "bob", 1e-4)
+        assert "bob" in events["nobody"]()[1]
+        assert "bob" in with_proxy()[1]
+
+
+@ROOT
+def test_a_slow_directory_of_users_delays_no_look(
+    board: Recorded, door: Path, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging, go_on = threading.Event(), threading.Event()
+
+    def hang(_: int) -> Role:
+        hanging.set()
+        go_on.wait(60)
+        return Role.ADMIN
+
+    try:
+        with stream(door, "feed") as next_event:
+            monkeypatch.setattr(page_of(service), "_role_of", hang)
+            assert hanging.wait(30)
+            passed(board, "bob", 1e-3)
+            assert "bob" in next_event()[1]
+    finally:
+        go_on.set()
+
+
+def test_a_fault_in_the_question_for_roles_ends_no_stream_and_is_told_once(board: Recorded) -> None:
+    told: list[str] = []
+
+    def fail(_: int) -> bool:
+        raise ZeroDivisionError
+
+    async def looks() -> None:
+        with ThreadPoolExecutor(1) as pool:
+            found = viewers.Viewers(pages_of(board), pool, lambda event, **_: told.append(event), fail)
+            found.start(asyncio.get_running_loop())
+            first = pages_of(board).get("feed")
+            assert first is not None
+            stream = found.events("feed", first, first.version, 1, 60, 60)
+            await anext(stream)
+            for _ in range(3):
+                found.look()
+                await asyncio.sleep(0.2)
+            assert len(found) == 1
+            await stream.aclose()
+
+    passed(board, "ada", 1e-3)
+    asyncio.run(looks())
+    assert told == ["fault"]
 
 
 def test_the_service_ends_while_pages_are_open(board: Recorded, folder: Path) -> None:
@@ -932,7 +1275,7 @@ def test_the_metrics_count_runs_passes_answers_and_refusals(board: Recorded, doo
 def test_the_metrics_do_not_count_the_runs_of_closed_boards(board: Recorded) -> None:
     board.add(status_of(RunState.QUEUED), user="ada")
     installation = Installation(board.board.settings, OWNER, print)
-    text = Metrics(Board.seen_by_all(installation, print), Counts(), {}).text
+    text = Metrics(lambda: Board.seen_by_all(installation, print), Counts(), {}).text
     assert b'hpc_board_runs{state="queued"} 1.0' in text()
     closed(board, "daemon")
     assert b'hpc_board_runs{state="queued"} 0.0' in text()

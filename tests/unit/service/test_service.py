@@ -456,6 +456,31 @@ def test_a_wait_is_told_each_change_and_ends_with_the_run(board: Recorded, door:
     assert seen[-1] is RunState.LOST
 
 
+def test_a_wait_is_told_of_changes_while_another_cluster_hangs(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = board.settings.read_text()
+    board.settings.write_text(text.replace("clusters:\n", "clusters:\n  far: {scheduler: local}\n"))
+    run = board.add(status_of(RunState.QUEUED), user=OWNER)
+    hanging, go_on, turn = threading.Event(), threading.Event(), Service._turn
+
+    def hang(service: Service, cluster: str) -> Any:
+        if cluster == "far":
+            hanging.set()
+            go_on.wait(60)
+        return turn(service, cluster)
+
+    monkeypatch.setattr(Service, "_turn", hang)
+    path = folder / "board.sock"
+    with serving(board.board.settings, path), asking(path) as remote:
+        try:
+            assert hanging.wait(60)
+            states = (runs[0].state for runs in remote.runs.wait([run.id], timeout_seconds=60))
+            assert RunState.COLLECTING in states, "the queue of this machine has no such job"
+        finally:
+            go_on.set()
+
+
 def test_the_runs_of_waits_are_read_in_their_users_turns(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from hpc_board.accounts import user_name
 from hpc_board.cli.main import cli
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
+from hpc_board.service.next_steps import ForRoot, own_steps
 from tests.conftest import short_folder
 from tests.unit.recorded import recorded, result_of, status_of, timed_case
 from tests.unit.users import NEEDS_ROOT
@@ -84,9 +85,10 @@ def test_a_personal_board_with_its_settings_becomes_a_served_one(place: Path) ->
     done = served(board, "-o", file)
     assert done.exit_code == 0, done.output
     assert (file.read_text(), mode(board), (board / "board.db").exists()) == (before, 0o700, True)
-    assert f"Add these lines to {file}:\nserve:\n  socket: {place}/board-service/board.sock" in done.stderr
+    lines = f"Add these lines to {file}:\nserve:\n  socket: {place}/board-service/board.sock\n"
+    assert done.stdout.startswith(f"1. {lines}")
     file.write_text(f"{before}serve:\n  socket: {place}/board-service/board.sock\n")
-    assert "Add these lines" not in served(board, "-o", file).stderr
+    assert "Add these lines" not in served(board, "-o", file).stdout
 
 
 def test_the_steps_are_commands_and_json_has_them(place: Path) -> None:
@@ -102,6 +104,15 @@ def test_the_steps_are_commands_and_json_has_them(place: Path) -> None:
     printed = served(place / "a board").stdout
     assert printed.startswith("1. ")
     assert "\n".join(["", *lines, ""]) in re.sub(r"\n\d+\. .*", "", f"\n{printed}")
+
+
+def test_a_service_in_tmux_leaves_its_error_in_the_log_that_the_step_shows(place: Path) -> None:
+    """The line for tmux, with a shell in the place of tmux."""
+    steps = own_steps(place, place / "b.sock", place, "client", "ls /no/such/place", ForRoot("unit", "service: x"))
+    (lines,) = (step.lines for step in steps if "tmux" in step.what)
+    subprocess.run(["/bin/sh", "-c", shlex.split(lines[0])[-1]], check=False)
+    shown = subprocess.run(["/bin/sh", "-c", lines[1]], check=True, capture_output=True, text=True)
+    assert "/no/such/place" in shown.stdout
 
 
 def test_a_socket_elsewhere_gets_its_folder(place: Path) -> None:

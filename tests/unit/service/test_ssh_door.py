@@ -169,7 +169,7 @@ def test_a_socket_that_is_not_there_is_said_by_its_host(address: SshAddress) -> 
     error = failure(address)
     assert error.exit_code == 3
     assert error.message.startswith(f"{address.path} on ")
-    assert "No such file or directory" in error.message
+    assert "there is no such socket" in error.message
     assert "hpc-board serve" in error.hint
 
 

@@ -75,7 +75,7 @@ def test_something_else_in_the_place_of_the_database_is_told_at_once(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["advance.lock", "looked", "asked-here"])
+@pytest.mark.parametrize("name", ["advance.lock", "advance-here.lock", "scanned-here", "asked-here"])
 def test_something_else_in_the_place_of_a_lock_or_a_note_hangs_no_command(
     board: Recorded, kind: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

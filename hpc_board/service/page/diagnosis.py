@@ -1,0 +1,90 @@
+"""Diagnostics of the page: whether it answers at its sockets, by requests as a browser sends them."""
+
+import re
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from hpc_board.domain.diagnostic import Diagnostic, Severity
+from hpc_board.errors import InputError
+from hpc_board.service.page.opening import missing_libraries, page_socket, place_of
+from hpc_board.settings import Settings
+
+_LOOK_SECONDS = 5.0
+_ANSWER_BYTES_MAX = 64 * 1024
+_STATUS = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2}) ")
+_SERVER = re.compile(rb"\r\nServer: hpc-board\r\n", re.IGNORECASE)
+_AGAIN = "Start the service anew: it reads its settings then."
+_ANOTHER = 421
+_NOT_FOR_YOU = 403
+
+
+def diagnose_page(settings: Settings, path: Path) -> Iterator[Diagnostic]:
+    """Yield the diagnostics of the page of the service that answers at `path`."""
+    missing = missing_libraries()
+    try:
+        page = page_socket(path)
+    except InputError as error:
+        yield Diagnostic(Severity.ERROR, "page", error.message, error.hint)
+        return
+    yield _answer(str(page), socket.AF_UNIX, str(page), "localhost", missing)
+    if settings.web is None:
+        return
+    family, place = place_of(settings.web)
+    yield _answer(settings.web, family, _reachable(place), settings.web_host or settings.web, missing)
+
+
+def _reachable(place: tuple[str, int]) -> tuple[str, int]:
+    """Return the address at which this machine reaches a service that listens at `place`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(place[0], place[0]), place[1]  # noqa: S104 - the address of none
+
+
+def _answer(name: str, family: int, place: str | tuple[str, int], host: str, missing: str) -> Diagnostic:
+    """Return the diagnostic of one request to the page at `place`, whose name is `name`."""
+    try:
+        answer = _asked(family, place, host)
+    except (OSError, OverflowError) as error:
+        timeout = isinstance(error, TimeoutError)
+        reason = "no answer in time" if timeout else getattr(error, "strerror", None) or str(error)
+        hint = f"{missing}, then start the service anew." if missing else f"Its log may say why. {_AGAIN}"
+        # Without libraries and without an address, the service runs as its log says.
+        bad = Severity.WARNING if missing and family == socket.AF_UNIX else Severity.ERROR
+        return Diagnostic(bad, "page", f"{name}: {reason}", hint)
+    found = _STATUS.match(answer)
+    if found is None or _SERVER.search(answer) is None:
+        hint = "End that program, or give the page another address."
+        return Diagnostic(Severity.ERROR, "page", f"{name}: another program answers there", hint)
+    status = int(found[1])
+    if status == _ANOTHER:
+        message = f"{name}: the page refuses the name {host}"
+        return Diagnostic(Severity.ERROR, "page", message, f"Is `serve.web_host` new? {_AGAIN}")
+    if status not in (200, _NOT_FOR_YOU):
+        return Diagnostic(
+            Severity.ERROR, "page", f"{name}: it answers with the status {status}", "The service's log has the reason."
+        )
+    as_whom = "" if family == socket.AF_UNIX else f" to requests for {host}"
+    return Diagnostic(Severity.OK, "page", f"it answers at {name}{as_whom}")
+
+
+def _asked(family: int, place: str | tuple[str, int], host: str) -> bytes:
+    """Return the first bytes of an answer, up to the end of its headers.
+
+    Raises:
+        OSError, OverflowError: none listens there, or no whole answer comes in time.
+    """
+    end = time.monotonic() + _LOOK_SECONDS
+    answer = b""
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.settimeout(_LOOK_SECONDS)
+        probe.connect(place)
+        probe.sendall(f"GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        while b"\r\n\r\n" not in answer and len(answer) < _ANSWER_BYTES_MAX:
+            left = end - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            probe.settimeout(left)
+            if not (piece := probe.recv(4096)):
+                break
+            answer += piece
+    return answer

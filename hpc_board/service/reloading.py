@@ -1,0 +1,92 @@
+"""New settings for a service that runs: when they are read, and which of them count before the next start."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from hpc_board.errors import BoardError, DocumentError
+from hpc_board.model.gpu import Cluster
+from hpc_board.settings import Settings
+
+_FIXED: Final = {
+    "board": "board",
+    "socket": "serve.socket",
+    "munge": "serve.munge",
+    "web": "serve.web",
+    "web_host": "serve.web_host",
+    "web_metrics": "serve.metrics",
+}
+"""The settings that count from a start alone, by their fields, as the file has them."""
+
+
+def changed(running: Settings, read: Settings) -> tuple[Settings, tuple[str, ...]]:
+    """Return what a service with the settings `running` can take from `read`, and the keys that need a restart."""
+    fixed = {field: getattr(running, field) for field in _FIXED}
+    waiting = [key for field, key in _FIXED.items() if getattr(read, field) != fixed[field]]
+    former = {cluster.name: cluster for cluster in running.clusters}
+    clusters = {each.name: _of_account(former.get(each.name), each) for each in read.clusters}
+    if tuple(clusters.values()) != read.clusters:
+        waiting.append("jobs")
+    return (
+        msgspec.structs.replace(
+            read,
+            **fixed,
+            clusters=tuple(clusters.values()),
+            gpus=tuple(replace(gpu, cluster=clusters[gpu.cluster.name]) for gpu in read.gpus),
+        ),
+        tuple(waiting),
+    )
+
+
+def _of_account(former: Cluster | None, cluster: Cluster) -> Cluster:
+    """Return `cluster` with the account of jobs and the folder that it had; a login may change, it has its own."""
+    if former is None or former.ssh is not None or cluster.ssh is not None:
+        return cluster
+    return replace(cluster, account=former.account, board_folder=former.board_folder)
+
+
+def faults(error: BoardError) -> list[str]:
+    """Return the faults of settings that cannot be used, each with its file and line as far as they are known."""
+    if not isinstance(error, DocumentError):
+        return [error.message]
+    return [f"{error.file}:{each.line}: {each.path}: {each.message}" for each in error.faults]
+
+
+class Reloads:
+    """Requests to read the settings again: one or more, in any thread or signal handler, cause one call of `read`."""
+
+    def __init__(self, read: Callable[[], object]) -> None:
+        self._read = read
+        self._requested = False
+        self._wake: Callable[[], object] = lambda: None
+
+    def request(self) -> None:
+        """Request a call, also before `serve`."""
+        # No lock and no new thread: a signal handler runs in the middle of code that may hold theirs.
+        self._requested = True
+        self._wake()
+
+    async def beside(self, main: Coroutine[None, None, None]) -> None:
+        """Await `main`, and meanwhile call `read` in a thread for requests."""
+        serving = asyncio.ensure_future(self._serve())
+        try:
+            await main
+        finally:
+            serving.cancel()
+
+    async def _serve(self) -> None:
+        loop, news = asyncio.get_running_loop(), asyncio.Event()
+        self._wake = lambda: loop.call_soon_threadsafe(news.set)
+        try:
+            while True:
+                if not self._requested:
+                    await news.wait()
+                news.clear()
+                if self._requested:
+                    self._requested = False
+                    await loop.run_in_executor(None, self._read)
+        finally:
+            self._wake = lambda: None
