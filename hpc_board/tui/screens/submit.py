@@ -89,7 +89,7 @@ class SubmitScreen(BoardScreen):
         """Yield the form and the preview."""
         start = self._choice
         with Container(id="panes"):
-            with VerticalScroll(id="form", can_focus=False):
+            with VerticalScroll(id="form", classes="panel", can_focus=False):
                 with Horizontal(classes="field", id="file-field"):
                     yield Label("File")
                     nothing = "" if start.folder == Path() else f"{start.folder}/"
@@ -116,12 +116,14 @@ class SubmitScreen(BoardScreen):
                     yield Button("Submit", id="send", variant="primary", compact=True)
                     yield Button("Watch", id="watch", compact=True)
                     yield Button("Show the script", id="show-script", compact=True)
-            yield PreviewPane(id="preview")
+            yield PreviewPane(id="preview", classes="panel")
 
     def on_mount(self) -> None:
         """Read the tasks and the state of the GPUs."""
         super().on_mount()
         self.title_bar.show_place("Tasks", "Submit")
+        self.query_one("#form").border_title = "Submission"
+        self.preview.border_title = "Script"
         self.path_input.focus()
         self.path_input.cursor_position = len(self.path_input.value)
         self.ask("tasks", self.board.tasks.catalog, self._show_tasks)
