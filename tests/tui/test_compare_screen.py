@@ -116,7 +116,7 @@ async def test_where_nobody_knows_of_which_task_the_comparison_says_so() -> None
 
 
 def signed(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.startswith("*")]
+    return [line.strip() for line in text.splitlines() if line.startswith(" *")]
 
 
 async def test_the_chosen_run_has_a_sign_until_it_is_taken_back_or_compared() -> None:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 _ROOT = Path(__file__).parents[2]
 _DEADLINE_SECONDS = 60.0
 
@@ -123,3 +125,30 @@ def test_an_app_that_ends_by_a_fault_does_not_end_well() -> None:
     with on_a_terminal(_FAULTY) as terminal:
         assert terminal.end() == 1
         assert b"ZeroDivisionError" in terminal.shown
+
+
+_EDITOR = """#!/bin/sh
+trap "" INT
+echo "edits $2"
+read line
+echo "#!POPCORN leaderboard matmul" > "$2"
+"""
+
+
+def test_the_form_has_the_file_as_the_editor_left_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, editor = tmp_path / "kernel.py", tmp_path / "editor"
+    kernel.write_text("import torch\n")
+    editor.write_text(_EDITOR)
+    editor.chmod(0o755)
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", f"{editor} --wait")
+    app = f"from pathlib import Path; {_APP.replace('(FakeBoard)', f'(FakeBoard, Path({str(kernel)!r}))')}"
+    with on_a_terminal(app) as terminal:
+        terminal.until(b"No header")
+        terminal.type(b"\x1bOS")
+        terminal.until(b"edits " + str(kernel).encode())
+        terminal.type(b"\x03")
+        terminal.type(b"\r")
+        terminal.until(b"Header: task matmul")
+        terminal.type(b"\x11")
+        assert terminal.end() == 0

@@ -29,7 +29,8 @@ from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.list_pane import ListPane
 from hpc_board.tui.widgets.title_bar import TitleBar
 
-_WIDE_FROM = 110
+_WIDE_FROM = 120
+_HUGE_FROM = 160
 _SHORT_BELOW = 20
 
 SCHEDULER = "scheduler"
@@ -125,11 +126,12 @@ class BoardScreen(Screen[None]):
         self.error_box.show(None)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Set the classes for wide, narrow and short terminals."""
+        """Set the classes for narrow, wide, huge and short terminals."""
         self._fit(event.size)
 
     def _fit(self, size: Size) -> None:
         self.set_class(size.width >= _WIDE_FROM, "-wide")
+        self.set_class(size.width >= _HUGE_FROM, "-huge")
         self.set_class(size.width < _WIDE_FROM, "-narrow")
         self.set_class(size.height < _SHORT_BELOW, "-short")
 

@@ -82,8 +82,10 @@ class ClusterScreen(BoardScreen):
             cells=self._cells,
             details=self._details,
             scrolls=True,
-            waiting="Querying the schedulers …",
-            nothing=lambda: "No GPUs in the settings (`gpus`).",
+            waiting="Checking the GPUs …",
+            nothing=lambda: "No GPUs yet.\n`gpus` in the settings names them.",
+            title="GPUs",
+            heading=lambda status: status.gpu.name,
         )
         yield ListPane(kind, id="gpu-list", grid_id="gpus")
 

@@ -10,6 +10,7 @@ from hpc_board.board import Board
 from hpc_board.errors import BoardError
 from hpc_board.model.text import one_line
 from hpc_board.tui.messages import SideChosen
+from hpc_board.tui.palette import toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.source_view import SourceView
 
@@ -37,7 +38,7 @@ class CodeScreen(BoardScreen):
 
     def compose_body(self) -> ComposeResult:
         """Yield the text."""
-        yield SourceView()
+        yield SourceView(classes="panel")
 
     def on_mount(self) -> None:
         """Read the file."""
@@ -76,6 +77,7 @@ class CodeScreen(BoardScreen):
     def _show(self, file: tuple[str, str]) -> None:
         self._file = file
         name, text = file
+        self.view.border_title = toned(name, limit=60)
         self.title_bar.show_place("Board", f"Submission {self._submission}", one_line(name))
         if text:
             self.view.show(text, name.rpartition(".")[2])

@@ -33,7 +33,7 @@ class CompareScreen(BoardScreen):
 
     def compose_body(self) -> ComposeResult:
         """Yield the times."""
-        yield Blocks(id="times")
+        yield Blocks("Times", id="times")
 
     def on_mount(self) -> None:
         """Read both submissions."""

@@ -66,6 +66,8 @@ class FeedScreen(BoardScreen):
             details=_details,
             waiting="Reading the feed …",
             nothing=lambda: f"No changes of the standings{f' of {self._only}' if self._only else ''} yet.",
+            title="Feed",
+            heading=lambda entry: f"Run {entry.run}",
         )
         yield ListPane(kind, self._pages, id="feed")
 

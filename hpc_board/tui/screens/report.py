@@ -114,13 +114,13 @@ class ReportScreen(BoardScreen):
         yield Static(toned("Reading the run …", Tone.MUTED), id="headline", markup=False)
         yield Sections(_PAGES, id="pages")
         with Container(id="panes"):
-            yield Blocks(id="overview")
+            yield Blocks("Overview", id="overview")
             yield CasesPane(id="cases-pane")
-            yield TextPane(view="log", id="printed")
-            yield TextPane(view="build-log", id="build")
-            yield TextPane(view="profile-log", id="profile")
-            yield Blocks(id="evidence")
-            yield RooflinePane(id="roof")
+            yield TextPane("Log", view="log", id="printed")
+            yield TextPane("Build", view="build-log", id="build")
+            yield TextPane("Profile", view="profile-log", id="profile")
+            yield Blocks("Evidence", id="evidence")
+            yield RooflinePane(id="roof", classes="panel")
 
     def on_mount(self) -> None:
         """Read the run."""

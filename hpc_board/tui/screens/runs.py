@@ -97,6 +97,8 @@ class RunsScreen(BoardScreen):
             waiting="Reading the runs …",
             nothing=self._nothing,
             submission=lambda line: line.run.submission,
+            title="Runs",
+            heading=lambda line: f"Run {line.run.id}",
         )
         yield ListPane(kind, self._pages, id="run-list", grid_id="runs", words=words).data_bind(BoardScreen.marked)
 
@@ -253,7 +255,7 @@ class RunsScreen(BoardScreen):
     def _nothing(self) -> str:
         whose = "No runs" if self._everyone else "You have no runs"
         where = f" on {self._gpu}" if self._gpu else ""
-        return f"{whose}{where} yet. Press s to submit a file; w on Tasks writes a starter."
+        return f"{whose}{where} yet.\nPress s to submit a file; w on Tasks writes a starter."
 
     def _cells(self, line: Line) -> dict[str, Text]:
         return cells(replace(line, now=self.now(), reader=self.board.user))

@@ -167,8 +167,6 @@ class StandingsScreen(BoardScreen):
             pane.display = pane.gpu in shown
             if pane.gpu not in shown:
                 self.withdraw(pane.subject)
-            pane.set_class(len(shown) > 1, "-beside")
-            pane.mark_active(active=pane.gpu == self._gpu)
         if (active := self._active) is not None and active.display and not active.grid.has_focus:
             active.grid.focus()
 

@@ -50,6 +50,9 @@ class SubmitScreen(BoardScreen):
         Binding("ctrl+s", "send", "Submit", priority=True, tooltip="Submit one job for each ticked GPU"),
         Binding("ctrl+o", "browse", "Browse", priority=True, tooltip="Pick the file from a tree of folders"),
         Binding("ctrl+g", "preview", "Script", priority=True, tooltip="Switch between the form and the batch script"),
+        Binding("e", "edit", "Edit", show=False, tooltip="Edit the file in $VISUAL or $EDITOR (outside text fields)"),
+        Binding("f4", "edit", "Edit", priority=True, tooltip="Edit the file in $VISUAL or $EDITOR"),
+        Binding("s", "send", "Submit", show=False, tooltip="Submit (outside text fields)", id="submit.send_letter"),
         Binding("w", "watch", "Watch", tooltip="Submit the file in mode test on every save (outside text fields)"),
         Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers again"),
     ]
@@ -67,9 +70,10 @@ class SubmitScreen(BoardScreen):
     status = getters.query_one("#status", Static)
     preview = getters.query_one(PreviewPane)
 
-    def __init__(self, board: Board, now: Clock, start: Choice) -> None:
+    def __init__(self, board: Board, now: Clock, start: Choice, *, edited: bool = False) -> None:
         super().__init__(board, now)
         self._choice = start
+        self._edited = edited
         self._tasks: tuple[str, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
         self._statuses: dict[str, GpuStatus] | None = None
@@ -89,7 +93,7 @@ class SubmitScreen(BoardScreen):
         """Yield the form and the preview."""
         start = self._choice
         with Container(id="panes"):
-            with VerticalScroll(id="form", can_focus=False):
+            with VerticalScroll(id="form", classes="panel", can_focus=False):
                 with Horizontal(classes="field", id="file-field"):
                     yield Label("File")
                     nothing = "" if start.folder == Path() else f"{start.folder}/"
@@ -116,13 +120,16 @@ class SubmitScreen(BoardScreen):
                     yield Button("Submit", id="send", variant="primary", compact=True)
                     yield Button("Watch", id="watch", compact=True)
                     yield Button("Show the script", id="show-script", compact=True)
-            yield PreviewPane(id="preview")
+            yield PreviewPane(id="preview", classes="panel")
 
     def on_mount(self) -> None:
         """Read the tasks and the state of the GPUs."""
         super().on_mount()
         self.title_bar.show_place("Tasks", "Submit")
-        self.path_input.focus()
+        self.query_one("#form").border_title = "Submission"
+        self.preview.border_title = "Script"
+        # The letters are keys outside of the fields: s submits, e edits again.
+        (self.query_one("#send") if self._edited else self.path_input).focus()
         self.path_input.cursor_position = len(self.path_input.value)
         self.ask("tasks", self.board.tasks.catalog, self._show_tasks)
         self.action_ask_gpus()
@@ -153,6 +160,16 @@ class SubmitScreen(BoardScreen):
                 self.post_message(Chosen(self._choice))
 
         self.app.push_screen(PickFile(self._choice.folder, recent_folders(self.memory)), take)
+
+    def action_edit(self) -> None:
+        """Edit the file in the user's editor."""
+        self._finish_file()
+        choice = self._choice
+        if choice.file is None:
+            self._show_status()
+            return
+        self.post_message(Chosen(choice))
+        self.post_message(Open(targets.Edit(choice.file, choice.task, choice.gpus, choice.mode)))
 
     def action_watch(self) -> None:
         """Open the watch, which submits the file in mode test on every save."""
@@ -185,11 +202,15 @@ class SubmitScreen(BoardScreen):
         self._show_status()
 
     def action_back(self) -> None:
-        """Return from the script to the form, or leave the form."""
+        """Return from the script to the form, or leave the form, whose contents the next one has."""
         if self.has_class("-preview", "-narrow"):
             self._show_form()
-        else:
-            super().action_back()
+            return
+        self._finish_file()
+        self.post_message(Chosen(self._choice))
+        if self._choice.file is not None or self._choice.note:
+            self.notify("Draft kept: s opens it again.")
+        super().action_back()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the watch while the form is incomplete."""

@@ -107,9 +107,11 @@ class TasksScreen(BoardScreen):
             with Container(id="list"):
                 if self.memory.get("tasks", "filter", ""):
                     yield _filter_input()
-                kind = Kind(_COLUMNS, key=lambda task: task.name, cells=self._cells)
+                kind = Kind(
+                    _COLUMNS, key=lambda task: task.name, cells=self._cells, nothing=self._nothing, title="Tasks"
+                )
                 yield ListPane(kind, id="task-list", grid_id="tasks")
-            with VerticalScroll(id="about"):
+            with VerticalScroll(id="about", classes="panel"):
                 yield Static(toned("Reading the task folders …", Tone.MUTED), id="facts", markup=False)
                 yield Static(id="places", markup=False)
 
@@ -428,12 +430,14 @@ class TasksScreen(BoardScreen):
         self.refresh_bindings()
         self.tabs.display = task is not None
         if task is None:
-            self.query_one("#facts", Static).update(toned(self._nothing(), Tone.MUTED, 300))
+            self.about.border_title = ""
+            self.query_one("#facts", Static).update("")
             self.places.update("")
             self.description.update("")
             self.tabs.active = "description"
             return
         self.memory.set("tasks", "selected", task.name)
+        self.about.border_title = toned(task.name, limit=60)
         self.query_one("#facts", Static).update(self._facts(task))
         self.places.update(toned("Reading your ranks …", Tone.MUTED))
         self.description.update(printable(task.description))
@@ -445,8 +449,8 @@ class TasksScreen(BoardScreen):
         if self._catalog is None:
             return ""
         if self._catalog.tasks:
-            return "No task matches. Esc clears the filter."
-        return "No tasks yet. `tasks` in the settings names their folders."
+            return "No task matches.\nEsc clears the filter."
+        return "No tasks yet.\n`tasks` in the settings names their folders."
 
     def _show_code(self) -> None:
         from hpc_board.tui.widgets.source_view import SourceView

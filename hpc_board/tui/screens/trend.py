@@ -34,7 +34,7 @@ class TrendScreen(BoardScreen):
 
     def compose_body(self) -> ComposeResult:
         """Yield the report."""
-        yield Blocks(id="trend")
+        yield Blocks("Trend", id="trend")
 
     def on_mount(self) -> None:
         """Read the runs."""

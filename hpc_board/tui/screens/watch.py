@@ -117,9 +117,9 @@ class WatchScreen(BoardScreen):
         yield Static(id="standing", markup=False)
         with Container(id="panes"):
             first, *others = columns(RunList.WATCHED)
-            kind = Kind((first, _SAVED, *others), key=lambda run: str(run.id), cells=self._cells)
+            kind = Kind((first, _SAVED, *others), key=lambda run: str(run.id), cells=self._cells, title="Runs")
             yield ListPane(kind, id="sent-list", grid_id="sent")
-            yield Blocks(id="newest")
+            yield Blocks("Newest run", id="newest")
 
     def on_mount(self) -> None:
         """Start the watch."""

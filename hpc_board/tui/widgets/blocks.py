@@ -37,6 +37,10 @@ class Blocks(VerticalScroll):
 
     _shown: tuple[blocks.Block, ...] = ()
 
+    def __init__(self, title: str = "", *, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id, classes="panel")
+        self.border_title = title
+
     def compose(self) -> ComposeResult:
         """Yield the text of all blocks."""
         yield Static(id="blocks", markup=False)

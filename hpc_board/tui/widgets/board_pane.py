@@ -94,7 +94,7 @@ def _tone(line: Line, emphasis: Emphasis) -> Tone:
 
 
 class BoardPane(ListPane[Placed]):
-    """The board on `gpu` for `user`, with the GPU's name above and a summary below.
+    """The board on `gpu` for `user`, with the GPU's name as its title and a summary below.
 
     Each part carries the page of the board, the user's removed runs, and whether the rows are the user's own runs.
     """
@@ -114,6 +114,8 @@ class BoardPane(ListPane[Placed]):
             cells=lambda placed: self.cells_of(placed.row),
             order=_BY_PLACE,
             submission=lambda line: line.submission,
+            nothing=self._nothing,
+            title=gpu,
         )
         super().__init__(kind, pages, id=id, grid_id=f"{id}-rows")
         self.gpu = gpu
@@ -126,8 +128,7 @@ class BoardPane(ListPane[Placed]):
         self._columns = _columns(Layout.WIDE)
 
     def compose(self) -> ComposeResult:
-        """Yield the name of the GPU, the rows, and the summary."""
-        yield Static(toned(self.gpu), classes="gpu", markup=False)
+        """Yield the rows and the summary."""
         yield from super().compose()
         yield Static(toned("Reading the board …", Tone.MUTED), classes="hint", markup=False)
 
@@ -172,11 +173,6 @@ class BoardPane(ListPane[Placed]):
         shown = self._line(line)
         return {column.key: _cell(shown, column, listed) for column, listed in all_listed()}
 
-    def mark_active(self, *, active: bool) -> None:
-        """Show whether this board has the focus."""
-        name = toned(self.gpu, Tone.OWN if active else Tone.MUTED)
-        self.query_one(".gpu", Static).update(Text.assemble("▸ " if active else "  ", name))
-
     def prepare(self) -> None:
         """Choose the columns that fit the rows."""
         self._fit()
@@ -208,11 +204,14 @@ class BoardPane(ListPane[Placed]):
             text = Text.assemble(about, (f"\n{_LEGEND}", Tone.MUTED.value)) if legend else about
             self.query_one(".hint", Static).update(text)
 
+    def _nothing(self) -> str:
+        whose = "You have no results" if self._own_runs else "No results"
+        return f"{whose} on {self.gpu} yet.\nPress s to submit."
+
     def _about(self, page: Page, *, own_runs: bool) -> Text:
         removed = f" {len(self._removed)} removed." if self._removed else ""
         if not page.total:
-            who = "You have no" if own_runs else "No"
-            return toned(f"{who} passing ranked run on {self.gpu} yet.{removed} Press s to submit one.", Tone.MUTED)
+            return toned(removed.strip(), Tone.MUTED)
         if own_runs:
             return toned(f"{page.total} {'run' if page.total == 1 else 'runs'} on {self.gpu}.{removed}", Tone.MUTED)
         if page.own is None:

@@ -77,6 +77,8 @@ class CasesPane(Container):
             scrolls=True,
             opens=False,
             waiting="",
+            title="Cases",
+            heading=lambda each: f"Case {each.index + 1}",
         )
         yield Static(classes="nothing", markup=False)
         yield ListPane(kind, id="case-list", grid_id="cases")

@@ -12,7 +12,7 @@ from textual.reactive import var
 from textual.widgets import DataTable
 from textual.widgets.data_table import RowKey
 
-from hpc_board.tui.palette import Tone
+from hpc_board.tui.palette import Tone, toned
 
 _GAP = 1
 _SCREENFUL = 20
@@ -81,8 +81,10 @@ class Grid(DataTable[Text]):
         *,
         id: str,  # noqa: A002 - Textual's name for it
         opens: bool = True,
+        title: str = "",
     ) -> None:
-        super().__init__(id=id, cursor_type="row", cell_padding=0, zebra_stripes=False)
+        super().__init__(id=id, classes="panel", cursor_type="row", cell_padding=0, zebra_stripes=False)
+        self.entitle(title)
         self._opens = opens
         self._all_columns = tuple(columns)
         self._layout: tuple[tuple[str, int], ...] = ()
@@ -106,6 +108,10 @@ class Grid(DataTable[Text]):
         if action == "select_cursor" and not self._opens:
             return False
         return super().check_action(action, parameters)
+
+    def entitle(self, title: str, remark: str = "") -> None:
+        """Set the title of the panel, and a remark in its lower edge."""
+        self.border_title, self.border_subtitle = toned(title, limit=60), toned(remark, limit=60)
 
     def action_scroll_top(self) -> None:
         """Go to the first row."""

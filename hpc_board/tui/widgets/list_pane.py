@@ -1,4 +1,4 @@
-"""The list of the app: a table that is read page by page, a filter, and details of the selected item."""
+"""The list of the app: a panel that is read page by page, a filter, and a panel about the selected item."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
@@ -39,6 +39,10 @@ def _no_submission(_: object) -> int | None:
     return None
 
 
+def _no_heading(_: object) -> str:
+    return ""
+
+
 class Kind(msgspec.Struct, Generic[T], frozen=True):
     """The type of a list's items: columns, order, cells and details.
 
@@ -49,6 +53,9 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     - `opens` is whether Enter opens a screen for an item.
     - `waiting` is the text below the table until the list has been read, `nothing` returns that of an empty list.
     - `submission` returns the number of an item's submission, for the sign of the marked one.
+    - `title` is the title of the table's panel, beside which the list counts; `heading` that of the item's panel.
+
+    The first line of a text for an empty list tells the state, the others the next step.
     """
 
     columns: Sequence[Column]
@@ -63,6 +70,8 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     waiting: str = "Reading …"
     nothing: Callable[[], str] = str
     submission: Callable[[Any], int | None] = _no_submission
+    title: str = ""
+    heading: Callable[[T], str] = _no_heading
 
 
 class ListPane(Vertical, Generic[T]):
@@ -136,11 +145,11 @@ class ListPane(Vertical, Generic[T]):
 
     def compose(self) -> ComposeResult:
         """Yield the table, the filter, and the details."""
-        yield Grid(self._kind.columns, id=self._grid_id, opens=self._kind.opens)
+        yield Grid(self._kind.columns, id=self._grid_id, opens=self._kind.opens, title=self._kind.title)
         if self._kind.filter_words:
             yield FilterLine("/", self._kind.filter_words, id=f"{self.id}-filter")
         if self._kind.details is not None:
-            with VerticalScroll(classes="selected", can_focus=self._kind.scrolls):
+            with VerticalScroll(classes="selected panel", can_focus=self._kind.scrolls):
                 yield Static(toned(self._kind.waiting, Tone.MUTED), classes="details", markup=False)
 
     def on_mount(self) -> None:
@@ -208,7 +217,7 @@ class ListPane(Vertical, Generic[T]):
     def fail(self, _: BoardError) -> None:
         """Show that there is no data, if no page has been read yet."""
         if not self._is_known:
-            self._say(_UNKNOWN)
+            self._show_empty(_UNKNOWN)
 
     def forget(self) -> None:
         """Drop all pages to read them again; the shown rows stay until then."""
@@ -335,14 +344,38 @@ class ListPane(Vertical, Generic[T]):
         item = self.selected
         if item is not None and self._kind.details is not None:
             self._say(self._kind.details(item))
-        elif item is None and self._is_known:
-            wanted = " ".join(filter(None, (self.scope, self.words)))
-            words = f"{self._kind.unfit} “{wanted}”. Press / to change the filter, Esc to clear it."
-            self._say(words if wanted else self._kind.nothing())
+        wanted = " ".join(filter(None, (self.scope, self.words)))
+        nothing = (
+            f"{self._kind.unfit} “{wanted}”.\nPress / to change the filter, Esc to clear it."
+            if wanted
+            else self._kind.nothing()
+        )
+        self._show_empty(nothing if self._is_known and not self._items else "")
+        self._show_title()
+
+    def _show_empty(self, words: str) -> None:
+        """Show a text in the middle of a list without items; an empty one hides it."""
+        self.set_class(bool(words), "-empty")
+        if not words and not self.query(".empty"):
+            return
+        if not self.query(".empty"):
+            self.mount(Static(classes="empty", markup=False))
+        first, _, next_step = words.partition("\n")
+        text = Text("\n").join([toned(first, Tone.PLAIN, 300), toned(next_step, Tone.MUTED, 300)])
+        self.query_one(".empty", Static).update(text)
+
+    def _show_title(self) -> None:
+        """Show the position in the list and the filter on the panel of the table."""
+        title = f"{self._kind.title} {self.count}" if self._kind.title and self._is_known else self._kind.title
+        wanted = " ".join(filter(None, (self.scope, f"/{self.words}" if self.words else "")))
+        self.grid.entitle(title, wanted)
+        item = self.selected
+        for details in self.query(".selected"):
+            details.border_title = toned("" if item is None else self._kind.heading(item), limit=60)
 
     def _say(self, words: RenderableType) -> None:
         for details in self.query(".details").results(Static):
-            details.update(toned(words, Tone.MUTED) if isinstance(words, str) else words)
+            details.update(words)
 
     def _post_selection(self) -> None:
         """Post a change of the selection; refresh the bindings, which also depend on the item's state."""

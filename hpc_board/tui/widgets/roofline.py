@@ -83,6 +83,7 @@ class RooflinePane(VerticalScroll):
 
     def compose(self) -> ComposeResult:
         """Yield the text."""
+        self.border_title = "Roof"
         yield Static(id="roofline-text", markup=False)
 
     @property

@@ -122,8 +122,9 @@ class LogView(Log):
 class TextPane(Vertical):
     """A text with a search field and a status line."""
 
-    def __init__(self, *, view: str, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id)
+    def __init__(self, title: str, *, view: str, id: str) -> None:  # noqa: A002 - Textual's name for it
+        super().__init__(id=id, classes="panel")
+        self.border_title = title
         self._view_id = view
         self._text = ""
         self._growing = False

@@ -1,0 +1,55 @@
+"""The user's editor, which has the terminal while it runs."""
+
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hpc_board.errors import InputError
+
+_DEFAULT = "vi"
+
+
+def command(environ: Mapping[str, str]) -> list[str]:
+    """Return the user's editor with its arguments: $VISUAL, else $EDITOR, else vi.
+
+    Raises:
+        InputError: the variable has an open quote.
+    """
+    given = next((words for name in ("VISUAL", "EDITOR") if (words := environ.get(name, "").strip())), _DEFAULT)
+    try:
+        return shlex.split(given) or [_DEFAULT]
+    except ValueError as error:
+        raise InputError(f"the editor {given!r} is no command: {error}.", hint="Set EDITOR to a command.") from error
+
+
+def edit(file: Path, environ: Mapping[str, str]) -> None:
+    """Run the user's editor on `file` in the terminal, and wait for its end.
+
+    Raises:
+        InputError: the editor does not start, or fails.
+    """
+    words = command(environ)
+
+    try:
+        with _interrupts_for_the_editor():
+            status = subprocess.run([*words, str(file.absolute())], check=False).returncode
+    except OSError as error:
+        raise InputError(
+            f"the editor {words[0]} does not start: {error.strerror or error}.", hint="Set VISUAL or EDITOR."
+        ) from error
+    if status:
+        raise InputError(f"the editor {words[0]} ended with status {status}.", hint=f"{file} may be unchanged.")
+
+
+@contextmanager
+def _interrupts_for_the_editor() -> Iterator[None]:
+    """Keep Ctrl+C in the editor from ending the app, which the terminal interrupts as well."""
+    # Unlike SIG_IGN, a handler is not inherited by the editor.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
