@@ -581,7 +581,7 @@ async def test_every_run_in_flight_is_followed_and_many_that_end_at_once_are_tol
             replace(each, status=ended, verdict=Verdict.PASS if each.id > 20 else Verdict.CRASH)
             for each in board.known_runs
         ]
-        await until(pilot, lambda: "299 runs have ended: 280 pass, 19 crash" in toasts(pilot))
+        await until(pilot, lambda: "299 runs have ended: 280 pass, 19 crashed" in toasts(pilot))
         assert len(toasts(pilot)) == 2
 
 

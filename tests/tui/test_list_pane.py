@@ -133,7 +133,7 @@ async def test_the_cost_of_a_look_does_not_grow_with_the_list() -> None:
             await pilot.pause()
         app.asked.clear()
         app.read(anew=False)
-        assert sum(app.asked) == 3 * app.pane.grid.screenful
+        assert 0 < sum(app.asked) <= 3 * app.pane.grid.screenful
 
 
 async def test_it_counts_the_items_and_says_where_there_may_be_more() -> None:
