@@ -251,7 +251,7 @@ def _held(board: Path) -> Iterator[Diagnostic]:
     """Check whether programs hold locks for longer than a pass over the runs takes."""
     paths = [path for path in _listed(board) if path.match(LOCKS)]
     held = [line for line in map(_lock, paths) if line is not None]
-    free = f"free: {', '.join(path.name for path in paths)}" if paths else "no pass over runs was made yet"
+    free = f"free: {', '.join(path.name for path in paths)}" if paths else "no runs were processed yet"
     yield from held or [Diagnostic(Severity.OK, "lock", free)]
 
 

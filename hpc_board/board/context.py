@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hpc_board.accounts import Groups, user_name
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, Refused
+from hpc_board.files import LOCK_SECONDS
 from hpc_board.runs.clusters import Clusters
 from hpc_board.settings import Settings
 from hpc_board.store import Store
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from hpc_board.catalog.folders import TaskCache
     from hpc_board.domain.run import Run
     from hpc_board.runs.reconciler import Reconciler
+
+
+_SERVED_LOCK_SECONDS = 1.0
 
 
 class Installation:
@@ -90,6 +94,8 @@ class Installation:
             harness=harness,
             folders=self.clusters.folders,
             queue=None if limit is None else FairQueue(limit),
+            # A service answers all users, and its own threads send what a busy cluster keeps.
+            lock_seconds=_SERVED_LOCK_SECONDS if self.served else LOCK_SECONDS,
         )
 
 

@@ -52,6 +52,8 @@ LOCK = "advance.lock"
 
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_MAX = 160
+_UNNAMED_LOCK = "advance.unnamed.lock"
+_CLUSTER_CHARACTERS_MAX = 60
 _TRY = "try "
 _UNCONFIRMED = "the scheduler has not confirmed the job"
 _CANCEL_STORED = (
@@ -295,8 +297,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _lock(self, cluster: str, *, wait_seconds: float) -> Iterator[bool]:
         """Hold a cluster's lock; False if another process held it, or that of all clusters, for `wait_seconds`."""
         deadline = time.monotonic() + wait_seconds
-        # Runs of a cluster that has left the settings are the first cluster's, and no path is made of a stored name.
-        path = self.folder / lock_name(cluster if cluster in self.schedulers else self.names[0])
+        path = self.folder / (lock_name(cluster) if _is_file_name(cluster) else _UNNAMED_LOCK)
         with ExitStack() as stack:
             with _writing(path):
                 mine = stack.enter_context(locked(self.folder / LOCK, wait_seconds=wait_seconds, shared=True))
@@ -308,11 +309,17 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     def _mark_orphaned(self, run: Run) -> None:
         """Record that the cluster of a run has left the settings; end the run if it is unsent."""
-        if run.state.unsent:
-            self._record(run, RunState.ERROR, reason=f"the settings no longer have cluster {run.cluster}; submit again")
-        else:
-            reason = f"the settings no longer have cluster {run.cluster}: no scheduler is asked"
-            self._read_folder(self._record(run, run.state, reason=reason, source=self._left(run).result_problem))
+        # A client with other settings may be sending it.
+        with self._lock(run.cluster, wait_seconds=0) as mine:
+            run = self._reload(run)
+            if not mine or run.state.ended:
+                return
+            if run.state.unsent:
+                reason = f"the settings no longer have cluster {run.cluster}; submit again"
+                self._record(run, RunState.ERROR, reason=reason)
+            else:
+                reason = f"the settings no longer have cluster {run.cluster}: no scheduler is asked"
+                self._read_folder(self._record(run, run.state, reason=reason, source=self._left(run).result_problem))
 
     def _may_send(self, run: Run, *, asks: bool) -> bool:
         """Return whether this pass sends a run; `asks` is whether it asks the run's scheduler."""
@@ -324,7 +331,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         """Return the runs that the queue lets go now, and record the reasons of the others."""
         if self.queue is None or not runs:
             return [*runs]
-        admitted, reasons = self.queue.admitted(runs, self.store.runs.in_flight())
+        admitted, reasons = self.queue.admitted(runs, self.store.runs.in_flight(damaged=_told_already))
         for run in runs:
             if run.id in reasons and run.status.reason != reasons[run.id]:
                 self._record(run, run.state, reason=reasons[run.id])
@@ -838,6 +845,11 @@ def _told_already(_: DamagedRowError) -> None:
 def _unjudged(error: DamagedRowError) -> str:
     """Return the reason why a result cannot be accepted: the definition of its task cannot be read."""
     return f"{job_folder.RESULT} cannot be compared with its task: {one_line(error.message, 300)}"
+
+
+def _is_file_name(cluster: str) -> bool:
+    """Return whether the name of a cluster can be part of a file's; that of a stored run may be any text."""
+    return 0 < len(cluster) <= _CLUSTER_CHARACTERS_MAX and "/" not in cluster and cluster.isprintable()
 
 
 def _leaves_unsent(error: BoardError) -> bool:

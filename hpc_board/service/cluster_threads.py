@@ -6,11 +6,16 @@ from collections.abc import Callable, Collection
 
 
 class ClusterThreads:
-    """A thread for each of some clusters, which calls `step` with its name, and pauses for `pause_seconds`."""
+    """A thread for each of some clusters, which calls `step` with its name, and pauses for `pause_seconds`.
 
-    def __init__(self, step: Callable[[str], object], pause_seconds: float) -> None:
+    After a step that raises an exception, `failed` is called while it is handled, and the thread goes on.
+    """
+
+    def __init__(self, step: Callable[[str], object], pause_seconds: float, failed: Callable[[str], object]) -> None:
         self._step = step
         self._pause_seconds = pause_seconds
+        self._failed = failed
+        self._begun: dict[str, float] = {}
         self._lock = threading.Lock()
         self._wakes: dict[str, threading.Event] = {}
         self._threads: set[threading.Thread] = set()
@@ -35,6 +40,14 @@ class ClusterThreads:
             for wake in self._wakes.values():
                 wake.set()
 
+    @property
+    def oldest_seconds(self) -> float:
+        """The age of the oldest step that has not ended; 0.0 if each has."""
+        with self._lock:
+            return max(
+                (time.monotonic() - self._begun[each] for each in self._wakes if each in self._begun), default=0.0
+            )
+
     def stop(self, seconds: float) -> None:
         """End all threads, and wait so long for their steps."""
         deadline = time.monotonic() + seconds
@@ -49,7 +62,14 @@ class ClusterThreads:
     def _repeat(self, cluster: str, wake: threading.Event) -> None:
         try:
             while not self._stopping and self._wakes.get(cluster) is wake:
-                self._step(cluster)
+                with self._lock:
+                    self._begun[cluster] = time.monotonic()
+                try:
+                    self._step(cluster)
+                except Exception:  # noqa: BLE001 - `failed` tells it, and the cluster's runs go on
+                    self._failed(cluster)
+                with self._lock:
+                    self._begun.pop(cluster, None)
                 wake.wait(self._pause_seconds)
                 wake.clear()
         finally:

@@ -23,7 +23,7 @@ from hpc_board.service.units import WATCHDOG_SECONDS
 from hpc_board.settings import Settings
 
 _LOOK_SECONDS = 5.0
-_START = "Start it: `hpc-board serve`, or by the unit that `hpc-board admin init --serve` wrote."
+_START = "Start it in one of the ways that `hpc-board admin init FOLDER --serve` prints; you may repeat that command."
 
 
 def diagnose_client(board: RemoteBoard, origin: str) -> Iterator[Diagnostic]:
@@ -74,7 +74,7 @@ def _place(settings: Settings) -> Iterator[Diagnostic]:
     closed = next((each for each in path.parents if not each.stat().st_mode & 0o001), None)
     hint = f"chmod o+x {closed}, or choose another place with `serve.socket` in the settings."
     good = f"this account and root alone can replace {path}" if closed is None else None
-    yield diagnostic(Severity.WARNING, "socket", f"other accounts cannot pass {closed}", hint, good=good)
+    yield diagnostic(Severity.WARNING, "socket", f"other accounts cannot enter {closed}", hint, good=good)
 
 
 def _running(settings: Settings) -> Iterator[Diagnostic]:
@@ -128,7 +128,7 @@ def _watchdog(process: int) -> Iterator[Diagnostic]:
         return
     given = {name: value for name, _, value in (entry.partition(b"=") for entry in environ)}
     if b"NOTIFY_SOCKET" not in given:
-        message = f"process {process} was not started by systemd, which would restart it after a crash"
+        message = f"process {process} is not under systemd, so nothing restarts it after a crash"
         yield Diagnostic(Severity.OK, "unit", message)
         return
     micros = given.get(b"WATCHDOG_USEC", b"")

@@ -35,7 +35,8 @@ class Shortfall(msgspec.Struct, frozen=True):
         """The consequence for runs, or a method to find it."""
         if self.reached:
             return "runs there end as infra_error"
-        return f"no run has ended there yet; `hpc-board admin check {self.gpu}` tells the level of its node"
+        check = f"`hpc-board admin check {self.gpu}` with the settings of the service"
+        return f"no run has ended there yet; {check} tells the level of its node"
 
 
 def shortfalls(board: "Board", settings: Settings) -> Iterator[Shortfall]:

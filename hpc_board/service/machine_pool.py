@@ -64,7 +64,7 @@ class MachinePool:
 
     def blame(self, machine: str) -> None:
         """Have a machine wait longer for its next turn, if others wait too."""
-        self._set_clock(machine, self._clock(machine) + BLAMED_TURNS)
+        self._set_clock(machine, max(self._clock(machine), self._now + BLAMED_TURNS))
 
     def close(self) -> None:
         """Let the calls in threads end."""

@@ -16,6 +16,7 @@ USER_UNIT = "systemd/user/hpc-board.service"
 
 _FOR_ALL = "/etc/hpc-board/config.yaml"
 _SYSTEM_UNIT = "/etc/systemd/system/hpc-board.service"
+_READ = "Read the comments in the settings, then test the GPUs with short jobs:"
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -53,15 +54,15 @@ def access(socket: Path, *, by_root: bool) -> Iterator[Step]:
 def root_steps(client: str, texts: ForRoot) -> Iterator[Step]:
     """Yield the steps of root, who has set up the service for this account; `client` is a command of the service."""
     own = _as_account()
-    yield Step("Read the comments in the settings, then test the GPUs by short jobs:", (f"{own}{client} admin check",))
+    yield Step(_READ, (f"{own}{client} admin check",))
     yield _under_system(texts)
-    yield Step("Examine the service:", (f"{own}{client} admin doctor",))
+    yield Step("Check the service:", (f"{own}{client} admin doctor",))
     yield _for_all(texts)
 
 
 def own_steps(board: Path, socket: Path, folder: Path, client: str, serve: str, texts: ForRoot) -> Iterator[Step]:
     """Yield the steps of the service's account; `client` is a command of its own, and `serve` the service's."""
-    yield Step("Read the comments in the settings, then test the GPUs by short jobs:", (f"{client} admin check",))
+    yield Step(_READ, (f"{client} admin check",))
     yield Step(
         "Start the service, in one of these ways. By systemd, without root:",
         (
@@ -75,15 +76,17 @@ def own_steps(board: Path, socket: Path, folder: Path, client: str, serve: str, 
     yield _under_system(texts, "Or by systemd, as root:")
     file = shlex.quote(str(board / "serve.log"))
     start = shlex.join(["tmux", "new-session", "-d", "-s", "hpc-board", f"{serve} 2>>{file}"])
-    yield Step("Or in tmux; the second line shows the end of its log:", (start, f"tail -n 20 {file}"))
+    yield Step("Or in tmux; the second line shows the end of its log:", (start, f"sleep 2; tail -n 20 {file}"))
     log = shlex.quote(f"--output={board / 'serve.log'}")
     yield Step(
         "Or by Slurm, on a node that participants log in to: add these lines with `scrontab -e`:",
         (f"#SCRON --job-name=hpc-board --open-mode=append {log}", f"*/5 * * * * {serve}"),
     )
-    yield Step("Examine the service:", (f"{client} admin doctor",))
+    yield Step("Check the service:", (f"{client} admin doctor",))
     variable = f"export HPC_BOARD_SERVICE={shlex.quote(str(socket))}"
-    yield Step("Tell participants the service, in one of these ways. A line for ~/.bashrc of each:", (variable,))
+    yield Step(
+        "Tell participants where the service is, in one of these ways. A line for the ~/.bashrc of each:", (variable,)
+    )
     yield _for_all(texts, "Or settings for all accounts of this machine, by root:")
 
 

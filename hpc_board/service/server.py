@@ -6,6 +6,7 @@ import math
 import os
 import resource
 import socket
+import stat
 import sys
 import threading
 import time
@@ -42,6 +43,7 @@ from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.published import holds_secrets, published
 from hpc_board.service.reloading import Reloads, changed, faults
+from hpc_board.service.units import WATCHDOG_SECONDS
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
 from hpc_board.store.folder import make_board_folder
@@ -175,7 +177,7 @@ class Service:
         self._changes = Changes(lambda: self._own, lambda text: self._log("not told", problem=text))
         self._end: Callable[[], object] = lambda: None
         self._end_requested = threading.Event()
-        self._passes = ClusterThreads(self._advance, advance_seconds)
+        self._passes = ClusterThreads(self._advance, advance_seconds, self._tell_fault)
         self._told: dict[str, str] = {}
         self._stopping = threading.Event()
         self._connections: Counter[int] = Counter()
@@ -251,9 +253,10 @@ class Service:
             self._log("fault", traceback=traceback.format_exc())
             return
         self._own = own
+        self._told.clear()
+        self._passes.run(own.context.reconciler.names)
         self._log("reloaded", settings=read.file, **({"needs_restart": waiting} if waiting else {}))
         self._tell_isolation()
-        self._passes.run(self._installation.reconciler.names)
         self._passes.wake()
         if self._page is not None:
             self._page.look()
@@ -410,14 +413,20 @@ class Service:
         if problem and problem not in self._told.values():
             self._log("not advanced" if not_advanced else "not told", cluster=cluster, problem=problem)
         self._told[cluster] = problem
-        # Passes that hang, on a stuck file system, end the service where its manager wants it so.
-        notify("WATCHDOG=1")
+        # A pass that hangs for longer, on a stuck file system, ends the service where its manager wants it so.
+        if self._passes.oldest_seconds < WATCHDOG_SECONDS:
+            notify("WATCHDOG=1")
+
+    def _tell_fault(self, cluster: str) -> None:
+        self._log("fault", cluster=cluster, traceback=traceback.format_exc())
 
     def _turn(self, cluster: str) -> "tuple[Pass | None, str]":
         """Pass once over the runs in flight of a cluster, and return the pass and its first problem."""
+        own = self._own
+        reconciler = own.context.reconciler
         try:
-            going = self._own.context.has_runs_in_flight()
-            turn = self._installation.reconciler.turn(clusters=[cluster]) if going else None
+            going = cluster in reconciler.names and own.context.has_runs_in_flight()
+            turn = reconciler.turn(clusters=[cluster]) if going else None
         except BoardError as error:
             return None, error.message
         except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
@@ -445,8 +454,13 @@ class Service:
 
     def _unreachable(self) -> str:
         """Return the problem of a socket that was removed while the service runs."""
-        if self.path.is_socket() or self._stopping.is_set():
-            return ""
+        try:
+            if stat.S_ISSOCK(self.path.stat().st_mode) or self._stopping.is_set():
+                return ""
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            return f"the socket {self.path} cannot be looked at: {error.strerror or error}"
         return f"the socket {self.path} is gone; clients reach the board again once the service is started anew"
 
     def _tell_isolation(self) -> None:

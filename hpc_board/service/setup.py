@@ -47,7 +47,7 @@ _OPEN_FILE = 0o644
 _SERVE = """
 serve:
   socket: {socket}
-  runs_per_user: 4    # runs of one user that the cluster has at one time; the others wait with the service
+  runs_per_user: 4    # at most so many runs of a user on the clusters; others wait in the service
 
 # The owner of the board is an admin. Without participants, each account of this machine may submit.
 # roles:

@@ -17,6 +17,8 @@ def reason_of(error: Exception) -> str:
     match error:
         case FileNotFoundError():
             return "there is no such socket"
+        case PermissionError():
+            return "this account may not reach the socket: a folder above it is closed to it"
         case ConnectionRefusedError():
             return "no service listens there"
         case OSError(strerror=str(reason)):
@@ -27,7 +29,10 @@ def reason_of(error: Exception) -> str:
 class UnixDoor:
     """The door at the socket `path`."""
 
-    hint = "Is the service running? Its admin starts it with `hpc-board serve`."
+    hint = (
+        "Is the service running? Its admin starts it with `hpc-board serve`; "
+        "`hpc-board admin doctor` finds other causes."
+    )
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -15,7 +15,7 @@ _LOOK_SECONDS = 5.0
 _ANSWER_BYTES_MAX = 64 * 1024
 _STATUS = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2}) ")
 _SERVER = re.compile(rb"\r\nServer: hpc-board\r\n", re.IGNORECASE)
-_AGAIN = "Start the service anew: it reads its settings then."
+_AGAIN = "Restart the service: the settings of the page count from its start alone."
 _ANOTHER = 421
 _NOT_FOR_YOU = 403
 
@@ -47,7 +47,7 @@ def _answer(name: str, family: int, place: str | tuple[str, int], host: str, mis
     except (OSError, OverflowError) as error:
         timeout = isinstance(error, TimeoutError)
         reason = "no answer in time" if timeout else getattr(error, "strerror", None) or str(error)
-        hint = f"{missing}, then start the service anew." if missing else f"Its log may say why. {_AGAIN}"
+        hint = f"{missing}, then start the service anew." if missing else f"The service's log may say why. {_AGAIN}"
         # Without libraries and without an address, the service runs as its log says.
         bad = Severity.WARNING if missing and family == socket.AF_UNIX else Severity.ERROR
         return Diagnostic(bad, "page", f"{name}: {reason}", hint)

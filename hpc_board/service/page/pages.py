@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import ReferenceType, ref
 
 from hpc_board.service.page.views import Content, content
 
@@ -24,7 +25,7 @@ _ENDED_AGE = timedelta(hours=1)
 class PageMark(NamedTuple):
     """The settings' installation, the board's newest rows, and the minute: while these stay, so does every page."""
 
-    installation: "Installation"
+    installation: "ReferenceType[Installation]"
     rows: "Mark"
     minute: datetime
 
@@ -57,7 +58,8 @@ class Pages:
         """
         context = self._board().context
         minute = datetime.now(UTC).replace(second=0, microsecond=0)
-        return PageMark(context.installation, context.store.overview.mark(), minute)
+        # A former installation ends although a page of its time is kept.
+        return PageMark(ref(context.installation), context.store.overview.mark(), minute)
 
     def get(self, path: str) -> Content | None:
         """Return the present page at `path`; None if it does not exist, or is hidden from the public.
@@ -90,7 +92,7 @@ def _is_present(board: "Board", kept: _Kept, mark: PageMark) -> bool:
     if kept.mark == mark:
         return True
     ended = kept.content.ended
-    same_rules = kept.mark.installation is mark.installation and kept.mark.rows.has_same_rules(mark.rows)
+    same_rules = kept.mark.installation == mark.installation and kept.mark.rows.has_same_rules(mark.rows)
     if ended is None or not same_rules or mark.minute - kept.made >= _ENDED_AGE:
         return False
     # Only others' runs change the page, and only if this one counts on its board.

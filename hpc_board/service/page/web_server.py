@@ -169,12 +169,16 @@ class WebServer:
             del self._open[peer]
 
     def _is_full(self, counted: "Counter[Peer]", most: int, peer: Peer) -> bool:
-        """Return whether `peer` finds no place among `most`, of which TCP peers have half together."""
+        """Return whether `peer` finds no place among `most`, of which TCP peers have half together.
+
+        An address has no more places than it leaves free, so that others, and a proxy on this machine, find some.
+        """
         total = counted.total()
         if _uid_of(peer) is not None:
             return total >= most
         over_tcp = sum(count for each, count in counted.items() if _uid_of(each) is None)
-        return total >= most or over_tcp >= most // 2
+        free = most // 2 - over_tcp
+        return total >= most or free <= (0 if peer is None else counted[peer])
 
     def _most(self, peer: Peer) -> int:
         if peer is None:

@@ -416,7 +416,7 @@ def test_the_report_counts_what_is_wrong_and_says_what_to_do() -> None:
         "warning  x      a\n"
         "                  b\n"
         "                -> Do this.\n"
-        "problem  y      \n"
+        "problem  y\n"
         "\n"
         "1 problem, 1 warning.\n"
     )

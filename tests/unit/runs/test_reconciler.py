@@ -455,6 +455,22 @@ def test_a_cluster_that_hangs_delays_no_client_of_another(world: World) -> None:
         assert advance.turn() is None
 
 
+def test_a_run_that_a_client_with_other_settings_sends_is_not_ended_for_a_cluster_that_left(world: World) -> None:
+    gone = replace(world.advance, schedulers={"other": Scripted()}, clusters={"other": replace(CLUSTER, name="other")})
+    run, seen = world.run(), []
+
+    def look(_: object) -> None:
+        gone.turn()
+        seen.append(world.state(run))
+
+    sending = replace(world.advance, schedulers={"main": Scripted(on_submit=look)})
+    assert sending.launch([run]) == []
+    assert seen == [RunState.SUBMITTING]
+    assert world.state(run) is RunState.QUEUED
+    gone.turn()
+    assert "no longer have cluster main" in world.store.runs.get(run.id).status.reason
+
+
 def asked_by(turn: Pass | None) -> frozenset[str]:
     """The clusters that a pass asked, none of which failed."""
     assert turn is not None

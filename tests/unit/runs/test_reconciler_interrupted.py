@@ -9,6 +9,7 @@ import pytest
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState, Status
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.report.plain import plain
+from hpc_board.report.run_words import state_text
 from hpc_board.report.runs import run_report, run_summary
 from hpc_board.runs import job_folder
 from tests.harness.evaluations import a_task
@@ -70,7 +71,7 @@ def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept
     assert "no result file" not in ended.status.source
     assert world.store.standings.list(run.task, run.task_version, run.gpu) == ()
     text = plain(run_report(ended, left, world.store.runs.history(run.id)))
-    assert f"Ended without a result: {state}" in text
+    assert f"Ended without a result: {state_text(state)}" in text
     assert MESSAGE in " ".join(text.split())
     assert "size: 3; seed: 1" in text
     assert MESSAGE in " ".join(plain(run_summary(ended, left)).split())

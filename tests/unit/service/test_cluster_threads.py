@@ -43,7 +43,7 @@ def steps() -> Iterator[Steps]:
 
 def test_a_step_that_hangs_delays_no_other_cluster(steps: Steps) -> None:
     steps.hanging.add("far")
-    threads = ClusterThreads(steps, 0.01)
+    threads = ClusterThreads(steps, 0.01, print)
     threads.run(["far", "near"])
     awaited(lambda: "far" in steps.counts)
     assert steps.goes_on("near")
@@ -55,7 +55,7 @@ def test_a_step_that_hangs_delays_no_other_cluster(steps: Steps) -> None:
 
 
 def test_clusters_come_and_go_with_a_thread_each(steps: Steps) -> None:
-    threads = ClusterThreads(steps, 0.01)
+    threads = ClusterThreads(steps, 0.01, print)
     threads.run(["a", "b"])
     assert steps.goes_on("a")
     threads.run(["b", "c"])
@@ -79,7 +79,7 @@ def test_clusters_come_and_go_with_a_thread_each(steps: Steps) -> None:
 
 def test_one_that_hangs_while_its_cluster_goes_and_returns_is_no_second_one_afterwards(steps: Steps) -> None:
     steps.hanging.add("a")
-    threads = ClusterThreads(steps, 0.01)
+    threads = ClusterThreads(steps, 0.01, print)
     threads.run(["a"])
     awaited(lambda: "a" in steps.counts)
     threads.run([])
@@ -92,9 +92,36 @@ def test_one_that_hangs_while_its_cluster_goes_and_returns_is_no_second_one_afte
 
 
 def test_a_wake_begins_the_next_step_at_once(steps: Steps) -> None:
-    threads = ClusterThreads(steps, 3600)
+    threads = ClusterThreads(steps, 3600, print)
     threads.run(["a"])
     awaited(lambda: steps.counts.get("a") == 1)
     threads.wake()
     awaited(lambda: steps.counts["a"] == 2)
+    threads.stop(60)
+
+
+def test_a_step_that_fails_is_told_and_followed_by_others() -> None:
+    calls: list[str] = []
+    failed: list[str] = []
+
+    def fail(cluster: str) -> None:
+        calls.append(cluster)
+        raise OSError("the disk is gone")
+
+    threads = ClusterThreads(fail, 0.01, failed.append)
+    threads.run(["a"])
+    awaited(lambda: len(calls) >= 3)
+    threads.stop(60)
+    assert len(failed) == len(calls)
+
+
+def test_the_age_of_the_oldest_step_is_known(steps: Steps) -> None:
+    steps.hanging.add("far")
+    threads = ClusterThreads(steps, 0.01, print)
+    assert threads.oldest_seconds == 0.0
+    threads.run(["far", "near"])
+    awaited(lambda: threads.oldest_seconds > 0.1)
+    steps.go_on.set()
+    steps.hanging.clear()
+    awaited(lambda: threads.oldest_seconds < 0.1)
     threads.stop(60)

@@ -66,7 +66,7 @@ def test_a_service_that_runs_has_no_problem(file: Path) -> None:
     messages = " ".join(message for _, _, message in told)
     assert f"process {os.getpid()} serves {file.parent / 'board'}" in messages
     assert f"the service is hpc-board {__version__}" in messages
-    assert "was not started by systemd" in messages
+    assert "is not under systemd" in messages
     assert f"it answers at {file.parent / 'run' / 'board.http'}" in messages
 
 
@@ -109,7 +109,7 @@ def test_a_place_that_others_may_write_or_cannot_pass_is_told(file: Path) -> Non
     assert any(line[:2] == ("problem", "socket") and "may write" in line[2] for line in lines)
     (file.parent / "run").chmod(0o700)
     _, lines = doctor(file)
-    assert ("warning", "socket", f"other accounts cannot pass {file.parent / 'run'}") in lines
+    assert ("warning", "socket", f"other accounts cannot enter {file.parent / 'run'}") in lines
 
 
 @pytest.mark.parametrize(

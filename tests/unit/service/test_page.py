@@ -857,8 +857,14 @@ def test_tcp_peers_together_leave_half_of_the_connections_to_the_unix_socket(
     other = own_address()
     bounds = PageBounds(connections=8, per_address=3, per_user=4)
     with opened(board, folder, port, bounds=bounds) as service, ExitStack() as stack:
-        for source in (other, other, other, "127.0.0.1"):
-            stack.enter_context(closing(tcp_connection(port, source)))
+        for _ in range(2):
+            stack.enter_context(closing(tcp_connection(port, other)))
+        awaited(lambda: page_of(service).connections == 2)
+        with closing(tcp_connection(port, other)) as refused:
+            refused.request("GET", "/feed")
+            assert refused.getresponse().status == 503, "as many places stay free as it has"
+        for _ in range(2):
+            stack.enter_context(closing(tcp_connection(port, "127.0.0.1")))
         awaited(lambda: page_of(service).connections == 4)
         for source in (other, "127.0.0.1"):
             with closing(tcp_connection(port, source)) as refused:
