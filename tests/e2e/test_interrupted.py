@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from hpc_board.domain.run import RunState
+from hpc_board.report.run_words import state_text
 from tests.e2e.boards import HANGING, BoardFiles, board_files
 from tests.slurm.lab import SlurmLab
 
@@ -29,7 +31,7 @@ def check(board: BoardFiles, shown: dict[str, Any], state: str) -> None:
     assert shown["provenance"]["interrupted"] == "SIGTERM"
     text = " ".join(board.run("run", str(shown["id"])).stdout.split())
     assert WORDS in text
-    assert f"Ended without a result: {state}" in text
+    assert f"Ended without a result: {state_text(RunState(state))}" in text
 
 
 def test_a_cancelled_job_of_this_machine_says_where_it_stood(tmp_path: Path) -> None:
