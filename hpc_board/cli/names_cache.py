@@ -36,6 +36,7 @@ def cached(kind: str, ctx: click.Context, read: Callable[[], Iterable[str]]) -> 
 
 
 def _file(environ: Mapping[str, str]) -> Path:
+    # As `files.user_folder` has it, whose module costs each Tab more than these lines.
     given = Path(environ.get("XDG_CACHE_HOME", ""))
     if not given.is_absolute():
         given = Path(environ.get("HOME") or "/nonexistent") / ".cache"

@@ -54,20 +54,16 @@ def status(open_: Open, as_json: bool) -> None:
 
 def _ended(board: "Board") -> "list[Run]":
     """Return the user's runs that ended since the last look, and store the time of the newest as the next one's."""
-    file, key = _state_file(os.environ), str(getattr(board, "address", None) or board.settings.board)
+    from hpc_board.files import user_folder
+
+    file = user_folder(os.environ, "XDG_STATE_HOME", ".local/state") / "status.json"
+    key = str(getattr(board, "address", None) or board.settings.board)
     looks = _looks(file)
     since = looks.get(key) or datetime.now(UTC) - _FIRST_LOOK
     found = [run for run in board.runs.list(limit=_RUNS_MAX) if run.state.ended and run.status.at > since]
     newest = max((run.status.at for run in found), default=since)
     _store(file, {**{name: at for name, at in looks.items() if name != key}, key: newest})
     return found
-
-
-def _state_file(environ: Mapping[str, str]) -> Path:
-    given = Path(environ.get("XDG_STATE_HOME", ""))
-    if not given.is_absolute():
-        given = Path(environ.get("HOME") or "/nonexistent") / ".local/state"
-    return given / "hpc-board" / "status.json"
 
 
 def _looks(file: Path) -> dict[str, datetime]:

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-import msgspec
-
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version
 from hpc_board.model.score import full_score_text
 from hpc_board.model.text import one_line
@@ -31,10 +29,11 @@ def board_report(
     and the one that counts is marked. `more` names the options that show the rest. With `now`, ages are in the place of
     dates.
     """
-    lines: Sequence[Line | None] = _lines(page, user)
+    lines: Sequence[Line | None]
     if own_runs:
-        lines = [Line(row, page, user, own_runs=True) for row in page.rows]
-    lines = [line and msgspec.structs.replace(line, now=now) for line in lines]
+        lines = [Line(row, page, user, own_runs=True, now=now) for row in page.rows]
+    else:
+        lines = _lines(page, user, now)
     return (
         Heading(f"{task} on {page.gpu}"),
         _table(lines, NONE_OF_YOURS if own_runs else NOBODY, own_runs=own_runs),
@@ -124,16 +123,16 @@ def _table(lines: Sequence[Line | None], empty: str, *, own_runs: bool = False) 
     )
 
 
-def _lines(page: Page, user: str) -> list[Line | None]:
+def _lines(page: Page, user: str, now: datetime | None) -> list[Line | None]:
     """Return the rows of the page with the marks between them, and the reader's own below a gap."""
     lines: list[Line | None] = []
     for row, marks in _between(page):
-        lines += [Line(mark, page, user) for mark in marks]
+        lines += [Line(mark, page, user, now=now) for mark in marks]
         if row is not None:
-            lines.append(Line(row, page, user))
+            lines.append(Line(row, page, user, now=now))
     own = page.own
     if own is not None and page.rows and own.run not in [row.run for row in page.rows]:
-        mine = Line(own, page, user)
+        mine = Line(own, page, user, now=now)
         lines = [mine, None, *lines] if own.score_s < page.rows[0].score_s else [*lines, None, mine]
     return lines
 

@@ -32,7 +32,6 @@ def edit(file: Path, environ: Mapping[str, str]) -> None:
         InputError: the editor does not start, or fails.
     """
     words = command(environ)
-
     try:
         with _interrupts_for_the_editor():
             status = subprocess.run([*words, str(file.absolute())], check=False).returncode

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hpc_board.errors import BoardError, InputError, StorageError
-from hpc_board.files import read_text, write_whole
+from hpc_board.files import read_text, user_folder, write_whole
 
 SETTINGS_NAME = "app.yaml"
 STATE_NAME = "app.json"
@@ -52,12 +52,12 @@ class Preferences(msgspec.Struct, frozen=True):
 
 def settings_file(environ: Mapping[str, str]) -> Path:
     """Return the path of the user's `app.yaml`."""
-    return _folder(environ, "XDG_CONFIG_HOME", ".config") / SETTINGS_NAME
+    return user_folder(environ, "XDG_CONFIG_HOME", ".config") / SETTINGS_NAME
 
 
 def state_file(environ: Mapping[str, str]) -> Path:
     """Return the path of the app's state file."""
-    return _folder(environ, "XDG_STATE_HOME", ".local/state") / STATE_NAME
+    return user_folder(environ, "XDG_STATE_HOME", ".local/state") / STATE_NAME
 
 
 class Memory:
@@ -121,21 +121,6 @@ class Memory:
                     hint="The app goes on, but does not store your choices.",
                 ) from error
             self._changed.clear()
-
-
-def _folder(environ: Mapping[str, str], variable: str, default: str) -> Path:
-    given = Path(environ.get(variable, ""))
-    if not given.is_absolute():
-        home = environ.get("HOME", "")
-        given = (Path(home) if home else _home()) / default
-    return given / "hpc-board"
-
-
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError:
-        return Path("/nonexistent")
 
 
 def _stored(file: Path) -> dict[str, Value]:
