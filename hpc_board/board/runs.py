@@ -10,8 +10,8 @@ import msgspec
 
 from hpc_board.domain.moderation import may_read_code
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Progress, Run, RunState, Status, WholeRun
-from hpc_board.errors import InputError, SchedulerError, StorageError
+from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun
+from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
@@ -95,16 +95,49 @@ class Runs:
             Refused: it belongs to another user.
             SchedulerError: the scheduler did not answer.
         """
+        (answer,) = self.cancel_each([run])
+        if answer.error is not None:
+            raise answer.error
+        return answer.run or self.get(run)
+
+    def cancel_each(self, runs: Sequence[int]) -> tuple[Cancellation, ...]:
+        """Request the cancellation of several runs as `cancel` does; return the answers, in the same order.
+
+        Each cluster's scheduler is asked once for all of its runs.
+        """
+        found: dict[int, Run] = {}
+        errors: dict[int, BoardError] = {}
+        for number in dict.fromkeys(runs):
+            try:
+                found[number] = self._cancellable(number)
+            except (InputError, Refused) as error:
+                errors[number] = error
+        if found:
+            errors |= self._context.reconciler.cancel(list(found.values()), self._context.user)
+        now = {number: self._context.store.runs.get(number) for number in found if number not in errors}
+        return tuple(
+            Cancellation(error=errors[number])
+            if number in errors
+            else Cancellation(now[number], ended_before=found[number].state.ended)
+            for number in runs
+        )
+
+    def _cancellable(self, number: int) -> Run:
+        """Return the run with this number.
+
+        Raises:
+            InputError: no run has this number.
+            Refused: the user may not cancel it.
+        """
         from hpc_board.runs.drafts import check_owner
 
-        found = self.get(run)
+        run = self.get(number)
         installation = self._context.installation
         # The jobs of a served board may have another account than the one that sends them.
-        sender = installation.account if installation.served else found.account
-        if found.trust != "verified" or self._context.user != sender:
-            check_owner(found, self._context.user)
-        self._context.reconciler.cancel(found, self._context.user)
-        return self._context.store.runs.get(run)
+        sender = installation.account if installation.served else run.account
+        if run.trust != "verified" or self._context.user != sender:
+            check_owner(run, self._context.user)
+        return run
 
     def asked_at(self, cluster: str) -> datetime | None:
         """Return the time of any client's last query to a cluster's scheduler; None before the first."""

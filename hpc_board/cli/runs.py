@@ -223,21 +223,19 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
     board = open_()
     failures: list[BoardError] = []
     cancelled: list[Run] = []
-    for id_ in ids:
-        try:
-            ended_before = board.runs.get(id_).state.ended
-            found = board.runs.cancel(id_)
-        except BoardError as error:
-            print_error(error)
-            failures.append(error)
+    for id_, answer in zip(ids, board.runs.cancel_each(ids), strict=True):
+        if answer.error is not None:
+            print_error(answer.error)
+            failures.append(answer.error)
+        if answer.run is None:
             continue
-        cancelled.append(found)
+        cancelled.append(answer.run)
         if as_json:
             continue
-        if ended_before:
-            click.echo(f"Run {id_} has already ended: {outcome(found)}.")
+        if answer.ended_before:
+            click.echo(f"Run {id_} has already ended: {outcome(answer.run)}.")
         else:
-            click.echo(f"Run {id_}{_cancelled(board, found)}")
+            click.echo(f"Run {id_}{_cancelled(board, answer.run)}")
     if as_json:
         from hpc_board.cli.output import listed_runs, print_json
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from hpc_board.domain.graces import CANCELLED_GRACE, MISSING_GRACE, RESULT_GRACE
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
 from hpc_board.domain.standing import Placing
+from hpc_board.errors import BoardError
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
@@ -209,6 +210,17 @@ class WholeRun(msgspec.Struct, frozen=True):
     placing: Placing | None
     result: Result | None
     history: tuple[Status, ...]
+
+
+class Cancellation(msgspec.Struct, frozen=True):
+    """The answer to the cancellation of a run: the run afterwards, or the error.
+
+    `ended_before` means that the run had ended already, and was left as it is.
+    """
+
+    run: Run | None = None
+    ended_before: bool = False
+    error: BoardError | None = None
 
 
 NEVER_STARTS = "will never start"

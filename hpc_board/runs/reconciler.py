@@ -224,44 +224,62 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                     self._note_silence(cluster, silent_seconds)
         return errors
 
-    def cancel(self, run: Run, user: str) -> None:
-        """Request the cancellation of `run`; a run that has ended stays as it is.
+    def cancel(self, runs: Sequence[Run], user: str) -> Mapping[int, BoardError]:
+        """Request the cancellation of `runs`, by one question to each cluster; return the errors, by run number.
 
-        The request is stored first, so that a later pass can repeat it for a job that cannot be found or reached yet.
+        A run that has ended stays as it is. The requests are stored first, so that a later pass can repeat them for
+        jobs that cannot be found or reached yet.
 
-        Raises:
-            InputError: the run's cluster has left the settings.
-            SchedulerError: the scheduler did not answer, and the hint says that the request is stored; or another
-                process holds the lock for long.
+        An error is an InputError if the run's cluster has left the settings, and a SchedulerError if the scheduler did
+        not answer, with a hint that the request is stored, or if another process holds the lock for long.
         """
-        with self._lock(run.cluster, wait_seconds=self.lock_seconds) as mine:
-            if not mine:
-                raise SchedulerError(
-                    f"another client has been busy with cluster {run.cluster} for {self.lock_seconds:g} s",
-                    hint=f"Try `hpc-board cancel {run.id}` again in a minute.",
-                )
-            run = self._reload(run)
-            if run.state.ended:
-                return
+        errors: dict[int, BoardError] = {}
+        for cluster in dict.fromkeys(run.cluster for run in runs):
+            members = [run for run in runs if run.cluster == cluster]
+            with self._lock(cluster, wait_seconds=self.lock_seconds) as mine:
+                if mine:
+                    errors |= self._cancel_all(cluster, [self._reload(run) for run in members], user)
+                    continue
+            busy = f"another client has been busy with cluster {cluster} for {self.lock_seconds:g} s"
+            for run in members:
+                hint = f"Try `hpc-board cancel {run.id}` again in a minute."
+                errors[run.id] = SchedulerError(busy, hint=hint)
+        return errors
+
+    def _cancel_all(self, cluster: str, runs: Sequence[Run], user: str) -> Mapping[int, BoardError]:
+        """Cancel runs of one cluster, whose lock this process holds; return the errors, by run number."""
+        errors: dict[int, BoardError] = {}
+        sent = []
+        for run in runs:
             if run.state is RunState.CREATED:
                 self._record(run, RunState.CANCELLED, reason=f"cancelled by {user} before it was sent")
-                return
-            if run.cluster not in self.schedulers:
-                raise InputError(
-                    f"run {run.id} is on cluster {run.cluster}, which has left the settings",
+            elif not run.state.ended:
+                sent.append(run)
+        if cluster not in self.schedulers:
+            for run in sent:
+                errors[run.id] = InputError(
+                    f"run {run.id} is on cluster {cluster}, which has left the settings",
                     hint=f"Put the cluster back, or end job {run.status.job_id} with the scheduler's own command.",
                 )
-            self.store.runs.request_end(run.id, _cancel_reason(user))
-            run = self._reload(run)
+            return errors
+        going = self.store.runs.request_end([run.id for run in sent], _cancel_reason(user))
+        sent = [self.store.runs.get(number) for number in going]
+        for members, ask in (
+            ([run for run in sent if not run.status.job_id], self._look_up),
+            ([run for run in sent if run.status.job_id], self._cancel_jobs),
+        ):
             try:
-                if not run.status.job_id:
-                    self._look_up([run])
-                else:
-                    self.schedulers[run.cluster].cancel([_key(run)])
+                if members:
+                    ask(members)
             except SchedulerError as error:
-                stored = _CANCEL_STORED.format(id=run.id)
-                error.hint = f"{error.hint} {stored}" if isinstance(error, SchedulerRefused) else stored
-                raise
+                for run in members:
+                    stored = _CANCEL_STORED.format(id=run.id)
+                    hint = f"{error.hint} {stored}" if isinstance(error, SchedulerRefused) else stored
+                    errors[run.id] = type(error)(error.message, hint=hint)
+        return errors
+
+    def _cancel_jobs(self, runs: Sequence[Run]) -> None:
+        self.schedulers[runs[0].cluster].cancel([_key(run) for run in runs])
 
     def asked_at(self, cluster: str) -> datetime | None:
         """Return the time of any client's last query to this cluster's scheduler."""
@@ -701,7 +719,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         ignored = [run for run in members if _is_active(news.get(run.token)) and run.status.cancel_requested]
         try:
             if ignored:
-                self.schedulers[cluster].cancel([_key(run) for run in ignored])
+                self._cancel_jobs(ignored)
         except SchedulerError as error:
             errors.append(error)
         if errors:

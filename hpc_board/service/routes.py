@@ -59,6 +59,7 @@ ROUTES: Mapping[str, Route] = {
     "gpus.statuses": _PARTICIPANT,
     # A user who has lost the role keeps the sight of their own runs and submissions: the methods check the owner.
     "runs.cancel": _ANYONE_WRITES,
+    "runs.cancel_each": _ANYONE_WRITES,
     "runs.get": _ANYONE,
     "runs.whole": _ANYONE,
     "runs.list": _ANYONE,

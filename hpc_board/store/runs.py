@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -63,17 +63,17 @@ class RunGateway:
                 _append(db, number, status)
             return set(going)
 
-    def request_end(self, number: int, reason: str) -> bool:
-        """Append the newest status once more with the request to end the run. Return False if it has ended.
+    def request_end(self, numbers: Collection[int], reason: str) -> Sequence[int]:
+        """Append the newest status of each run once more, with the request to end it; return those that have not ended.
 
-        Only the request and its reason change: another process may have moved the run since the caller last read it.
+        Only the request and its reason change: another process may have moved a run since the caller last read it.
         """
         with self._file.writing() as db:
-            if not _is_in_flight(db, number):
-                return False
-            wish = replace(_newest(db, number), reason=reason, cancel_requested=True)
-            db.table("events").insert(event_row(number, wish))
-            return True
+            going = [number for number in numbers if _is_in_flight(db, number)]
+            for number in going:
+                wish = replace(_newest(db, number), reason=reason, cancel_requested=True)
+                db.table("events").insert(event_row(number, wish))
+            return going
 
     def finish(
         self,

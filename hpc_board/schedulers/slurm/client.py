@@ -35,6 +35,7 @@ TIMEOUT_SECONDS: Final = 60.0
 """The time-out of one command of Slurm: a busy controller answers late, and sbatch itself retries for a while."""
 
 _ACCOUNTED_AT_ONCE = 50
+_CANCELLED_AT_ONCE = 1_000
 _NAMES_BYTES_MAX = 100_000
 """The maximum length of a list of names: the kernel takes an argument of up to 128 KiB."""
 
@@ -70,7 +71,7 @@ class Listing(msgspec.Struct, frozen=True):
 class SlurmScheduler:
     """A Slurm cluster, queried by its commands on `host`; it keeps no state and may be used from several threads.
 
-    Jobs of all users are followed, as far as the cluster lets this account see them.
+    It follows and cancels jobs of the account of `host` alone.
     """
 
     def __init__(self, cluster: Cluster, host: Host, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
@@ -172,7 +173,7 @@ class SlurmScheduler:
         """Return the ids of this account's newest jobs of these names, submitted not before `submitted_at`."""
         earliest = submitted_at - _CLOCK_SLACK
         listed_as = dict.fromkeys(each for name in names for each in (name, array_of(name)) if each)
-        found = _found(names, self._queue(list(listed_as), mine=True).rows, earliest)
+        found = _found(names, self._queue(list(listed_as)).rows, earliest)
         absent = [name for name in names if name not in found]
         listed_as = dict.fromkeys(each for name in absent for each in (name, array_of(name)) if each)
         try:
@@ -223,14 +224,18 @@ class SlurmScheduler:
         return news
 
     def cancel(self, jobs: Sequence[JobKey]) -> None:
-        """Cancel the jobs; one that has ended, or whose id has another name by now, is left alone."""
+        """Cancel the jobs; one that has ended, or whose id has another name by now, is left alone.
+
+        The tasks of an array go as one id, "123_[0-3,7]", which is one question to the controller.
+        """
         if not jobs:
             return
         ours = {(job.job_id, job.listed_as) for job in jobs}
         rows = self._queue(_names(jobs)).rows
         live = [row.job_id for row in rows if (row.job_id, row.name) in ours and job_state(row.state) in _LIVE]
-        if live:
-            self._answer(["scancel", "--quiet", *live])
+        ids = _grouped(live)
+        for start in range(0, len(ids), _CANCELLED_AT_ONCE):
+            self._answer(["scancel", "--quiet", *ids[start : start + _CANCELLED_AT_ONCE]])
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
         """Return the free share of each of these GPUs, in the same order, from one sinfo and one squeue."""
@@ -240,13 +245,16 @@ class SlurmScheduler:
         waiting = self._answer(["squeue", "--all", "--noheader", "--states=PENDING", "--format=%P"])
         return [availability(gpu, nodes, waiting.split()) for gpu in gpus]
 
-    def _queue(self, names: Sequence[str], *, mine: bool = False) -> Listing:
-        """Return the jobs with these names that the controller remembers, only this account's if `mine`."""
+    def _queue(self, names: Sequence[str]) -> Listing:
+        """Return this account's jobs with these names that the controller remembers.
+
+        `--me` has the controller send this account's jobs alone; without it, squeue gets those of all users and drops
+        them.
+        """
         rows: list[QueueRow] = []
         for some in _at_once(names):
-            argv = ["squeue", "--all", "--array", "--noheader", "--states=all", f"--name={','.join(some)}"]
-            argv += [f"--Format={SQUEUE_FORMAT}", *(["--me"] if mine else [])]
-            rows += queue_rows(self._answer(argv))
+            argv = ["squeue", "--all", "--array", "--noheader", "--states=all", "--me", f"--name={','.join(some)}"]
+            rows += queue_rows(self._answer([*argv, f"--Format={SQUEUE_FORMAT}"]))
         return Listing("squeue", rows)
 
     def _accounted(self, jobs: Sequence[JobKey], source: str) -> Iterator[tuple[str, JobStatus]]:
@@ -350,6 +358,17 @@ def _found(names: Sequence[str], rows: Sequence[QueueRow | AccountRow], earliest
 def _allocation(job_id: str) -> str:
     """Return the id for sacct: of a task of an array, that of the whole."""
     return job_id.partition("_")[0]
+
+
+def _grouped(job_ids: Iterable[str]) -> list[str]:
+    """Return ids for scancel, the tasks of an array as one: "123_[0-3,7]"."""
+    indexes: dict[str, list[int]] = {}
+    for job_id in dict.fromkeys(job_ids):
+        allocation, _, index = job_id.partition("_")
+        indexes.setdefault(allocation, [])
+        if index:
+            indexes[allocation].append(int(index))
+    return [f"{id_}_[{ranges(sorted(tasks))}]" if tasks else id_ for id_, tasks in indexes.items()]
 
 
 def _names(jobs: Sequence[JobKey]) -> list[str]:

@@ -89,9 +89,9 @@ class PyslurmScheduler(SlurmScheduler):
         command = helper or [self._python, "-B", str(HELPER), f"{start_seconds:g}"]
         self._helper = _Helper(lambda: host.converse(command), start_seconds, clock)
 
-    def _queue(self, names: Sequence[str], *, mine: bool = False) -> Listing:
+    def _queue(self, names: Sequence[str]) -> Listing:
         try:
-            answer = self._helper.ask({"ask": "jobs", "names": list(names), "mine": mine}, self._answer_seconds)
+            answer = self._helper.ask({"ask": "jobs", "names": list(names)}, self._answer_seconds)
             return Listing("pyslurm", answer)
         except _ControllerError as error:
             raise SchedulerError(
@@ -100,7 +100,7 @@ class PyslurmScheduler(SlurmScheduler):
             ) from error
         except _HelperFailedError as error:
             self._tell(str(error))
-            return super()._queue(names, mine=mine)
+            return super()._queue(names)
 
     def _tell(self, reason: str) -> None:
         """Warn once with the reason why the commands are used."""

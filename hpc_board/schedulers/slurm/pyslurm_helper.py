@@ -8,7 +8,7 @@ The first line that it prints says whether pyslurm could be imported, which may 
 
 Then each question gets an answer with its id. Its `seconds` are how long the answer may take:
 
-    {"id": 1, "ask": "jobs", "names": ["hb-0123456789abcdef"], "mine": false, "seconds": 30}
+    {"id": 1, "ask": "jobs", "names": ["hb-0123456789abcdef"], "seconds": 30}
     {"id": 1, "ok": [["4711", "hb-0123456789abcdef", "RUNNING", 1795321150, 1795321153, "n1", "None", 0]]}
     {"id": 2, "error": "Unable to contact slurm controller (connect failure)", "errno": 1800}
 
@@ -73,15 +73,15 @@ def _put(answers: BinaryIO, answer: dict[str, Any]) -> None:
 
 def _answer(pyslurm: Any, question: dict[str, Any]) -> dict[str, Any]:
     try:
-        return {"ok": _jobs(pyslurm, frozenset(question["names"]), mine=question["mine"])}
+        return {"ok": _jobs(pyslurm, frozenset(question["names"]))}
     except pyslurm.RPCError as error:
         return {"error": str(error), "errno": error.errno}
     except Exception as error:  # noqa: BLE001 - whatever the bindings raise is an answer too
         return {"error": f"{type(error).__name__}: {error}"}
 
 
-def _jobs(pyslurm: Any, names: frozenset[str], *, mine: bool) -> list[list[Any]]:
-    """Return the jobs of these names: id, name, state, times of submission and start, node, reason, restarts."""
+def _jobs(pyslurm: Any, names: frozenset[str]) -> list[list[Any]]:
+    """Return this account's jobs: id, name, state, times of submission and start, node, reason, restarts."""
     uid = os.getuid()
     return [
         [
@@ -95,7 +95,7 @@ def _jobs(pyslurm: Any, names: frozenset[str], *, mine: bool) -> list[list[Any]]
             job.requeue_count,
         ]
         for job in pyslurm.Jobs.load().values()
-        if _name(job) in names and (not mine or job.user_id == uid)
+        if job.user_id == uid and _name(job) in names
     ]
 
 

@@ -957,10 +957,10 @@ def test_a_wish_to_cancel_outlives_what_another_client_writes_meanwhile(place: P
 def test_a_run_that_has_ended_takes_no_wish(place: Place) -> None:
     (run,) = place.submitted("ada")
     place.store.runs.record(run.id, Status(RunState.CANCELLED, NOW))
-    assert not place.store.runs.request_end(run.id, "cancel requested by ada")
+    assert not place.store.runs.request_end([run.id], "cancel requested by ada")
     assert place.store.runs.get(run.id).status == Status(RunState.CANCELLED, NOW)
     with pytest.raises(InputError, match="there is no run 99"):
-        place.store.runs.request_end(99, "cancel requested by ada")
+        place.store.runs.request_end([99], "cancel requested by ada")
 
 
 def test_a_milestone_is_sent_again_as_no_submission_that_is_ranked(place: Place) -> None:

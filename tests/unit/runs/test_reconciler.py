@@ -439,9 +439,9 @@ def test_a_cluster_that_hangs_delays_no_client_of_another(world: World) -> None:
         assert turn is not None
         assert turn.clusters == turn.asked == {"main"}
         assert world.state(near) is RunState.RUNNING
-        advance.cancel(near, "ada")
+        cancel(advance, near)
         with pytest.raises(SchedulerError, match="busy with cluster hangs"):
-            advance.cancel(queued, "ada")
+            cancel(advance, queued)
         with (
             pytest.raises(StorageError, match="another client has been advancing runs"),
             replace(advance, lock_seconds=0.1).alone(),
@@ -514,7 +514,18 @@ def test_a_run_of_a_cluster_that_left_the_settings_hinders_no_other(world: World
     assert world.state(queued) is RunState.QUEUED
     assert "no longer have cluster main" in world.store.runs.get(queued.id).status.reason
     with pytest.raises(InputError, match="cluster main"):
-        gone.cancel(queued, "ada")
+        cancel(gone, queued)
+
+
+def test_runs_are_cancelled_together(world: World) -> None:
+    queued, other, unsent, ended = (world.run() for _ in range(4))
+    cancel(world.advance, ended)
+    world.advance.launch([queued, other])
+    runs = [world.store.runs.get(run.id) for run in (queued, other, unsent, ended)]
+    assert world.advance.cancel(runs, "ada") == {}
+    assert world.scheduler.cancelled == [world.scheduler.jobs[run.token] for run in (queued, other)]
+    assert world.state(unsent) is RunState.CANCELLED
+    assert all(world.store.runs.get(run.id).status.cancel_requested for run in (queued, other))
 
 
 def test_a_wish_to_cancel_outlives_a_submission_without_an_answer(world: World) -> None:
@@ -523,7 +534,7 @@ def test_a_wish_to_cancel_outlives_a_submission_without_an_answer(world: World) 
     world.scheduler.find_error = SchedulerError("connection refused")
     world.advance.launch([run])
     with pytest.raises(SchedulerError, match="connection refused"):
-        world.advance.cancel(run, "ada")
+        cancel(world.advance, run)
     world.scheduler.find_error = None
     world.advance()
     assert world.scheduler.sent == [run.token]
@@ -536,7 +547,7 @@ def test_a_cancelled_run_that_nobody_can_find_stays_a_cancelled_one(world: World
     world.scheduler.find_error = SchedulerError("connection refused")
     world.advance.launch([run])
     with pytest.raises(SchedulerError):
-        world.advance.cancel(run, "ada")
+        cancel(world.advance, run)
     for hindered in (world.store.runs.get(run.id).status, _status_after_a_turn(world, run)):
         assert hindered.state is RunState.SUBMITTING
         assert hindered.reason.startswith("cancel requested by ada at ")
@@ -557,7 +568,7 @@ def test_a_wish_to_cancel_a_job_that_cannot_be_reached_is_stored_said_so_and_don
     world.advance.launch([run])
     world.scheduler.cancel_error = SchedulerError("squeue failed", hint="nothing has changed, try later")
     with pytest.raises(SchedulerError, match="squeue failed") as caught:
-        world.advance.cancel(run, "ada")
+        cancel(world.advance, run)
     assert f"The cancellation of run {run.id} is stored" in caught.value.hint
     assert "nothing has changed" not in caught.value.hint
     world.scheduler.status = JobStatus(state, reason="Priority")
@@ -574,14 +585,14 @@ def test_a_wish_to_cancel_without_the_schedulers_commands_says_what_they_lack_as
     world.advance.launch([run])
     world.scheduler.cancel_error = SchedulerRefused("squeue cannot be run", hint="Run hpc-board on a login node.")
     with pytest.raises(SchedulerRefused) as caught:
-        world.advance.cancel(run, "ada")
+        cancel(world.advance, run)
     assert caught.value.hint.startswith(f"Run hpc-board on a login node. The cancellation of run {run.id} is stored")
 
 
 def test_a_job_cannot_call_off_its_cancellation(world: World) -> None:
     run = world.run()
     world.advance.launch([run])
-    world.advance.cancel(run, "ada")
+    cancel(world.advance, run)
     shutil.rmtree(job_folder.folder(world.folder, run.id))
     world.scheduler.status = JobStatus(JobState.MISSING)
     world.advance()
@@ -595,7 +606,7 @@ def test_a_cancelled_submission_that_never_arrived_is_not_sent_again(world: Worl
     run = world.run()
     world.scheduler.submit_error = SchedulerError("Socket timed out")
     world.advance.launch([run])
-    world.advance.cancel(run, "ada")
+    cancel(world.advance, run)
     world.advance()
     assert world.scheduler.sent == [run.token]
     assert world.state(run) is RunState.CANCELLED
@@ -606,7 +617,7 @@ def test_a_wish_to_cancel_that_met_a_silent_scheduler_is_repeated_until_the_job_
     world.advance.launch([run])
     world.scheduler.cancel_error = SchedulerError("Socket timed out")
     with pytest.raises(SchedulerError):
-        world.advance.cancel(run, "ada")
+        cancel(world.advance, run)
     world.scheduler.status = JobStatus(JobState.RUNNING)
     with pytest.raises(SchedulerError, match="Socket timed out"):
         world.advance()
@@ -646,7 +657,7 @@ def test_a_run_whose_folder_was_removed_is_followed_and_cancelled(world: World) 
     world.scheduler.status = JobStatus(JobState.RUNNING)
     world.advance()
     assert world.state(run) is RunState.RUNNING
-    world.advance.cancel(run, "ada")
+    cancel(world.advance, run)
     assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
 
 
@@ -658,7 +669,7 @@ def test_a_client_that_holds_the_board_for_long_hinders_nobody_from_storing_a_su
         assert world.advance.launch([run]) == []
         assert world.advance() is False
         with pytest.raises(SchedulerError, match="busy with cluster main"):
-            world.advance.cancel(run, "ada")
+            cancel(world.advance, run)
     finally:
         os.close(holder)
     assert world.advance()
@@ -691,9 +702,15 @@ def test_a_wish_to_cancel_says_when_it_was_made(world: World, monkeypatch: pytes
     world.advance.launch([run])
     since = world.store.runs.get(run.id).status.at
     monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: datetime(2026, 5, 1, 13, 3, 9, tzinfo=UTC))
-    world.advance.cancel(run, "ada")
+    cancel(world.advance, run)
     status = world.store.runs.history(run.id)[-1]
     assert (status.reason, status.at) == ("cancel requested by ada at 13:03:09 UTC", since)
+
+
+def cancel(advance: Reconciler, run: Run) -> None:
+    """Cancel a run in ada's name, and raise the error, if any."""
+    for error in advance.cancel([run], "ada").values():
+        raise error
 
 
 def timing(*samples_ns: float) -> Timing:

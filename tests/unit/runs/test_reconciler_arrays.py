@@ -17,7 +17,7 @@ from hpc_board.schedulers import Arrays, Job
 from hpc_board.schedulers.scripted import Scripted, ScriptedArrays
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.harness.evaluations import a_task
-from tests.unit.runs.test_reconciler import CODE, HARNESS, _sha256, world_in
+from tests.unit.runs.test_reconciler import CODE, HARNESS, _sha256, cancel, world_in
 from tests.values import replace
 
 
@@ -88,7 +88,7 @@ def test_runs_of_an_array_are_sent_at_once_and_each_has_the_id_of_its_task(world
 
 def test_runs_that_a_client_left_behind_are_sent_by_the_next_one_as_the_same_array(world: ArrayWorld) -> None:
     runs, others = world.runs(3), world.runs(2)
-    world.advance.cancel(runs[1], "ada")
+    cancel(world.advance, runs[1])
     world.advance()
     assert world.scheduler.sent == [runs[0].array, others[0].array]
     assert world.indexes() == [(0, 2), (0, 1)]
@@ -101,7 +101,7 @@ def test_an_array_whose_answer_was_lost_is_looked_up_with_one_question_and_taken
     errors = world.advance.launch(runs)
     assert [error.message for error in errors] == ["Socket timed out"] * 4
     assert all(world.store.runs.get(run.id).status.unanswered for run in runs)
-    world.advance.cancel(runs[2], "ada")
+    cancel(world.advance, runs[2])
     assert world.scheduler.cancelled == ["101_2"]
     world.scheduler.looked_up.clear()
     world.advance()

@@ -473,6 +473,17 @@ def test_an_array_is_as_large_as_the_cluster_and_this_program_allow(settings: st
     assert SlurmScheduler(CLUSTER, Programs(scontrol=settings)).array_size() == size
 
 
+def test_a_cancellation_names_the_tasks_of_an_array_once_and_no_job_of_another_name() -> None:
+    rows = {"7_[0-3,9]": "hb-1", "7_5": "hb-1", "8": "hb-2", "9": "hb-other", "10": "hb-3"}
+    lines = (f"{id_}|{name}|PENDING|{int(NOW.timestamp())}|N/A||0|None\n" for id_, name in rows.items())
+    host = Programs(squeue="".join(lines))
+    tasks = [JobKey(f"hb-1.{index}", f"7_{index}", NOW) for index in (9, 5, 0, 1, 2)]
+    alone = [JobKey(f"hb-{id_ - 6}", str(id_), NOW) for id_ in (8, 9)]
+    SlurmScheduler(CLUSTER, host).cancel([*tasks, *alone])
+    assert [argv[0] for argv in host.commands] == ["squeue", "scancel"]
+    assert host.commands[1] == ["scancel", "--quiet", "7_[0-2,5,9]", "8"]
+
+
 def test_no_jobs_and_no_gpus_need_no_question() -> None:
     scheduler = SlurmScheduler(CLUSTER, Answers(CommandMissing("nothing may be asked")))
     scheduler.cancel([])

@@ -56,7 +56,7 @@ from hpc_board.store.backup import backup, restore
 path, mounts, copy, kept = map(Path, sys.argv[1:])
 store = Store(path, mounts=mounts, busy_timeout_seconds=2)
 backup(store.file, copy, force=False)
-store.runs.request_end(1, "asked by another process")
+store.runs.request_end([1], "asked by another process")
 restore(store.file, copy, kept, force=False)
 """
 
@@ -120,7 +120,7 @@ def test_what_fails_leaves_no_transaction_behind(store: Store) -> None:
             raise ValueError("broken")
         with pytest.raises(ValueError, match="broken"), store.file.reading():
             raise ValueError("broken")
-        assert Store(store.file.path, mounts=store.file.mounts, busy_timeout_seconds=0.1).runs.request_end(1, "end")
+        assert Store(store.file.path, mounts=store.file.mounts, busy_timeout_seconds=0.1).runs.request_end([1], "end")
         assert store.runs.get(1).status.cancel_requested
 
 
@@ -203,7 +203,7 @@ def test_a_forked_process_leaves_the_connection_alone(store: Store) -> None:
         if child == 0:
             try:
                 with store.file.session():
-                    store.runs.request_end(1, "asked by the child")
+                    store.runs.request_end([1], "asked by the child")
                 store.file.rest()
                 os._exit(0)
             finally:
