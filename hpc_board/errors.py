@@ -8,6 +8,7 @@ BoardError                  exit code 3: the scheduler or our machinery failed
 │           └── DamagedRowError exit code 2: one row of the database, and no other one
 ├── SchedulerError          exit code 3: Slurm did not answer, or answered nonsense
 │   └── SchedulerRefused    exit code 2: the scheduler says that the request or the settings are wrong
+│       └── NotAccepting    exit code 2: the scheduler accepts no such job at the moment
 ├── WaitExpired             exit code 4: gave up waiting, the runs go on
 └── Refused                 exit code 5: deadline, rate limit, ban, not allowed
 """
@@ -88,6 +89,12 @@ class SchedulerRefused(SchedulerError):
 
     exit_code = 2
     title = "The scheduler refused"
+
+
+class NotAccepting(SchedulerRefused):
+    """The scheduler accepts no such job at the moment, though it may later: no job exists."""
+
+    title = "The scheduler accepts no jobs at the moment"
 
 
 class WaitExpired(BoardError):

@@ -223,6 +223,9 @@ class Cancellation(msgspec.Struct, frozen=True):
     error: BoardError | None = None
 
 
+NOT_ACCEPTED = "not accepted at the moment"
+"""The prefix of an unsent run's reason if the scheduler accepts no such job at the moment."""
+
 NEVER_STARTS = "will never start"
 """The prefix of a pending job's reason if the job will never start."""
 

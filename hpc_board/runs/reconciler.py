@@ -17,11 +17,12 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.result_checks import ended_at, result_faults
-from hpc_board.domain.run import JobState, JobStatus, Run, RunState, Status, next_status
+from hpc_board.domain.run import NOT_ACCEPTED, JobState, JobStatus, Run, RunState, Status, next_status
 from hpc_board.errors import (
     BoardError,
     DamagedRowError,
     InputError,
+    NotAccepting,
     SchedulerError,
     SchedulerRefused,
     StorageError,
@@ -46,6 +47,12 @@ It exceeds the life of an sbatch whose client is lost: 60 s, and 11 s more on a 
 
 TRIES_MAX = 4
 """The number of tries to send a job before its run ends as an error."""
+
+HELD_SECONDS = 30.0
+"""The shortest pause between tries to send runs that the scheduler does not accept at the moment."""
+
+HELD_PATIENCE = 20.0
+"""The longest such pause, as a multiple of the shortest one; the end of a job makes the next one the shortest."""
 
 LOCK = "advance.lock"
 """The file that each holder of a cluster's lock holds shared, and `Reconciler.alone` for itself."""
@@ -342,7 +349,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _may_send(self, run: Run, *, asks: bool) -> bool:
         """Return whether this pass sends a run; `asks` is whether it asks the run's scheduler."""
         if run.state is RunState.CREATED:
-            return not self._backoff(run.cluster).rests(_now())
+            held = _is_held(run) and not self._held(run.cluster).due(_now())
+            return not held and not self._backoff(run.cluster).rests(_now())
         return run.state is RunState.SUBMITTING and asks
 
     def _admitted(self, runs: Sequence[Run]) -> list[Run]:
@@ -369,10 +377,15 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         After that its other runs wait for a later pass: each would wait as long.
         """
         errors: list[BoardError] = []
+        held: dict[str, NotAccepting] = {}
         for group in _together(runs):
-            began = time.monotonic()
-            found = self._launch(group)
-            errors += found
+            began, gpu = time.monotonic(), group[0].gpu
+            found = self._record_failure(group, held[gpu]) if gpu in held else self._launch(group)
+            for error in found:
+                if isinstance(error, NotAccepting):
+                    held[gpu] = error
+                else:
+                    errors.append(error)
             if any(isinstance(each, SchedulerError) and not isinstance(each, SchedulerRefused) for each in found):
                 return errors, time.monotonic() - began
         return errors, None
@@ -410,11 +423,24 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 # The disk may have room again, the database be unlocked: the run stays as it is, and is tried again.
                 with suppress(StorageError):
                     self._record_problem(run, error)
+            elif isinstance(error, NotAccepting):
+                self._hold(self._reload(run), error)
             elif isinstance(error, InputError | SchedulerRefused):
                 self._record(run, RunState.ERROR, reason=error.message)
             else:
                 self._record_unconfirmed(self._reload(run), error)
         return [error] * len(runs)
+
+    def _hold(self, run: Run, error: NotAccepting) -> None:
+        """Record that a run is sent later, as its scheduler accepts no such job at the moment."""
+        if run.status.cancel_requested:
+            self._record(run, RunState.CANCELLED, reason="cancelled before it was sent")
+        elif run.state.unsent:
+            self._record(run, RunState.CREATED, reason=f"{NOT_ACCEPTED}: {error.message}", source=error.hint)
+
+    def _held(self, cluster: str) -> Backoff:
+        """Return the back-off between tries to send runs that the scheduler does not accept at the moment."""
+        return Backoff(self.folder / f"held-{cluster}", HELD_SECONDS, patience=HELD_PATIENCE)
 
     def _record_unconfirmed(self, run: Run, error: BoardError) -> None:
         """Record that the scheduler has not confirmed the job of a run that may have been sent."""
@@ -503,7 +529,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     def _send(self, prepared_jobs: Sequence["_PreparedJob"]) -> list[BoardError]:
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
-        script = self._array_script(prepared_jobs)
+        # After a limit was reached, one job alone shows whether there is room again.
+        script = None if any(_is_held(each.run) for each in prepared_jobs) else self._array_script(prepared_jobs)
         if script is not None:
             try:
                 self._submit(self._array(prepared_jobs, script), prepared_jobs)
@@ -520,12 +547,21 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 self._submit(prepared.job, [prepared])
             except BoardError as error:
                 # A first one that is refused as the array was speaks for all. Nor are they tried on a silent scheduler.
-                alone = isinstance(error, SchedulerRefused) and (script is None or index > 0)
+                passes = isinstance(error, NotAccepting)
+                alone = isinstance(error, SchedulerRefused) and (script is None or index > 0) and not passes
                 hindered = [prepared] if alone else prepared_jobs[index:]
                 errors += self._record_failure([each.run for each in hindered], error)
+                if passes:
+                    self._pause_sending(hindered[0].run.cluster)
                 if not alone:
                     break
         return errors
+
+    def _pause_sending(self, cluster: str) -> None:
+        """Let the next try to send held runs wait, longer after each one in vain."""
+        with _writing(self.folder):
+            self._held(cluster).begin(_now())
+            self._held(cluster).settle(news=False)
 
     def _array_script(self, prepared_jobs: Sequence["_PreparedJob"]) -> job_folder.ArrayScript | None:
         """Return the common array script of these runs; None if they cannot share an array."""
@@ -731,6 +767,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _settle(self, cluster: str, *, news: bool) -> None:
         with _writing(self.folder):
             self._backoff(cluster).settle(news=news)
+            if news:
+                self._held(cluster).settle(news=True)
             if news and self._is_far(cluster):
                 self._folder_backoff(cluster, watched=False).settle(news=True)
                 self._folder_backoff(cluster, watched=True).settle(news=True)
@@ -776,7 +814,11 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         if status.state.ended and partial is not None:
             self.store.runs.stop(run.id, status, partial)
         elif status.state.ended:
-            self._store_status(run, replace(status, source=f"{status.source}{self._last_words(run)}"))
+            log = self._log_end(run)
+            exceeded = self._kind(run.cluster).memory_exceeded(log)
+            if exceeded and status.state in (RunState.ERROR, RunState.OUT_OF_MEMORY):
+                status = replace(status, state=RunState.OUT_OF_MEMORY, reason=exceeded)
+            self._store_status(run, replace(status, source=f"{status.source}{_last_words(log)}"))
         elif status != run.status:
             changed[run.id] = status
         return status
@@ -784,17 +826,13 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _folders(self, run: Run) -> job_folder.Folders:
         return self.folders.get(run.cluster) or job_folder.Folders(self.folder)
 
-    def _last_words(self, run: Run) -> str:
-        """Return the last line of the job's output as evidence; empty without output."""
+    def _log_end(self, run: Run) -> str:
+        """Return the end of the job's output; empty without output."""
+        name = self._kind(run.cluster).log_name(run.status.job_id)
         try:
-            name = self._kind(run.cluster).log_name(run.status.job_id)
-            lines = (
-                self._folders(run).read(run, name, _LAST_WORDS_BYTES, end=True).decode(errors="replace").splitlines()
-            )
+            return self._folders(run).read(run, name, _LAST_WORDS_BYTES, end=True).decode(errors="replace")
         except OSError:
             return ""
-        last = next((line for line in reversed(lines) if line.strip()), "")
-        return f'; its output ends with "{one_line(last, _LAST_WORDS_MAX)}"' if last else ""
 
 
 class _PreparedJob(msgspec.Struct, frozen=True):
@@ -868,6 +906,17 @@ def _unjudged(error: DamagedRowError) -> str:
 def _is_file_name(cluster: str) -> bool:
     """Return whether the name of a cluster can be part of a file's; that of a stored run may be any text."""
     return 0 < len(cluster) <= _CLUSTER_CHARACTERS_MAX and "/" not in cluster and cluster.isprintable()
+
+
+def _last_words(log: str) -> str:
+    """Return the last line of a job's output as evidence; empty without output."""
+    last = next((line for line in reversed(log.splitlines()) if line.strip()), "")
+    return f'; its output ends with "{one_line(last, _LAST_WORDS_MAX)}"' if last else ""
+
+
+def _is_held(run: Run) -> bool:
+    """Return whether the scheduler did not accept an unsent run when it was last tried."""
+    return run.state is RunState.CREATED and run.status.reason.startswith(NOT_ACCEPTED)
 
 
 def _leaves_unsent(error: BoardError) -> bool:

@@ -235,6 +235,11 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     def log_name(self, job_id: str) -> str:
         """Return the name of the file in the job folder that takes the job's output."""
 
+    def memory_exceeded(self, log: str) -> str:
+        """Return the limit and the use of a job that was killed for its memory, from the end of its `log`; or ""."""
+        del log
+        return ""
+
     def judges_as_root(self, cluster: Cluster) -> bool:
         """Return whether jobs of the cluster may judge as root."""
         return self.allow_root if cluster.allow_root is None else cluster.allow_root

@@ -87,6 +87,15 @@ def reusing_lab() -> Iterator[SlurmLab]:
         yield lab
 
 
+@pytest.fixture(scope="module")
+def limiting_lab() -> Iterator[SlurmLab]:
+    """A Slurm whose accounting limits the submitted jobs of an account."""
+    skip_without_slurm(accounting=True)
+    limits = {"AccountingStorageEnforce": "limits,associations"}
+    with short_folder() as folder, SlurmLab(folder / "lab", configuration=limits, accounting=True) as lab:
+        yield lab
+
+
 @dataclass(frozen=True)
 class Site:
     """A board on a lab's Slurm that is carried on when a test says so."""
@@ -403,6 +412,47 @@ def test_a_job_that_will_never_start(site: Site) -> None:
     site.finished(long)
 
 
+# Jobs that Slurm does not accept at the moment
+
+
+@pytest.fixture
+def limited(limiting_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A board whose account may have two jobs, and whose held runs are tried again at once."""
+    for words in ("add account board", "add user root account=board", "modify user root set maxsubmitjobs=2"):
+        subprocess.run(["sacctmgr", "-i", *words.split()], env=limiting_lab.environment, check=False)
+    monkeypatch.setattr(reconciler, "HELD_SECONDS", 0.1)
+    yield site_on(limiting_lab, tmp_path, monkeypatch)
+    limiting_lab.cancel_jobs()
+
+
+def test_a_run_over_a_submit_limit_waits_and_goes_when_there_is_room(limited: Site) -> None:
+    limited.held()
+    first, second, third = (run for _ in range(3) for run in limited.submit("HELD-CPU"))
+    assert [limited.now(run).state for run in (first, second, third)] == [
+        RunState.QUEUED,
+        RunState.QUEUED,
+        RunState.CREATED,
+    ]
+    reason = limited.now(third).status.reason
+    assert reason.startswith("not accepted at the moment: a limit on the submitted jobs")
+    assert "AssocMaxSubmitJobLimit" in reason
+    limited.released()
+    limited.finished(first, second)
+    assert limited.until(third, RunState.FINISHED).verdict is Verdict.PASS
+
+
+def test_a_run_waits_for_a_partition_that_is_drained(limited: Site) -> None:
+    limited.lab.run("scontrol", "update", "partitionname=h100", "state=drain")
+    try:
+        (run,) = limited.submit("H100")
+        waiting = limited.now(run)
+        assert waiting.state is RunState.CREATED
+        assert "the partition takes no jobs" in waiting.status.reason
+    finally:
+        limited.lab.run("scontrol", "update", "partitionname=h100", "state=up")
+    assert limited.until(run, RunState.FINISHED).verdict is Verdict.PASS
+
+
 # The end of a job that nobody here asked for
 
 
@@ -457,9 +507,8 @@ def test_a_job_that_exceeds_its_memory(site: Site) -> None:
     (run,) = site.submit("CPU", kernel=greedy, task="slow")
     site.until(run, RunState.COLLECTING)
     site.later(RESULT_GRACE)
-    # Where a site limits memory by control groups, Slurm itself says OUT_OF_MEMORY.
-    ended = site.until(run, RunState.OUT_OF_MEMORY, RunState.ERROR)
-    assert ended.state is RunState.ERROR
+    ended = site.until(run, RunState.OUT_OF_MEMORY)
+    assert re.fullmatch("it used [3-9][0-9]{2} MiB of memory, and its limit is 150 MiB", ended.status.reason)
     assert ended.status.source.startswith("squeue: FAILED (JobLaunchFailure); no result file after 60 s")
     assert re.search("exceeded (job )?memory limit", ended.status.source, re.IGNORECASE)
     site.happened_once(ended)

@@ -144,6 +144,12 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
 
         return log_name(job_id)
 
+    def memory_exceeded(self, log: str) -> str:
+        """Return the limit and the use of a job that Slurm killed for its memory, from its words in the job's log."""
+        from hpc_board.schedulers.slurm.states import memory_exceeded
+
+        return memory_exceeded(log)
+
     def options(self, gpu: Gpu, time_limit_seconds: int) -> dict[str, str]:
         """Return the options of sbatch by their long names; a flag's value is empty."""
         from hpc_board.schedulers.slurm.sbatch import options_for

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from hpc_board.errors import SchedulerError, SchedulerRefused
+from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused
 from hpc_board.model.text import one_line
 
 _COMMUNICATION: Final = (
@@ -27,6 +27,8 @@ _COMMUNICATION: Final = (
     "authentication error",
     "munge",
     "configuration source",
+    "configuration file",
+    "slurm.conf",
 )
 """Words of failures on the way to the controller: the job may or may not exist."""
 
@@ -35,8 +37,10 @@ _REFUSALS: Final = re.compile(
     r"batch job submission failed:"
     # the same with --test-only
     r"|^allocation failure:"
+    # the end of sbatch, before it asks the controller
+    r"|^\S{0,200}sbatch\S{0,40}: fatal: "
     # what sbatch says of its options and of the script, before it asks the controller
-    r"|^\S{0,200}sbatch\S{0,40}: (?:error: |fatal: )?(?:"
+    r"|^\S{0,200}sbatch\S{0,40}: (?:error: )?(?:"
     r"unrecognized option|invalid option --|option '.*' (?:is ambiguous|doesn't allow an argument|requires an argument)"
     r"|(?:invalid|unrecognized) (?:.* )?--[a-z]|--\S+ is not valid"
     r"|\".*\" is not a valid node count|invalid number of (?:tasks|cpus|nodes)"
@@ -48,6 +52,20 @@ _REFUSALS: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """The words that prove a refusal. Sites wrap sbatch, and a wrapper that fails may do so after the job was accepted."""
+
+_NOT_NOW: Final = (
+    (
+        re.compile(r"\b((?:Assoc|QOS)(?:Max|Grp)Submit[A-Za-z]{0,40})"),
+        "a limit on the submitted jobs of its account, user or QOS is reached ({0})",
+        "It is sent when earlier jobs have ended; `sacctmgr show assoc user=$USER` and `sacctmgr show qos` list them.",
+    ),
+    (
+        re.compile(r"(Required partition not available \(inactive or drain\))", re.IGNORECASE),
+        "the partition takes no jobs ({0})",
+        "It is sent when the partition takes jobs again; `sinfo -s` and the site's news know more.",
+    ),
+)
+"""Refusals that pass, with their reasons and hints: sbatch prints the name of the limit before its general answer."""
 
 _HINTS: Final = (
     ("invalid partition", "Correct gpus.{gpu}.partition in the settings; `sinfo -s` lists the partitions."),
@@ -81,8 +99,9 @@ _GENERAL_HINT: Final = "Compare gpus.{gpu} in the settings with what the cluster
 def not_accepted(stderr: str, gpu: str) -> SchedulerError:
     """Return the error for an sbatch that failed with `stderr`, for the board `gpu`.
 
-    SchedulerRefused if the controller or sbatch itself understood and refused; a plain SchedulerError, so that the
-    job is looked up, if the words are about the way to the controller, about anything else, or absent.
+    SchedulerRefused if the controller or sbatch itself understood and refused, NotAccepting if the refusal will pass; a
+    plain SchedulerError, so that the job is looked up, if the words are about the way to the controller, about anything
+    else, or absent.
     """
     shown = words_of(stderr) or "no reason given"
     folded = stderr.lower()
@@ -91,6 +110,9 @@ def not_accepted(stderr: str, gpu: str) -> SchedulerError:
             f"sbatch got no clear answer: {shown}",
             hint="The job is looked up by its name before it is sent again.",
         )
+    for pattern, reason, passes in _NOT_NOW:
+        if found := pattern.search(stderr):
+            return NotAccepting(reason.format(one_line(found[1], 80)), hint=passes)
     hint = next((text for phrase, text in _HINTS if phrase in folded), _GENERAL_HINT)
     return SchedulerRefused(f"sbatch refused the job for {gpu}: {shown}", hint=hint.format(gpu=gpu))
 

@@ -105,8 +105,32 @@ _REASONS: Final = {
 }
 
 
+_MEMORY_EXCEEDED: Final = re.compile(
+    r"^slurm(?:stepd|d)(?:\[[^]\s]{1,100}\])?: error: .{0,300}?(?:"
+    r"exceeded (?:job |step )?memory limit(?: \(([0-9]{1,18}) > ([0-9]{1,18})\))?|oom[_-]kill)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Words of the node's daemon: `OverMemoryKill` in slurmd's jobacct_gather, and the count of the control group."""
+
 _ONE_JOB: Final = re.compile(r"(?:QOS|Assoc)(?:Max[A-Za-z]+Per(?:Job|Node)(?:Limit)?|Min[A-Za-z]+)$")
 _BUDGET: Final = re.compile(r"(?:QOS|Assoc)Grp[A-Za-z]*Minutes")
+
+
+def memory_exceeded(log: str) -> str:
+    """Return the limit and the use of a job that Slurm killed for its memory, from its words in the job's log.
+
+    Empty without such words. The use is the greatest one that was seen; the kernel's own killer tells none.
+    """
+    told = _MEMORY_EXCEEDED.findall(log)
+    uses = [(int(used), int(limit)) for used, limit in told if used]
+    if uses:
+        used, limit = max(uses)
+        return f"it used {_mebibytes(used)} of memory, and its limit is {_mebibytes(limit)}"
+    return "it exceeded its limit of memory" if told else ""
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:,.0f} MiB"
 
 
 def job_state(word: str) -> JobState:

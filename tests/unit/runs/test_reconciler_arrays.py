@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.domain.run import Run, RunState
-from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
+from hpc_board.domain.run import JobState, JobStatus, Run, RunState
+from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs.backoff import NextScan
 from hpc_board.runs.reconciler import TRIES_MAX, Reconciler
@@ -225,3 +225,44 @@ def test_who_watches_a_part_of_an_array_does_not_send_that_part(world: ArrayWorl
     rarely.turn()
     assert set(world.states(runs)) == {RunState.QUEUED}
     assert world.indexes() == [(0, 1, 2, 3), (0, 1, 2, 3)]
+
+
+def test_runs_over_a_limit_wait_for_room_without_a_question_in_each_pass(
+    world: ArrayWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = 1
+
+    def on_submit(job: Job) -> None:
+        if job.indexes or len(world.scheduler.jobs) >= room:
+            raise NotAccepting("a limit is reached (AssocMaxSubmitJobLimit)", hint="It is sent later.")
+
+    world.scheduler.on_submit = on_submit
+    runs = world.runs(4)
+    assert world.advance.launch(runs) == []
+    assert world.states(runs) == [RunState.QUEUED, RunState.CREATED, RunState.CREATED, RunState.CREATED]
+    waiting = world.store.runs.get(runs[3].id).status
+    assert waiting.reason == "not accepted at the moment: a limit is reached (AssocMaxSubmitJobLimit)"
+    assert world.indexes() == [(0, 1, 2, 3), (), ()]
+    world.scheduler.status = JobStatus(JobState.PENDING)
+    room = 3
+    assert world.advance()
+    assert len(world.scheduler.submitted) == 3
+    later = datetime.now(UTC) + timedelta(hours=1)
+    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: later)
+    assert world.advance()
+    assert world.states(runs) == [RunState.QUEUED, RunState.QUEUED, RunState.QUEUED, RunState.CREATED]
+    assert world.indexes()[3:] == [(), (), ()]
+    cancel(world.advance, runs[3])
+    assert world.states(runs)[3] is RunState.CANCELLED
+
+
+def test_a_gpu_that_takes_no_jobs_is_tried_once_in_a_pass_only(world: ArrayWorld) -> None:
+    def on_submit(job: Job) -> None:
+        if job.gpu.name == "H100":
+            raise NotAccepting("the partition takes no jobs", hint="It is sent later.")
+
+    world.scheduler.on_submit = on_submit
+    runs = [run for _ in range(3) for run in world.runs(1)]
+    assert world.advance.launch(runs) == []
+    assert world.states(runs) == [RunState.CREATED] * 3
+    assert len(world.scheduler.submitted) == 1

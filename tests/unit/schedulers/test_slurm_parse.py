@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.domain.run import JobState
-from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
+from hpc_board.errors import InputError, NotAccepting, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
@@ -23,7 +23,7 @@ from hpc_board.schedulers.slurm.outputs import (
     submitted_job_id,
 )
 from hpc_board.schedulers.slurm.refusals import not_accepted
-from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
+from hpc_board.schedulers.slurm.states import job_state, memory_exceeded, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
 from tests.values import replace
@@ -262,6 +262,19 @@ def test_a_recorded_refusal_names_the_setting(file: str, setting: str) -> None:
     error = not_accepted(recorded(f"sbatch_refused_{file}.txt"), "H100")
     assert isinstance(error, SchedulerRefused)
     assert setting in error.hint
+
+
+@pytest.mark.parametrize("file", ["assoc_submit_limit", "qos_submit_limit", "partition_drain"])
+def test_a_recorded_refusal_that_passes_is_told_from_others(file: str) -> None:
+    error = not_accepted(recorded(f"sbatch_refused_{file}.txt"), "H100")
+    assert isinstance(error, NotAccepting)
+    assert "It is sent when" in error.hint
+
+
+def test_a_limit_on_the_size_of_a_job_does_not_pass() -> None:
+    error = not_accepted(recorded("sbatch_refused_qos_size_limit.txt"), "H100")
+    assert isinstance(error, SchedulerRefused)
+    assert not isinstance(error, NotAccepting)
 
 
 @pytest.mark.parametrize(
@@ -770,3 +783,25 @@ def test_a_request_that_no_node_of_the_partition_has_says_so() -> None:
 
 def test_a_partition_that_does_not_exist_says_so() -> None:
     assert availability(replace(H100, partition="b200"), [node("n1", "idle")], []).state == "no partition b200"
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (
+            "ok\nslurmstepd: error: StepId=12.batch exceeded memory limit (314572800 > 157286400), being killed\n",
+            "it used 300 MiB of memory, and its limit is 150 MiB",
+        ),
+        ("slurmstepd: error: Exceeded job memory limit\n", "it exceeded its limit of memory"),
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks are OOM Killed.",
+            "it exceeded its limit of memory",
+        ),
+        ("slurmstepd[n1.a]: error: Detected 2 oom-kill event(s) in StepId=7.batch", "it exceeded its limit of memory"),
+        ("my kernel: error: Exceeded job memory limit\n", ""),
+        ("slurmstepd: error: *** JOB 12 ON n CANCELLED AT 2026 DUE TO TIME LIMIT ***\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_words_about_memory_in_a_log_are_read(log: str, words: str) -> None:
+    assert memory_exceeded(log) == words
