@@ -455,6 +455,46 @@ def test_a_cluster_that_hangs_delays_no_client_of_another(world: World) -> None:
         assert advance.turn() is None
 
 
+def block(lock: Path, obstacle: str) -> None:
+    """Put something in the place of a lock file that cannot be locked."""
+    if obstacle == "folder":
+        lock.mkdir()
+    else:
+        os.mkfifo(lock)
+
+
+@pytest.mark.parametrize("obstacle", ["folder", "pipe"])
+def test_a_broken_lock_of_one_cluster_keeps_no_run_of_another_from_its_way(world: World, obstacle: str) -> None:
+    block(world.folder / "advance-broken.lock", obstacle)
+    advance = replace(
+        world.advance,
+        schedulers={"broken": Scripted(), "main": world.scheduler},
+        clusters={"broken": replace(CLUSTER, name="broken"), "main": CLUSTER},
+    )
+    stuck, near, later = world.run(cluster="broken"), world.run(), world.run()
+    (error,) = advance.launch([stuck, near])
+    assert "advance-broken.lock: cannot be written or locked" in error.message
+    assert world.state(near) is RunState.QUEUED
+    with pytest.raises(StorageError, match=r"advance-broken\.lock"):
+        advance()
+    assert (world.state(later), world.state(stuck)) == (RunState.QUEUED, RunState.CREATED)
+    turn = advance.turn()
+    assert turn is not None
+    assert turn.clusters == {"main"}
+    assert [str(each) for each in turn.errors] == [str(error)]
+    with pytest.raises(StorageError, match=r"advance-broken\.lock"):
+        advance.launch([stuck])
+
+
+def test_a_broken_lock_of_a_cluster_that_left_the_settings_hinders_no_run(world: World) -> None:
+    block(world.folder / "advance-gone.lock", "folder")
+    gone, near = world.run(cluster="gone"), world.run()
+    turn = world.advance.turn()
+    assert turn is not None
+    assert ["advance-gone.lock" in error.message for error in turn.errors] == [True]
+    assert (world.state(near), world.state(gone)) == (RunState.QUEUED, RunState.CREATED)
+
+
 def test_a_run_that_a_client_with_other_settings_sends_is_not_ended_for_a_cluster_that_left(world: World) -> None:
     gone = replace(world.advance, schedulers={"other": Scripted()}, clusters={"other": replace(CLUSTER, name="other")})
     run, seen = world.run(), []
