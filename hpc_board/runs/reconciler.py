@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import msgspec
@@ -49,6 +49,12 @@ TRIES_MAX = 4
 
 LOCK = "advance.lock"
 """The file that each holder of a cluster's lock holds shared, and `Reconciler.alone` for itself."""
+
+_GATE = "advance.gate.lock"
+"""The file that `Reconciler.alone` holds for itself while it waits, and that others pass before they take LOCK.
+
+The kernel gives a free lock to any taker: without a gate, clients that take turns would keep LOCK shared for ever.
+"""
 
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_MAX = 160
@@ -299,10 +305,13 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         Raises:
             StorageError: another client has kept a lock for `lock_seconds`.
         """
+        deadline = time.monotonic() + self.lock_seconds
         path = self.folder / LOCK
         with ExitStack() as stack:
             with _writing(path):
-                held = stack.enter_context(locked(path, wait_seconds=self.lock_seconds))
+                held = stack.enter_context(locked(self.folder / _GATE, wait_seconds=self.lock_seconds))
+                left_seconds = max(0.0, deadline - time.monotonic())
+                held = held and stack.enter_context(locked(path, wait_seconds=left_seconds))
             if not held:
                 raise StorageError(
                     f"another client has been advancing runs for {self.lock_seconds:g} s",
@@ -321,7 +330,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         path = self.folder / (lock_name(cluster) if _is_file_name(cluster) else _UNNAMED_LOCK)
         with ExitStack() as stack:
             with _writing(path):
-                mine = stack.enter_context(locked(self.folder / LOCK, wait_seconds=wait_seconds, shared=True))
+                with locked(self.folder / _GATE, wait_seconds=wait_seconds, shared=True) as passed:
+                    left_seconds = max(0.0, deadline - time.monotonic())
+                    shared = partial(locked, self.folder / LOCK, wait_seconds=left_seconds, shared=True)
+                    mine = passed and stack.enter_context(shared())
                 left_seconds = max(0.0, deadline - time.monotonic())
                 mine = mine and stack.enter_context(locked(path, wait_seconds=left_seconds))
             if mine:
