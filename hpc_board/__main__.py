@@ -11,7 +11,13 @@ _GARBAGE_AFTER = 50_000
 
 
 def main() -> None:
-    """Run `hpc-board` with this process's arguments, and exit; an interrupt while its parts are loaded is silent."""
+    """Run `hpc-board` with this process's arguments, and exit; an interrupt while its parts are loaded is silent.
+
+    SIGHUP means to `serve` that its settings have changed. One that arrives while its parts are loaded waits until they
+    are.
+    """
+    if "serve" in sys.argv[1:]:
+        _hold_hangups()
     if sys.argv[1:] not in (["--version"], ["-V"], ["version"]) or not _version_printed():
         _run()
 
@@ -44,6 +50,12 @@ def _run() -> None:
         # Python looks for garbage once more when it ends, for a sixth of a command's time. What is frozen stays out of
         # that search. Files are closed by now, and the system takes the memory.
         gc.freeze()
+
+
+def _hold_hangups() -> None:
+    import signal
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
 
 
 def _leave(_number: int, _frame: object) -> None:

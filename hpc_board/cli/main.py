@@ -1,6 +1,7 @@
 """The command line of `hpc-board`: the list of its commands, and the terminal app without one."""
 
 import gc
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -115,6 +116,9 @@ def cli(ctx: click.Context) -> None:
     Without a command, the terminal app opens; with a file in the place
     of the command, it opens with that file in the submit form.
     """
+    if ctx.invoked_subcommand != "serve":
+        # The word may stand for anything else on this command line, which a lost terminal has to end.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
     if ctx.obj is None:
         ctx.obj = lambda: open_board(config_of(ctx))
     if ctx.invoked_subcommand is not None:

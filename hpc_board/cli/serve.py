@@ -34,6 +34,7 @@ def serve(ctx: click.Context, *, path: Path | None, stdio: bool, allow_root: boo
     a line. SIGHUP makes it read its settings again.
     """
     if stdio:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
         _relay(path)
         return
     from hpc_board.service.server import Service
@@ -56,6 +57,8 @@ def serve(ctx: click.Context, *, path: Path | None, stdio: bool, allow_root: boo
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
     signal.signal(signal.SIGHUP, lambda *_: service.stop() if in_terminal and not _has_terminal() else service.reload())
+    # One that came while this program was loaded has waited until here.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
     service.run()
 
 

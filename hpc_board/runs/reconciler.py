@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import msgspec
@@ -56,6 +56,12 @@ HELD_PATIENCE = 20.0
 
 LOCK = "advance.lock"
 """The file that each holder of a cluster's lock holds shared, and `Reconciler.alone` for itself."""
+
+_GATE = "advance.gate.lock"
+"""The file that `Reconciler.alone` holds for itself while it waits, and that others pass before they take LOCK.
+
+The kernel gives a free lock to any taker: without a gate, clients that take turns would keep LOCK shared for ever.
+"""
 
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_MAX = 160
@@ -134,7 +140,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         `watched` is that of `turn`.
 
         Raises:
-            StorageError: the board cannot be written.
+            StorageError: the board cannot be written, or the lock of a cluster not be used; the runs of all others
+                were advanced.
             SchedulerError: a scheduler did not answer; its runs keep their state, all others were advanced.
         """
         turn = self.turn(watched)
@@ -149,16 +156,25 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         schedulers may be asked or a full scan is due. `clusters` limits the pass to the runs of these.
 
         Raises:
-            StorageError: the board's lock or its database cannot be used.
+            StorageError: no cluster had a turn, since a lock or the database cannot be used.
         """
-        turns = [self._turn(cluster, watched) for cluster in (self.names if clusters is None else clusters)]
-        mine = [turn for turn in turns if turn is not None]
+        mine: list[Pass] = []
+        failed: list[StorageError] = []
+        for cluster in self.names if clusters is None else clusters:
+            try:
+                turn = self._turn(cluster, watched)
+            except StorageError as error:
+                failed.append(error)
+            else:
+                mine += [] if turn is None else [turn]
         if not mine:
+            if failed:
+                raise failed[0]
             return None
         return Pass(
             frozenset().union(*(turn.clusters for turn in mine)),
             frozenset().union(*(turn.asked for turn in mine)),
-            tuple(error for turn in mine for error in turn.errors),
+            (*failed, *(error for turn in mine for error in turn.errors)),
             tuple(poll for turn in mine for poll in turn.polls),
         )
 
@@ -178,11 +194,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 return None
             scan, began = NextScan(self.folder / f"scanned-{cluster}"), time.monotonic()
             chosen = None if watched is None or scan.due(_now()) else self._watched(cluster, watched)
-            damaged: list[DamagedRowError] = []
+            damaged: list[BoardError] = []
             runs = self._in_flight(cluster, damaged.append) if chosen is None else chosen
             if chosen is None and cluster == self.names[0]:
-                for run in self.store.runs.in_flight(outside=self.schedulers, damaged=damaged.append):
-                    self._mark_orphaned(run)
+                damaged += self._mark_all_orphaned(damaged.append)
             asks = bool(runs) and self._backoff(cluster).due(_now())
             if asks:
                 with _writing(self.folder):
@@ -192,7 +207,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             unsent, silent_seconds = self._launch_all(
                 self._complete_arrays(cluster, sendable) if any(run.array for run in sendable) else sendable
             )
-            # A damaged run stays as it is, and hinders no other.
+            # A damaged run stays as it is, and hinders no other; so does one whose former cluster has a broken lock.
             errors: list[BoardError] = [*dict.fromkeys(filter(_leaves_unsent, unsent)), *damaged]
             if chosen is None:
                 with _writing(self.folder):
@@ -216,19 +231,31 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         """Send these new runs to their schedulers and return at most one error for each.
 
         If another process keeps the lock of a cluster for long, it sends the runs there.
+
+        Raises:
+            StorageError: no cluster's runs were sent, since a lock or the database cannot be used.
         """
         errors: list[BoardError] = []
-        for cluster in dict.fromkeys(run.cluster for run in runs):
-            with self._lock(cluster, wait_seconds=self.lock_seconds) as mine:
-                if not mine:
-                    continue
-                # Another process may have sent them between their rows and this lock.
-                members = [self._reload(run) for run in runs if run.cluster == cluster]
-                unsent = [run for run in members if run.state.unsent]
-                found, silent_seconds = self._launch_all(self._admitted(unsent))
-                errors += found
-                if silent_seconds is not None and silent_seconds >= SILENCE_SECONDS:
-                    self._note_silence(cluster, silent_seconds)
+        clusters = dict.fromkeys(run.cluster for run in runs)
+        failed: list[StorageError] = []
+        for cluster in clusters:
+            try:
+                errors += self._launch_on(cluster, [run for run in runs if run.cluster == cluster])
+            except StorageError as error:
+                failed.append(error)
+        if failed and len(failed) == len(clusters):
+            raise failed[0]
+        return [*failed, *errors]
+
+    def _launch_on(self, cluster: str, runs: Sequence[Run]) -> list[BoardError]:
+        with self._lock(cluster, wait_seconds=self.lock_seconds) as mine:
+            if not mine:
+                return []
+            # Another process may have sent them between their rows and this lock.
+            unsent = [run for run in map(self._reload, runs) if run.state.unsent]
+            errors, silent_seconds = self._launch_all(self._admitted(unsent))
+            if silent_seconds is not None and silent_seconds >= SILENCE_SECONDS:
+                self._note_silence(cluster, silent_seconds)
         return errors
 
     def cancel(self, runs: Sequence[Run], user: str) -> Mapping[int, BoardError]:
@@ -303,10 +330,13 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         Raises:
             StorageError: another client has kept a lock for `lock_seconds`.
         """
+        deadline = time.monotonic() + self.lock_seconds
         path = self.folder / LOCK
         with ExitStack() as stack:
             with _writing(path):
-                held = stack.enter_context(locked(path, wait_seconds=self.lock_seconds))
+                held = stack.enter_context(locked(self.folder / _GATE, wait_seconds=self.lock_seconds))
+                left_seconds = max(0.0, deadline - time.monotonic())
+                held = held and stack.enter_context(locked(path, wait_seconds=left_seconds))
             if not held:
                 raise StorageError(
                     f"another client has been advancing runs for {self.lock_seconds:g} s",
@@ -325,12 +355,25 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         path = self.folder / (lock_name(cluster) if _is_file_name(cluster) else _UNNAMED_LOCK)
         with ExitStack() as stack:
             with _writing(path):
-                mine = stack.enter_context(locked(self.folder / LOCK, wait_seconds=wait_seconds, shared=True))
+                with locked(self.folder / _GATE, wait_seconds=wait_seconds, shared=True) as passed:
+                    left_seconds = max(0.0, deadline - time.monotonic())
+                    shared = partial(locked, self.folder / LOCK, wait_seconds=left_seconds, shared=True)
+                    mine = passed and stack.enter_context(shared())
                 left_seconds = max(0.0, deadline - time.monotonic())
                 mine = mine and stack.enter_context(locked(path, wait_seconds=left_seconds))
             if mine:
                 stack.enter_context(self.store.file.session())
             yield mine
+
+    def _mark_all_orphaned(self, damaged: Callable[[DamagedRowError], object]) -> list[StorageError]:
+        """Mark the runs of clusters that have left the settings; return an error for each lock that cannot be used."""
+        errors: dict[str, StorageError] = {}
+        for run in self.store.runs.in_flight(outside=self.schedulers, damaged=damaged):
+            try:
+                self._mark_orphaned(run)
+            except StorageError as error:
+                errors[error.message] = error
+        return [*errors.values()]
 
     def _mark_orphaned(self, run: Run) -> None:
         """Record that the cluster of a run has left the settings; end the run if it is unsent."""

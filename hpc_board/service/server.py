@@ -28,7 +28,7 @@ from hpc_board.board import Board
 from hpc_board.board.context import Installation
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
-from hpc_board.errors import BoardError, InputError, Refused, StorageError
+from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
 from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import LOCK, routes, wire
@@ -179,6 +179,7 @@ class Service:
         self._end_requested = threading.Event()
         self._passes = ClusterThreads(self._advance, advance_seconds, self._tell_fault)
         self._told: dict[str, str] = {}
+        self._silent: set[str] = set()
         self._stopping = threading.Event()
         self._connections: Counter[int] = Counter()
         self._turns: dict[int, _Turns] = {}
@@ -410,12 +411,27 @@ class Service:
         turn, not_advanced = self._turn(cluster)
         not_told = self._tell(cluster, turn)
         problem = not_advanced or not_told or self._unreachable()
-        if problem and problem not in self._told.values():
+        if self._is_news(cluster, turn, problem):
             self._log("not advanced" if not_advanced else "not told", cluster=cluster, problem=problem)
         self._told[cluster] = problem
         # A pass that hangs for longer, on a stuck file system, ends the service where its manager wants it so.
         if self._passes.oldest_seconds < WATCHDOG_SECONDS:
             notify("WATCHDOG=1")
+
+    def _is_news(self, cluster: str, turn: "Pass | None", problem: str) -> bool:
+        """Return whether the log lacks a problem: it has the silence of a scheduler once, and its next answer."""
+        reconciler = self._own.context.reconciler
+        silent = cluster in reconciler.schedulers and reconciler.silent_since(cluster) is not None
+        if cluster in self._silent and not silent:
+            self._silent.discard(cluster)
+            if cluster in reconciler.schedulers:
+                self._log("answers again", cluster=cluster)
+        # Most passes ask nothing, and the words of an error may differ from question to question.
+        if silent and turn is not None and turn.errors and isinstance(turn.errors[0], SchedulerError):
+            known = cluster in self._silent
+            self._silent.add(cluster)
+            return not known
+        return bool(problem) and problem not in self._told.values()
 
     def _tell_fault(self, cluster: str) -> None:
         self._log("fault", cluster=cluster, traceback=traceback.format_exc())

@@ -117,8 +117,14 @@ class LocalScheduler:
         self._start_spoolers()
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
-        """Return the free slots of each GPU; names of the same kind of device share theirs."""
+        """Return the free slots of each GPU; names of the same kind of device share theirs.
+
+        Raises:
+            SchedulerError: jobs wait, and no spooler could be started to run them.
+        """
         self._queue.create()
+        # A free slot is of no use where no job can start in it.
+        self._start_spoolers()
         with self._queue.locked():
             entries = self._queue.unended()
             return [self._availability(gpu, entries) for gpu in gpus]
@@ -163,8 +169,9 @@ class LocalScheduler:
                         wanted -= 1
         except (OSError, StorageError, subprocess.SubprocessError) as error:
             raise SchedulerError(
-                f"cluster {self._cluster.name}: no spooler could be started to run its jobs: {error}",
-                hint=f"Read {self._log}; the jobs stay in the queue until the next try.",
+                f"cluster {self._cluster.name} is down: no spooler could be started to run its jobs: "
+                f"{_reason(error)}; its log is {self._log}",
+                hint="The jobs stay in the queue until the next try.",
             ) from error
 
     def _start_spooler(self, slot: Slot) -> bool:
@@ -202,6 +209,16 @@ class LocalScheduler:
     @property
     def _log(self) -> Path:
         return self._queue.folder / "spooler.log"
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason of a failed start, without the whole command that failed."""
+    match error:
+        case subprocess.CalledProcessError():
+            return f"it ended with status {error.returncode}"
+        case subprocess.TimeoutExpired():
+            return f"it did not start within {error.timeout:g} s"
+    return str(error)
 
 
 def _news(entry: Entry | None, entries: Sequence[Entry], taken: Container[str]) -> JobStatus:

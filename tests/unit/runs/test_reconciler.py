@@ -35,6 +35,7 @@ from hpc_board.transport.local_files import LocalFiles
 from tests.conftest import short_folder
 from tests.harness.evaluations import a_task
 from tests.values import replace
+from tests.waiting import awaited
 
 HARNESS = b"the harness"
 CODE = b"def custom_kernel(data): ...\n"
@@ -453,6 +454,88 @@ def test_a_cluster_that_hangs_delays_no_client_of_another(world: World) -> None:
     assert world.state(gone) is RunState.ERROR
     with advance.alone():
         assert advance.turn() is None
+
+
+def test_a_client_that_needs_the_board_alone_has_its_turn_among_sixteen_busy_clusters(world: World) -> None:
+    """Each question ends when another has begun, so that the common lock is free only for a client that is let in."""
+    names = [f"c{number}" for number in range(16)]
+    lock, end, let_in = threading.Lock(), threading.Event(), threading.Event()
+    asked: list[str] = []
+
+    def ask(_: object) -> None:
+        with lock:
+            asked.append("")
+            mine = len(asked)
+        while len(asked) == mine and not end.is_set() and not let_in.is_set():
+            end.wait(0.001)
+
+    advance = replace(
+        world.advance,
+        schedulers={name: Scripted(on_poll=ask) for name in names},
+        clusters={name: replace(CLUSTER, name=name) for name in names},
+        lock_seconds=10,
+    )
+    for name in names:
+        run = world.run(cluster=name)
+        world.store.runs.record(run.id, Status(RunState.QUEUED, run.created_at, job_id="7"))
+
+    def turns(name: str) -> None:
+        while not end.is_set():
+            if advance.turn(clusters=[name]) is None:
+                let_in.set()
+                end.wait(0.01)
+
+    threads = [threading.Thread(target=turns, args=[name]) for name in names]
+    for thread in threads:
+        thread.start()
+    try:
+        awaited(lambda: len(asked) > 2 * len(names))
+        with advance.alone():
+            assert advance.turn() is None
+    finally:
+        end.set()
+        for thread in threads:
+            thread.join()
+
+
+def block(lock: Path, obstacle: str) -> None:
+    """Put something in the place of a lock file that cannot be locked."""
+    if obstacle == "folder":
+        lock.mkdir()
+    else:
+        os.mkfifo(lock)
+
+
+@pytest.mark.parametrize("obstacle", ["folder", "pipe"])
+def test_a_broken_lock_of_one_cluster_keeps_no_run_of_another_from_its_way(world: World, obstacle: str) -> None:
+    block(world.folder / "advance-broken.lock", obstacle)
+    advance = replace(
+        world.advance,
+        schedulers={"broken": Scripted(), "main": world.scheduler},
+        clusters={"broken": replace(CLUSTER, name="broken"), "main": CLUSTER},
+    )
+    stuck, near, later = world.run(cluster="broken"), world.run(), world.run()
+    (error,) = advance.launch([stuck, near])
+    assert "advance-broken.lock: cannot be written or locked" in error.message
+    assert world.state(near) is RunState.QUEUED
+    with pytest.raises(StorageError, match=r"advance-broken\.lock"):
+        advance()
+    assert (world.state(later), world.state(stuck)) == (RunState.QUEUED, RunState.CREATED)
+    turn = advance.turn()
+    assert turn is not None
+    assert turn.clusters == {"main"}
+    assert [str(each) for each in turn.errors] == [str(error)]
+    with pytest.raises(StorageError, match=r"advance-broken\.lock"):
+        advance.launch([stuck])
+
+
+def test_a_broken_lock_of_a_cluster_that_left_the_settings_hinders_no_run(world: World) -> None:
+    block(world.folder / "advance-gone.lock", "folder")
+    gone, near = world.run(cluster="gone"), world.run()
+    turn = world.advance.turn()
+    assert turn is not None
+    assert ["advance-gone.lock" in error.message for error in turn.errors] == [True]
+    assert (world.state(near), world.state(gone)) == (RunState.QUEUED, RunState.CREATED)
 
 
 def test_a_run_that_a_client_with_other_settings_sends_is_not_ended_for_a_cluster_that_left(world: World) -> None:

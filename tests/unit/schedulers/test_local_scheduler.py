@@ -611,11 +611,24 @@ def test_a_gpu_that_is_hidden_from_the_submitter_is_refused(bench: Bench, monkey
 def test_a_job_that_nobody_can_run_is_in_the_queue_and_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/nowhere/python")
-        with pytest.raises(SchedulerError, match="cluster here: no spooler could be started"):
-            bench.submit("a", "exit 0")
+        for call in (lambda: bench.submit("a", "exit 0"), lambda: bench.scheduler.availability([CPU])):
+            with pytest.raises(SchedulerError, match="cluster here is down: no spooler could be started") as told:
+                call()
+            assert told.value.message.endswith(f"its log is {bench.folder / 'spooler.log'}")
     job_id = bench.scheduler.find("a", BEGINNING)
     assert job_id is not None
     bench.await_state(JobKey("a", job_id, BEGINNING), JobState.ENDED)
+
+
+def test_a_spooler_that_fails_at_its_start_is_told_in_short_with_its_log(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("hpc_board.schedulers.local.client._SPOOLER", "raise SystemExit('no such library')")
+        with pytest.raises(SchedulerError, match=r"run its jobs: it ended with status 1; its log is /"):
+            bench.submit("a", "exit 0")
+    assert "no such library" in bench.spooler_log()
+    assert bench.scheduler.availability([CPU])[0].state == "up"
 
 
 def test_a_queue_that_somebody_holds_is_not_waited_for_forever(tmp_path: Path) -> None:

@@ -47,8 +47,15 @@ def written(file: Path, **changes: object) -> None:
 Events = Callable[[str], list[dict[str, Any]]]
 
 
+def holds_hangups(process: "subprocess.Popen[bytes]") -> bool:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return bool(int(status.partition("SigBlk:")[2].split()[0], 16) & 1 << signal.SIGHUP - 1)
+
+
 @contextmanager
-def service(file: Path, **terminal: Any) -> Iterator[tuple["subprocess.Popen[bytes]", Events]]:
+def service(
+    file: Path, begun: Callable[["subprocess.Popen[bytes]"], object] = lambda _: None, **terminal: Any
+) -> Iterator[tuple["subprocess.Popen[bytes]", Events]]:
     """A process that serves, and a function that returns the lines of its log with an event."""
     log = file.parent / "serve.log"
     words = [sys.executable, "-m", "hpc_board", "--config", str(file), "serve", "--allow-root"]
@@ -61,6 +68,7 @@ def service(file: Path, **terminal: Any) -> Iterator[tuple["subprocess.Popen[byt
         return [line for line in lines if line["event"] == name]
 
     try:
+        begun(process)
         awaited(lambda: events("serving") or process.poll() is not None)
         assert process.poll() is None, log.read_text()
         yield process, events
@@ -101,6 +109,31 @@ def test_a_gpu_is_added_while_the_service_runs_and_faults_change_nothing(file: P
         process.send_signal(signal.SIGHUP)
         awaited(lambda: len(events("not reloaded")) == 3)
         assert names(file) == ["CPU", "Second"]
+
+
+def test_a_hangup_before_the_service_serves_is_taken_once_it_does(file: Path) -> None:
+    def hang_up(process: "subprocess.Popen[bytes]") -> None:
+        while process.poll() is None and not (file.parent / "run" / "board.sock").exists():
+            if holds_hangups(process):
+                process.send_signal(signal.SIGHUP)
+                return
+        pytest.fail("the program never held a SIGHUP back")
+
+    with service(file, hang_up) as (process, events):
+        awaited(lambda: events("reloaded"))
+        assert process.poll() is None
+        assert not holds_hangups(process)
+
+
+@pytest.mark.parametrize("words", [["serve", "--stdio", "--socket", "/nowhere"], ["--config", "serve", "list"]])
+def test_a_hangup_ends_what_is_no_service(words: list[str]) -> None:
+    code = (
+        "import signal, sys; from hpc_board.__main__ import main\n"
+        "try: main()\n"
+        "except BaseException: print(signal.SIGHUP in signal.pthread_sigmask(signal.SIG_BLOCK, []))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False", done.stderr
 
 
 def test_what_counts_from_a_start_alone_is_named_and_the_rest_is_taken(file: Path) -> None:

@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -41,10 +41,12 @@ from hpc_board.catalog import archive as archive_module
 from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Run, RunState
-from hpc_board.errors import BoardError, InputError, Refused
+from hpc_board.domain.run import JobState, JobStatus, Run, RunState
+from hpc_board.errors import BoardError, InputError, Refused, SchedulerError
 from hpc_board.model.result import Log, Verdict
 from hpc_board.runs.reconciler import Reconciler
+from hpc_board.schedulers import JobKey
+from hpc_board.schedulers.local.client import LocalScheduler
 from hpc_board.service import client as client_module
 from hpc_board.service import routes, server, wire
 from hpc_board.service.client import RemoteBoard
@@ -977,6 +979,34 @@ def test_a_socket_that_is_removed_while_the_service_runs_is_in_the_log(
         monkeypatch.setattr(service, "_log", lambda _, **details: told.append(details.get("problem")))
         path.unlink()
         awaited(lambda: any("board.sock is gone" in str(problem) for problem in told))
+
+
+def test_a_silent_scheduler_is_in_the_log_once_and_so_is_its_next_answer(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent, asked, outage = threading.Event(), [0], ["not advanced", "answers again"]
+
+    def ask(_: LocalScheduler, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
+        asked[0] += 1
+        if silent.is_set():
+            raise SchedulerError(f"no answer to question {asked[0]}")
+        return {job.name: JobStatus(JobState.PENDING) for job in jobs}
+
+    monkeypatch.setattr(LocalScheduler, "poll", ask)
+    board.add(status_of(RunState.QUEUED), user=OWNER)
+    lines: list[str] = []
+
+    def told() -> list[str]:
+        return [event for event in (json.loads(line)["event"] for line in lines) if event in outage]
+
+    with serving(board.board.settings, folder / "board.sock", lines=lines):
+        for before in ([], outage):
+            silent.set()
+            until = asked[0] + 4
+            awaited(lambda: asked[0] >= until)  # noqa: B023 - called in this round
+            assert told() == [*before, "not advanced"]
+            silent.clear()
+            awaited(lambda: told() == [*before, *outage])  # noqa: B023 - called in this round
 
 
 def test_changes_are_told_although_no_run_can_be_advanced(
