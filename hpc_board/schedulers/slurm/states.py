@@ -106,7 +106,7 @@ _REASONS: Final = {
 
 
 _MEMORY_EXCEEDED: Final = re.compile(
-    r"^slurm(?:stepd|d)(?:\[[^]\s]{1,100}\])?: error: .{0,300}?(?:"
+    r"^slurm(?:stepd|d)(?:[-[][^:\s]{1,100})?: error: .{0,300}?(?:"
     r"exceeded (?:job |step )?memory limit(?: \(([0-9]{1,18}) > ([0-9]{1,18})\))?|oom[_-]kill)",
     re.IGNORECASE | re.MULTILINE,
 )

@@ -793,6 +793,7 @@ def test_a_partition_that_does_not_exist_says_so() -> None:
             "it used 300 MiB of memory, and its limit is 150 MiB",
         ),
         ("slurmstepd: error: Exceeded job memory limit\n", "it exceeded its limit of memory"),
+        ("slurmstepd-cpu-1: error: Exceeded job memory limit\n", "it exceeded its limit of memory"),
         (
             "slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch. Some of the step tasks are OOM Killed.",
             "it exceeded its limit of memory",
