@@ -69,6 +69,7 @@ def started(files: BoardFiles, socket: Path) -> "subprocess.Popen[bytes]":
     return process
 
 
+@pytest.mark.timeout(300 + 5 * KILLS)
 def test_a_service_that_is_killed_loses_no_submission_and_doubles_none() -> None:
     moments = random.Random(KILLS)
     with short_folder() as folder:
