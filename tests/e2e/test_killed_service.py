@@ -9,6 +9,8 @@ import time
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from hpc_board import settings
 from hpc_board.board import Board
 from hpc_board.domain.run import RunState
