@@ -12,6 +12,7 @@ from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from hpc_board.board import Board
@@ -215,8 +216,8 @@ class TasksScreen(BoardScreen):
         self.tabs.active = _PARTS[(here + step) % len(_PARTS)]
 
     def action_description(self) -> None:
-        """Move the focus between the list and the description."""
-        (self.grid if self.about.has_focus else self.about).focus()
+        """Move the focus between the list and the shown part of the task."""
+        (self.grid if self.about.has_focus or self.about.has_focus_within else self._reader).focus()
 
     def action_write(self) -> None:
         """Ask for a path, and write the starter there."""
@@ -288,6 +289,12 @@ class TasksScreen(BoardScreen):
         from textual.widgets import Markdown
 
         return self.query_one("#description", Markdown)
+
+    @property
+    def _reader(self) -> Widget:
+        """Return the widget that scrolls the shown part of the task."""
+        part = self.parts.current if self._has_parts else None
+        return self.query_one(f"#{part}-lines") if part in ("reference", "starter") else self.about
 
     @property
     def _selected(self) -> Task | None:
@@ -411,8 +418,8 @@ class TasksScreen(BoardScreen):
         tabs.can_focus = False
         parts = ContentSwitcher(
             Markdown(id="description", open_links=False),
-            SourceView(id="reference", can_focus=False),
-            SourceView(id="starter", can_focus=False),
+            SourceView("Reference", view="reference-lines", id="reference", framed=False),
+            SourceView("Starter", view="starter-lines", id="starter", framed=False),
             initial="description",
             id="part",
         )
@@ -465,7 +472,8 @@ class TasksScreen(BoardScreen):
         elif text is None:
             view.say("This task has no starter; its description specifies the submission.")
         else:
-            view.show(text, name.rpartition(".")[2])
+            view.subject = f"the {part} of {task.name}"
+            view.show_source(text, name.rpartition(".")[2])
 
     def _facts(self, task: Task) -> Table:
         left, _ = time_left(task.deadline, self.now())
