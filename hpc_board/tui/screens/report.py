@@ -18,7 +18,6 @@ from hpc_board.domain.standing import Placing
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, device_peak
-from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
 from hpc_board.report.logs import nothing_printed, run_logs
 from hpc_board.report.next_steps import NextSteps, next_steps
@@ -75,6 +74,7 @@ class ReportScreen(BoardScreen):
         Binding("s", "submit", "Submit", tooltip="Submit a file for the same task"),
         Binding("r", "resubmit", "Again", tooltip="Submit the same file again, after confirmation"),
         Binding("w", "watch", "Watch", tooltip="Test the file of this run on every save"),
+        Binding("e", "edit", "Edit", tooltip="Edit the file of this run, then submit it"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of this run"),
         *(
             Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
@@ -207,6 +207,11 @@ class ReportScreen(BoardScreen):
             run = self._read.run
             self.post_message(Open(targets.Watch(run.file_name, run.task, (run.gpu,))))
 
+    def action_edit(self) -> None:
+        """Edit the file of this run."""
+        if self._read is not None:
+            self.edit_file_of(self._read.run)
+
     def action_copy(self) -> None:
         """Copy the number of this run."""
         self.app.copy_to_clipboard(str(self.run_id))
@@ -228,7 +233,7 @@ class ReportScreen(BoardScreen):
                 ways[way]()
 
         ways: dict[str, Callable[[], object]] = {
-            "edit": lambda: self.post_message(Open(targets.Submit(run.task, (run.gpu,), Mode.TEST))),
+            "edit": self.action_edit,
             "watch": self.action_watch,
             "again": self.action_resubmit,
             "cases": lambda: self.action_show("cases"),

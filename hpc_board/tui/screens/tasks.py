@@ -23,7 +23,7 @@ from hpc_board.errors import InputError
 from hpc_board.files import write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
-from hpc_board.tui import targets
+from hpc_board.tui import own_copy, targets
 from hpc_board.tui.formatting import RANKED_BY, languages, score, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
@@ -68,6 +68,7 @@ class TasksScreen(BoardScreen):
         Binding("v", "part(1)", "View", tooltip="Switch between description, reference and starter"),
         Binding("V", "part(-1)", show=False),
         Binding("w", "write", "Write", tooltip="Write the starter to a file"),
+        Binding("e", "edit", "Edit", tooltip="Edit your file of this name, or else the starter, then submit it"),
         Binding(
             "d", "description", "Description", show=False, tooltip="Focus the description to scroll it, or the list"
         ),
@@ -233,14 +234,29 @@ class TasksScreen(BoardScreen):
             self.fail("write", error)
             return
         self.forget_failure("write")
-        folder = Path(self.memory.get("tasks", "folder", ""))
 
         def write(answer: tuple[Path, bool] | None) -> None:
             if answer is not None:
                 self.ask("write", lambda: _written(*answer, text), self._notify_written)
 
-        name = f"{task.name}{Path(task.submission_name).suffix}"
-        self.app.push_screen(AskPath(f"Write the starter of {task.name} to", folder / name), write)
+        self.app.push_screen(AskPath(f"Write the starter of {task.name} to", self._path_of(task)), write)
+
+    def action_edit(self) -> None:
+        """Edit the user's file for the selected task, which is the starter at first."""
+        task = self._selected
+        if task is None:
+            return
+        from hpc_board.catalog.template import starter
+
+        path = self._path_of(task)
+
+        def edit(found: tuple[Path, bool]) -> None:
+            file, is_new = found
+            if is_new:
+                self._notify_written(file)
+            self.post_message(Open(targets.Edit(file, task.name)))
+
+        self.ask("write", lambda: own_copy.of_starter(path, starter(task, _first(task))), edit)
 
     def action_copy(self) -> None:
         """Copy the text that is shown."""
@@ -265,7 +281,7 @@ class TasksScreen(BoardScreen):
         """Disable the filter key while the user types, and the write key for tasks without a starter."""
         if action == "filter" and isinstance(self.focused, Input):
             return False
-        if action == "write" and (self._selected is None or not self._selected.templates):
+        if action in ("write", "edit") and (self._selected is None or not self._selected.templates):
             return None
         return super().check_action(action, parameters)
 
@@ -289,6 +305,10 @@ class TasksScreen(BoardScreen):
         from textual.widgets import Markdown
 
         return self.query_one("#description", Markdown)
+
+    def _path_of(self, task: Task) -> Path:
+        """Return the path of the user's file for a task, beside the starter that was written last."""
+        return Path(self.memory.get("tasks", "folder", "")) / f"{task.name}{Path(task.submission_name).suffix}"
 
     @property
     def _reader(self) -> Widget:
