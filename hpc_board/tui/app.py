@@ -186,6 +186,8 @@ class BoardApp(App[None]):
         self._memory = memory or Memory()
         self._preferences = user_preferences or Preferences()
         self._memory_failed = False
+        self._quits_next = False
+        """True after a first Ctrl+C, until another key."""
         self._side: SideChosen | None = None
         self._focus_at: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
         self._role = Role.NONE
@@ -309,7 +311,25 @@ class BoardApp(App[None]):
                 self._early_keys.append(event)
                 return
             self._focus_at[event] = self.focused
+            if event.key != "ctrl+c":
+                self._announce_exit(is_next=False)
         await super().on_event(event)
+
+    def action_help_quit(self) -> None:
+        """Quit at the second of two presses of Ctrl+C; the first one says so."""
+        if self._quits_next:
+            self.call_later(self.action_quit)
+        else:
+            self._announce_exit(is_next=True)
+
+    def _announce_exit(self, *, is_next: bool) -> None:
+        if is_next == self._quits_next:
+            return
+        from hpc_board.tui.widgets.key_line import KeyLine
+
+        self._quits_next = is_next
+        for line in self.screen.query(KeyLine):
+            line.announce("Press ^c again to quit; runs go on." if is_next else "")
 
     def _leaves(self, key: events.Key) -> bool:
         """Return whether a key before the first screen quits the app; a letter behind others may be for a field."""

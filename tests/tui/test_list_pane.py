@@ -24,14 +24,13 @@ class Numbers(App[None]):
 
     CSS = "ListPane { Grid { height: 1fr; } .selected { height: 2; } FilterLine { height: 1; } }"
 
-    def __init__(self, length: int, *, backwards: bool = False, reaches_end: bool = False) -> None:
+    def __init__(self, length: int, *, backwards: bool = False) -> None:
         super().__init__()
         self.length = length
         self.asked: list[int] = []
         self.opened: list[int] = []
         self.refuses = False
         self._backwards = backwards
-        self._reaches_end = reaches_end
         themes.dress(self)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -48,7 +47,7 @@ class Numbers(App[None]):
             nothing=lambda: "There are no numbers.",
             submission=lambda number: number // 10,
         )
-        yield ListPane(kind, self.pages, id="numbers", reaches_end=self._reaches_end)
+        yield ListPane(kind, self.pages, id="numbers")
 
     def on_mount(self) -> None:
         self.read(anew=True)
@@ -97,7 +96,7 @@ def shown(pilot: Pilot[Any], words: str) -> bool:
 
 @pytest.mark.parametrize("backwards", [False, True])
 async def test_the_key_for_the_end_leads_to_the_last_item_of_all_and_back_up_from_there(backwards: bool) -> None:
-    app = Numbers(2000, backwards=backwards, reaches_end=True)
+    app = Numbers(2000, backwards=backwards)
     async with app.run_test(size=(60, 24)) as pilot:
         await until(pilot, lambda: shown(pilot, "This is 2000."))
         await pilot.press("end")
@@ -115,13 +114,20 @@ async def test_the_key_for_the_end_leads_to_the_last_item_of_all_and_back_up_fro
         assert app.pane.window.items[0] == 2000
 
 
-async def test_the_key_for_the_end_reads_no_further_than_a_page_unless_the_list_reaches_it() -> None:
+@pytest.mark.parametrize("key", ["ctrl+d", "ctrl+f"])
+async def test_keys_go_by_half_and_whole_pages(key: str) -> None:
     app = Numbers(2000)
     async with app.run_test(size=(60, 24)) as pilot:
         await until(pilot, lambda: shown(pilot, "This is 2000."))
-        await pilot.press("end")
-        await until(pilot, lambda: app.pane.selected == 2001 - 40)
-        assert max(app.asked) <= 2 * app.pane.grid.screenful
+        rows = app.pane.grid.screenful
+        await pilot.press(key)
+        await until(pilot, lambda: app.pane.selected != 2000)
+        moved = 2000 - (app.pane.selected or 0)
+        assert moved <= rows
+        assert moved == rows // 2 or key == "ctrl+f"
+        assert moved > rows // 2 or key == "ctrl+d"
+        await pilot.press({"ctrl+d": "ctrl+u", "ctrl+f": "ctrl+b"}[key])
+        await until(pilot, lambda: app.pane.selected == 2000)
 
 
 async def test_the_cost_of_a_look_does_not_grow_with_the_list() -> None:
@@ -137,7 +143,7 @@ async def test_the_cost_of_a_look_does_not_grow_with_the_list() -> None:
 
 
 async def test_it_counts_the_items_and_says_where_there_may_be_more() -> None:
-    app = Numbers(500, backwards=True, reaches_end=True)
+    app = Numbers(500, backwards=True)
     async with app.run_test(size=(60, 24)) as pilot:
         await until(pilot, lambda: shown(pilot, "This is 500."))
         assert app.pane.count == "1/40+"

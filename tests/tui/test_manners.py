@@ -135,6 +135,23 @@ async def test_a_change_of_theme_recolours_what_is_shown_already() -> None:
         assert str(themes.LIGHT.error).lower() in drawn.lower()
 
 
+# The way out
+
+
+async def test_the_second_of_two_interrupts_quits_and_the_first_says_so() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+c")
+        assert text_of(pilot.app).splitlines()[-1].strip() == "Press ^c again to quit; runs go on."
+        assert "Do you want to quit" not in text_of(pilot.app)
+        await press(pilot, "down")
+        assert "s Submit" in text_of(pilot.app).splitlines()[-1]
+        await press(pilot, "ctrl+c")
+        assert not pilot.app._exit
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: pilot.app._exit)
+
+
 # Keys of one's own
 
 
@@ -148,7 +165,7 @@ def written_preferences(folder: Path, text: str) -> Preferences:
 async def test_a_key_of_ones_own_takes_the_place_of_ours(tmp_path: Path) -> None:
     wanted = written_preferences(tmp_path, "keys:\n  tasks.runs: 'n,f9'\n  app.quit: f10\n")
     assert wanted.fault is None
-    async with app_with(FakeBoard(), user_preferences=wanted).run_test(size=(80, 24)) as pilot:
+    async with app_with(FakeBoard(), user_preferences=wanted).run_test(size=(100, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "q")
         assert not pilot.app._exit

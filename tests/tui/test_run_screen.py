@@ -15,7 +15,6 @@ from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
-from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.histogram import histogram, histogram_lines
 from hpc_board.tui.widgets.key_line import KeyLine
@@ -302,8 +301,17 @@ async def test_a_lost_run_has_its_history_and_an_explanation() -> None:
         assert "job name hb-35" in text
 
 
-async def test_one_key_leads_from_a_failed_case_to_the_form() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+class WithCode(FakeBoard):
+    """Has the same code for all submissions."""
+
+    def code(self, submission: int) -> tuple[str, bytes]:
+        del submission
+        return "kernel.py", b"import torch"
+
+
+async def test_one_key_leads_from_a_failed_case_to_the_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with app_on(WithCode()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "down", "enter")
         assert "f Next step" in text_of(pilot.app)
@@ -318,9 +326,8 @@ async def test_one_key_leads_from_a_failed_case_to_the_form() -> None:
             "hpc-board task test vectoradd --submission run38.py --mode test --device cuda",
         ]
         await press(pilot, "e")
-        assert isinstance(pilot.app.screen, SubmitScreen)
-        assert "[x] H100" in text_of(pilot.app)
-        assert "runs the test cases; not ranked" in text_of(pilot.app)
+        # This terminal has no editor: test_editor_loop.py starts one.
+        assert Path("kernel-run38.py").read_bytes() == b"import torch"
 
 
 async def test_the_ways_on_from_a_failed_case_lead_to_its_cases_and_to_sending_it_again() -> None:

@@ -235,3 +235,14 @@ async def test_keys_that_come_at_once_are_about_the_row_that_the_cursor_is_on_by
             pilot.app.post_message(events.Key(key, None))
         await settled(pilot)
         assert pilot.app.clipboard == "39"
+
+
+async def test_the_end_of_700_runs_is_one_key_away() -> None:
+    board = FakeBoard(runs=[run(number, RunState.QUEUED) for number in range(700, 0, -1)])
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "G")
+        await until(pilot, lambda: "Runs 700/700" in text_of(pilot.app))
+        assert "Run 1 " in text_of(pilot.app)
+        await press(pilot, "g")
+        await until(pilot, lambda: "Runs 1/700" in text_of(pilot.app))

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from inspect import isawaitable
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -19,9 +20,11 @@ from textual.worker import get_current_worker
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
+from hpc_board.model.task import Mode
 from hpc_board.report.formatting import span_text
+from hpc_board.tui import own_copy, targets
 from hpc_board.tui.keys import named
-from hpc_board.tui.messages import Answer, Heard, RunsState, Tick
+from hpc_board.tui.messages import Answer, Heard, Open, RunsState, Tick
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.targets import Target
 from hpc_board.tui.widgets.error_box import ErrorBox
@@ -234,6 +237,22 @@ class BoardScreen(Screen[None]):
 
         question = f"Submit the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
         self.app.push_screen(Confirm(question, "Submit it", "Don't"), act)
+
+    def edit_file_of(self, run: Run) -> None:
+        """Open the user's editor with the file of a run, and then the form with it."""
+        known = tuple(Path(file) for file in self.memory.get("submit", "files", ()))
+
+        def question() -> tuple[Path, bool]:
+            name, code = self.board.submissions.code(run.submission)
+            return own_copy.of_run(run.id, Path(name).name, code, known)
+
+        def edit(found: tuple[Path, bool]) -> None:
+            file, is_new = found
+            if is_new:
+                self.notify(f"The file of run {run.id} is now {file}.", markup=False)
+            self.post_message(Open(targets.Edit(file, run.task, (run.gpu,), Mode.TEST)))
+
+        self.ask("edit", question, edit, whom=THE_FILE)
 
     def look_again(self) -> None:
         """Update the screen; called while it is in front, about once a second, on a served board after a change."""

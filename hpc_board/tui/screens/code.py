@@ -20,7 +20,6 @@ class CodeScreen(BoardScreen):
 
     CSS_PATH = "code.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "copy", "Copy", tooltip="Copy the file"),
         Binding("m", "mark", "Mark", tooltip="Mark this submission, then another one, to compare them"),
     ]
     HELP: ClassVar[str] = (
@@ -34,18 +33,17 @@ class CodeScreen(BoardScreen):
         super().__init__(board, now)
         self._submission = submission
         self._task_name = task
-        self._file: tuple[str, str] | None = None
 
     def compose_body(self) -> ComposeResult:
         """Yield the text."""
-        yield SourceView(classes="panel")
+        yield SourceView("File", view="code")
 
     def on_mount(self) -> None:
         """Read the file."""
         super().on_mount()
         self.title_bar.show_place("Board", f"Submission {self._submission}")
         self.view.say("Reading the file …")
-        self.view.focus()
+        self.view.view.focus()
         submission = self._submission
 
         def question() -> tuple[str, str]:
@@ -57,30 +55,16 @@ class CodeScreen(BoardScreen):
 
         self.ask("code", question, self._show, failed=refuse)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable copying until the file is read."""
-        if action == "copy" and self._file is None:
-            return None
-        return super().check_action(action, parameters)
-
-    def action_copy(self) -> None:
-        """Copy the file."""
-        if self._file is not None:
-            name, text = self._file
-            self.app.copy_to_clipboard(text)
-            self.notify(f"Copied {one_line(name)}.", markup=False)
-
     def action_mark(self) -> None:
         """Mark this submission for a comparison."""
         self.post_message(SideChosen(self._submission, self._task_name))
 
     def _show(self, file: tuple[str, str]) -> None:
-        self._file = file
         name, text = file
         self.view.border_title = toned(name, limit=60)
         self.title_bar.show_place("Board", f"Submission {self._submission}", one_line(name))
         if text:
-            self.view.show(text, name.rpartition(".")[2])
+            self.view.subject = one_line(name)
+            self.view.show_source(text, name.rpartition(".")[2])
         else:
             self.view.say("The file is empty.")
-        self.refresh_bindings()

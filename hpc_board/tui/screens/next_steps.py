@@ -20,7 +20,7 @@ class NextStepsScreen(ModalScreen[str | None]):
 
     CSS_PATH = "next_steps.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("e", "choose('edit')", "Edit", tooltip="Open the form for this task and GPU, in mode test"),
+        Binding("e", "choose('edit')", "Edit", tooltip="Edit the file of this run, then submit it in mode test"),
         Binding("w", "choose('watch')", "Watch", tooltip="Test the file on every save"),
         Binding("r", "choose('again')", "Again", tooltip="Submit the same file again"),
         Binding("t", "choose('cases')", "Cases", tooltip="Show the cases"),

@@ -18,7 +18,6 @@ from hpc_board.domain.standing import Placing
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, device_peak
-from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
 from hpc_board.report.logs import nothing_printed, run_logs
 from hpc_board.report.next_steps import NextSteps, next_steps
@@ -70,13 +69,12 @@ class ReportScreen(BoardScreen):
         Binding("f", "next", "Next step", tooltip="Show the next steps after a run that did not pass"),
         Binding("c", "cancel", "Cancel", tooltip="Cancel this run, after confirmation"),
         Binding("l", "log", "Log", tooltip="Switch between report and log"),
-        Binding("slash", "search", "Search", key_display="/", tooltip="Search the log"),
+        Binding("slash", "search_log", "Search", key_display="/", tooltip="Search the log"),
         Binding("b", "standings", "Board", tooltip="Show the board of this run"),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the same task"),
         Binding("r", "resubmit", "Again", tooltip="Submit the same file again, after confirmation"),
         Binding("w", "watch", "Watch", tooltip="Test the file of this run on every save"),
-        Binding("n", "step(1)", "Next", show=False, tooltip="Go to the next match"),
-        Binding("N", "step(-1)", "Previous", show=False, tooltip="Go to the previous match"),
+        Binding("e", "edit", "Edit", tooltip="Edit the file of this run, then submit it"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of this run"),
         *(
             Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
@@ -157,7 +155,7 @@ class ReportScreen(BoardScreen):
             return False
         if action == "resubmit" and not ended:
             return False
-        if action == "search" and any(field.display for field in self.query(FilterLine)):
+        if action == "search_log" and any(field.display for field in self.query(FilterLine)):
             return False
         return super().check_action(action, parameters)
 
@@ -184,18 +182,10 @@ class ReportScreen(BoardScreen):
         """Switch between overview and log; a growing log opens at its end."""
         self.action_show("overview" if self._page == "log" else "log")
 
-    def action_search(self) -> None:
-        """Search the text of this page, or else the log."""
-        if self._text_pane is None:
-            self.action_show("log")
-        if (pane := self._text_pane) is not None:
-            pane.open_search()
-            self.refresh_bindings()
-
-    def action_step(self, by: int) -> None:
-        """Go to the next or the previous match."""
-        if (pane := self._text_pane) is not None:
-            pane.step(by)
+    def action_search_log(self) -> None:
+        """Search the log; a page with a text of its own has this key first."""
+        self.action_show("log")
+        self.printed.action_search()
 
     def action_cancel(self) -> None:
         """Cancel this run after confirmation."""
@@ -216,6 +206,11 @@ class ReportScreen(BoardScreen):
         if self._read is not None:
             run = self._read.run
             self.post_message(Open(targets.Watch(run.file_name, run.task, (run.gpu,))))
+
+    def action_edit(self) -> None:
+        """Edit the file of this run."""
+        if self._read is not None:
+            self.edit_file_of(self._read.run)
 
     def action_copy(self) -> None:
         """Copy the number of this run."""
@@ -238,7 +233,7 @@ class ReportScreen(BoardScreen):
                 ways[way]()
 
         ways: dict[str, Callable[[], object]] = {
-            "edit": lambda: self.post_message(Open(targets.Submit(run.task, (run.gpu,), Mode.TEST))),
+            "edit": self.action_edit,
             "watch": self.action_watch,
             "again": self.action_resubmit,
             "cases": lambda: self.action_show("cases"),
@@ -253,10 +248,6 @@ class ReportScreen(BoardScreen):
             return self.board.gpus.get(run.gpu).device
         except BoardError:
             return Device.CPU  # a GPU that was removed from the settings
-
-    @property
-    def _text_pane(self) -> TextPane | None:
-        return {"log": self.printed, "build": self.build, "profile": self.profile}.get(self._page)
 
     def _main_of(self, page: str) -> Widget:
         mains: dict[str, Widget] = {

@@ -52,6 +52,7 @@ class RunsScreen(BoardScreen):
         Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
         Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
         Binding("w", "watch", "Watch", show=False, tooltip="Test the file of the selected run on every save"),
+        Binding("e", "edit", "Edit", show=False, tooltip="Edit the selected run's file, then submit it"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the selected run"),
         Binding("m", "mark", "Mark", show=False, tooltip="Mark the selected run, then another one, to compare them"),
     ]
@@ -122,7 +123,7 @@ class RunsScreen(BoardScreen):
             return None
         if action == "filter" and self.is_mounted and self.pane.is_filtering:
             return False
-        if action in ("resubmit", "watch", "copy", "mark") and self._selected is None:
+        if action in ("resubmit", "watch", "copy", "mark", "edit") and self._selected is None:
             return None
         return super().check_action(action, parameters)
 
@@ -164,6 +165,11 @@ class RunsScreen(BoardScreen):
         """Test the selected run's file on every save."""
         if (run := self._selected) is not None:
             self.post_message(Open(targets.Watch(run.file_name, run.task, (run.gpu,))))
+
+    def action_edit(self) -> None:
+        """Edit the selected run's file."""
+        if (run := self._selected) is not None:
+            self.edit_file_of(run)
 
     def action_mark(self) -> None:
         """Mark the selected run's submission for a comparison."""

@@ -12,6 +12,7 @@ from textual import getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from hpc_board.board import Board
@@ -22,7 +23,7 @@ from hpc_board.errors import InputError
 from hpc_board.files import write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
-from hpc_board.tui import targets
+from hpc_board.tui import own_copy, targets
 from hpc_board.tui.formatting import RANKED_BY, languages, score, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
@@ -67,6 +68,7 @@ class TasksScreen(BoardScreen):
         Binding("v", "part(1)", "View", tooltip="Switch between description, reference and starter"),
         Binding("V", "part(-1)", show=False),
         Binding("w", "write", "Write", tooltip="Write the starter to a file"),
+        Binding("e", "edit", "Edit", tooltip="Edit your file of this name, or else the starter, then submit it"),
         Binding(
             "d", "description", "Description", show=False, tooltip="Focus the description to scroll it, or the list"
         ),
@@ -215,8 +217,8 @@ class TasksScreen(BoardScreen):
         self.tabs.active = _PARTS[(here + step) % len(_PARTS)]
 
     def action_description(self) -> None:
-        """Move the focus between the list and the description."""
-        (self.grid if self.about.has_focus else self.about).focus()
+        """Move the focus between the list and the shown part of the task."""
+        (self.grid if self.about.has_focus or self.about.has_focus_within else self._reader).focus()
 
     def action_write(self) -> None:
         """Ask for a path, and write the starter there."""
@@ -232,14 +234,29 @@ class TasksScreen(BoardScreen):
             self.fail("write", error)
             return
         self.forget_failure("write")
-        folder = Path(self.memory.get("tasks", "folder", ""))
 
         def write(answer: tuple[Path, bool] | None) -> None:
             if answer is not None:
                 self.ask("write", lambda: _written(*answer, text), self._notify_written)
 
-        name = f"{task.name}{Path(task.submission_name).suffix}"
-        self.app.push_screen(AskPath(f"Write the starter of {task.name} to", folder / name), write)
+        self.app.push_screen(AskPath(f"Write the starter of {task.name} to", self._path_of(task)), write)
+
+    def action_edit(self) -> None:
+        """Edit the user's file for the selected task, which is the starter at first."""
+        task = self._selected
+        if task is None:
+            return
+        from hpc_board.catalog.template import starter
+
+        path = self._path_of(task)
+
+        def edit(found: tuple[Path, bool]) -> None:
+            file, is_new = found
+            if is_new:
+                self._notify_written(file)
+            self.post_message(Open(targets.Edit(file, task.name)))
+
+        self.ask("write", lambda: own_copy.of_starter(path, starter(task, _first(task))), edit)
 
     def action_copy(self) -> None:
         """Copy the text that is shown."""
@@ -264,7 +281,7 @@ class TasksScreen(BoardScreen):
         """Disable the filter key while the user types, and the write key for tasks without a starter."""
         if action == "filter" and isinstance(self.focused, Input):
             return False
-        if action == "write" and (self._selected is None or not self._selected.templates):
+        if action in ("write", "edit") and (self._selected is None or not self._selected.templates):
             return None
         return super().check_action(action, parameters)
 
@@ -288,6 +305,16 @@ class TasksScreen(BoardScreen):
         from textual.widgets import Markdown
 
         return self.query_one("#description", Markdown)
+
+    def _path_of(self, task: Task) -> Path:
+        """Return the path of the user's file for a task, beside the starter that was written last."""
+        return Path(self.memory.get("tasks", "folder", "")) / f"{task.name}{Path(task.submission_name).suffix}"
+
+    @property
+    def _reader(self) -> Widget:
+        """Return the widget that scrolls the shown part of the task."""
+        part = self.parts.current if self._has_parts else None
+        return self.query_one(f"#{part}-lines") if part in ("reference", "starter") else self.about
 
     @property
     def _selected(self) -> Task | None:
@@ -411,8 +438,8 @@ class TasksScreen(BoardScreen):
         tabs.can_focus = False
         parts = ContentSwitcher(
             Markdown(id="description", open_links=False),
-            SourceView(id="reference", can_focus=False),
-            SourceView(id="starter", can_focus=False),
+            SourceView("Reference", view="reference-lines", id="reference", framed=False),
+            SourceView("Starter", view="starter-lines", id="starter", framed=False),
             initial="description",
             id="part",
         )
@@ -465,7 +492,8 @@ class TasksScreen(BoardScreen):
         elif text is None:
             view.say("This task has no starter; its description specifies the submission.")
         else:
-            view.show(text, name.rpartition(".")[2])
+            view.subject = f"the {part} of {task.name}"
+            view.show_source(text, name.rpartition(".")[2])
 
     def _facts(self, task: Task) -> Table:
         left, _ = time_left(task.deadline, self.now())

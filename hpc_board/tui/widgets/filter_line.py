@@ -7,6 +7,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.message import Message
+from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from hpc_board.tui.palette import Tone, toned
@@ -93,8 +94,9 @@ class FilterLine(Horizontal, can_focus=False):
 
     def _close(self) -> None:
         # At once, before the message is handled: the next key may be pressed already.
-        self.screen.set_focus(None)
         self.display = False
+        beside = self.parent.query(Widget) if self.parent is not None else ()
+        self.screen.set_focus(next((widget for widget in beside if widget.focusable), None))
         self.post_message(self.Closed())
 
     @on(Input.Changed)

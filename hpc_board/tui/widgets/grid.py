@@ -53,6 +53,10 @@ class Grid(DataTable[Text]):
         Binding("k", "cursor_up", show=False, id="list.up"),
         Binding("home,g", "scroll_top", show=False, id="list.top"),
         Binding("end,G", "scroll_bottom", show=False, id="list.bottom"),
+        Binding("ctrl+f", "page_down", show=False, id="list.page_down"),
+        Binding("ctrl+b", "page_up", show=False, id="list.page_up"),
+        Binding("ctrl+d", "half_page(1)", show=False, id="list.half_page_down"),
+        Binding("ctrl+u", "half_page(-1)", show=False, id="list.half_page_up"),
     ]
 
     class Highlighted(Message):
@@ -122,6 +126,12 @@ class Grid(DataTable[Text]):
         """Go to the last row."""
         super().action_scroll_bottom()
         self.post_message(self.Bottom())
+
+    def action_half_page(self, by: int) -> None:
+        """Move the selection by half a page."""
+        if self._shown:
+            row = self.cursor_row + by * max(1, self.screenful // 2)
+            self.move_cursor(row=max(0, min(row, len(self._shown) - 1)))
 
     def show(self, rows: Iterable[Row], *, select: str | None = None) -> None:
         """Show these rows. Select the row `select` in the middle, or else keep selection and scroll position."""

@@ -52,6 +52,12 @@ class KeyLine(Static, can_focus=False):
         self.keys: tuple[Key, ...] = ()
         """The keys that are shown."""
         self._hovered: Key | None = None
+        self._announced = ""
+
+    def announce(self, words: str) -> None:
+        """Show a text in place of the keys, until an empty one."""
+        self._announced = words
+        self._draw()
 
     def on_mount(self) -> None:
         """Show the keys, and update them on every change of bindings."""
@@ -115,6 +121,9 @@ class KeyLine(Static, can_focus=False):
             self._draw()
 
     def _draw(self) -> None:
+        if self._announced:
+            self.update(Content.assemble((f" {self._announced} ", Tone.WAITING.value)), layout=False)
+            return
         self.update(Content.assemble(*(key.content(hovered=key == self._hovered) for key in self.keys)), layout=False)
 
     def _key_at(self, x: int) -> Key | None:

@@ -78,7 +78,6 @@ class ListPane(Vertical, Generic[T]):
     """A list that shows the pages it is given, and posts `Wanted` for others.
 
     `pages` returns the page function for the words of the filter; a list without it gets all items at once.
-    With `reaches_end`, the End key goes to the last item of the list instead of the last known one.
     """
 
     marked: var[int | None] = var(None)
@@ -119,7 +118,6 @@ class ListPane(Vertical, Generic[T]):
         id: str,  # noqa: A002 - Textual's name for it
         grid_id: str | None = None,
         words: str = "",
-        reaches_end: bool = False,
     ) -> None:
         super().__init__(id=id)
         self.subject = id
@@ -130,7 +128,6 @@ class ListPane(Vertical, Generic[T]):
         self._kind = kind
         self._pages = pages
         self._grid_id = grid_id or f"{id}-grid"
-        self._reaches_end = reaches_end
         self._order = kind.order or Order(kind.key)
         self._window = Window(self._order)
         self._turn = 0
@@ -406,7 +403,7 @@ class ListPane(Vertical, Generic[T]):
     @on(Grid.Bottom)
     def _go_to_end(self, event: Grid.Bottom) -> None:
         event.stop()
-        if self._reaches_end and self._window.below:
+        if self._window.below:
             self.jump(Span(at_end=True))
             self.post_message(self.Wanted(self, anew=True))
 

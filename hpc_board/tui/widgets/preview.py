@@ -7,25 +7,12 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.widgets import Static, Tab, Tabs, TextArea
+from textual.widgets import Static, Tab, Tabs
 
 from hpc_board.domain.draft import Preview
-from hpc_board.model.text import printable
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.script_notes import unusual
-
-
-class _ScriptArea(TextArea):
-    """A read-only script with highlighted lines."""
-
-    marked: frozenset[str] = frozenset()
-
-    def get_line(self, line_index: int) -> Text:
-        """Return a line, highlighted if it is marked."""
-        line = super().get_line(line_index)
-        if line.plain in self.marked:
-            line.stylize(f"bold {Tone.WAITING.value}")
-        return line
+from hpc_board.tui.widgets.source_view import SourceView
 
 
 class PreviewPane(Vertical):
@@ -38,7 +25,7 @@ class PreviewPane(Vertical):
         yield Tabs(id="preview-gpus")
         yield Static(id="command", markup=False)
         yield Static(id="unusual", markup=False)
-        yield _ScriptArea(read_only=True, soft_wrap=False, show_line_numbers=False, compact=True, id="script")
+        yield SourceView("Script", view="script", framed=False)
 
     def on_mount(self) -> None:
         """Show the text for an empty preview."""
@@ -72,15 +59,12 @@ class PreviewPane(Vertical):
         notes = self.query_one("#unusual", Static)
         notes.display = bool(remarks)
         notes.update(Text("\n").join(toned(remark.words, Tone.WAITING, 300) for remark in remarks))
-        self.query_one("#script", TextArea).display = preview is not None
+        source = self.query_one(SourceView)
+        source.display = preview is not None
         if preview is None:
             words = "The batch script appears here once file, task and GPU are chosen."
             self.query_one("#command", Static).update(toned(words, Tone.MUTED))
             return
         command = toned(shlex.join(preview.command), Tone.MUTED, 1000)
         self.query_one("#command", Static).update(Text.assemble(("$ ", Tone.ACCENT.value), command))
-        script = printable(preview.script, len(preview.script))
-        area = self.query_one(_ScriptArea)
-        area.marked = frozenset(line for remark in remarks for line in remark.lines)
-        if area.text != script:
-            area.load_text(script)
+        source.show_source(preview.script, "sh", [line for remark in remarks for line in remark.lines])

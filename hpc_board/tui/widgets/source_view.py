@@ -1,52 +1,136 @@
-"""A view of a source file with syntax highlighting."""
+"""A view of a source file with syntax colours and line numbers."""
 
+from collections.abc import Collection
+
+from rich.style import Style
+from rich.text import Text
+from textual import getters, on
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
-from textual.widgets import Static
+from textual.containers import Horizontal
+from textual.strip import Strip
+from textual.widget import Widget
 
 from hpc_board.model.text import printable
-from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.palette import Tone
+from hpc_board.tui.widgets.text_pane import LogView, TextPane
 
 _CHARACTERS_MAX = 100_000
 """The longest text to highlight in reasonable time; longer ones are cut."""
 
-_LEXERS = {"py": "python", "cu": "cuda", "cuh": "cuda", "hip": "cuda", "cpp": "cpp", "h": "cpp"}
+_LEXERS = {"py": "python", "cu": "cuda", "cuh": "cuda", "hip": "cuda", "cpp": "cpp", "h": "cpp", "sh": "bash"}
 
 
-class SourceView(VerticalScroll):
-    """The scrollable text of a file with syntax highlighting."""
+class _CodeView(LogView):
+    """Scrollable lines of code in colour."""
 
-    _text = ""
-    _ending = ""
+    coloured: tuple[Text, ...] = ()
 
-    def compose(self) -> ComposeResult:
-        """Yield the text."""
-        yield Static(id="source", markup=False)
+    def plain_line(self, y: int) -> Strip:
+        """Return the visible part of a line in its colours."""
+        (left, top), width = self.scroll_offset, self.size.width
+        number = y + top
+        if number >= len(self.coloured):
+            return Strip.blank(width, self.rich_style)
+        line = self.coloured[number].copy()
+        line.stylize_before(self.rich_style)
+        if self.text_selection is not None and (span := self.text_selection.get_span(number)) is not None:
+            begin, end = span
+            selected = self.screen.get_component_rich_style("screen--selection")
+            line.stylize(selected, begin, len(line) if end == -1 else end)
+        strip = Strip(line.render(self.app.console)).crop_extend(left, left + width, self.rich_style)
+        return strip.apply_offsets(left, number)
 
-    def show(self, text: str, ending: str) -> None:
-        """Show `text`, highlighted as a file with this extension ("py")."""
-        if (text, ending) != (self._text, self._ending):
-            self._text, self._ending = text, ending
-            self.scroll_home(animate=False)
-            self.redraw()
+
+class _LineNumbers(Widget, can_focus=False):
+    """The numbers of the lines in sight, beside the lines, which scroll sideways without them."""
+
+    ALLOW_SELECT = False
+
+    def __init__(self) -> None:
+        super().__init__(classes="line-numbers")
+        self.first = 0
+        self.count = 0
+
+    def show(self, first: int, count: int) -> None:
+        """Show the numbers from the line with the index `first` on, of `count` lines."""
+        if count != self.count:
+            self.styles.width = len(str(count)) + 1
+        self.first, self.count = first, count
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Return the number of a line."""
+        number = self.first + y + 1
+        words = str(number) if number <= self.count else ""
+        muted = self.app.console.get_style(Tone.MUTED.value)
+        line = Text(f"{words:>{self.size.width - 1}} ", style=self.rich_style + muted)
+        return Strip(line.render(self.app.console)).adjust_cell_length(self.size.width, self.rich_style)
+
+
+class SourceView(TextPane):
+    """A file with syntax colours and line numbers, which scrolls sideways instead of wrapping its lines.
+
+    `view` is the id of the lines, which have the focus.
+    """
+
+    numbers = getters.query_one(_LineNumbers)
+
+    def __init__(self, title: str = "", *, view: str, id: str | None = None, framed: bool = True) -> None:  # noqa: A002
+        super().__init__(title, view=view, id=id, framed=framed)
+        self._ending = ""
+        self._marked: frozenset[str] = frozenset()
+
+    def compose_view(self) -> ComposeResult:
+        """Yield the numbers and the lines."""
+        with Horizontal(classes="code"):
+            yield _LineNumbers()
+            yield _CodeView(id=self.view_id)
+
+    def show_source(self, text: str, ending: str, marked: Collection[str] = ()) -> None:
+        """Show `text`, highlighted as a file with this extension ("py"), and with `marked` lines in a warning tone."""
+        if (text, ending, frozenset(marked)) == (self.text, self._ending, self._marked):
+            return
+        self._ending, self._marked = ending, frozenset(marked)
+        shown = "\n".join(line.expandtabs() for line in printable(text, _CHARACTERS_MAX).split("\n"))
+        if len(text) > _CHARACTERS_MAX:
+            shown += "\n… the rest is not shown"
+        self.query_one(Horizontal).display = True
+        self.show(shown, nothing="", growing=False)
+        self.copied = text
+        self.redraw()
+        self.view.scroll_home(animate=False, immediate=True)
 
     def say(self, words: str) -> None:
         """Show a message in place of a text."""
-        self._text = ""
-        self.query_one("#source", Static).update(toned(words, Tone.MUTED, 400))
+        self.show("", nothing=words, growing=False)
+        self.query_one(Horizontal).display = False
 
     def redraw(self) -> None:
         """Redraw the text in the colours of the current theme."""
-        if not self._text:
+        if not self.text:
             return
         # The import of Pygments takes a tenth of a second, which only this view needs.
         from rich.syntax import Syntax
 
-        shown = printable(self._text, _CHARACTERS_MAX)
-        if len(shown) < len(self._text):
-            shown += "\n… the rest is not shown"
         theme = self.app.current_theme
         colours = "ansi_dark" if theme.ansi or self.app.no_color else "one-dark" if theme.dark else "friendly"
-        ground = "default" if theme.ansi else theme.background or "default"
-        code = Syntax(shown, _LEXERS.get(self._ending, "text"), theme=colours, background_color=ground, word_wrap=True)
-        self.query_one("#source", Static).update(code)
+        code = Syntax("", _LEXERS.get(self._ending, "text"), theme=colours).highlight(self.text)
+        lines = code.split("\n", allow_blank=True)
+        view = self.query_one(_CodeView)
+        view.coloured = tuple(self._toned(line) for line in lines[: view.line_count])
+        view.refresh()
+        self._number()
+
+    def _toned(self, line: Text) -> Text:
+        if line.plain in self._marked:
+            return Text(line.plain, f"bold {Tone.WAITING.value}", no_wrap=True, end="")
+        shown = Text(line.plain, no_wrap=True, end="")
+        for begin, end, style in line.spans:
+            # The ground is that of the panel.
+            kept = style if isinstance(style, Style) else Style.null()
+            shown.stylize(Style(color=kept.color, bold=kept.bold, italic=kept.italic), begin, end)
+        return shown
+
+    @on(LogView.Scrolled)
+    def _number(self) -> None:
+        self.numbers.show(int(self.view.scroll_offset.y), self.view.line_count)

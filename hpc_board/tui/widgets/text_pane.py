@@ -1,7 +1,7 @@
 """A view of a long text that may grow, with search."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from rich.cells import cell_len
@@ -9,6 +9,7 @@ from rich.style import Style
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.reactive import var
@@ -44,12 +45,29 @@ class LogView(Log):
     following: var[bool] = var(False)
     """True while the end stays visible as the text grows."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "scroll_down", show=False, id="text.down"),
+        Binding("k", "scroll_up", show=False, id="text.up"),
+        Binding("h", "scroll_left", show=False, id="text.left"),
+        Binding("l", "scroll_right", show=False, id="text.right"),
+        Binding("g", "scroll_home", show=False, id="text.top"),
+        Binding("G", "scroll_end", show=False, id="text.bottom"),
+        Binding("ctrl+f", "page_down", show=False, id="text.page_down"),
+        Binding("ctrl+b", "page_up", show=False, id="text.page_up"),
+        Binding("ctrl+d", "half_page(1)", show=False, id="text.half_page_down"),
+        Binding("ctrl+u", "half_page(-1)", show=False, id="text.half_page_up"),
+    ]
+
     matches: tuple[Match, ...] = ()
     current: int = -1
 
+    def plain_line(self, y: int) -> Strip:
+        """Return a line without its matches."""
+        return super().render_line(y)
+
     def render_line(self, y: int) -> Strip:
         """Return a line with its matches highlighted."""
-        strip = super().render_line(y)
+        strip = self.plain_line(y)
         number, left = y + self.scroll_offset.y, self.scroll_offset.x
         for index, match in self._on_line(number):
             begin, end = max(0, match.begin - left), min(strip.cell_length, match.end - left)
@@ -93,6 +111,10 @@ class LogView(Log):
         # At once instead of after the next refresh, since the next key may scroll elsewhere.
         self.keep_end()
 
+    def action_half_page(self, by: int) -> None:
+        """Scroll by half a page."""
+        self.scroll_to(y=self.scroll_offset.y + by * max(1, self.size.height // 2), animate=False)
+
     def keep_end(self) -> None:
         """Scroll to the end while following it."""
         if self.following:
@@ -120,12 +142,24 @@ class LogView(Log):
 
 
 class TextPane(Vertical):
-    """A text with a search field and a status line."""
+    """A text that is not wrapped, with a search field and a status line; `view` is the id of its lines.
 
-    def __init__(self, title: str, *, view: str, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(id=id, classes="panel")
+    `copied` is the text that the key y copies, under the name `subject`.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "search", "Search", key_display="/", tooltip="Search the text", id="text.search"),
+        Binding("n", "step(1)", "Next", show=False, tooltip="Go to the next match", id="text.next"),
+        Binding("N", "step(-1)", "Previous", show=False, tooltip="Go to the previous match", id="text.previous"),
+        Binding("y", "copy", "Copy", show=False, tooltip="Copy the text to the clipboard", id="text.copy"),
+    ]
+
+    def __init__(self, title: str, *, view: str, id: str | None = None, framed: bool = True) -> None:  # noqa: A002
+        super().__init__(id=id, classes="panel" if framed else None)
         self.border_title = title
-        self._view_id = view
+        self.subject = f"the {title.lower()}"
+        self.copied = ""
+        self.view_id = view
         self._text = ""
         self._growing = False
         self._words = ""
@@ -134,9 +168,19 @@ class TextPane(Vertical):
     def compose(self) -> ComposeResult:
         """Yield the text for an empty view, the lines, the search field, and the status line."""
         yield Static(classes="nothing", markup=False)
-        yield LogView(id=self._view_id)
-        yield FilterLine("/", "search; Enter keeps the words, then n and N move", id=f"{self._view_id}-search")
+        yield from self.compose_view()
+        yield FilterLine("/", "search; Enter keeps the words, then n and N move", id=f"{self.view_id}-search")
         yield Static(classes="standing", markup=False)
+
+    def compose_view(self) -> ComposeResult:
+        """Yield the lines."""
+        yield LogView(id=self.view_id)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide the search key while the field is open."""
+        if action == "search" and self.is_mounted and self.query_one(FilterLine).display:
+            return False
+        return super().check_action(action, parameters)
 
     @property
     def view(self) -> LogView:
@@ -147,6 +191,11 @@ class TextPane(Vertical):
     def is_empty(self) -> bool:
         """Return whether there is no text."""
         return not self._text
+
+    @property
+    def text(self) -> str:
+        """Return the shown text."""
+        return self._text
 
     def show(self, text: str, *, nothing: str, growing: bool) -> None:
         """Show this text, or the text `nothing` if it is empty.
@@ -161,6 +210,7 @@ class TextPane(Vertical):
             self.view.following = growing
         if text != self._text:
             self._take(text)
+        self.copied = text
         self._show_standing()
 
     def follow(self) -> None:
@@ -169,11 +219,18 @@ class TextPane(Vertical):
         self.view.keep_end()
         self.call_after_refresh(self.view.keep_end)
 
-    def open_search(self) -> None:
+    def action_search(self) -> None:
         """Open the search field."""
         self.query_one(FilterLine).open(self._words)
+        self.screen.refresh_bindings()
 
-    def step(self, by: int) -> None:
+    def action_copy(self) -> None:
+        """Copy the whole text."""
+        if self.copied:
+            self.app.copy_to_clipboard(self.copied)
+            self.notify(f"Copied {self.subject}.", markup=False)
+
+    def action_step(self, by: int) -> None:
         """Go to the next or the previous match."""
         view = self.view
         if view.matches:

@@ -1,0 +1,166 @@
+"""The loop edit, test, read, edit: `e` opens the user's editor on each screen with a file, and `s` sends it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hpc_board.errors import InputError, Refused
+from hpc_board.tui import editor, own_copy
+from tests.tmux import Tmux, shown_in, tmux_server
+from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.fake_board import FakeBoard
+
+ROOT = Path(__file__).parents[2]
+
+_EDITOR = """#!/bin/sh
+echo "edits $1"
+trap 'echo "interrupted"' INT
+read line || read line
+echo "# $line" >> "$1"
+exit ${STATUS:-0}
+"""
+
+_APP = """
+from tests.tui.fake_board import TASKS, FakeBoard
+from tests.values import replace
+from hpc_board.tui.app import BoardApp
+
+class Holding(FakeBoard):
+    def code(self, submission):
+        return "kernel.py", b"import torch\\n"
+
+board = Holding(tasks=[replace(TASKS[-1], templates={'Python': 'import torch\\n'})])
+app = BoardApp(lambda: board)
+app.run()
+print("sent", [draft.source.data.decode().splitlines()[-1] for draft in board.sent], "code", app.return_code)
+import time; time.sleep(60)
+"""
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    with tmux_server(tmp_path) as server:
+        yield server
+
+
+def start(tmux: Tmux, folder: Path, *, status: int = 0, editor_name: str = "") -> Path:
+    """Start the app in a terminal in an empty folder, with an editor of this exit status."""
+    work, script = folder / "work", folder / "editor"
+    work.mkdir()
+    script.write_text(_EDITOR)
+    script.chmod(0o755)
+    environ = [f"PYTHONPATH={ROOT}", f"VISUAL={editor_name or script}", f"STATUS={status}"]
+    command = ["env", *environ, str(ROOT / ".venv/bin/python"), "-c", _APP]
+    tmux("new-session", "-d", "-s", "app", "-x", "80", "-y", "24", "-c", str(work), *command)
+    return work
+
+
+def shown(tmux: Tmux, words: str) -> str:
+    return shown_in(tmux, "app", lambda text: words in text)
+
+
+def type_(tmux: Tmux, *keys: str) -> None:
+    tmux("send-keys", "-t", "app", *keys)
+
+
+def test_a_starter_is_written_edited_and_sent_with_three_keys(tmp_path: Path, tmux: Tmux) -> None:
+    work = start(tmux, tmp_path)
+    shown(tmux, "#1")
+    type_(tmux, "End", "e")
+    shown(tmux, "edits")
+    # The editor has the terminal: Ctrl+C is its own.
+    type_(tmux, "C-c")
+    shown(tmux, "interrupted")
+    type_(tmux, "changed", "Enter")
+    shown(tmux, "Choose at least one GPU")
+    assert (work / "vectoradd.py").read_text().endswith("# changed\n")
+    type_(tmux, "BTab", "a")
+    shown(tmux, "Ready: vectoradd")
+    type_(tmux, "Tab", "s")
+    shown(tmux, "Runs")
+    type_(tmux, "C-q")
+    assert "# changed" in shown(tmux, "sent [")
+
+
+@pytest.mark.parametrize("opening", [(), ("Enter",)], ids=["list", "report"])
+def test_the_file_of_a_run_is_edited_under_a_new_name_and_sent(
+    tmp_path: Path, tmux: Tmux, opening: tuple[str, ...]
+) -> None:
+    work = start(tmux, tmp_path)
+    (work / "kernel.py").write_text("import numpy\n")
+    shown(tmux, "#1")
+    type_(tmux, "r")
+    shown(tmux, "pass")
+    type_(tmux, "Home")
+    for key in opening:
+        type_(tmux, key)
+        shown(tmux, "Evidence")
+    type_(tmux, "e")
+    shown(tmux, "edits")
+    type_(tmux, "again", "Enter")
+    shown(tmux, "Ready: ")
+    type_(tmux, "s")
+    shown(tmux, "Queued.")
+    type_(tmux, "C-q")
+    assert "# again" in shown(tmux, "sent [")
+    assert (work / "kernel.py").read_text() == "import numpy\n"
+    (copy,) = work.glob("kernel-run*.py")
+    assert copy.read_text() == "import torch\n# again\n"
+
+
+@pytest.mark.parametrize(
+    ("status", "name", "word"), [(3, "", "ended"), (0, "/no/such/editor", "start:")], ids=["fails", "missing"]
+)
+def test_an_editor_that_fails_or_is_missing_is_told(
+    tmp_path: Path, tmux: Tmux, status: int, name: str, word: str
+) -> None:
+    start(tmux, tmp_path, status=status, editor_name=name)
+    shown(tmux, "#1")
+    type_(tmux, "End", "e")
+    if not name:
+        shown(tmux, "edits")
+        type_(tmux, "Enter")
+    assert word in shown(tmux, "Warning")
+    type_(tmux, "C-q")
+    shown(tmux, "sent []")
+
+
+def test_a_starter_never_replaces_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "vectoradd.py"
+    assert own_copy.of_starter(path, "one") == (path, True)
+    assert own_copy.of_starter(path, "two") == (path, False)
+    assert path.read_text() == "one"
+    with pytest.raises(InputError, match="is no file"):
+        own_copy.of_starter(tmp_path, "three")
+
+
+def test_an_unchanged_original_is_edited_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    original = tmp_path / "folder" / "kernel.py"
+    original.parent.mkdir()
+    original.write_bytes(b"code")
+    assert own_copy.of_run(7, "kernel.py", b"code", [original]) == (original, False)
+    original.write_bytes(b"other")
+    assert own_copy.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7.py"), True)
+    assert own_copy.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7.py"), False)
+    Path("kernel-run7.py").write_bytes(b"edited")
+    assert own_copy.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7-2.py"), True)
+    assert Path("kernel-run7.py").read_bytes() == b"edited"
+
+
+def test_an_editor_with_an_open_quote_is_refused() -> None:
+    with pytest.raises(InputError, match="is no command"):
+        editor.command({"EDITOR": "vi 'a"})
+
+
+async def test_a_file_that_others_may_not_see_is_not_edited() -> None:
+    class Refusing(FakeBoard):
+        def code(self, submission: int) -> tuple[str, bytes]:
+            raise Refused(f"submission {submission} belongs to bob.", hint="Ask them.")
+
+    board = Refusing()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "e")
+        assert "belongs to bob" in text_of(pilot.app)

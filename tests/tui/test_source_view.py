@@ -1,0 +1,128 @@
+"""Code and logs: lines that are not wrapped, numbers, colours, search and copies."""
+
+from typing import Any
+
+import pytest
+from textual import events
+from textual.widgets import Static
+
+from hpc_board.tui.widgets.source_view import SourceView
+from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.fake_board import TASKS, FakeBoard
+from tests.values import replace
+
+LONG = "generator = torch.Generator(device='cuda'); magnitude = 100 ** (torch.rand(3) - 0.5)  # " + "far " * 30 + "END"
+CODE = "\n".join(["import torch", LONG, *(f"value_{number} = {number}" for number in range(3, 120)), "last = None", ""])
+
+
+class Publishing(FakeBoard):
+    """Shows this code for each submission."""
+
+    def code(self, submission: int) -> tuple[str, bytes]:
+        del submission
+        return "kernel.py", CODE.encode()
+
+
+async def read_code(pilot: Any) -> SourceView:
+    """Open the code behind the first row of a board."""
+    await settled(pilot)
+    await press(pilot, "end", "b", "v")
+    view = pilot.app.screen.query_one(SourceView)
+    assert isinstance(view, SourceView)
+    return view
+
+
+async def test_code_is_not_wrapped_and_scrolls_sideways_beside_its_numbers() -> None:
+    async with app_on(Publishing()).run_test(size=(80, 24)) as pilot:
+        view = await read_code(pilot)
+        lines = text_of(pilot.app).splitlines()
+        second = next(index for index, line in enumerate(lines) if "generator =" in line)
+        assert lines[second].split()[0] == "2"
+        assert lines[second + 1].split() == ["3", "value_3", "=", "3"]
+        assert "END" not in text_of(pilot.app)
+        await press(pilot, *["l"] * 4, "right")
+        shown = text_of(pilot.app).splitlines()[second]
+        assert shown.split()[0] == "2"
+        assert "generator" not in shown
+        view.view.scroll_to(x=view.view.max_scroll_x, animate=False)
+        await settled(pilot)
+        assert "END" in text_of(pilot.app).splitlines()[second]
+        await press(pilot, *["h"] * 300)
+        assert view.view.scroll_offset.x == 0
+
+
+async def test_the_wheel_with_shift_scrolls_code_sideways() -> None:
+    async with app_on(Publishing()).run_test(size=(80, 24)) as pilot:
+        view = await read_code(pilot)
+        wheel = events.MouseScrollDown(view.view, 5, 5, 0, 0, 0, shift=True, meta=False, ctrl=False)
+        view.view.post_message(wheel)
+        await settled(pilot)
+        assert view.view.scroll_offset.x > 0
+
+
+async def test_code_is_coloured() -> None:
+    async with app_on(Publishing()).run_test(size=(80, 24)) as pilot:
+        view = await read_code(pilot)
+        strip = view.view.render_line(0)
+        words = {segment.text.strip(): segment.style for segment in strip if segment.text.strip()}
+        keyword, name = words["import"], words["torch"]
+        assert keyword is not None
+        assert name is not None
+        assert keyword.color != name.color
+
+
+async def test_code_is_searched_with_a_count_and_its_matches_are_stepped_through() -> None:
+    async with app_on(Publishing()).run_test(size=(80, 24)) as pilot:
+        await read_code(pilot)
+        await press(pilot, "slash", *"value_11", "enter")
+        assert "/value_11: 1 of 11" in text_of(pilot.app)
+        await press(pilot, "n", "n")
+        assert "/value_11: 3 of 11" in text_of(pilot.app)
+        assert "value_111 = 111" in text_of(pilot.app)
+        await press(pilot, "N", "N", "N")
+        assert "/value_11: 11 of 11" in text_of(pilot.app)
+
+
+async def test_y_copies_the_code_as_it_was_sent() -> None:
+    async with app_on(Publishing()).run_test(size=(80, 24)) as pilot:
+        await read_code(pilot)
+        await press(pilot, "y")
+        assert pilot.app.clipboard == CODE
+
+
+@pytest.mark.parametrize(("key", "line"), [("G", "last = None"), ("ctrl+f", "value_20"), ("ctrl+d", "value_13")])
+async def test_code_is_paged_by_keys(key: str, line: str) -> None:
+    async with app_on(Publishing()).run_test(size=(80, 24)) as pilot:
+        view = await read_code(pilot)
+        assert line not in text_of(pilot.app) or key == "ctrl+d"
+        await press(pilot, key)
+        assert line in text_of(pilot.app)
+        assert "import torch" not in text_of(pilot.app)
+        await press(pilot, "g")
+        assert view.view.scroll_offset.y == 0
+
+
+async def test_the_reference_of_a_task_is_read_searched_and_left() -> None:
+    task = TASKS[0]
+    files = tuple(replace(file, text=CODE) if file.text is not None else file for file in task.files)
+    async with app_on(FakeBoard(tasks=[replace(task, files=files)])).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "v", "d", "slash", *"last", "enter")
+        assert "/last: 1 of 1" in text_of(pilot.app)
+        assert "last = None" in text_of(pilot.app)
+        await press(pilot, "y")
+        assert pilot.app.clipboard == CODE
+        await press(pilot, "escape", "slash", *"vec")
+        assert pilot.app.screen.focused is pilot.app.screen.query_one("#filter")
+
+
+async def test_a_message_takes_the_place_of_code() -> None:
+    class Empty(FakeBoard):
+        def code(self, submission: int) -> tuple[str, bytes]:
+            del submission
+            return "kernel.py", b""
+
+    async with app_on(Empty()).run_test(size=(80, 24)) as pilot:
+        view = await read_code(pilot)
+        assert str(view.query_one(".nothing", Static).content) == "The file is empty."
+        assert not view.query_one(".code").display
