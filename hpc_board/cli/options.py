@@ -115,7 +115,7 @@ NUMBER = Number("run", "`hpc-board runs` lists your runs.")
 SECONDS = Seconds()
 SUBMISSION_NUMBER = Number("submission", "`hpc-board run ID` shows the submission of a run.")
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 force_option = click.option("--force", is_flag=True, help="Overwrite FILE.")
 
 
