@@ -288,7 +288,7 @@ class _Part:
             raise AttributeError(name)
         if route not in routes.ROUTES:
             raise InputError(
-                "a client of a service cannot do this: it works with the board's own settings and files.",
+                "this command needs the board's own settings and files, which a client of a service does not have.",
                 hint="The service's account does it on the service's machine, with the service's settings.",
             )
         return partial(_ask, self._connection, route)
