@@ -104,7 +104,7 @@ def new_file(path: Path, *, force: bool, most: int = 0o666) -> Iterator[BinaryIO
                 yield file
         elif mode is not None and not stat.S_ISREG(mode):
             raise InputError(
-                f"{path} is there already and is no regular file",
+                f"{path} is there already and is not a regular file",
                 hint="Give the name of a file with -o; what is there stays as it is.",
             )
         else:
@@ -209,12 +209,12 @@ def open_regular(path: Path, *, follow: bool = False) -> BinaryIO:
         descriptor = os.open(path, flags)
     except OSError as error:
         if error.errno == errno.ENXIO or (error.errno == errno.ELOOP and not follow):
-            raise NotRegularFileError(f"{path.name} is no regular file") from error
+            raise NotRegularFileError(f"{path.name} is not a regular file") from error
         raise
     try:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return os.fdopen(descriptor, "rb")
-        raise NotRegularFileError(f"{path.name} is no regular file")
+        raise NotRegularFileError(f"{path.name} is not a regular file")
     except OSError:
         os.close(descriptor)
         raise
@@ -243,7 +243,7 @@ def read_bytes(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = _
     `open_` opens the file.
 
     Raises:
-        InputError: it does not exist, is no regular file, unreadable or too large.
+        InputError: it does not exist, is not a regular file, unreadable or too large.
     """
     try:
         with open_(path) as file:
@@ -298,7 +298,7 @@ def read_text(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = _o
     """Return the text of a user's regular UTF-8 file of at most `bytes_max` bytes, which `open_` opens.
 
     Raises:
-        InputError: it does not exist, is no regular file, unreadable, too large, or not UTF-8 text.
+        InputError: it does not exist, is not a regular file, unreadable, too large, or not UTF-8 text.
     """
     return decoded(read_bytes(path, bytes_max, open_), _shown(path))
 
@@ -362,14 +362,14 @@ def take_lock(path: Path, *, wait_seconds: float = 0.0, shared: bool = False) ->
     Several may hold it `shared`, as long as none holds it otherwise.
 
     Raises:
-        OSError: the file cannot be opened or is no regular file, or its file system has no such locks.
+        OSError: the file cannot be opened or is not a regular file, or its file system has no such locks.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     taken = False
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotRegularFileError(f"{path.name} is no regular file")
+            raise NotRegularFileError(f"{path.name} is not a regular file")
         taken = lock_descriptor(descriptor, wait_seconds=wait_seconds, shared=shared)
     finally:
         if not taken:

@@ -47,7 +47,7 @@ def open_trusted(path: Path, trust: Trust) -> BinaryIO:
 
     Raises:
         InputError: another account may.
-        NotRegularFileError: it is no regular file.
+        NotRegularFileError: it is not a regular file.
         OSError: it does not exist, or cannot be read.
     """
     above = _above(trust.home)
@@ -77,7 +77,7 @@ def open_trusted(path: Path, trust: Trust) -> BinaryIO:
                 here, where = inner, where.parent if name == ".." else where / name
                 if names:
                     _check_folder(status, where, trust, above)
-        raise NotRegularFileError(f"{path.name} is no regular file")
+        raise NotRegularFileError(f"{path.name} is not a regular file")
     finally:
         os.close(here)
 
@@ -94,12 +94,12 @@ def _file(folder: int, name: str, path: Path, trust: Trust) -> BinaryIO | None:
         if error.errno == errno.ELOOP:
             return None
         if error.errno == errno.ENXIO:
-            raise NotRegularFileError(f"{name} is no regular file") from error
+            raise NotRegularFileError(f"{name} is not a regular file") from error
         raise
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise NotRegularFileError(f"{name} is no regular file")
+            raise NotRegularFileError(f"{name} is not a regular file")
         _check_owner(status, path, trust.owners)
         if _others_write(status, trust):
             raise _writable(path, status)

@@ -79,7 +79,7 @@ def _diagnosed(search: _Search) -> Detected:
 
 def _without_cluster(search: _Search) -> Iterator[Diagnostic]:
     if search.kind.on_this_machine and search.refusals:
-        message = f"{'. '.join(search.refusals)}: the settings are for this machine by itself."
+        message = f"{'. '.join(search.refusals)}: the settings use this machine alone."
         yield Diagnostic(Severity.WARNING, "scheduler", message)
 
 

@@ -17,7 +17,7 @@ from hpc_board.store.folder import DATABASE, check_own, make_board_folder
 if TYPE_CHECKING:
     from hpc_board.boards.editor import Boards, Person
     from hpc_board.boards.moderation import Rules
-    from hpc_board.catalog.folders import TaskCache
+    from hpc_board.catalog.known_tasks import TaskCache
     from hpc_board.domain.run import Run
     from hpc_board.runs.reconciler import Reconciler
 
@@ -64,10 +64,10 @@ class Installation:
 
     @cached_property
     def known_tasks(self) -> "TaskCache":
-        """The tasks of the settings that were read before."""
-        from hpc_board.catalog.folders import TaskCache
+        """The tasks of the settings that were read before; a service has them in its memory alone."""
+        from hpc_board.catalog.known_tasks import TaskCache
 
-        return TaskCache()
+        return TaskCache(file=None if self.served else self.settings.board / "tasks.json")
 
     @property
     def runs_per_user(self) -> int | None:

@@ -33,17 +33,17 @@ class Tasks:
             InputError: no task has this name, or it has faults.
             Refused: the user is no participant.
         """
-        from hpc_board.catalog import folders
+        from hpc_board.catalog import known_tasks
 
         context = self._context
         context.require(Role.PARTICIPANT, "see the tasks of this board")
         found = context.editor.task(
-            name, lambda name: folders.task_called(name, context.settings.tasks, context.installation.known_tasks)
+            name, lambda name: known_tasks.task_called(name, context.settings.tasks, context.installation.known_tasks)
         )
         return self.catalog().task(name) if found is None else found
 
     def of_settings(self) -> Catalog:
         """Return the tasks of the settings' folders, without the leaderboards of users."""
-        from hpc_board.catalog import folders
+        from hpc_board.catalog import known_tasks
 
-        return folders.tasks(self._context.settings.tasks, self._context.installation.known_tasks)
+        return known_tasks.tasks(self._context.settings.tasks, self._context.installation.known_tasks)

@@ -1,10 +1,8 @@
-"""The catalog: task folders, with KernelBot's `task.yml` in them, as tasks."""
+"""A task folder, with KernelBot's `task.yml` in it, as a task."""
 
 import os
 import re
-import threading
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
@@ -13,8 +11,8 @@ import msgspec
 from msgspec import Meta
 
 from hpc_board.catalog.contract import GENERATOR, Signature, case_faults, signature
+from hpc_board.catalog.known_tasks import HINT, TASK_FILE, unreadable
 from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN, moment_in_utc
-from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.task_rules import (
     CASE_KEY,
     FILE_BYTES_MAX,
@@ -45,15 +43,6 @@ from hpc_board.model.text import one_line
 from hpc_board.yaml_document import Document
 from hpc_board.yaml_sections import Place
 
-TASK_FILE = "task.yml"
-KNOWN_BYTES_MAX = 64 * 1024 * 1024
-"""The maximum size of cached task folders: the sizes of files, and `_PATH_BYTES` for each of them."""
-
-SETTLED_SECONDS = 2.0
-"""For how long a file has to have stayed as it is before it can be told by its stamps whether it was changed."""
-
-_PATH_BYTES = 500
-_HINT = "Correct these lines of the task file."
 _STAND_INS: dict[str, Any] = {"files": [], "lang": "py", "description": ""}
 
 Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z", description=NAME_WORDS)]
@@ -157,142 +146,6 @@ class TaskDocument(msgspec.Struct, frozen=True):
     """The keys that KernelBot does not have."""
 
 
-class _Stamp(msgspec.Struct, frozen=True):
-    """The values of a file's status that change with it; no user can set back `changed_ns`."""
-
-    device: int
-    number: int
-    bytes: int
-    modified_ns: int
-    changed_ns: int
-
-
-class _Remembered(msgspec.Struct, frozen=True):
-    """A task, where its folder led to, and the stamps of all its files, taken before they were read."""
-
-    task: Task
-    real_folder: str
-    stamps: Mapping[Path, _Stamp]
-
-    @property
-    def weight(self) -> int:
-        return sum(stamp.bytes + _PATH_BYTES for stamp in self.stamps.values())
-
-    def is_current(self, real_folder: str) -> bool:
-        """Return whether the folder resolves to the same path, and all the files are unchanged."""
-        return self.real_folder == real_folder and all(_stamp(path) == stamp for path, stamp in self.stamps.items())
-
-
-_Place = tuple[Path, Path | None]
-"""A task's folder, and the one that its files may not leave."""
-
-
-class TaskCache:
-    """Tasks that were read before: one whose files are all as they were is not read again. For all threads.
-
-    Folders with faults are read each time: not every reason is one that their files show.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._remembered: dict[_Place, _Remembered] = {}
-
-    def task_or_fault(self, folder: Path, root: Path | None = None) -> Task | DocumentError:
-        """Return the result of the function `task_or_fault`, from the cache if it is current."""
-        place, real_folder = (folder, root), os.path.realpath(folder)
-        with self._lock:
-            remembered = self._remembered.get(place)
-        if remembered is not None and remembered.is_current(real_folder):
-            return remembered.task
-        stamps: dict[Path, _Stamp | None] = {}
-        settled_ns = int((self._clock() - SETTLED_SECONDS) * 1e9)
-        task = task_or_fault(folder, root, lambda path: stamps.setdefault(path, _stamp(path)))
-        # A writer that writes twice within one tick of the file system's clock leaves the same stamp twice.
-        sound = {path: stamp for path, stamp in stamps.items() if stamp and stamp.changed_ns <= settled_ns}
-        with self._lock:
-            self._remembered.pop(place, None)
-            if isinstance(task, Task) and len(sound) == len(stamps):
-                new = _Remembered(task, real_folder, sound)
-                if new.weight + sum(each.weight for each in self._remembered.values()) <= KNOWN_BYTES_MAX:
-                    self._remembered[place] = new
-        return task
-
-    def forget_others(self, places: Collection[_Place]) -> None:
-        """Drop the tasks outside of these folders."""
-        with self._lock:
-            self._remembered = {place: each for place, each in self._remembered.items() if place in places}
-
-
-def _stamp(path: Path) -> _Stamp | None:
-    try:
-        found = path.stat()
-    except (OSError, ValueError):
-        return None
-    return _Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-def tasks(folders: Sequence[Path], known: TaskCache | None = None) -> Catalog:
-    """Return the tasks of `folders`, each of them a task's folder or a folder of such, sorted by name.
-
-    A folder with faults does not hide the others. Of two tasks with the same name the first one counts. The cache
-    `known` supplies unchanged tasks, and holds the tasks found now afterwards.
-    """
-    known = known or TaskCache()
-    looked_at: set[_Place] = set()
-    found: dict[str, Task] = {}
-    origins: dict[str, Path] = {}
-    faults = []
-    for entry in folders:
-        try:
-            single = _has_task(entry)
-            candidates = [entry] if single else sorted(entry.iterdir())
-        except OSError as error:
-            faults.append(_unreadable(entry, error))
-            continue
-        for folder in candidates:
-            try:
-                if not _has_task(folder):
-                    continue
-            except OSError as error:
-                faults.append(_unreadable(folder / TASK_FILE, error))
-                continue
-            root = None if single else entry
-            looked_at.add((folder, root))
-            task = known.task_or_fault(folder, root)
-            if isinstance(task, DocumentError):
-                faults.append(task)
-                continue
-            if task.name not in found:
-                found[task.name], origins[task.name] = task, folder
-            elif origins[task.name].resolve() != folder.resolve():
-                message = f'the name "{task.name}" belongs to {origins[task.name]} already'
-                faults.append(DocumentError(str(folder / TASK_FILE), [Fault("name", message)], hint=_HINT))
-    known.forget_others(looked_at)
-    return Catalog(tuple(found[name] for name in sorted(found)), tuple(faults))
-
-
-def task_called(name: str, folders: Sequence[Path], known: TaskCache) -> Task | None:
-    """Return the task called `name` from the folder of that name in `folders`, without reading any other folder.
-
-    None does not prove that the task is missing: its folder may have another name, or faults.
-    """
-    if not re.fullmatch(NAME, name):
-        return None
-    for entry in folders:
-        try:
-            single = _has_task(entry)
-            folder = entry if single else entry / name
-            if folder.name != name or not _has_task(folder):
-                continue
-        except OSError:
-            continue
-        task = known.task_or_fault(folder, None if single else entry)
-        if isinstance(task, Task) and task.name == name:
-            return task
-    return None
-
-
 def _unheard(_: Path) -> None:
     pass
 
@@ -308,7 +161,7 @@ def task_or_fault(
     except InputError as error:
         return DocumentError(str(folder / TASK_FILE), [Fault("", error.message)], hint=error.hint)
     except OSError as error:
-        return _unreadable(folder / TASK_FILE, error)
+        return unreadable(folder / TASK_FILE, error)
 
 
 def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], object] = _unheard) -> Task:
@@ -321,7 +174,7 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
         DocumentError: it has faults; all of them are listed.
     """
     note(folder / TASK_FILE)
-    document = Document.read(folder / TASK_FILE, hint=_HINT)
+    document = Document.read(folder / TASK_FILE, hint=HINT)
     section = document.value(TaskDocument, _STAND_INS)
     own = section.hpc_board
     real_folder = folder.resolve()
@@ -445,16 +298,6 @@ def _check_config(document: Document, section: TaskDocument) -> None:
     for index, source in enumerate(sources if isinstance(sources, list) else ()):
         if source not in names:
             document.fault(("config", "sources", index), f'"{one_line(source)}" is none of `files`.')
-
-
-def _has_task(folder: Path) -> bool:
-    return (folder / TASK_FILE).is_file()
-
-
-def _unreadable(path: Path, error: OSError) -> DocumentError:
-    return DocumentError(
-        str(path), [Fault("", f"cannot be read: {error.strerror}")], hint="Check the permissions of the folder."
-    )
 
 
 class _Sources:

@@ -14,6 +14,7 @@ from hpc_board.errors import InputError
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.diagnostic import Diagnostic
+    from hpc_board.report.views.setup import ContentsView
     from hpc_board.store.backup import Contents
 
 
@@ -32,7 +33,8 @@ def admin() -> None:
 @click.option("--cluster", metavar="NAME", help="Name of the cluster; default: the name in Slurm.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
-def detect(cluster: str | None, output: Path | None, force: bool) -> None:
+@json_option
+def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool) -> None:
     """Generate settings from the GPUs that Slurm reports.
 
     Each type of GPU becomes an entry. Comments mark the values that Slurm
@@ -46,9 +48,19 @@ def detect(cluster: str | None, output: Path | None, force: bool) -> None:
     from hpc_board.settings import FILE_MODE
     from hpc_board.transport.this_host import ThisHost
 
+    if as_json and output is not None:
+        raise click.UsageError("--json and --output exclude each other.")
     if cluster is not None and not re.fullmatch(NAME, cluster):
         raise InputError(f"--cluster: {cluster!r} is not a valid name.", hint=f"Give {NAME_WORDS}.")
     detected = detected_cluster(ThisHost(), cluster)
+    if as_json:
+        from hpc_board.cli.output import print_json
+        from hpc_board.report.views.diagnostics import DiagnosticView
+        from hpc_board.report.views.setup import DetectionView
+
+        diagnostics = [DiagnosticView.of(each) for each in detected.diagnostics]
+        print_json(DetectionView(text=detected.text, gpus=list(detected.gpus), diagnostics=diagnostics))
+        return
     for each in detected.diagnostics:
         remark(" ".join(filter(None, (each.message, each.hint))))
     if output is None:
@@ -133,36 +145,50 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 @admin.command(epilog=examples("hpc-board admin backup /backups/hpc-board-$(date +%F).db"))
 @click.argument("file", type=click.Path(path_type=Path))
 @force_option
+@json_option
 @click.pass_obj
-def backup(open_: Open, file: Path, force: bool) -> None:
+def backup(open_: Open, file: Path, force: bool, as_json: bool) -> None:
     """Back up the board's database to FILE while it is in use.
 
     FILE holds all submissions, runs, results and submitted files. The job
     folders, with job scripts and raw output, are not included.
     """
-    from hpc_board.cli.output import remark
+    from hpc_board.cli.output import print_json, remark
 
-    remark(f"{file} holds {_contents(open_().admin.backup(file, force=force))}.")
+    contents = open_().admin.backup(file, force=force)
+    if as_json:
+        from hpc_board.report.views.setup import BackupView
+
+        print_json(BackupView(file=str(file), contents=_contents_view(contents)))
+    else:
+        remark(f"{file} holds {_contents(contents)}.")
 
 
 @admin.command(epilog=examples("hpc-board admin restore /backups/hpc-board-2026-11-21.db"))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Skip the confirmation.")
 @click.option("--force", is_flag=True, help="Drop runs in flight that are not in FILE; their jobs go on.")
+@json_option
 @click.pass_obj
-def restore(open_: Open, file: Path, yes: bool, force: bool) -> None:
+def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -> None:
     """Replace the board's database by a backup.
 
     The current database is kept beside it. Its numbers of submissions and
     runs are not reused.
     """
-    from hpc_board.cli.output import confirm, remark
+    from hpc_board.cli.output import confirm, print_json, remark
 
     board = open_()
     restored = board.admin.restore  # a client of a service has none, and says so before it asks
     if not yes:
         confirm(f"Replace {board.settings.board / 'board.db'} by {file}?")
     done = restored(file, force=force)
+    if as_json:
+        from hpc_board.report.views.setup import RestoredView
+
+        now, former = _contents_view(done.now), _contents_view(done.before)
+        print_json(RestoredView(contents=now, former=former, kept=str(done.kept)))
+        return
     remark(f"The board holds {_contents(done.now)}. {done.kept} keeps the former {_contents(done.before)}.")
 
 
@@ -171,6 +197,12 @@ def _contents(contents: "Contents") -> str:
 
     going = f" ({contents.in_flight} in flight)" if contents.in_flight else ""
     return f"{count_text(contents.submissions, 'submission')} and {count_text(contents.runs, 'run')}{going}"
+
+
+def _contents_view(contents: "Contents") -> "ContentsView":
+    from hpc_board.report.views.setup import ContentsView
+
+    return ContentsView(submissions=contents.submissions, runs=contents.runs, in_flight=contents.in_flight)
 
 
 def _diagnostics(board: "Board", origin: str) -> "list[Diagnostic]":

@@ -84,7 +84,7 @@ def init(
     for each in view.remarks:
         remark(each)
     for thing in view.things:
-        remark(f"{thing.path}: {thing.what}{'' if thing.made else ', there already'}.")
+        remark(f"{'Created' if thing.made else 'Kept'} {thing.what}: {thing.path}")
     if not serve or view.gpus:
         remark(f"Settings written to {view.settings}, with {', '.join(view.gpus) or 'no GPU'}.")
     if not serve:

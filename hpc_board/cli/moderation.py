@@ -138,29 +138,29 @@ def limits(open_: Open, as_json: bool) -> None:
 @click.argument("user")
 @_required_reason
 @click.option("--until", metavar="D", default="", help='End: "2030-12-31 18:00" (UTC), "+2d"; default: never.')
+@json_option
 @click.pass_obj
-def ban(open_: Open, user: str, reason: str, until: str) -> None:
+def ban(open_: Open, *, user: str, reason: str, until: str, as_json: bool) -> None:
     """Ban USER from submitting, for good or until a given time.
 
     Runs in flight go on, and standings stay; `admin remove` removes these. A
     ban with another end replaces the current one.
     """
-    from hpc_board.cli.output import remark
-
     stored = open_().moderation.ban(user, reason, until)
-    remark(f"{user} is banned." if stored else f"{user} was banned already; `admin bans` lists the reason.")
+    text = f"{user} is banned." if stored else f"{user} was banned already; `admin bans` lists the reason."
+    _print_switch("ban", user, text, changed=stored, as_json=as_json)
 
 
 @admin.command(epilog=examples("hpc-board admin unban eve", "hpc-board admin unban eve --reason 'a misunderstanding'"))
 @click.argument("user")
 @_optional_reason
+@json_option
 @click.pass_obj
-def unban(open_: Open, user: str, reason: str) -> None:
+def unban(open_: Open, user: str, reason: str, as_json: bool) -> None:
     """Lift the ban of USER."""
-    from hpc_board.cli.output import remark
-
     stored = open_().moderation.unban(user, reason)
-    remark(f"{user} may submit again." if stored else f"{user} was not banned.")
+    text = f"{user} may submit again." if stored else f"{user} was not banned."
+    _print_switch("unban", user, text, changed=stored, as_json=as_json)
 
 
 @admin.command(epilog=examples("hpc-board admin bans", "hpc-board admin bans --json"))
@@ -182,27 +182,38 @@ def bans(open_: Open, as_json: bool) -> None:
 
 @admin.command(epilog=examples("hpc-board admin stop --reason 'the cluster is down until Monday'"))
 @_optional_reason
+@json_option
 @click.pass_obj
-def stop(open_: Open, reason: str) -> None:
+def stop(open_: Open, reason: str, as_json: bool) -> None:
     """Close all boards for new submissions.
 
     Runs in flight go on, and admins may submit anyway.
     """
-    from hpc_board.cli.output import remark
-
     stored = open_().moderation.stop(reason)
-    remark("No new submissions are accepted." if stored else "Submissions were stopped already.")
+    text = "No new submissions are accepted." if stored else "Submissions were stopped already."
+    _print_switch("stop", None, text, changed=stored, as_json=as_json)
 
 
 @admin.command(epilog=examples("hpc-board admin start"))
 @_optional_reason
+@json_option
 @click.pass_obj
-def start(open_: Open, reason: str) -> None:
+def start(open_: Open, reason: str, as_json: bool) -> None:
     """Reopen all boards for submissions."""
-    from hpc_board.cli.output import remark
-
     stored = open_().moderation.start(reason)
-    remark("New submissions are accepted." if stored else "New submissions were accepted already.")
+    text = "New submissions are accepted." if stored else "New submissions were accepted already."
+    _print_switch("start", None, text, changed=stored, as_json=as_json)
+
+
+def _print_switch(action: str, user: str | None, text: str, *, changed: bool, as_json: bool) -> None:
+    from hpc_board.cli.output import print_json, remark
+
+    if as_json:
+        from hpc_board.report.views.moderation import SwitchView
+
+        print_json(SwitchView(action=action, user=user, changed=changed))
+    else:
+        remark(text)
 
 
 # Submissions of others
@@ -211,29 +222,40 @@ def start(open_: Open, reason: str) -> None:
 @admin.command(epilog=examples("hpc-board admin remove 12 --reason 'returns cached outputs'"))
 @_submissions
 @_required_reason
+@json_option
 @click.pass_obj
-def remove(open_: Open, submissions: tuple[int, ...], reason: str) -> None:
+def remove(open_: Open, submissions: tuple[int, ...], reason: str, as_json: bool) -> None:
     """Remove submissions from the standings.
 
     The user's next best run takes the rank. Nothing is deleted: the owners
     see the admin, the time and the reason.
     """
-    from hpc_board.cli.output import remark
-
     open_().moderation.remove(submissions, reason)
-    remark(f"{_named(submissions)} removed from the standings; undo: `hpc-board admin readmit`.")
+    text = f"{_named(submissions)} removed from the standings; undo: `hpc-board admin readmit`."
+    _print_removals("remove", submissions, text, as_json=as_json)
 
 
 @admin.command(epilog=examples("hpc-board admin readmit 12", "hpc-board admin readmit 12 --reason 'it was right'"))
 @_submissions
 @_optional_reason
+@json_option
 @click.pass_obj
-def readmit(open_: Open, submissions: tuple[int, ...], reason: str) -> None:
+def readmit(open_: Open, submissions: tuple[int, ...], reason: str, as_json: bool) -> None:
     """Put removed submissions back into the standings."""
-    from hpc_board.cli.output import remark
-
     open_().moderation.readmit(submissions, reason)
-    remark(f"{_named(submissions)} back in the standings, with all passing runs.")
+    text = f"{_named(submissions)} back in the standings, with all passing runs."
+    _print_removals("readmit", submissions, text, as_json=as_json)
+
+
+def _print_removals(action: str, submissions: tuple[int, ...], text: str, *, as_json: bool) -> None:
+    from hpc_board.cli.output import print_json, remark
+
+    if as_json:
+        from hpc_board.report.views.moderation import RemovalsView
+
+        print_json(RemovalsView(action=action, submissions=list(dict.fromkeys(submissions))))
+    else:
+        remark(text)
 
 
 def _named(submissions: tuple[int, ...]) -> str:

@@ -115,7 +115,7 @@ NUMBER = Number("run", "`hpc-board runs` lists your runs.")
 SECONDS = Seconds()
 SUBMISSION_NUMBER = Number("submission", "`hpc-board run ID` shows the submission of a run.")
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 force_option = click.option("--force", is_flag=True, help="Overwrite FILE.")
 
 
@@ -207,7 +207,9 @@ def outcome_called(word: str) -> "RunState | Verdict":
     Raises:
         InputError: `word` is neither.
     """
+    from hpc_board.domain.run import RunState
     from hpc_board.model.names import suggestion
+    from hpc_board.model.result import Verdict
     from hpc_board.model.text import one_line
     from hpc_board.report.run_words import outcome_words
 
@@ -218,7 +220,7 @@ def outcome_called(word: str) -> "RunState | Verdict":
     if name not in known:
         raise InputError(
             f'"{one_line(word, 80)}" is neither a state nor a verdict.{suggestion(name, list(known))}',
-            hint=f"States and verdicts: {', '.join(known)}.",
+            hint=f"States: {', '.join(RunState)}.\nVerdicts: {', '.join(Verdict)}.",
         )
     return known[name]
 

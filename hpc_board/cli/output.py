@@ -81,18 +81,21 @@ def remark(text: str) -> None:
     """Print a line to stderr, for people only; nothing with --quiet."""
     if is_quiet():
         return
+    from hpc_board.cli.fitted import fitted
     from hpc_board.model.text import printable
 
-    click.echo(printable(text), err=True)
+    click.echo(fitted(printable(text)), err=True)
 
 
 def warning(text: str) -> None:
     """Print a warning to stderr; nothing with --quiet."""
     if is_quiet():
         return
+    from hpc_board.cli.fitted import fitted
     from hpc_board.model.text import printable
 
-    click.echo(f"{click.style('warning:', fg='yellow', bold=True)} {printable(text)}", err=True)
+    label = "warning:"
+    click.echo(f"{click.style(label, fg='yellow', bold=True)} {fitted(printable(text), len(label) + 1)}", err=True)
 
 
 def confirm(question: str) -> None:

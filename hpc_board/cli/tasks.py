@@ -308,7 +308,8 @@ def _source(open_: Open, source: str) -> "tuple[Task, ...]":
     show_default=True,
     help="Language of submissions; may be repeated.",
 )
-def new(folder: Path, languages: tuple[str, ...]) -> None:
+@json_option
+def new(folder: Path, languages: tuple[str, ...], as_json: bool) -> None:
     """Create the folder of a new task.
 
     The task is complete and passes `task check`: cases, a reference, helpers
@@ -323,7 +324,14 @@ def new(folder: Path, languages: tuple[str, ...]) -> None:
 
     if not re.fullmatch(NAME, folder.name):
         raise InputError(f'"{folder.name}" is not a valid task name.', hint=f"Give {NAME_WORDS}.")
-    write_new_folder(folder, new_task.files([Language(each) for each in dict.fromkeys(languages)]))
+    files = new_task.files([Language(each) for each in dict.fromkeys(languages)])
+    write_new_folder(folder, files)
+    if as_json:
+        from hpc_board.cli.output import print_json
+        from hpc_board.report.views.tasks import NewTaskView
+
+        print_json(NewTaskView(folder=str(folder), files=sorted(files)))
+        return
     remark(f"New task written to {folder}; read {folder / new_task.NOTES} first.")
     remark(f"`hpc-board task check {folder}` tests its judge.")
 

@@ -9,8 +9,9 @@ import msgspec
 from hpc_board.model.score import Interval, duration_text, full_score_text
 from hpc_board.model.task import ISOLATED
 
-_FACTOR_FROM = 2.0
-"""The ratio from which a difference is a factor in text and not a percentage."""
+_FACTOR_SHOWN_MIN = 1.001
+_DECIMALS = ((1.01, 3), (2.0, 2), (10.0, 1))
+"""The decimals of a factor below each bound, which leave it one digit or two of its difference from 1."""
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -147,20 +148,24 @@ def _gain(score_s: float, placing: Placing) -> str:
     """Return by how much a run improved its user's score and rank; empty without a former score."""
     if placing.rank is None or placing.former_s is None or placing.former_s <= score_s:
         return ""
-    times = placing.former_s / score_s
-    faster = f"{times:.2g}x" if times >= _FACTOR_FROM else f"{100 * (times - 1):.2g} %"
     climbed = placing.former_rank is not None and placing.rank < placing.former_rank
     ranks = f", {ordinal(placing.former_rank or 0)} to {ordinal(placing.rank)}" if climbed else ""
-    return f", was {duration_text(placing.former_s * 1e9)}: {faster} faster{ranks}"
+    return f", was {duration_text(placing.former_s * 1e9)}: {_factor_text(placing.former_s / score_s)} faster{ranks}"
+
+
+def _factor_text(times: float) -> str:
+    """Return a factor of at least 1: "1.006x", "1.08x", "3.4x", "24x"."""
+    if times < _FACTOR_SHOWN_MIN:
+        return f"under {_FACTOR_SHOWN_MIN}x"
+    return f"{times:.{next((number for bound, number in _DECIMALS if times < bound), 0)}f}x"
 
 
 def _behind(score_s: float, placing: Placing) -> str:
     """Return by how much a run is slower than its user's best."""
     if score_s <= placing.best_s:
         return f"as fast as the user's best, which was submitted before (run {placing.best_run})"
-    times = score_s / placing.best_s
-    slower = f"{times:.2g}x slower than" if times >= _FACTOR_FROM else f"{100 * (times - 1):.2g} % slower than"
-    return f"{slower} the user's best, {duration_text(placing.best_s * 1e9)} (run {placing.best_run})"
+    slower, best = _factor_text(score_s / placing.best_s), duration_text(placing.best_s * 1e9)
+    return f"{slower} slower than the user's best, {best} (run {placing.best_run})"
 
 
 def ranks(scores: Sequence[float]) -> list[int]:

@@ -473,7 +473,7 @@ class Folders(msgspec.Struct, frozen=True):
         """Return the file `name` of the run's job folder, as `Files.read` does.
 
         Raises:
-            NotRegularFileError: it is no regular file.
+            NotRegularFileError: it is not a regular file.
             OSError: it does not exist, or cannot be read now.
             InputError: a name contains a path to another folder.
         """

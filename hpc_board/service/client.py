@@ -288,7 +288,7 @@ class _Part:
             raise AttributeError(name)
         if route not in routes.ROUTES:
             raise InputError(
-                "a client of a service cannot do this: it works with the board's own settings and files.",
+                "this command needs the board's own settings and files, which a client of a service does not have.",
                 hint="The service's account does it on the service's machine, with the service's settings.",
             )
         return partial(_ask, self._connection, route)
@@ -458,7 +458,7 @@ class _Leaderboards(_Part):
 
     def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> "tuple[Synced, ...]":
         """Have the changes planned that make the leaderboards equal to a competition."""
-        from hpc_board.catalog.folders import TASK_FILE
+        from hpc_board.catalog.known_tasks import TASK_FILE
         from hpc_board.domain.user_board import BoardRequest
 
         if problem_set is None and source.suffix in _COMPETITIONS and source.name != TASK_FILE and source.is_file():
@@ -489,7 +489,7 @@ def _packed(source: str) -> "PackedSource | str":
 
 def _packed_path(path: Path) -> "PackedSource":
     from hpc_board.catalog import archive
-    from hpc_board.catalog.folders import TASK_FILE
+    from hpc_board.catalog.known_tasks import TASK_FILE
     from hpc_board.catalog.sources import ENDINGS
     from hpc_board.domain.user_board import PackedSource
     from hpc_board.files import is_folder, read_bytes

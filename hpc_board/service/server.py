@@ -230,7 +230,7 @@ class Service:
             asyncio.run(self._reloads.beside(self._serve(listening, of_page, ready)))
 
     def stop(self) -> None:
-        """End `run` from any thread or signal handler, also before it serves, after the answers that are under way."""
+        """End `run` from any thread or signal handler, also before it serves, after the answers in progress."""
         self._end_requested.set()
         self._end()
 

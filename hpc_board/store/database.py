@@ -294,7 +294,7 @@ def _check_regular(path: Path) -> None:
         sqlite3.OperationalError: it is.
     """
     if path.exists() and not path.is_file():
-        error = sqlite3.OperationalError("it is no regular file")
+        error = sqlite3.OperationalError("it is not a regular file")
         error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
         raise error
 

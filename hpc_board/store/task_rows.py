@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
@@ -32,7 +31,7 @@ def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
     try:
         value = {**json.loads(found.text("definition")), **(more or {}), "published_version": ""}
         msgspec.convert(value, Task)
-        task = _task(value)
+        task = task_of(value)
         fault = next(task_faults(task), "")
         if not fault and not more and task.name != row["name"]:
             fault = f'its definition has the name "{one_line(task.name, 80)}"'
@@ -43,7 +42,8 @@ def task_value(row: Row, more: Mapping[str, Any] | None = None) -> Task:
     return task
 
 
-def _task(value: Mapping[str, Any]) -> Task:
+def task_of(value: Mapping[str, Any]) -> Task:
+    """Return the task with this definition, whose types are right."""
     return Task(
         **{
             **value,
@@ -77,6 +77,8 @@ def _frozen(value: Any) -> Any:
 
 
 def _as_json(value: Any) -> Any:
+    from dataclasses import fields, is_dataclass
+
     if is_dataclass(value):
         return {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):

@@ -267,7 +267,7 @@ def _reason(error: OSError) -> str:
 def _read(sftp: "SFTPClient", path: Path, limit: int, end: bool) -> bytes:
     facts = sftp.lstat(str(path))
     if not stat.S_ISREG(facts.st_mode or 0):
-        raise NotRegularFileError(f"{path.name} is no regular file")
+        raise NotRegularFileError(f"{path.name} is not a regular file")
     size = facts.st_size or 0
     start = max(0, size - limit) if end else 0
     with sftp.open(str(path), "rb") as file:

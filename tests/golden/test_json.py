@@ -20,6 +20,14 @@ from tests.golden.internals import commands
 from tests.golden.normal import normal
 from tests.values import replace
 
+WITHOUT_JSON = {
+    "admin-export": "its --format json writes JSON",
+    "completion": "a shell reads its script",
+    "help": "its text is for people",
+    "serve": "it answers clients, and logs in JSON",
+}
+"""The commands that have no --json, with the reasons."""
+
 
 @dataclass(frozen=True)
 class Case:
@@ -89,6 +97,7 @@ CASES = (
         plain=_without_machine,
         files_alone=_TEXTS,
     ),
+    Case("task-new", "task new mine --language py --language cu"),
     Case("eval-code", "eval-code", plain=_shape_of_files),
     Case("eval-code.own-eval", "eval-code histo", files_alone=_TEXTS),
     Case("show", "show scan"),
@@ -147,6 +156,22 @@ CASES = (
     Case("admin-check", "admin check --no-job", "dean", files_alone=_OWN_FILES),
     Case("admin-check.job", "admin check H100", "dean", answering=True, files_alone=_OWN_FILES),
     Case("admin-doctor", "admin doctor", "dean", plain=_without_host, files_alone=_OWN_FILES),
+    Case("admin-detect", "admin detect", "dean", files_alone=_OWN_FILES),
+    Case("admin-backup", "admin backup saved.db", "dean"),
+    Case(
+        "admin-restore",
+        "admin restore saved.db --yes",
+        "dean",
+        before=["admin backup saved.db"],
+        files_alone="the service has the database open and restores none",
+    ),
+    Case("admin-ban", "admin ban cyd --reason floods --until 2099-01-01", "dean"),
+    Case("admin-ban.again", "admin ban bob --reason floods", "dean", before=["admin ban bob --reason floods"]),
+    Case("admin-unban", "admin unban eve", "dean"),
+    Case("admin-stop", "admin stop --reason repairs", "dean"),
+    Case("admin-start", "admin start", "dean"),
+    Case("admin-remove", "admin remove {submission_best} {submission_first} --reason copied", "dean"),
+    Case("admin-readmit", "admin readmit {submission_withdrawn}", "dean"),
     Case("admin-limit", "admin limit histo --ranked 0", "dean"),
     Case("admin-limits", "admin limits"),
     Case("admin-bans", "admin bans", "dean"),
@@ -206,6 +231,16 @@ def test_the_json_of_each_verdict_is_what_it_was(golden: Golden, board: GoldenBo
         normal(f"{json.dumps(found, indent=2)}\n", board.folder),
         served=board.served is not None,
     )
+
+
+def test_every_command_prints_json_or_has_a_reason_not_to() -> None:
+    silent = {
+        "-".join(words)
+        for words, command in commands().items()
+        if not isinstance(command, click.Group)
+        and not any(isinstance(each, click.Option) and "--json" in each.opts for each in command.params)
+    }
+    assert silent == set(WITHOUT_JSON)
 
 
 def test_every_command_that_prints_json_has_a_golden_file_and_no_file_is_left_over() -> None:

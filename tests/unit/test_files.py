@@ -54,7 +54,7 @@ def test_what_is_no_file_is_never_replaced(tmp_path: Path, kind: str, force: boo
     else:
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(target))
-    with pytest.raises(InputError, match="is no regular file") as refusal:
+    with pytest.raises(InputError, match="is not a regular file") as refusal:
         write_file(target, b"kernel", force=force)
     assert "--force" not in refusal.value.hint
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
@@ -208,7 +208,7 @@ def test_only_a_regular_file_is_a_lock(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(NotRegularFileError, match="pipe is no regular file"):
+    with pytest.raises(NotRegularFileError, match="pipe is not a regular file"):
         take_lock(tmp_path / "pipe")
     for name in ("link", "folder", "missing/lock"):
         with pytest.raises(OSError, match=r"symbolic links|Is a directory|No such file"):
@@ -264,5 +264,5 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path, kind: str, follow: 
     else:
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(place))
-    with pytest.raises(NotRegularFileError, match="is no regular file"):
+    with pytest.raises(NotRegularFileError, match="is not a regular file"):
         read_bounded(place, 100, follow=follow)

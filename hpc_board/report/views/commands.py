@@ -5,7 +5,14 @@ from typing import Any
 
 from hpc_board.report.views.diagnostics import DiagnosticView, GpuCheckView
 from hpc_board.report.views.leaderboards import BoardChangeView, DeletionView, PlanView, SyncedView
-from hpc_board.report.views.moderation import DecisionView, LimitsView, RerunCandidateView, RerunsView
+from hpc_board.report.views.moderation import (
+    DecisionView,
+    LimitsView,
+    RemovalsView,
+    RerunCandidateView,
+    RerunsView,
+    SwitchView,
+)
 from hpc_board.report.views.runs import (
     CodeView,
     LookView,
@@ -16,7 +23,7 @@ from hpc_board.report.views.runs import (
     TrialView,
     WholeRunView,
 )
-from hpc_board.report.views.setup import InitView, ReleaseView
+from hpc_board.report.views.setup import BackupView, DetectionView, InitView, ReleaseView, RestoredView
 from hpc_board.report.views.standings import (
     ComparisonsView,
     FeedView,
@@ -26,7 +33,7 @@ from hpc_board.report.views.standings import (
     StandingsView,
     VersionsView,
 )
-from hpc_board.report.views.tasks import EvalCodeView, TaskCheckView, TaskView, TemplateView, WholeTaskView
+from hpc_board.report.views.tasks import EvalCodeView, NewTaskView, TaskCheckView, TaskView, TemplateView, WholeTaskView
 from hpc_board.report.views.usage import GpuView, StatisticsView
 
 
@@ -61,6 +68,7 @@ PRINTED = (
     Printed(("task check",), TaskCheckView),
     Printed(("task check",), list[TaskCheckView], "of several tasks"),
     Printed(("task test",), TrialView),
+    Printed(("task new",), NewTaskView),
     Printed(("template",), TemplateView),
     Printed(("eval-code",), EvalCodeView),
     Printed(("gpus",), list[GpuView]),
@@ -68,11 +76,16 @@ PRINTED = (
     Printed(("update",), list[BoardChangeView], "with `--history`"),
     Printed(("delete",), DeletionView),
     Printed(("version",), ReleaseView),
+    Printed(("admin detect",), DetectionView),
     Printed(("admin init",), InitView),
     Printed(("admin check",), list[GpuCheckView]),
     Printed(("admin doctor",), list[DiagnosticView]),
+    Printed(("admin backup",), BackupView),
+    Printed(("admin restore",), RestoredView),
     Printed(("admin limit",), LimitsView),
     Printed(("admin limits",), list[LimitsView]),
+    Printed(("admin ban", "admin unban", "admin stop", "admin start"), SwitchView),
+    Printed(("admin remove", "admin readmit"), RemovalsView),
     Printed(("admin bans", "admin log"), list[DecisionView]),
     Printed(("admin rerun",), RerunsView),
     Printed(("admin rerun",), list[RerunCandidateView], "with `--dry-run`"),

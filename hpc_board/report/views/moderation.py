@@ -38,6 +38,26 @@ class LimitsView(View, frozen=True):
         )
 
 
+class SwitchView(View, frozen=True):
+    """A ban, a stop, or the end of one."""
+
+    action: str
+    """`ban`, `unban`, `stop` or `start`"""
+    user: str | None
+    """the user of a ban; `null` for a stop, which holds for all boards"""
+    changed: bool
+    """false where the state held already"""
+
+
+class RemovalsView(View, frozen=True):
+    """Submissions that were removed from the standings, or put back."""
+
+    action: str
+    """`remove` or `readmit`"""
+    submissions: list[int]
+    """the numbers of the submissions"""
+
+
 class DecisionView(View, frozen=True):
     """A row of the audit log."""
 

@@ -1,6 +1,7 @@
-"""The JSON of `admin init`: the files of a new board and the steps that are left."""
+"""The JSON of setup: detected settings, the files of a new board, the steps that are left, backups, the release."""
 
 from hpc_board.report.views import View
+from hpc_board.report.views.diagnostics import DiagnosticView
 
 
 class ThingView(View, frozen=True):
@@ -29,6 +30,48 @@ class ReleaseView(View, frozen=True):
 
     version: str
     """its version"""
+
+
+class DetectionView(View, frozen=True):
+    """The settings of a detected cluster."""
+
+    text: str
+    """the text of a settings file"""
+    gpus: list[str]
+    """the GPUs that it has; empty where all entries are comments"""
+    diagnostics: list[DiagnosticView]
+    """remarks on the detection"""
+
+
+class ContentsView(View, frozen=True):
+    """The contents of a database."""
+
+    submissions: int
+    """the number of submissions"""
+    runs: int
+    """the number of runs"""
+    in_flight: int
+    """the number of runs in flight"""
+
+
+class BackupView(View, frozen=True):
+    """A backup of a board's database."""
+
+    file: str
+    """its path"""
+    contents: ContentsView
+    """its contents"""
+
+
+class RestoredView(View, frozen=True):
+    """A restored database."""
+
+    contents: ContentsView
+    """its contents"""
+    former: ContentsView
+    """the contents of the former database"""
+    kept: str
+    """the path of the file that keeps the former database"""
 
 
 class InitView(View, frozen=True):

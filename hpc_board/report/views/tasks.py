@@ -48,6 +48,15 @@ class TemplateView(View, frozen=True):
     """its text"""
 
 
+class NewTaskView(View, frozen=True):
+    """The folder of a new task."""
+
+    folder: str
+    """its path"""
+    files: list[str]
+    """the names of its files"""
+
+
 class TimeoutsView(View, frozen=True):
     """The time limits of a task."""
 

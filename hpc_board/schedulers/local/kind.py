@@ -56,7 +56,7 @@ class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
             for name, device in gpus
         ]
         lines = [
-            *comment("Settings of hpc-board for this machine by itself: there is no Slurm on it.", ""),
+            *comment("Settings of hpc-board for this machine alone, which has no Slurm.", ""),
             "",
             f"board: {quoted(board or '')}",
             "",

@@ -277,8 +277,8 @@ def _header(site: ClusterInfo) -> Iterator[str]:
     release = f", Slurm {_plain(site.version)}" if site.version else ""
     yield from comment(
         f"Settings of hpc-board for the cluster {_plain(site.cluster) or 'without a name'}{release}, as "
-        "`hpc-board admin detect` found it. Lines with # are what Slurm does not tell, or what you have to decide. "
-        "Then test each entry by a short job: `hpc-board admin check`.",
+        "`hpc-board admin detect` found it. Lines with # need your choice: Slurm does not report their values. "
+        "Then test each entry with a short job: `hpc-board admin check`.",
         "",
     )
 

@@ -16,7 +16,8 @@ from hpc_board import bundled
 from hpc_board import settings as config
 from hpc_board.board import Board
 from hpc_board.catalog import contract
-from hpc_board.catalog.folders import TaskCache, read_task, tasks
+from hpc_board.catalog.folders import read_task
+from hpc_board.catalog.known_tasks import TaskCache, tasks
 from hpc_board.domain.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.build_flags import flags_for
@@ -526,9 +527,9 @@ def test_a_task_for_several_gpus_is_judged_by_the_eval_that_it_brings(tmp_path: 
 SHARED = MINIMAL.replace("lang: py", "  - {name: utils.py, source: ../utils.py}\nlang: py") + "seed: 1\n"
 
 
-def settled() -> TaskCache:
-    """What takes all files to have been written long ago."""
-    return TaskCache(lambda: time.time() + 3_600)
+def settled(file: Path | None = None) -> TaskCache:
+    """Return a cache that takes all files to have been written long ago."""
+    return TaskCache(lambda: time.time() + 3_600, file)
 
 
 def in_place(file: Path, old: str, new: str) -> None:
@@ -577,16 +578,20 @@ def test_a_task_whose_files_are_as_they_were_is_not_read_again(tmp_path: Path) -
         lambda folder: link_out(folder.parent / "utils.py"),
     ],
 )
-def test_whatever_changes_in_a_task_s_files_is_seen(tmp_path: Path, change: Callable[[Path], object]) -> None:
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_whatever_changes_in_a_task_s_files_is_seen(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, change: Callable[[Path], object], *, on_disk: bool
+) -> None:
     (tmp_path / "utils.py").write_text("1")
     folder = folder_with(tmp_path, SHARED.replace("lang: py", "  - {name: l.py, source: linked.py}\nlang: py"))
     (folder / "target.py").write_text("1")
     (folder / "linked.py").symlink_to("target.py")
-    known = settled()
+    file = tmp_path_factory.mktemp("board") / "tasks.json" if on_disk else None
+    known = settled(file)
     before = tasks([tmp_path], known)
     assert before.faults == ()
     change(folder)
-    after = str(tasks([tmp_path], known))
+    after = str(tasks([tmp_path], settled(file) if on_disk else known))
     assert after == str(tasks([tmp_path]))
     assert after != str(before)
 
@@ -636,7 +641,7 @@ def test_only_so_much_is_remembered_and_nothing_of_folders_that_are_gone(
     first = folder_with(tmp_path, name="a")
     folder_with(tmp_path, name="b")
     monkeypatch.setattr(
-        "hpc_board.catalog.folders.KNOWN_BYTES_MAX", 2_000
+        "hpc_board.catalog.known_tasks.KNOWN_BYTES_MAX", 2_000
     )  # one has two files, and 1,000 for their names
     known = settled()
 
@@ -676,7 +681,7 @@ def test_threads_that_read_at_once_find_what_is_there(tmp_path: Path) -> None:
 def test_a_board_reads_its_task_folders_again_only_where_something_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpc_board.catalog.folders.SETTLED_SECONDS", -3_600)
+    monkeypatch.setattr("hpc_board.catalog.known_tasks.SETTLED_SECONDS", -3_600)
     board = Board(config.load(recorded(tmp_path).settings, {}))
     first, second = board.tasks.catalog().tasks, board.tasks.catalog().tasks
     assert first

@@ -327,7 +327,22 @@ def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
         (
             1e-3,
             Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.1e-3),
-            "Third place on H100: 1.00 ms, was 1.10 ms: 10 % faster",
+            "Third place on H100: 1.00 ms, was 1.10 ms: 1.10x faster",
+        ),
+        (
+            1e-3,
+            Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.006e-3),
+            "Third place on H100: 1.00 ms, was 1.01 ms: 1.006x faster",
+        ),
+        (
+            1e-3,
+            Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.0001e-3),
+            "Third place on H100: 1.00 ms, was 1.00 ms: under 1.001x faster",
+        ),
+        (
+            1e-3,
+            Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=0.2),
+            "Third place on H100: 1.00 ms, was 200 ms: 200x faster",
         ),
         (12.34e-6, Placing(11, 99, 12.34e-6, 12, first=False), "Personal best on H100: 12.3 µs, rank 11 of 99"),
         (
@@ -338,12 +353,12 @@ def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
         (
             12.34e-6,
             Placing(None, 99, 11.4e-6, 7, first=False),
-            "Successful on H100: 12.3 µs, 8.2 % slower than the user's best, 11.4 µs (run 7)",
+            "Successful on H100: 12.3 µs, 1.08x slower than the user's best, 11.4 µs (run 7)",
         ),
         (
             34.2e-6,
             Placing(None, 99, 11.4e-6, 7, first=True),
-            "Successful on H100: 34.2 µs, 3x slower than the user's best, 11.4 µs (run 7)",
+            "Successful on H100: 34.2 µs, 3.0x slower than the user's best, 11.4 µs (run 7)",
         ),
         (
             11.4e-6,

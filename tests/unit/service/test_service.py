@@ -827,7 +827,7 @@ OF_FILES = [("admin", "check"), ("admin", "restore", "x.db"), ("admin", "restore
 def test_a_command_on_the_boards_own_files_says_that_a_client_has_none(door: Path, words: tuple[str, ...]) -> None:
     done = command(door, *words)
     assert done.exit_code != 0
-    assert "it works with the board's own settings and files" in done.output
+    assert "this command needs the board's own settings and files" in done.output
     assert "admin." not in done.output
 
 
@@ -1310,4 +1310,6 @@ def test_a_link_of_another_account_leads_to_no_socket_that_is_trusted(board: Rec
         with acting_as("daemon"):
             (folder / "link").symlink_to(folder / "inner")
         error = refusal(RemoteBoard(folder / "link" / "board.sock").runs.list)
-        assert "could answer in its place" in error.message
+        # A kernel that protects links follows none that another account made in such a folder.
+        protected = Path("/proc/sys/fs/protected_symlinks").read_text().strip() != "0"
+        assert ("Permission denied" if protected else "could answer in its place") in error.message

@@ -72,7 +72,7 @@ def test_what_is_there_stays_as_it_is_and_is_told(place: Path) -> None:
     done = served(board)
     assert done.exit_code == 0, done.output
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
-    assert f"{folder / 'participants.yaml'}: participants' settings, there already." in done.stderr
+    assert f"Kept participants' settings: {folder / 'participants.yaml'}" in done.stderr
     assert "Settings written" not in done.stderr
 
 

@@ -69,9 +69,9 @@ def test_something_else_in_the_place_of_the_database_is_told_at_once(
     for command in (("runs",), ("list",), ("poll",), ("show", "vectoradd_py"), ("admin", "backup", "copy.db")):
         done = call(board, *command)
         assert done.exit_code == 2, (command, done.output)
-        assert "the database cannot be opened (it is no regular file)" in " ".join(done.stderr.split())
+        assert "the database cannot be opened (it is not a regular file)" in " ".join(done.stderr.split())
     done = call(board, "admin", "doctor")
-    assert "it is no regular file" in " ".join(done.output.split())
+    assert "it is not a regular file" in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize("kind", KINDS)

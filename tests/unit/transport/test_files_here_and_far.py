@@ -138,7 +138,7 @@ def test_what_is_no_regular_file_is_told_and_leaves_nothing_open(files: Files, t
     assert not files.is_file(place)
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
-        with pytest.raises(NotRegularFileError, match="is no regular file"):
+        with pytest.raises(NotRegularFileError, match="is not a regular file"):
             files.read(place, 100)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
