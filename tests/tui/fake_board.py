@@ -449,7 +449,7 @@ class FakeBoard(Board):
         gpu: str | None = None,
         mode: Mode | None = None,
         state: RunState | None = None,  # noqa: ARG002
-        verdict: Verdict | None = None,  # noqa: ARG002
+        verdict: Verdict | None = None,
     ) -> tuple[Run, ...]:
         self._enter("runs")
         users = {user} if user else {run_.user for run_ in self.known_runs} if everyone else {self.user}
@@ -460,6 +460,7 @@ class FakeBoard(Board):
             and task in (None, run_.task)
             and gpu in (None, run_.gpu)
             and mode in (None, run_.mode)
+            and verdict in (None, run_.verdict)
             and note in run_.note
             and (before is None or run_.id < before)
             and all(

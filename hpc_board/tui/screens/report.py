@@ -1,6 +1,7 @@
 """The report of a run, page by page, updated while the run is in flight."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import partial
 from typing import ClassVar
 
@@ -14,7 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.domain.run import Progress, Run, Status
+from hpc_board.domain.run import Progress, Run, RunState, Status
 from hpc_board.domain.standing import Placing
 from hpc_board.errors import BoardError, Refused
 from hpc_board.model.gpu import Device
@@ -29,12 +30,14 @@ from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.leader import Best
 from hpc_board.tui.messages import Open
+from hpc_board.tui.pace import Pace, pace_of
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
+from hpc_board.tui.widgets.headway_line import HeadwayLine
 from hpc_board.tui.widgets.roofline import RooflinePane
 from hpc_board.tui.widgets.sections import Sections
 from hpc_board.tui.widgets.source_view import SourceView
@@ -62,6 +65,8 @@ class _RunRead(msgspec.Struct, frozen=True):
     placing: Placing | None
     log: str
     best: Best | None = None
+    started: datetime | None = None
+    pace: Pace = Pace({})
 
 
 class ReportScreen(BoardScreen):
@@ -105,6 +110,7 @@ class ReportScreen(BoardScreen):
     submitted = getters.query_one("#submitted", SourceView)
     sections = getters.query_one(Sections)
     headline = getters.query_one("#headline", Static)
+    headway = getters.query_one(HeadwayLine)
 
     def __init__(self, board: Board, now: Clock, run: int) -> None:
         super().__init__(board, now)
@@ -113,10 +119,12 @@ class ReportScreen(BoardScreen):
         self._file: tuple[str, str] | None = None
         """The name and the text of the submitted file, once it has been read and if the user may read it."""
         self._page = "overview"
+        self._pace: Pace | None = None
 
     def compose_body(self) -> ComposeResult:
         """Yield the state in one line, the names of the pages, and the pages."""
         yield Static(toned("Reading the run …", Tone.MUTED), id="headline", markup=False)
+        yield HeadwayLine(id="headway")
         yield Sections(_PAGES, id="pages")
         with Container(id="panes"):
             yield Blocks("Overview", id="overview")
@@ -348,7 +356,15 @@ class ReportScreen(BoardScreen):
             self.board.standings.placing(run),
             self.board.runs.log(run.id),
             self._best(run, result),
+            self.board.runs.started([run.id]).get(run.id) if run.state is RunState.RUNNING else None,
+            self._pace_of(run),
         )
+
+    def _pace_of(self, run: Run) -> Pace:
+        """Return the pace of a running run, which is read once."""
+        if self._pace is None and run.state is RunState.RUNNING:
+            self._pace = pace_of(self.board, run)
+        return self._pace or Pace({})
 
     def _best(self, run: Run, result: Result | None) -> Best | None:
         """Return the best run of the board, if it is another one and the user may read it."""
@@ -395,3 +411,4 @@ class ReportScreen(BoardScreen):
         what = toned(f"{run.task} on {run.gpu}, {run.mode}: ")
         age = toned(since(run, self.now()), Tone.MUTED)
         self.headline.update(Text.assemble(what, " ", (word, f"bold {tone.value}"), " ", age))
+        self.headway.show(run, event.progress, event.started, event.pace, self.now())
