@@ -7,11 +7,15 @@ import msgspec
 
 
 class Width(msgspec.Struct, frozen=True):
-    """The cells of a column in the app, left out below `from_width` cells for the whole list."""
+    """The cells of a column in the app, left out below `from_width` cells for the whole list.
+
+    With `most`, the column is as wide as its longest cell, between `cells` and `most`.
+    """
 
     cells: int
     grows: bool = False
     from_width: int = 0
+    most: int = 0
 
 
 class _Keyed(Protocol):

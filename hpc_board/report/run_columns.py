@@ -319,7 +319,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         lambda line: one_line(line.run.user),
         flexible=True,
         least=8,
-        listed=Listed({RunList.EVERYONE: Width(9), RunList.RANKED: Width(9)}, Emphasis.READER),
+        listed=Listed({RunList.EVERYONE: Width(6, most=16), RunList.RANKED: Width(6, most=16)}, Emphasis.READER),
         fields=(Field("user", lambda line: one_line(line.run.user), "the user who submitted it, and is ranked"),),
         exported=(_text("user", "author of the submission, who is ranked"),),
     ),
@@ -342,7 +342,14 @@ COLUMNS: tuple[RunColumn, ...] = (
         lambda line: one_line(line.run.task),
         flexible=True,
         least=12,
-        listed=Listed({RunList.OWN: Width(12), RunList.EVERYONE: Width(12), RunList.RANKED: Width(10)}, Emphasis.PLAIN),
+        listed=Listed(
+            {
+                RunList.OWN: Width(8, most=24),
+                RunList.EVERYONE: Width(8, most=24),
+                RunList.RANKED: Width(8, most=24),
+            },
+            Emphasis.PLAIN,
+        ),
         fields=(Field("task", lambda line: line.run.task, "the name of the task"),),
         exported=(
             _text("task", "name of the task"),
@@ -359,10 +366,10 @@ COLUMNS: tuple[RunColumn, ...] = (
         flexible=True,
         listed=Listed(
             {
-                RunList.OWN: Width(7),
-                RunList.EVERYONE: Width(7),
-                RunList.RANKED: Width(7, from_width=66),
-                RunList.WATCHED: Width(8),
+                RunList.OWN: Width(4, most=14),
+                RunList.EVERYONE: Width(4, most=14),
+                RunList.RANKED: Width(4, most=14, from_width=66),
+                RunList.WATCHED: Width(4, most=14),
             },
             Emphasis.PLAIN,
             text=lambda line: line.run.gpu,
@@ -381,7 +388,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         "Mode",
         lambda line: str(line.run.mode),
         listed=Listed(
-            {RunList.OWN: Width(6, from_width=70), RunList.EVERYONE: Width(6, from_width=88)},
+            {RunList.OWN: Width(6, from_width=74), RunList.EVERYONE: Width(6, from_width=88)},
             text=lambda line: MODE_WORDS[line.run.mode],
         ),
         fields=(Field("mode", lambda line: str(line.run.mode), "`test`, `benchmark`, `profile` or `ranked`"),),
@@ -393,10 +400,10 @@ COLUMNS: tuple[RunColumn, ...] = (
         lambda line: outcome(line.run),
         listed=Listed(
             {
-                RunList.OWN: Width(13),
-                RunList.EVERYONE: Width(13),
-                RunList.RANKED: Width(11),
-                RunList.WATCHED: Width(13),
+                RunList.OWN: Width(8, most=20),
+                RunList.EVERYONE: Width(8, most=20),
+                RunList.RANKED: Width(8, most=20),
+                RunList.WATCHED: Width(8, most=20),
             },
             Emphasis.STATE,
             "State",
@@ -420,9 +427,9 @@ COLUMNS: tuple[RunColumn, ...] = (
         in_report=False,
         listed=Listed(
             {
-                RunList.OWN: Width(10, grows=True),
-                RunList.EVERYONE: Width(10, grows=True),
-                RunList.WATCHED: Width(10, grows=True),
+                RunList.OWN: Width(10, grows=True, from_width=56),
+                RunList.EVERYONE: Width(10, grows=True, from_width=56),
+                RunList.WATCHED: Width(10, grows=True, from_width=56),
             },
             title="Reason",
             text=lambda line: why_now(line.run, line.step),
@@ -665,8 +672,8 @@ COLUMNS: tuple[RunColumn, ...] = (
         right=True,
         listed=Listed(
             {
-                RunList.OWN: Width(6, from_width=78),
-                RunList.EVERYONE: Width(6, from_width=78),
+                RunList.OWN: Width(6, from_width=70),
+                RunList.EVERYONE: Width(6, from_width=70),
                 RunList.RANKED: Width(6, from_width=76),
             },
             title="Age",

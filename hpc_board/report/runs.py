@@ -126,6 +126,21 @@ def run_overview(
 
     The passed tests, the profile and the history have separate pages.
     """
+    blocks = [*run_outcome(run, result, history, progress, placing, log=log), Heading("Run")]
+    blocks.append(Facts(tuple(_run_facts(run))))
+    return (*blocks, *_provenance_blocks(result)) if result is not None else tuple(blocks)
+
+
+def run_outcome(
+    run: Run,
+    result: Result | None,
+    history: Sequence[Status] = (),
+    progress: Sequence[Progress] = (),
+    placing: Placing | None = None,
+    *,
+    log: str = "",
+) -> tuple[Block, ...]:
+    """Return the upper part of the first page about a run: outcome, times and failures."""
     blocks: list[Block] = [*_removal_blocks(run)]
     if result is not None and not result.interrupted:
         passed = result.verdict is Verdict.PASS
@@ -137,8 +152,7 @@ def run_overview(
         blocks += _end_blocks(run, history, log, result)
     else:
         blocks += _waiting_blocks(run, progress)
-    blocks += [Heading("Run"), Facts(tuple(_run_facts(run)))]
-    return (*blocks, *(_provenance_blocks(result) if result is not None else ()))
+    return tuple(blocks)
 
 
 def _vouching_text(run: Run, result: Result) -> str:

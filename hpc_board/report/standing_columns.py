@@ -332,7 +332,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
         least=12,
         fields=(_field("user", "the user"),),
         listed=Listed(
-            _widths(Width(12, grows=True), Width(14, grows=True), Width(12, grows=True), Width(10, grows=True)),
+            dict.fromkeys(Layout, Width(10, grows=True, most=26)),
             Emphasis.LINE,
             lambda line: _user(line, "counts"),
         ),
@@ -394,7 +394,9 @@ COLUMNS: tuple[StandingColumn, ...] = (
         least=9,
         leaves=1,
         fields=(_field("file_name", "the name of the file", *_ALL),),
-        listed=Listed(_widths(Width(12, grows=True), wide_with_intervals=Width(12, grows=True, from_width=96))),
+        listed=Listed(
+            _widths(Width(12, from_width=70, most=24), wide_with_intervals=Width(12, from_width=96, most=24))
+        ),
     ),
     StandingColumn(
         "trust",
@@ -407,7 +409,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
             _field("emulated", "true where a CPU stood in for the GPU", *_UNARCHIVED, Document.MARKS, type_="boolean"),
             _field("harness", "`isolated`, or `task` for a task that judges by itself", Document.SHOW),
         ),
-        listed=Listed(_widths(Width(18)), Emphasis.CAUTION, lambda line: _trust(line, "own eval")),
+        listed=Listed(_widths(Width(8, most=18)), Emphasis.CAUTION, lambda line: _trust(line, "own eval")),
     ),
     StandingColumn(
         "brief trust",

@@ -35,7 +35,7 @@ _BOARD_COLUMNS = (
     Column("users", "Users", 5, right=True, from_width=66),
 )
 _PEOPLE_COLUMNS = (
-    Column("name", "User", 12, grows=True),
+    Column("name", "User", 8, grows=True),
     Column("role", "Role", 11),
     Column("ban", "Ban", 17),
     Column("limits", "Limits", 8),

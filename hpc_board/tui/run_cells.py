@@ -11,7 +11,15 @@ from hpc_board.tui.widgets.grid import Column
 def columns(in_list: RunList) -> tuple[Column, ...]:
     """Return the columns of a list."""
     return tuple(
-        Column(column.key, listed.title or column.title, width.cells, column.right, width.grows, width.from_width)
+        Column(
+            column.key,
+            listed.title or column.title,
+            width.cells,
+            column.right,
+            width.grows,
+            width.from_width,
+            width.most,
+        )
         for column, listed, width in listed_columns(in_list)
     )
 

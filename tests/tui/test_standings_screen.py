@@ -104,7 +104,7 @@ async def test_ties_share_a_rank_and_marks_have_none() -> None:
             ["-", "[float4]"],
             ["2", "ada"],
             ["3", "carol"],
-            ["3", "dmitri-with…"],
+            ["3", "dmitri-with-a-long-name"],
             ["-", "[reference]"],
         ]
         assert "3.99x" in line(pilot.app, "bob")

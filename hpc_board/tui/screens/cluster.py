@@ -33,9 +33,9 @@ _OWN_MAX = 6
 _BAR_CELLS = 8
 
 _COLUMNS = (
-    Column("gpu", "GPU", 9),
-    Column("cluster", "Cluster", 9, from_width=96),
-    Column("partition", "Partition", 11, from_width=66),
+    Column("gpu", "GPU", 4, most=16),
+    Column("cluster", "Cluster", 7, from_width=96, most=16),
+    Column("partition", "Partition", 9, from_width=66, most=16),
     Column("bar", "", 8, from_width=78),
     Column("free", "Free", 7, right=True),
     Column("queued", "Queued", 6, right=True),

@@ -1,6 +1,8 @@
 """The report of a run, page by page, updated while the run is in flight."""
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
 from typing import ClassVar
 
 import msgspec
@@ -13,9 +15,9 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.domain.run import Progress, Run, Status
+from hpc_board.domain.run import Progress, Run, RunState, Status
 from hpc_board.domain.standing import Placing
-from hpc_board.errors import BoardError
+from hpc_board.errors import BoardError, Refused
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, device_peak
 from hpc_board.model.text import printable
@@ -27,14 +29,17 @@ from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.leader import Best
 from hpc_board.tui.messages import Open
+from hpc_board.tui.pace import Pace, pace_of
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
+from hpc_board.tui.widgets.headway_line import HeadwayLine
 from hpc_board.tui.widgets.roofline import RooflinePane
 from hpc_board.tui.widgets.sections import Sections
+from hpc_board.tui.widgets.source_view import SourceView
 from hpc_board.tui.widgets.text_pane import TextPane
 
 _PAGES = (
@@ -59,6 +64,8 @@ class _RunRead(msgspec.Struct, frozen=True):
     placing: Placing | None
     log: str
     best: Best | None = None
+    started: datetime | None = None
+    pace: Pace = Pace({})
 
 
 class ReportScreen(BoardScreen):
@@ -98,18 +105,24 @@ class ReportScreen(BoardScreen):
     profile = getters.query_one("#profile", TextPane)
     evidence = getters.query_one("#evidence", Blocks)
     roof = getters.query_one(RooflinePane)
+    submitted = getters.query_one("#submitted", SourceView)
     sections = getters.query_one(Sections)
     headline = getters.query_one("#headline", Static)
+    headway = getters.query_one(HeadwayLine)
 
     def __init__(self, board: Board, now: Clock, run: int) -> None:
         super().__init__(board, now)
         self.run_id = run
         self._read: _RunRead | None = None
+        self._file: tuple[str, str] | None = None
+        """The name and the text of the submitted file, once it has been read and if the user may read it."""
         self._page = "overview"
+        self._pace: Pace | None = None
 
     def compose_body(self) -> ComposeResult:
         """Yield the state in one line, the names of the pages, and the pages."""
         yield Static(toned("Reading the run …", Tone.MUTED), id="headline", markup=False)
+        yield HeadwayLine(id="headway")
         yield Sections(_PAGES, id="pages")
         with Container(id="panes"):
             yield Blocks("Overview", id="overview")
@@ -119,6 +132,7 @@ class ReportScreen(BoardScreen):
             yield TextPane("Profile", view="profile-log", id="profile")
             yield Blocks("Evidence", id="evidence")
             yield RooflinePane(id="roof", classes="panel")
+            yield SourceView("Code", view="submitted-lines", id="submitted")
 
     def on_mount(self) -> None:
         """Read the run."""
@@ -129,7 +143,7 @@ class ReportScreen(BoardScreen):
         self.look_again()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show the log beside the overview if both fit."""
+        """Show the log and the code beside the overview if they fit."""
         super().on_resize(event)
         self._arrange()
 
@@ -267,8 +281,9 @@ class ReportScreen(BoardScreen):
         return self._read is not None and self._read.run.state.ended and self.printed.is_empty
 
     def _arrange(self) -> None:
-        """Show the open page, and beside the overview the log if there is one and it fits."""
-        beside = self._page == "overview" and self.has_class("-wide") and not self._is_silent
+        """Show the open page, and beside the overview the log and the code if there are any and they fit."""
+        is_wide = self._page == "overview" and self.has_class("-wide")
+        log, code = is_wide and not self._is_silent, is_wide and self._has_code
         panes: dict[str, Widget] = {
             "overview": self.blocks,
             "cases": self.cases_pane,
@@ -279,9 +294,36 @@ class ReportScreen(BoardScreen):
             "roof": self.roof,
         }
         for page, pane in panes.items():
-            pane.display = page == self._page or (page == "log" and beside)
-        self.query_one("#panes").set_class(beside, "-beside")
+            pane.display = page == self._page or (page == "log" and log)
+        self.submitted.display = code
+        self.query_one("#panes").set_class(log or code, "-beside")
+        self.query_one("#panes").set_class(log and code, "-both")
         self._show_pages()
+
+    @property
+    def _has_code(self) -> bool:
+        """Return whether a huge screen has the submitted file; read it for the first one."""
+        if not self.has_class("-huge") or self._read is None:
+            return False
+        if self._file is None and not self.is_open("code"):
+            self.ask("code", partial(self._code, self._read.run.submission), self._show_code)
+        return self._file is not None and bool(self._file[1])
+
+    def _code(self, submission: int) -> tuple[str, str]:
+        """Return the name and the text of the submitted file, which are empty if the user may not read it."""
+        try:
+            name, data = self.board.submissions.code(submission)
+        except Refused:
+            return "", ""
+        return name, data.decode(errors="replace")
+
+    def _show_code(self, file: tuple[str, str]) -> None:
+        self._file = file
+        name, text = file
+        if text:
+            self.submitted.border_title = toned(name, limit=60)
+            self.submitted.show_source(text, name.rpartition(".")[2])
+        self._arrange()
 
     def _show_pages(self) -> None:
         result = self._read.result if self._read else None
@@ -305,7 +347,15 @@ class ReportScreen(BoardScreen):
             self.board.standings.placing(run),
             self.board.runs.log(run.id),
             self._best(run, result),
+            self.board.runs.started([run.id]).get(run.id) if run.state is RunState.RUNNING else None,
+            self._pace_of(run),
         )
+
+    def _pace_of(self, run: Run) -> Pace:
+        """Return the pace of a running run, which is read once."""
+        if self._pace is None and run.state is RunState.RUNNING:
+            self._pace = pace_of(self.board, run)
+        return self._pace or Pace({})
 
     def _best(self, run: Run, result: Result | None) -> Best | None:
         """Return the best run of the board, if it is another one and the user may read it."""
@@ -352,3 +402,4 @@ class ReportScreen(BoardScreen):
         what = toned(f"{run.task} on {run.gpu}, {run.mode}: ")
         age = toned(since(run, self.now()), Tone.MUTED)
         self.headline.update(Text.assemble(what, " ", (word, f"bold {tone.value}"), " ", age))
+        self.headway.show(run, event.progress, event.started, event.pace, self.now())

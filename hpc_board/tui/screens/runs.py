@@ -2,22 +2,25 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import ClassVar
 
+import msgspec
 from msgspec.structs import replace
 from rich.console import Group
 from rich.text import Text
-from textual import getters, on
+from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.errors import BoardError
+from hpc_board.report.blocks import Block
 from hpc_board.report.formatting import span_text
 from hpc_board.report.run_columns import Line, RunList
 from hpc_board.report.run_words import times, trust, why
-from hpc_board.report.runs import step_text
+from hpc_board.report.runs import run_outcome, step_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import moment, since, state
 from hpc_board.tui.messages import Open, SideChosen
@@ -25,7 +28,7 @@ from hpc_board.tui.paging import Order, Page, forward
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import cells, columns
 from hpc_board.tui.screens.base import BoardScreen, Clock
-from hpc_board.tui.widgets.blocks import facts
+from hpc_board.tui.widgets.blocks import drawn, facts
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _STEPS_MAX = 16
@@ -35,6 +38,14 @@ _STALE = timedelta(seconds=10)
 """The least age of data that the title shows."""
 
 _CHOSEN = "m on another run compares both, m on this one unmarks it"
+
+
+class _Preview(msgspec.Struct, frozen=True):
+    """A run as a huge screen shows it beside the list: its outcome and times."""
+
+    run: Run
+    blocks: tuple[Block, ...]
+
 
 _NEWEST: Order[Line] = Order(lambda line: line.run.id, descending=True)
 
@@ -80,6 +91,7 @@ class RunsScreen(BoardScreen):
         self._gpu = gpu
         self._everyone = everyone
         self._opened_at = now()
+        self._preview: _Preview | None = None
 
     def compose_body(self) -> ComposeResult:
         """Yield the list."""
@@ -115,7 +127,13 @@ class RunsScreen(BoardScreen):
     def look_again(self) -> None:
         """Read the visible runs again."""
         self.read(self.pane)
+        self._read_preview()
         self._show_scope()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Show a preview of the selected run if it fits."""
+        super().on_resize(event)
+        self._read_preview()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the actions that do not apply to the selected run; their keys stay in place."""
@@ -253,6 +271,7 @@ class RunsScreen(BoardScreen):
     def _remember_selected(self) -> None:
         if (run := self._selected) is not None:
             self.memory.set("runs", "selected", run.id)
+        self._read_preview()
 
     @on(ListPane.Chosen)
     def _open(self, event: ListPane.Chosen) -> None:
@@ -287,4 +306,27 @@ class RunsScreen(BoardScreen):
             ("Evidence", run.status.source if run.status.source != why(run) else ""),
             ("Trust", trust(run)),
         ]
-        return Group(head, facts(lines))
+        if self._preview is None or self._preview.run.id != run.id or not self.has_class("-huge"):
+            return Group(head, facts(lines))
+        return Group(head, facts(lines), "", drawn(self._preview.blocks))
+
+    def _read_preview(self) -> None:
+        """Read the selected run for a huge screen, unless its end is shown already."""
+        run = self._selected
+        if run is None or not self.has_class("-huge"):
+            return
+        if self._preview is None or self._preview.run != run or not run.state.ended:
+            self.ask("preview", partial(self._previewed, run), self._show_preview, patient=True)
+
+    def _previewed(self, run: Run) -> _Preview:
+        runs = self.board.runs
+        result, history, progress = runs.result(run.id), runs.history(run.id), runs.progress(run.id)
+        placing = self.board.standings.placing(run)
+        return _Preview(run, run_outcome(run, result, history, progress, placing, log=runs.log(run.id)))
+
+    def _show_preview(self, preview: _Preview) -> None:
+        self._preview = preview
+        self.pane.redraw_details()
+        # The selection may have moved since the question.
+        if self._selected is not None and self._selected.id != preview.run.id:
+            self._read_preview()

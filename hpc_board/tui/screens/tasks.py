@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.table import Table
 from rich.text import Text
-from textual import getters, on
+from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from textual.widgets import ContentSwitcher, Markdown, Tabs
 
 _COLUMNS = (
-    Column("task", "Task", 16, grows=True),
+    Column("task", "Task", 10, grows=True, most=24),
     Column("language", "Lang", 5),
-    Column("gpus", "GPUs", 18, from_width=78),
+    Column("gpus", "GPUs", 4, from_width=50, most=18),
     Column("best", "Your best", 9, right=True),
     Column("rank", "Rank", 4, right=True),
     Column("left", "Closes in", 9, right=True),
@@ -47,6 +47,12 @@ _PARTS = ("description", "reference", "starter")
 _FILTER_MAX = 200
 _PAUSE = timedelta(seconds=5)
 """The interval of reads of the task folders, which change rarely and may be on a slow file system."""
+
+_LIST_SHARES = (0.4, 0.62)
+"""The least and the greatest share of a wide screen for the list."""
+
+_EDGES = 2
+"""The cells of a panel's left and right edge."""
 
 _FRAME_SECONDS = 0.3
 """The longest time for which the app's frame stays until the first list; then the screen is painted without it."""
@@ -129,6 +135,11 @@ class TasksScreen(BoardScreen):
         self.grid.focus()
         self.watch(self.grid, "is_fitted", self._paint_list, init=False)
         self.set_timer(_FRAME_SECONDS, self._paint)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Divide the width again."""
+        super().on_resize(event)
+        self._divide()
 
     def settle(self, subject: str) -> None:
         """Paint the first list."""
@@ -413,8 +424,18 @@ class TasksScreen(BoardScreen):
             return
         tasks = self._tasks_shown
         self.pane.show_all(tasks, select=select)
+        self._divide()
         if not tasks:
             self._show_selected()
+
+    def _divide(self) -> None:
+        """Give the list beside a task the width that its columns need, within bounds."""
+        panel = self.query_one("#list")
+        if not self.has_class("-wide"):
+            panel.styles.width = None
+            return
+        least, most = (round(share * self.size.width) for share in _LIST_SHARES)
+        panel.styles.width = max(least, min(self.grid.full_width + _EDGES, most))
 
     def _cells(self, task: Task) -> dict[str, Text]:
         left, tone = time_left(task.deadline, self.now())

@@ -15,7 +15,7 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.domain.run import Progress, Run
+from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Paragraph
@@ -27,11 +27,13 @@ from hpc_board.tui import targets
 from hpc_board.tui.file_watcher import Saves
 from hpc_board.tui.formatting import listing
 from hpc_board.tui.messages import Open
+from hpc_board.tui.pace import Pace, pace_of
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import cells, columns
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.headway_line import HeadwayLine
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 LOOK_SECONDS = 0.5
@@ -64,6 +66,9 @@ class _WatchedRead(msgspec.Struct, frozen=True):
     runs: tuple[Run, ...]
     steps: dict[int, Progress]
     blocks: tuple[Block, ...]
+    progress: tuple[Progress, ...]
+    started: datetime | None
+    pace: Pace
 
 
 class WatchScreen(BoardScreen):
@@ -87,6 +92,7 @@ class WatchScreen(BoardScreen):
     pane: getters.query_one[ListPane[Run]] = getters.query_one(ListPane)
     blocks = getters.query_one("#newest", Blocks)
     standing = getters.query_one("#standing", Static)
+    headway = getters.query_one(HeadwayLine)
 
     def __init__(self, board: Board, now: Clock, watched: Watched) -> None:
         super().__init__(board, now)
@@ -99,6 +105,7 @@ class WatchScreen(BoardScreen):
         self._saved_at: dict[int, datetime] = {}
         self._runs: tuple[Run, ...] = ()
         self._steps: dict[int, Progress] = {}
+        self._paces: dict[str, Pace] = {}
 
     def compose_body(self) -> ComposeResult:
         """Yield the file, the state of the watch, its runs, and the report of the newest."""
@@ -115,6 +122,7 @@ class WatchScreen(BoardScreen):
             markup=False,
         )
         yield Static(id="standing", markup=False)
+        yield HeadwayLine(id="headway")
         with Container(id="panes"):
             first, *others = columns(RunList.WATCHED)
             kind = Kind((first, _SAVED, *others), key=lambda run: str(run.id), cells=self._cells, title="Runs")
@@ -213,22 +221,34 @@ class WatchScreen(BoardScreen):
             going = [run.id for run in runs if not run.state.ended]
             steps = {number: progress[-1] for number in going if (progress := self.board.runs.progress(number))}
             newest = runs[0]
+            progress = tuple(self.board.runs.progress(newest.id))
+            started, pace = None, Pace({})
+            if newest.state is RunState.RUNNING:
+                started = self.board.runs.started([newest.id]).get(newest.id)
+                pace = self._pace_of(newest)
             blocks = run_overview(
                 newest,
                 self.board.runs.result(newest.id),
                 self.board.runs.history(newest.id),
-                self.board.runs.progress(newest.id),
+                progress,
                 log=self.board.runs.log(newest.id),
             )
-            return _WatchedRead(runs, steps, blocks)
+            return _WatchedRead(runs, steps, blocks, progress, started, pace)
 
         self.ask("runs", question, self._show_read, patient=True)
+
+    def _pace_of(self, run: Run) -> Pace:
+        """Return the pace of the runs on this run's GPU, which is read once."""
+        if run.gpu not in self._paces:
+            self._paces[run.gpu] = pace_of(self.board, run)
+        return self._paces[run.gpu]
 
     def _show_read(self, event: _WatchedRead) -> None:
         read = {run.id: run for run in event.runs}
         self._runs = tuple(read.get(run.id, run) for run in self._runs)
         self._steps = event.steps
         self.blocks.show(event.blocks)
+        self.headway.show(event.runs[0], event.progress, event.started, event.pace, self.now())
         self._show_runs()
         self._show_standing()
 

@@ -49,7 +49,12 @@ class Blocks(VerticalScroll):
         """Show these blocks."""
         if tuple(report) != self._shown:
             self._shown = tuple(report)
-            self.query_one("#blocks", Static).update(Group(*map(_drawn, self._shown)))
+            self.query_one("#blocks", Static).update(drawn(self._shown))
+
+
+def drawn(report: Sequence[blocks.Block]) -> Group:
+    """Return these blocks as they are drawn, also as a part of other text."""
+    return Group(*map(_drawn, report))
 
 
 def _drawn(block: blocks.Block) -> RenderableType:

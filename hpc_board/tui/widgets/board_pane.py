@@ -64,7 +64,7 @@ def with_marks(
 def _columns(layout: Layout, lines: Sequence[Line] | None = None) -> tuple[Column, ...]:
     """Return the columns of a layout, without those that are empty in all given lines."""
     return tuple(
-        Column(column.key, column.title, width.cells, column.right, width.grows, width.from_width)
+        Column(column.key, column.title, width.cells, column.right, width.grows, width.from_width, width.most)
         for column, _, width in listed_columns(layout)
         if lines is None or in_use(column, lines)
     )

@@ -30,7 +30,7 @@ _SPEEDUP = Column("speedup", "Speedup", 7, right=True, from_width=70)
 _OF_CALLS = (
     _NUMBER,
     Column("phase", "Phase", 5),
-    Column("outcome", "Outcome", 13),
+    Column("outcome", "Outcome", 7, most=20),
     Column("time", "Median", 8, right=True),
     _REFERENCE,
     _SPEEDUP,
@@ -41,7 +41,7 @@ _OF_CALLS = (
 _OF_ROWS = (
     _NUMBER,
     Column("phase", "Phase", 5, from_width=88),
-    Column("outcome", "Outcome", 11),
+    Column("outcome", "Outcome", 7, most=20),
     Column("time", "Time", 8, right=True),
     _REFERENCE,
     _SPEEDUP,

@@ -15,14 +15,18 @@ from textual.widgets.data_table import RowKey
 from hpc_board.tui.palette import Tone, toned
 
 _GAP = 1
+_SIDES = 3
+"""One cell before the columns, and two for the scrollbar, which must not cover numbers."""
+
 _SCREENFUL = 20
 
 
 class Column(msgspec.Struct, frozen=True):
     """A column of `width` cells.
 
-    `right` aligns it to the right; `grows` gives it the rest of the line; a table narrower than `from_width` cells
-    omits it.
+    `right` aligns it to the right; `grows` gives it the rest of the line. With `most`, it is as wide as its longest
+    cell, between `width` and `most`. A table narrower than `from_width` cells omits it, and so does one whose other
+    columns need its room; the highest `from_width` goes first, and a column without one always stays.
     """
 
     key: str
@@ -31,6 +35,7 @@ class Column(msgspec.Struct, frozen=True):
     right: bool = False
     grows: bool = False
     from_width: int = 0
+    most: int = 0
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -91,6 +96,8 @@ class Grid(DataTable[Text]):
         self.entitle(title)
         self._opens = opens
         self._all_columns = tuple(columns)
+        self._longest: dict[str, int] = {}
+        """The longest cell of each column so far; columns do not shrink while a list is filtered."""
         self._layout: tuple[tuple[str, int], ...] = ()
         self._shown: tuple[Row, ...] = ()
         self._current: str | None = None
@@ -106,6 +113,11 @@ class Grid(DataTable[Text]):
     def screenful(self) -> int:
         """Return the number of rows that fit, or a default before the table has a size."""
         return max(self.size.height - 1, 1) if self.size.height else _SCREENFUL
+
+    @property
+    def full_width(self) -> int:
+        """Return the width at which no column is omitted or cut."""
+        return _SIDES + sum(self._wanted(column) + _GAP for column in self._all_columns)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the key to open rows if the table opens none."""
@@ -138,8 +150,12 @@ class Grid(DataTable[Text]):
         current = self.current
         old, self._shown = self._shown, tuple(rows)
         same_rows = [row.key for row in old] == [row.key for row in self._shown]
+        self._note_longest()
         if not self._layout:
             self._current = select or current
+        elif (layout := self._fitting(self.size.width)) != self._layout:
+            self._layout = layout
+            self._rebuild(select or current, anew=select is not None)
         elif same_rows and select is None:
             self._update_cells(old)
         else:
@@ -148,6 +164,8 @@ class Grid(DataTable[Text]):
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Replace the columns."""
         self._all_columns = tuple(columns)
+        self._longest = {}
+        self._note_longest()
         self._fit()
 
     @on(events.Resize)
@@ -155,19 +173,37 @@ class Grid(DataTable[Text]):
         width = self.size.width
         if not width:
             return
-        columns = [column for column in self._all_columns if width >= column.from_width]
-        # One cell before the columns and one for the scrollbar, which must not cover numbers.
-        spare = width - 3 - sum(column.width + _GAP for column in columns)
-        growing = max(1, sum(column.grows for column in columns))
-        layout = tuple(
-            (column.key, max(4, column.width + (spare // growing if column.grows else 0))) for column in columns
-        )
+        layout = self._fitting(width)
         if layout != self._layout:
             current, self._layout = self.current, layout
             self._rebuild(current)
             self.is_fitted = True
 
-    def _rebuild(self, current: str | None) -> None:
+    def _fitting(self, width: int) -> tuple[tuple[str, int], ...]:
+        """Return the columns that fit into `width` cells, and their widths."""
+        columns = [column for column in self._all_columns if width >= column.from_width]
+        wanted = {column.key: self._wanted(column) for column in columns}
+
+        def spare() -> int:
+            return width - _SIDES - sum(wanted[column.key] + _GAP for column in columns)
+
+        while spare() < 0 and any(column.from_width for column in columns):
+            columns.remove(max(columns, key=lambda column: column.from_width))
+        while spare() < 0 and (cut := [each for each in columns if wanted[each.key] > each.width]):
+            wanted[max(cut, key=lambda column: wanted[column.key]).key] -= 1
+        more = spare() // max(1, sum(column.grows for column in columns))
+        return tuple((each.key, max(4, wanted[each.key] + (more if each.grows else 0))) for each in columns)
+
+    def _wanted(self, column: Column) -> int:
+        return max(column.width, min(self._longest.get(column.key, 0), column.most))
+
+    def _note_longest(self) -> None:
+        for column in self._all_columns:
+            if column.most:
+                longest = max((row.cells[column.key].cell_len for row in self._shown), default=0)
+                self._longest[column.key] = max(self._longest.get(column.key, 0), longest)
+
+    def _rebuild(self, current: str | None, *, anew: bool = False) -> None:
         labels = {column.key: column for column in self._all_columns}
         with self.prevent(DataTable.RowHighlighted):
             self.clear(columns=True)
@@ -175,7 +211,7 @@ class Grid(DataTable[Text]):
             for key, width in self._layout:
                 label = Text(labels[key].label)
                 self.add_column(self._fitted(label, key, width), key=key, width=width + _GAP)
-        self._refill(current)
+        self._refill(current, anew=anew)
 
     def _refill(self, select: str | None, *, anew: bool = False) -> None:
         top, before = self.scroll_offset.y, self.cursor_row

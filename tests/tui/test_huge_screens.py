@@ -1,0 +1,62 @@
+"""Terminals of 160 columns and more, which show a run's benchmarks, log and code at once."""
+
+import pytest
+
+from hpc_board.errors import Refused
+from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.fake_board import FakeBoard
+
+_SIZES = pytest.mark.parametrize("size", [(160, 50), (200, 60)])
+
+
+@_SIZES
+async def test_a_run_shows_its_benchmarks_log_and_code_at_once(size: tuple[int, int]) -> None:
+    app = app_on(FakeBoard())
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter")
+        shown = text_of(app)
+        for words in ("12.0 µs", "hello from the kernel", "def custom_kernel(data):"):
+            assert words in shown
+        await press(pilot, "2")
+        assert "def custom_kernel(data):" not in text_of(app)
+        await pilot.resize_terminal(120, 40)
+        await press(pilot, "1")
+        assert "hello from the kernel" in text_of(app)
+        assert "def custom_kernel(data):" not in text_of(app)
+
+
+async def test_a_run_whose_file_the_user_may_not_read_has_no_code_and_no_error() -> None:
+    board = FakeBoard(failures={"code": Refused("submission 19 belongs to bob", hint="")})
+    app = app_on(board)
+    async with app.run_test(size=(160, 50)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter")
+        assert "hello from the kernel" in text_of(app)
+        assert "belongs to bob" not in text_of(app)
+        assert board.calls.count("code") == 1
+
+
+@_SIZES
+async def test_a_list_of_runs_has_a_preview_of_the_selected_one(size: tuple[int, int]) -> None:
+    app = app_on(FakeBoard())
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down")
+        assert "Second place on H100" in text_of(app)
+        assert "24.0 µs" in text_of(app)
+        await press(pilot, "down")
+        assert "Second place on H100" not in text_of(app)
+        assert "Failed" in text_of(app)
+
+
+async def test_a_list_that_is_not_huge_reads_no_run() -> None:
+    board = FakeBoard()
+    app = app_on(board)
+    async with app.run_test(size=(140, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down")
+        assert "Second place on H100" not in text_of(app)
+        await pilot.resize_terminal(160, 40)
+        await settled(pilot)
+        assert "Second place on H100" in text_of(app)
