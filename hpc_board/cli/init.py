@@ -90,8 +90,8 @@ def init(
     if not serve:
         remark(f"Read its comments, then run: {view.steps[0].lines[0]}")
         return
-    for number, step in enumerate(view.steps, 1):
-        click.echo(f"{number}. {step.what}")
+    for step in view.steps:
+        click.echo(f"{step.number}. {step.what}")
         # A shell finds the end of a file's text only at the start of a line.
         for line in step.lines:
             click.echo(line)
@@ -103,6 +103,7 @@ def _served(
     import os
 
     from hpc_board.report.views.setup import InitView, StepView, ThingView
+    from hpc_board.service.next_steps import numbers
     from hpc_board.service.setup import become, set_up
 
     by_root = os.geteuid() == 0
@@ -125,7 +126,10 @@ def _served(
         socket=str(made.socket),
         gpus=list(made.gpus),
         things=[ThingView(what=each.what, path=str(each.path), made=each.made) for each in made.things],
-        steps=[StepView(what=each.what, lines=list(each.lines)) for each in made.steps],
+        steps=[
+            StepView(number=number, what=each.what, lines=list(each.lines))
+            for number, each in zip(numbers(made.steps), made.steps, strict=True)
+        ],
         remarks=list(made.remarks),
     )
 
@@ -147,7 +151,7 @@ def _personal(folder: Path | None, output: Path, *, force: bool) -> "InitView":
         socket=None,
         gpus=list(detected.gpus),
         things=[ThingView(what="board", path=str(board), made=made)],
-        steps=[StepView(what="Test the GPUs", lines=[f"hpc-board --config {output} admin check"])],
+        steps=[StepView(number="1", what="Test the GPUs", lines=[f"hpc-board --config {output} admin check"])],
         remarks=[" ".join(filter(None, (each.message, each.hint))) for each in detected.diagnostics],
     )
 

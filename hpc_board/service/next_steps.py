@@ -1,38 +1,65 @@
 """The steps that are left after the set-up of a service: commands ready to paste."""
 
 import os
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from hpc_board.accounts import user_name
 
 PARTICIPANTS = "participants.yaml"
 """The name of the settings file for participants, in the service's folder."""
 
-USER_UNIT = "systemd/user/hpc-board.service"
-
 _FOR_ALL = "/etc/hpc-board/config.yaml"
-_SYSTEM_UNIT = "/etc/systemd/system/hpc-board.service"
 _READ = "Read the comments in the settings, then test the GPUs with short jobs:"
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A step that is left to do, as lines to paste."""
+    """A step that is left to do, as lines to paste; one of several ways to the same end if it is an `alternative`."""
 
     what: str
     lines: tuple[str, ...]
+    alternative: bool = False
+
+
+def numbers(steps: Sequence[Step]) -> list[str]:
+    """Return the numbers of steps; alternatives that follow each other share one, with a letter each: "2a", "2b"."""
+    found: list[str] = []
+    number = letter = 0
+    for step in steps:
+        follows = step.alternative and letter > 0
+        number, letter = (number, letter + 1) if follows else (number + 1, int(step.alternative))
+        found.append(f"{number}{chr(ord('a') + letter - 1) if letter else ''}")
+    return found
+
+
+def service_name(board: Path) -> str:
+    """Return the name of a board's service for units, tmux and Slurm: that of its folder behind "hpc-board".
+
+    A folder that is called `board` has that of the folder above it. An account may serve several boards.
+    """
+    name = board.parent.name if board.name == "board" else board.name
+    plain = re.sub("[^A-Za-z0-9_-]+", "-", name.removeprefix("hpc-board")).strip("-")[:60]
+    return f"hpc-board-{plain}" if plain else "hpc-board"
+
+
+def user_unit_file(board: Path) -> str:
+    """Return the place of the unit for the account's manager, in the service's folder."""
+    return f"systemd/user/{service_name(board)}.service"
 
 
 class ForRoot(msgspec.Struct, frozen=True):
-    """The texts of files that root may install: a unit, and the settings of participants.
+    """The texts of files that root may install, a unit and the settings of participants, and the service's name.
 
     Its steps carry the texts themselves. Another account may exchange a file of its own, or put a link in its place, at
     any time before root copies it.
     """
 
+    name: str
     unit: str
     participants: str
 
@@ -63,31 +90,40 @@ def root_steps(client: str, texts: ForRoot) -> Iterator[Step]:
 def own_steps(board: Path, socket: Path, folder: Path, client: str, serve: str, texts: ForRoot) -> Iterator[Step]:
     """Yield the steps of the service's account; `client` is a command of its own, and `serve` the service's."""
     yield Step(_READ, (f"{client} admin check",))
+    name = texts.name
     yield Step(
         "Start the service, in one of these ways. By systemd, without root:",
         (
-            shlex.join(["install", "-D", "-m", "644", str(folder / USER_UNIT)])
-            + " ~/.config/systemd/user/hpc-board.service",
+            shlex.join(["install", "-D", "-m", "644", str(folder / user_unit_file(board))])
+            + f" ~/.config/systemd/user/{name}.service",
             "systemctl --user daemon-reload",
-            "systemctl --user enable --now hpc-board",
+            f"systemctl --user enable --now {name}",
             "loginctl enable-linger",
         ),
+        alternative=True,
     )
-    yield _under_system(texts, "Or by systemd, as root:")
+    yield replace(_under_system(texts, "Or by systemd, as root:"), alternative=True)
     file = shlex.quote(str(board / "serve.log"))
-    start = shlex.join(["tmux", "new-session", "-d", "-s", "hpc-board", f"{serve} 2>>{file}"])
-    yield Step("Or in tmux; the second line shows the end of its log:", (start, f"sleep 2; tail -n 20 {file}"))
+    start = shlex.join(["tmux", "new-session", "-d", "-s", name, f"{serve} 2>>{file}"])
+    yield Step(
+        "Or in tmux; the second line shows the end of its log:",
+        (start, f"sleep 2; tail -n 20 {file}"),
+        alternative=True,
+    )
     log = shlex.quote(f"--output={board / 'serve.log'}")
     yield Step(
         "Or by Slurm, on a node that participants log in to: add these lines with `scrontab -e`:",
-        (f"#SCRON --job-name=hpc-board --open-mode=append {log}", f"*/5 * * * * {serve}"),
+        (f"#SCRON --job-name={name} --open-mode=append {log}", f"*/5 * * * * {serve}"),
+        alternative=True,
     )
     yield Step("Check the service:", (f"{client} admin doctor",))
     variable = f"export HPC_BOARD_SERVICE={shlex.quote(str(socket))}"
     yield Step(
-        "Tell participants where the service is, in one of these ways. A line for the ~/.bashrc of each:", (variable,)
+        "Tell participants where the service is, in one of these ways. A line for the ~/.bashrc of each:",
+        (variable,),
+        alternative=True,
     )
-    yield _for_all(texts, "Or settings for all accounts of this machine, by root:")
+    yield replace(_for_all(texts, "Or settings for all accounts of this machine, by root:"), alternative=True)
 
 
 def closing(former: Path) -> Iterator[Step]:
@@ -110,9 +146,9 @@ def _under_system(texts: ForRoot, what: str = "Start the service under systemd:"
     return Step(
         what,
         (
-            *_installed(_SYSTEM_UNIT, texts.unit, "HPC_BOARD_UNIT"),
+            *_installed(f"/etc/systemd/system/{texts.name}.service", texts.unit, "HPC_BOARD_UNIT"),
             "systemctl daemon-reload",
-            "systemctl enable --now hpc-board",
+            f"systemctl enable --now {texts.name}",
         ),
     )
 

@@ -22,13 +22,14 @@ from hpc_board.report.formatting import count_text
 from hpc_board.schedulers.settings_text import Detected, quoted
 from hpc_board.service.next_steps import (
     PARTICIPANTS,
-    USER_UNIT,
     ForRoot,
     Step,
     access,
     closing,
     own_steps,
     root_steps,
+    service_name,
+    user_unit_file,
 )
 from hpc_board.service.peers import check_place
 from hpc_board.service.units import system_unit, user_unit
@@ -140,9 +141,9 @@ def set_up(
     serve = [*program, "--config", str(file), "serve", *(["--allow-root"] if os.geteuid() == 0 else [])]
     environ = _environment()
     participants = f"service: {quoted(str(socket))}\n"
-    texts = ForRoot(system_unit(board, serve, environ, user_name(os.geteuid())), participants)
+    texts = ForRoot(service_name(board), system_unit(board, serve, environ, user_name(os.geteuid())), participants)
     with ExitStack() as undo:
-        _undo_folders(undo, board, file, socket, folder / USER_UNIT)
+        _undo_folders(undo, board, file, socket, folder / user_unit_file(board))
         things = [Thing("board", board, _made(undo, board, lambda: create_board_folder(board)))]
         for each in dict.fromkeys((folder, socket.parent)):
             made = _made(undo, each, lambda each=each: _open_folder(each))  # type: ignore[misc]
@@ -154,7 +155,7 @@ def set_up(
         for what, path, text, mode in (
             ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket))), _SECRET_FILE),
             ("participants' settings", folder / PARTICIPANTS, participants, _OPEN_FILE),
-            ("account's unit", folder / USER_UNIT, user_unit(serve, environ), _OPEN_FILE),
+            ("account's unit", folder / user_unit_file(board), user_unit(serve, environ), _OPEN_FILE),
         ):
             things.append(Thing(what, path, _written(undo, path, text, mode)))
         moved = None if former is None else _moved_in(former, board)

@@ -21,6 +21,7 @@ from tests.e2e import test_board_by_ssh as by_ssh
 from tests.e2e.boards import RIGHT, board_files
 from tests.e2e.test_account_of_jobs import PYTHON
 from tests.e2e.test_served_board import ADA, BOB, OWNER, TEACHER, Player, environment
+from tests.e2e.test_service_setup import unit_in
 from tests.slurm.lab import SlurmLab, free_ports
 from tests.slurm.sshd import Sshd, skip_without_sshd
 from tests.unit.recorded import REPOSITORY
@@ -116,7 +117,7 @@ def test_players_at_all_doors_share_one_competition(accounting_lab: SlurmLab, mo
         begin = (sys.executable, "-c", by_ssh.WITH_SHELLS, str(shells))
         with (
             Sshd(folder / "d", {"PYTHONPATH": str(REPOSITORY), "USER": "root"}, begin=begin) as host,
-            started(folder, settings.parent / "systemd" / "user" / "hpc-board.service", environ),
+            started(folder, unit_in(settings.parent), environ),
         ):
             teacher, ada = (Player(name, folder, socket) for name in (TEACHER, ADA))
             bob = FarPlayer(BOB, folder, socket)

@@ -39,6 +39,12 @@ def owner(place: Path, *words: str | Path, groups: Sequence[int] = ()) -> "subpr
     return run_hpc_board(words, environ=environment(HOME=str(place)), folder=place, account=account)
 
 
+def unit_in(folder: Path) -> Path:
+    """Return the unit for an account's own manager in the folder of a service."""
+    (unit,) = (folder / "systemd" / "user").glob("*.service")
+    return unit
+
+
 @contextmanager
 def started(place: Path, unit: Path) -> Iterator[None]:
     """Start the command of a unit file under the service's account, with the unit's environment."""
@@ -65,7 +71,7 @@ def test_an_ordinary_account_sets_up_a_service_that_others_use(place: Path) -> N
     settings = Path(json.loads(made.stdout)["settings"])
     examined = owner(place, "--config", settings, "admin", "doctor")
     assert (examined.returncode, "it is not running" in examined.stdout) == (3, True)
-    with started(place, settings.parent / "systemd" / "user" / "hpc-board.service"):
+    with started(place, unit_in(settings.parent)):
         examined = owner(place, "--config", settings, "admin", "doctor")
         assert examined.returncode == 0, examined.stdout
         ada = Player(ADA, place, settings.parent / "board.sock")
@@ -142,7 +148,7 @@ def test_a_group_s_board_moves_in_with_its_standings(place: Path) -> None:
     assert moved.returncode == 0, moved.stderr
     assert "3 submissions and 3 runs" in moved.stderr
     assert f"chmod 700 {shared}" in moved.stdout
-    unit = place / "board-service" / "systemd" / "user" / "hpc-board.service"
+    unit = unit_in(place / "board-service")
     with started(place, unit):
         ada = Player(ADA, place, place / "board-service" / "board.sock")
         rows = ada.json("show", "vectoradd_py", "--gpu", "CPU")["boards"][0]["rows"]

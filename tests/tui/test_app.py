@@ -754,7 +754,9 @@ async def test_a_log_that_grows_is_followed_until_one_scrolls_up(size: tuple[int
     async with app_on(board, tick_seconds=0.05).run_test(size=size) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "running" in text_of(pilot.app))
-        await pilot.press("down", "enter", *keys)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: size < (120, 40) or "line 99" in text_of(pilot.app))
+        await pilot.press(*keys)
         await until(pilot, lambda: "line 99" in text_of(pilot.app))
         board.logs[40] += "line 100\n"
         await until(pilot, lambda: "line 100" in text_of(pilot.app))

@@ -19,6 +19,8 @@ class ThingView(View, frozen=True):
 class StepView(View, frozen=True):
     """A step that is left to do."""
 
+    number: str
+    """its number; several ways to the same end share one, with a letter each: `2a`, `2b`"""
     what: str
     """its purpose"""
     lines: list[str]

@@ -17,7 +17,7 @@ from hpc_board.accounts import user_name
 from hpc_board.cli.main import cli
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
-from hpc_board.service.next_steps import ForRoot, own_steps
+from hpc_board.service.next_steps import ForRoot, numbers, own_steps, service_name
 from tests.conftest import short_folder
 from tests.unit.recorded import recorded, result_of, status_of, timed_case
 from tests.unit.users import NEEDS_ROOT
@@ -59,7 +59,7 @@ def test_a_new_board_has_all_that_its_service_and_its_participants_need(place: P
     assert [gpu.name for gpu in read.gpus][-1] == "CPU"
     assert settings.load(folder / "participants.yaml", {}).service == folder / "board.sock"
     assert (mode(board), mode(folder), mode(folder / "hpc-board.yaml")) == (0o700, 0o755, 0o600)
-    for file in ("participants.yaml", "systemd/user/hpc-board.service"):
+    for file in ("participants.yaml", f"systemd/user/hpc-board-{place.name}.service"):
         assert mode(folder / file) == 0o644
         assert mode((folder / file).parent) == 0o755
 
@@ -103,12 +103,37 @@ def test_the_steps_are_commands_and_json_has_them(place: Path) -> None:
     assert not any(each["made"] for each in json.loads(served(place / "a board", "--json").stdout)["things"])
     printed = served(place / "a board").stdout
     assert printed.startswith("1. ")
-    assert "\n".join(["", *lines, ""]) in re.sub(r"\n\d+\. .*", "", f"\n{printed}")
+    assert "\n".join(["", *lines, ""]) in re.sub(r"\n\d+[a-z]?\. .*", "", f"\n{printed}")
+    assert document["steps"][0]["number"] == "1"
+
+
+def test_ways_to_the_same_end_share_a_number(place: Path) -> None:
+    texts = ForRoot("name", "unit", "service: x")
+    steps = [*own_steps(place, place / "b.sock", place, "client", "serve", texts)]
+    assert numbers(steps) == ["1", "2a", "2b", "2c", "2d", "3", "4a", "4b"]
+
+
+@pytest.mark.parametrize(
+    ("board", "name"),
+    [
+        ("/srv/kernels/board", "hpc-board-kernels"),
+        ("/srv/course 26/hpc-board", "hpc-board"),
+        ("/srv/hpc-board-2", "hpc-board-2"),
+        ("/srv/a 'b' $HOME `id`%i", "hpc-board-a-b-HOME-id-i"),
+        ("/srv/" + "x" * 200, "hpc-board-" + "x" * 60),
+        ("/board", "hpc-board"),
+        ("/srv/äöü", "hpc-board"),
+    ],
+)
+def test_a_service_has_the_name_of_its_board(board: str, name: str) -> None:
+    assert service_name(Path(board)) == name
 
 
 def test_a_service_in_tmux_leaves_its_error_in_the_log_that_the_step_shows(place: Path) -> None:
     """The line for tmux, with a shell in the place of tmux."""
-    steps = own_steps(place, place / "b.sock", place, "client", "ls /no/such/place", ForRoot("unit", "service: x"))
+    steps = own_steps(
+        place, place / "b.sock", place, "client", "ls /no/such/place", ForRoot("name", "unit", "service: x")
+    )
     (lines,) = (step.lines for step in steps if "tmux" in step.what)
     subprocess.run(["/bin/sh", "-c", shlex.split(lines[0])[-1]], check=False)
     shown = subprocess.run(["/bin/sh", "-c", lines[1]], check=True, capture_output=True, text=True)
@@ -138,7 +163,8 @@ def test_steps_of_root_carry_the_texts_that_they_install(place: Path) -> None:
         path.symlink_to("/etc/shadow")
     lines = [line for step in json.loads(done.stdout)["steps"] for line in step["lines"]]
     assert not [line for line in lines if "/etc/" in line and str(folder) in line]
-    for target in ("systemd/system/hpc-board.service", "hpc-board/config.yaml"):
+    system_unit = "systemd/system/hpc-board-a-b-HOME-id-HPC_BOARD_UNIT.service"
+    for target in (system_unit, "hpc-board/config.yaml"):
         (etc / target).parent.mkdir(parents=True)
         (etc / target).write_text("older")
         start = next(number for number, line in enumerate(lines) if f" /etc/{target} " in line)
@@ -148,7 +174,7 @@ def test_steps_of_root_carry_the_texts_that_they_install(place: Path) -> None:
         text = "\n".join(lines[start : end + 1]).replace(f" /etc/{target}", f" {etc / target}")
         subprocess.run(["/bin/sh"], input=text, text=True, check=True)
         assert mode(etc / target) == 0o644
-    unit = (etc / "systemd/system/hpc-board.service").read_text()
+    unit = (etc / system_unit).read_text()
     assert f"\nUser={ME}\n" in unit
     assert unit.endswith("\nWantedBy=multi-user.target\n")
     assert str(folder / "hpc-board.yaml").replace("$", "$$") in unit
