@@ -35,7 +35,7 @@ DOWN = ("The scheduler failed", "squeue failed: ", "Slurm on cluster lab may be 
 """The error, what failed, the hint and the age, as they stand in the box."""
 
 
-NOT_ASKED = r"asked ([5-9]|\d\d) s ago"
+NOT_ASKED = r"updated ([5-9]|\d\d) s ago"
 """What the title says while the controller is left alone for longer than the app takes to carry runs on again."""
 
 

@@ -76,7 +76,7 @@ class GpuList(OptionList):
     def show_age(self, now: datetime) -> None:
         """Show the age of the schedulers' answers, which all clients of the board share."""
         if self._asked_at is not None:
-            words = f"asked {span_text(now - self._asked_at)} ago"
+            words = f"updated {span_text(now - self._asked_at)} ago"
             self.replace_option_prompt(_AGE, toned(words, Tone.MUTED))
 
     def action_toggle_all(self) -> None:

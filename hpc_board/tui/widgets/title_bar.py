@@ -41,7 +41,7 @@ class TitleBar(Horizontal):
         if runs_state.in_flight and (waiting is None or width >= _ALL_FROM_WIDTH):
             words.append(toned(f"{len(runs_state.in_flight)} in flight", Tone.ACCENT))
             if waiting is None and runs_state.asked_at is not None and width >= _ASKED_FROM_WIDTH:
-                words.append(toned(f"asked {span_text(now - runs_state.asked_at)} ago", Tone.MUTED))
+                words.append(toned(f"updated {span_text(now - runs_state.asked_at)} ago", Tone.MUTED))
         if waiting is not None:
             whom = f" for {waiting[1]}" if width >= _ASKED_FROM_WIDTH else ""
             words.append(toned(f"waiting {span_text(waiting[0])}{whom}", Tone.WAITING))
