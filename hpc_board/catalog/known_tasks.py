@@ -93,6 +93,7 @@ class TaskCache:
         self._file = file
         self._lock = threading.Lock()
         self._remembered: dict[_Place, _Remembered] = {}
+        self._weight = 0
         self._kept: dict[_Place, _Kept] | None = None
         self._outdated = False
 
@@ -127,14 +128,17 @@ class TaskCache:
 
     def _remember(self, place: _Place, new: _Remembered | None) -> None:
         with self._lock:
-            self._remembered.pop(place, None)
-            if new and new.weight + sum(each.weight for each in self._remembered.values()) <= KNOWN_BYTES_MAX:
+            former = self._remembered.pop(place, None)
+            self._weight -= former.weight if former else 0
+            if new and new.weight + self._weight <= KNOWN_BYTES_MAX:
                 self._remembered[place] = new
+                self._weight += new.weight
 
     def forget_others(self, places: Collection[_Place]) -> None:
         """Drop the tasks outside of these folders."""
         with self._lock:
             self._remembered = {place: each for place, each in self._remembered.items() if place in places}
+            self._weight = sum(each.weight for each in self._remembered.values())
             kept = self._from_file()
             self._kept = {place: each for place, each in kept.items() if place in places}
             self._outdated |= len(self._kept) < len(kept)
@@ -162,7 +166,7 @@ class TaskCache:
         """Return the tasks of the file, which is read once; none from a damaged one, or one of another program."""
         if self._kept is None:
             self._kept = {}
-            with suppress(OSError, ValueError):
+            with suppress(OSError, ValueError, RecursionError):
                 content = None if self._file is None else msgspec.json.decode(_own_bytes(self._file), type=_File)
                 if content and content.reader == _reader():
                     self._kept = {_place(each): each for each in content.tasks}

@@ -24,14 +24,18 @@ def fitted(text: str, before: int = 0) -> str:
 
 
 def _wrapped(line: str, width: int, before: int) -> list[str]:
+    from hpc_board.report.plain import cells
+
     room = width - before
-    if len(line) <= room:
+    if cells(line) <= room:
         return [line]
-    indent = line[: len(line) - len(line.lstrip(" "))]
-    lines = [indent]
+    indent = line[: min(len(line) - len(line.lstrip(" ")), width // 2)]
+    lines, used = [indent], len(indent)
     for word in _WHOLE.findall(line):
-        if lines[-1].strip() and len(lines[-1]) + 1 + len(word) > room:
+        if lines[-1].strip() and used + 1 + cells(word) > room:
             lines.append(indent)
-            room = width
-        lines[-1] += word if lines[-1] == indent else f" {word}"
+            room, used = width, len(indent)
+        added = word if lines[-1] == indent else f" {word}"
+        lines[-1] += added
+        used += cells(added)
     return lines

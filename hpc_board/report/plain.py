@@ -64,7 +64,7 @@ def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -
         case Table():
             yield from _table_lines(block, width, paint)
         case Facts(rows):
-            longest = max((_cells(name) for name, _ in rows), default=0)
+            longest = max((cells(name) for name, _ in rows), default=0)
             for name, value in rows:
                 first, *others = _wrapped(value, None if width is None else width - longest - len(_GAP))
                 yield f"{paint(_padded(name, longest), Tone.QUIET)}{_GAP}{first}".rstrip()
@@ -122,7 +122,7 @@ def _fitting(table: Table, width: int) -> Table:
 
 def _full_widths(table: Table) -> list[int]:
     return [
-        max(_cells(column.title), *(_cells(row[index]) for row in table.rows))
+        max(cells(column.title), *(cells(row[index]) for row in table.rows))
         for index, column in enumerate(table.columns)
     ]
 
@@ -167,28 +167,28 @@ def _row_line(
     parts = []
     for cell, column, width in zip(row, columns, widths, strict=True):
         shown = _cut(cell, width) if cut else cell
-        space = " " * (width - _cells(shown))
+        space = " " * (width - cells(shown))
         parts.append(f"{space}{paint(shown, column)}" if column.right else f"{paint(shown, column)}{space}")
     return _GAP.join(parts).rstrip()
 
 
 def _padded(text: str, width: int) -> str:
-    return text + " " * (width - _cells(text))
+    return text + " " * (width - cells(text))
 
 
 def _cut(text: str, width: int) -> str:
-    if _cells(text) <= width:
+    if cells(text) <= width:
         return text
     kept, used = "", 0
     for character in text:
-        used += _cells(character)
+        used += cells(character)
         if used > width - 1:
             break
         kept += character
     return kept + "…"
 
 
-def _cells(text: str) -> int:
+def cells(text: str) -> int:
     """Return the width of the text in columns of a terminal."""
     if text.isascii():
         return len(text)

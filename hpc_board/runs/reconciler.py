@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
@@ -51,8 +52,8 @@ TRIES_MAX = 4
 HELD_SECONDS = 30.0
 """The shortest pause between tries to send runs that the scheduler does not accept at the moment."""
 
-HELD_PATIENCE = 20.0
-"""The longest such pause, as a multiple of the shortest one; the end of a job makes the next one the shortest."""
+HELD_SECONDS_MAX = 600.0
+"""The longest such pause: it is a tenth of the time for which the oldest of these runs has waited."""
 
 LOCK = "advance.lock"
 """The file that each holder of a cluster's lock holds shared, and `Reconciler.alone` for itself."""
@@ -203,7 +204,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 with _writing(self.folder):
                     self._backoff(cluster).begin(_now())
             self._read_folders(cluster, [run for run in runs if not run.state.unsent], watched=chosen is not None)
-            sendable = self._admitted([run for run in runs if self._may_send(run, asks=asks)])
+            sendable = self._in_turn(cluster, [run for run in runs if self._may_send(run, asks=asks)])
             unsent, silent_seconds = self._launch_all(
                 self._complete_arrays(cluster, sendable) if any(run.array for run in sendable) else sendable
             )
@@ -253,7 +254,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 return []
             # Another process may have sent them between their rows and this lock.
             unsent = [run for run in map(self._reload, runs) if run.state.unsent]
-            errors, silent_seconds = self._launch_all(self._admitted(unsent))
+            errors, silent_seconds = self._launch_all(self._in_turn(cluster, unsent))
             if silent_seconds is not None and silent_seconds >= SILENCE_SECONDS:
                 self._note_silence(cluster, silent_seconds)
         return errors
@@ -264,21 +265,27 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         A run that has ended stays as it is. The requests are stored first, so that a later pass can repeat them for
         jobs that cannot be found or reached yet.
 
-        An error is an InputError if the run's cluster has left the settings, and a SchedulerError if the scheduler did
-        not answer, with a hint that the request is stored, or if another process holds the lock for long.
+        An error is an InputError if the run's cluster has left the settings, a StorageError if its lock or the database
+        cannot be used, and a SchedulerError if the scheduler did not answer, with a hint that the request is stored, or
+        if another process holds the lock for long.
         """
         errors: dict[int, BoardError] = {}
         for cluster in dict.fromkeys(run.cluster for run in runs):
             members = [run for run in runs if run.cluster == cluster]
-            with self._lock(cluster, wait_seconds=self.lock_seconds) as mine:
-                if mine:
-                    errors |= self._cancel_all(cluster, [self._reload(run) for run in members], user)
-                    continue
-            busy = f"another client has been busy with cluster {cluster} for {self.lock_seconds:g} s"
-            for run in members:
-                hint = f"Try `hpc-board cancel {run.id}` again in a minute."
-                errors[run.id] = SchedulerError(busy, hint=hint)
+            try:
+                errors |= self._cancel_on(cluster, members, user)
+            except StorageError as error:
+                errors |= dict.fromkeys((run.id for run in members), error)
         return errors
+
+    def _cancel_on(self, cluster: str, runs: Sequence[Run], user: str) -> Mapping[int, BoardError]:
+        with self._lock(cluster, wait_seconds=self.lock_seconds) as mine:
+            if mine:
+                return self._cancel_all(cluster, [self._reload(run) for run in runs], user)
+        busy = f"another client has been busy with cluster {cluster} for {self.lock_seconds:g} s"
+        return {
+            run.id: SchedulerError(busy, hint=f"Try `hpc-board cancel {run.id}` again in a minute.") for run in runs
+        }
 
     def _cancel_all(self, cluster: str, runs: Sequence[Run], user: str) -> Mapping[int, BoardError]:
         """Cancel runs of one cluster, whose lock this process holds; return the errors, by run number."""
@@ -331,12 +338,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             StorageError: another client has kept a lock for `lock_seconds`.
         """
         deadline = time.monotonic() + self.lock_seconds
-        path = self.folder / LOCK
         with ExitStack() as stack:
-            with _writing(path):
-                held = stack.enter_context(locked(self.folder / _GATE, wait_seconds=self.lock_seconds))
-                left_seconds = max(0.0, deadline - time.monotonic())
-                held = held and stack.enter_context(locked(path, wait_seconds=left_seconds))
+            held = stack.enter_context(_locked(self.folder / _GATE, wait_seconds=self.lock_seconds))
+            left_seconds = max(0.0, deadline - time.monotonic())
+            held = held and stack.enter_context(_locked(self.folder / LOCK, wait_seconds=left_seconds))
             if not held:
                 raise StorageError(
                     f"another client has been advancing runs for {self.lock_seconds:g} s",
@@ -354,13 +359,12 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         deadline = time.monotonic() + wait_seconds
         path = self.folder / (lock_name(cluster) if _is_file_name(cluster) else _UNNAMED_LOCK)
         with ExitStack() as stack:
-            with _writing(path):
-                with locked(self.folder / _GATE, wait_seconds=wait_seconds, shared=True) as passed:
-                    left_seconds = max(0.0, deadline - time.monotonic())
-                    shared = partial(locked, self.folder / LOCK, wait_seconds=left_seconds, shared=True)
-                    mine = passed and stack.enter_context(shared())
+            with _locked(self.folder / _GATE, wait_seconds=wait_seconds, shared=True) as passed:
                 left_seconds = max(0.0, deadline - time.monotonic())
-                mine = mine and stack.enter_context(locked(path, wait_seconds=left_seconds))
+                shared = partial(_locked, self.folder / LOCK, wait_seconds=left_seconds, shared=True)
+                mine = passed and stack.enter_context(shared())
+            left_seconds = max(0.0, deadline - time.monotonic())
+            mine = mine and stack.enter_context(_locked(path, wait_seconds=left_seconds))
             if mine:
                 stack.enter_context(self.store.file.session())
             yield mine
@@ -392,9 +396,26 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _may_send(self, run: Run, *, asks: bool) -> bool:
         """Return whether this pass sends a run; `asks` is whether it asks the run's scheduler."""
         if run.state is RunState.CREATED:
-            held = _is_held(run) and not self._held(run.cluster).due(_now())
-            return not held and not self._backoff(run.cluster).rests(_now())
+            return not self._backoff(run.cluster).rests(_now())
         return run.state is RunState.SUBMITTING and asks
+
+    def _in_turn(self, cluster: str, runs: Sequence[Run]) -> list[Run]:
+        """Return the runs of a cluster to send now, oldest first.
+
+        Runs of a GPU for which the scheduler accepted none at its last try wait together, new ones behind the older
+        ones, until the next try is due.
+        """
+        if not any(run.state is RunState.CREATED for run in runs):
+            return self._admitted(runs)
+        held: dict[str, list[Run]] = {}
+        for run in self._in_flight(cluster, _told_already):
+            if _is_held(run):
+                held.setdefault(run.gpu, []).append(run)
+        resting = {gpu: waiting[0].status for gpu, waiting in held.items() if not _is_due(waiting, _now())}
+        for run in runs:
+            if run.gpu in resting and run.state is RunState.CREATED and not _is_held(run):
+                self._record(run, run.state, reason=resting[run.gpu].reason, source=resting[run.gpu].source)
+        return self._admitted([run for run in runs if run.gpu not in resting or run.state is not RunState.CREATED])
 
     def _admitted(self, runs: Sequence[Run]) -> list[Run]:
         """Return the runs that the queue lets go now, and record the reasons of the others."""
@@ -481,10 +502,6 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         elif run.state.unsent:
             self._record(run, RunState.CREATED, reason=f"{NOT_ACCEPTED}: {error.message}", source=error.hint)
 
-    def _held(self, cluster: str) -> Backoff:
-        """Return the back-off between tries to send runs that the scheduler does not accept at the moment."""
-        return Backoff(self.folder / f"held-{cluster}", HELD_SECONDS, patience=HELD_PATIENCE)
-
     def _record_unconfirmed(self, run: Run, error: BoardError) -> None:
         """Record that the scheduler has not confirmed the job of a run that may have been sent."""
         if run.state is RunState.CREATED:
@@ -562,7 +579,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             raise InputError(f"the settings no longer have GPU {run.gpu}; submit again")
         tries = 0
         if run.state is not RunState.CREATED:
-            tries = sum(status.source.startswith(_TRY) for status in self.store.runs.history(run.id))
+            tries = _tries(self.store.runs.history(run.id))
         if tries >= TRIES_MAX:
             raise InputError(f"not accepted after {tries} tries: {run.status.source}")
         task = self.store.submissions.task(run.task, run.task_version)
@@ -594,17 +611,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 alone = isinstance(error, SchedulerRefused) and (script is None or index > 0) and not passes
                 hindered = [prepared] if alone else prepared_jobs[index:]
                 errors += self._record_failure([each.run for each in hindered], error)
-                if passes:
-                    self._pause_sending(hindered[0].run.cluster)
                 if not alone:
                     break
         return errors
-
-    def _pause_sending(self, cluster: str) -> None:
-        """Let the next try to send held runs wait, longer after each one in vain."""
-        with _writing(self.folder):
-            self._held(cluster).begin(_now())
-            self._held(cluster).settle(news=False)
 
     def _array_script(self, prepared_jobs: Sequence["_PreparedJob"]) -> job_folder.ArrayScript | None:
         """Return the common array script of these runs; None if they cannot share an array."""
@@ -810,8 +819,6 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _settle(self, cluster: str, *, news: bool) -> None:
         with _writing(self.folder):
             self._backoff(cluster).settle(news=news)
-            if news:
-                self._held(cluster).settle(news=True)
             if news and self._is_far(cluster):
                 self._folder_backoff(cluster, watched=False).settle(news=True)
                 self._folder_backoff(cluster, watched=True).settle(news=True)
@@ -957,6 +964,23 @@ def _last_words(log: str) -> str:
     return f'; its output ends with "{one_line(last, _LAST_WORDS_MAX)}"' if last else ""
 
 
+def _tries(history: Sequence[Status]) -> int:
+    """Return the number of tries since the run was last known to have no job."""
+    since = takewhile(lambda status: status.state is not RunState.CREATED, reversed(history))
+    return sum(status.source.startswith(_TRY) for status in since)
+
+
+def _is_due(held: Sequence[Run], now: datetime) -> bool:
+    """Return whether the next try to send these runs of a GPU is due; a clock that was set back does not put it off."""
+    # A run that has waited behind others since its creation was not tried.
+    last = max((run.status.at for run in held if run.status.at != run.created_at), default=None)
+    if last is None:
+        return True
+    waited_seconds = (now - min(run.created_at for run in held)).total_seconds()
+    pause_seconds = max(HELD_SECONDS, min(waited_seconds / 10, HELD_SECONDS_MAX))
+    return not 0 <= (now - last).total_seconds() < pause_seconds
+
+
 def _is_held(run: Run) -> bool:
     """Return whether the scheduler did not accept an unsent run when it was last tried."""
     return run.state is RunState.CREATED and run.status.reason.startswith(NOT_ACCEPTED)
@@ -978,6 +1002,15 @@ def _key(run: Run) -> JobKey:
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+@contextmanager
+def _locked(path: Path, *, wait_seconds: float, shared: bool = False) -> Iterator[bool]:
+    """Hold the lock of a file as `locked` does; a StorageError names a file that cannot be used."""
+    with ExitStack() as stack:
+        with _writing(path):
+            held = stack.enter_context(locked(path, wait_seconds=wait_seconds, shared=shared))
+        yield held
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Tasks that the commands of a board find in its folder, as an earlier command read them."""
 
+import json
 import os
 import subprocess
 import sys
@@ -94,12 +95,18 @@ def of_another_version(file: Path) -> None:
     file.write_text(file.read_text().replace('{"reader":"', '{"reader":"9'))
 
 
+def nested(file: Path) -> None:
+    content = json.loads(file.read_text())
+    content["tasks"][0][4] = "deep"
+    file.write_text(json.dumps(content).replace('"deep"', "[" * 100_000 + "]" * 100_000))
+
+
 def too_large(file: Path) -> None:
     with file.open("ab") as opened:
         opened.truncate(known_tasks._FILE_BYTES_MAX + 1)
 
 
-@pytest.mark.parametrize("spoil", [shared, linked, pipe, cut, of_another_form, of_another_version, too_large])
+@pytest.mark.parametrize("spoil", [shared, linked, pipe, cut, of_another_form, of_another_version, nested, too_large])
 def test_a_file_that_cannot_be_relied_on_is_read_past_and_replaced(
     tmp_path: Path, read: list[str], spoil: Callable[[Path], object]
 ) -> None:

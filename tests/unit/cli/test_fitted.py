@@ -27,6 +27,8 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         ("one\n\n  two of them, indented as a fault is", ["one", "", "  two of them, indented as a", "  fault is"]),
         ("then run `hpc-board --config here admin check`.", ["then run", "`hpc-board --config here admin check`."]),
         ("Then run: hpc-board --config here admin check", ["Then run:", "hpc-board --config here admin check"]),
+        ("漢字漢字漢字 漢字漢字漢字 漢字漢字漢字", ["漢字漢字漢字 漢字漢字漢字", "漢字漢字漢字"]),
+        (f"{' ' * 40}far right", [f"{' ' * 15}far right"]),
         ("/a/path/that/is/longer/than/thirty/columns", ["/a/path/that/is/longer/than/thirty/columns"]),
     ],
 )

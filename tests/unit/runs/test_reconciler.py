@@ -611,6 +611,16 @@ def test_runs_are_cancelled_together(world: World) -> None:
     assert all(world.store.runs.get(run.id).status.cancel_requested for run in (queued, other))
 
 
+@pytest.mark.parametrize("name", ["advance.gate.lock", "advance.lock", "advance-main.lock"])
+def test_a_cancellation_names_the_lock_that_cannot_be_used(world: World, name: str) -> None:
+    run = world.run()
+    (world.folder / name).unlink(missing_ok=True)
+    (world.folder / name).mkdir()
+    (error,) = world.advance.cancel([run], "ada").values()
+    assert isinstance(error, StorageError)
+    assert f"{world.folder / name}: cannot be written or locked" in error.message
+
+
 def test_a_wish_to_cancel_outlives_a_submission_without_an_answer(world: World) -> None:
     run = world.run()
     world.scheduler.loses_answer = True

@@ -266,3 +266,40 @@ def test_a_gpu_that_takes_no_jobs_is_tried_once_in_a_pass_only(world: ArrayWorld
     assert world.advance.launch(runs) == []
     assert world.states(runs) == [RunState.CREATED] * 3
     assert len(world.scheduler.submitted) == 1
+
+
+def test_tries_in_vain_at_a_limit_do_not_count(world: ArrayWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime.now(UTC)
+    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: now)
+    world.scheduler.submit_error = NotAccepting("a limit is reached")
+    (run,) = world.runs(1)
+    world.advance.launch([run])
+    for _ in range(TRIES_MAX):
+        now += timedelta(hours=1)
+        assert world.advance()
+    assert len(world.scheduler.submitted) == TRIES_MAX + 1
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
+    now += timedelta(hours=1)
+    with pytest.raises(SchedulerError, match="timed out"):
+        world.advance()
+    world.scheduler.submit_error = None
+    now += timedelta(hours=1)
+    assert world.advance()
+    assert world.states([run]) == [RunState.QUEUED]
+
+
+def test_new_runs_wait_behind_held_ones(world: ArrayWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime.now(UTC)
+    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: now)
+    world.scheduler.submit_error = NotAccepting("a limit is reached", hint="It is sent later.")
+    (old,) = world.runs(1)
+    world.advance.launch([old])
+    world.scheduler.submit_error = None
+    (new,) = world.runs(1)
+    assert world.advance.launch([new]) == []
+    assert world.states([old, new]) == [RunState.CREATED, RunState.CREATED]
+    assert world.store.runs.get(new.id).status.reason == world.store.runs.get(old.id).status.reason
+    now += timedelta(minutes=1)
+    assert world.advance()
+    assert world.states([old, new]) == [RunState.QUEUED, RunState.QUEUED]
+    assert world.scheduler.sent[1:] == [old.token, new.token]
