@@ -35,10 +35,11 @@ class Limits:
     calls, and ends at `timed_calls_max`, at `timed_seconds` of summed times, at `case_seconds` of wall time, or when
     the relative standard error of the mean is at most `relative_error` and `timed_seconds_min` are summed up.
     `baseline_calls` of the reference are timed before and after each worker's; if their medians differ by more than the
-    share `drift`, the machine was not steady. For `drift` and `spread`, a difference that two ticks of 1.024 us explain
-    is ignored. A call may take `slack_seconds` longer by the supervisor's clock than the worker claims, beyond the
-    overhead of the reference's calls; `burst_calls` are made in a row to spread that over many. A call in such a row
-    may take `launch_seconds` longer than a single one, whose launch is hidden behind the emptying of the caches.
+    share `drift`, the case is measured again, and at last marked as noisy. For `drift` and `spread`, a difference that
+    two ticks of 1.024 us explain is ignored. A call may take `slack_seconds` longer by the supervisor's clock than the
+    worker claims, beyond the overhead of the reference's calls; `burst_calls` are made in a row to spread that over
+    many. A call in such a row may take `launch_seconds` longer than a single one, whose launch is hidden behind the
+    emptying of the caches.
     """
 
     build_seconds: float = _limit(120, 1, 3600)

@@ -82,7 +82,7 @@ class Timing(Value):
     `err_ns` is the standard error of the mean, `std_ns` the sample standard deviation (n - 1). The samples are those of
     several workers, one after the other; `worker_runs` holds the number of samples of each; `median_ns` is the median
     of their medians. `baseline_ns` is the median of the reference's calls in between, None without such calls. `noisy`:
-    the workers differ by more than the task's limits allow.
+    the workers, or the reference's calls before and after, differ by more than the task's limits allow.
 
     On a device where a submission can be stopped, a sample is the time of one call of a row by the supervisor's clock,
     `median_ns` is the time that counts, their lower quartile, and `low_ns` to `high_ns` its interval. `least_ns` is the

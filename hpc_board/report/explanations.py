@@ -217,8 +217,8 @@ _VERDICTS = {
         "Compute the output in every call; return no cached one.",
     ),
     Verdict.UNSTABLE: Meaning(
-        "The outputs are correct, but the machine was busy or changed its clock speed during timing.",
-        "Resubmit; if it repeats on an idle node, ask the admin about clocks, cooling and power limits.",
+        "The outputs are correct, but the machine was too busy for its times to be checked.",
+        "Resubmit when the node is idle; if it repeats, ask the admin for other work on it.",
     ),
     Verdict.TASK_ERROR: Meaning(
         "The task's files failed; your kernel was not judged.",

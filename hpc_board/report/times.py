@@ -70,8 +70,9 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[str]:
     noisy = [str(case.index + 1) for case, timing in timed if timing.noisy and not in_rows(timing)]
     if noisy:
         yield (
-            f"The processes of {'benchmark' if len(noisy) == 1 else 'benchmarks'} {', '.join(noisy)} differ by more "
-            "than the task's `spread`. Resubmit to confirm."
+            f"Noisy timing: in {'benchmark' if len(noisy) == 1 else 'benchmarks'} {', '.join(noisy)} the processes, or "
+            "the reference's times before and after them, differ by more than the task's `spread` and `drift`. "
+            "Resubmit to confirm."
         )
 
 

@@ -56,7 +56,13 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="gpu-check.pyz", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("docs/measurements"), help="the folder of the page")
     parser.add_argument("--name", help="the page is gpu-NAME.md; by default the GPU's own name")
-    parser.add_argument("--only", action="append", default=[], metavar="WORD", help="runs whose name has this word")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="WORD",
+        help="runs whose name has this word, in the order of the words",
+    )
     parser.add_argument("--list", action="store_true", help="list the runs, and run nothing")
     options = parser.parse_args(argv)
     if options.name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}", options.name):
@@ -65,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
     if not zipfile.is_zipfile(archive):
         parser.error("run the file that `make gpu-check-bundle` makes: python3 gpu-check.pyz")
     with zipfile.ZipFile(archive) as bundle:
-        entries = [entry for entry in json.loads(bundle.read("entries.json")) if wanted(entry, options.only)]
+        entries = wanted(json.loads(bundle.read("entries.json")), options.only)
         if options.list:
             for entry in entries:
                 print(f"{entry['kind']} {entry['name']} {entry['language']}: {', '.join(entry['expected'])}")
@@ -78,9 +84,13 @@ def main(argv: Sequence[str]) -> int:
         return checked(bundle, entries, found, options.out, options.name)
 
 
-def wanted(entry: dict[str, Any], words: Sequence[str]) -> bool:
-    """Return whether a run was selected; without words all are."""
-    return not words or any(word in f"{entry['kind']} {entry['name']} {entry['language']}" for word in words)
+def wanted(entries: Sequence[dict[str, Any]], words: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the selected runs in the order of the words, each once; without words all."""
+    if not words:
+        return list(entries)
+    named = {f"{entry['kind']} {entry['name']} {entry['language']}": entry for entry in entries}
+    found = {name: entry for word in words for name, entry in named.items() if word in name}
+    return list(found.values())
 
 
 def probe() -> dict[str, Any]:

@@ -23,7 +23,7 @@ def page(facts: Mapping[str, str], rows: Sequence[Row], comparisons: Sequence[Ro
         table(("cheat", "expected", "verdict", "as expected", "median, us", "run, s"), map_cells(cheats)),
         "## The same kernels by other clocks\n",
         table(("kernel", "clock", "median, us", "ours / this"), [comparison_cells(row) for row in comparisons]),
-        "## What the clock rests on\n",
+        "## Premises of the clock\n",
         table(("of the GPU and its host", "measured"), [list(item) for item in device.items()]),
     ]
     return "\n".join(sections)

@@ -285,6 +285,44 @@ def test_of_the_node_s_configuration_a_worker_reads_what_programs_need_alone() -
     assert done.stdout.splitlines() == expected, done.stderr
 
 
+NAMES_THREADS = """
+import os, sys, threading
+sys.path.insert(0, sys.argv[1])
+from hpc_board.harness.confine import sandbox
+sandbox.gpu_devices = lambda: sys.argv[2:]
+if not sandbox.confine([sys.argv[1]], []):
+    sys.exit("no Landlock")
+
+def written(path):
+    try:
+        with open(path, "w") as file:
+            file.write("named")
+    except PermissionError:
+        return "refused"
+    return open(path).read().strip()
+
+done = threading.Event()
+thread = threading.Thread(target=done.wait)
+thread.start()
+paths = f"/proc/self/task/{thread.native_id}/comm", "/proc/self/comm", f"/proc/{os.getppid()}/comm"
+print(*map(written, paths))
+done.set()
+"""
+
+
+@pytest.mark.parametrize(
+    ("devices", "outcome"), [(["/dev/null"], "named refused refused\n"), ([], "refused refused refused\n")]
+)
+def test_a_worker_on_a_node_with_a_gpu_names_its_own_threads_which_cuda_must_do_to_start(
+    devices: list[str], outcome: str
+) -> None:
+    command = [sys.executable, "-c", NAMES_THREADS, str(Path(__file__).parents[2]), *devices]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.stderr == "no Landlock\n":
+        pytest.skip("this kernel has no Landlock")
+    assert done.stdout == outcome, done.stderr
+
+
 DIALS = """
 import errno, socket
 def outcome(of):

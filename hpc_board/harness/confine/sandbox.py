@@ -177,7 +177,8 @@ def _bound(kind: int, value: int) -> None:
 
 def _die_first_of_memory() -> None:
     with suppress(OSError):
-        # The maximum. A process that may write this file could undo it: Landlock keeps submissions from it.
+        # The maximum. A process that may write this file could undo it: Landlock keeps submissions from it, but for its
+        # twin in the folder of threads on a node with a GPU.
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
@@ -190,7 +191,9 @@ def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = 
     alone.
     """
     devices = _devices(_KERNEL_DEVICES)
-    return _confined(seen_by_workers(readable), writable, devices, scoped=scoped, network=network)
+    return _confined(
+        seen_by_workers(readable), writable, devices, scoped=scoped, network=network, names_threads=bool(gpu_devices())
+    )
 
 
 def confine_task(readable: Iterable[str], folder: str, file_bytes: int) -> str:
@@ -230,7 +233,13 @@ def gpu_devices() -> list[str]:
 
 
 def _confined(
-    readable: Iterable[str], writable: Iterable[str], devices: Iterable[str], *, scoped: bool, network: bool = False
+    readable: Iterable[str],
+    writable: Iterable[str],
+    devices: Iterable[str],
+    *,
+    scoped: bool,
+    network: bool = False,
+    names_threads: bool = False,
 ) -> int:
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _give_up_capabilities()
@@ -251,6 +260,9 @@ def _confined(
             _allow(ruleset, path, handled & ~_MAKE_DEVICES)
         for path in devices:
             _allow(ruleset, path, handled & (_READ | _WRITE_FILE | _IOCTL_DEV))
+        if names_threads:
+            # CUDA does not start (error 304) in a process that cannot write the names of its threads there.
+            _allow(ruleset, "/proc/self/task", handled & (_READ | _WRITE_FILE | _TRUNCATE))
         alone = _has_one_thread()
         return 0 if _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) != 0 or not alone else abi
     finally:

@@ -5,11 +5,9 @@ import math
 import mmap
 import os
 import random
-import statistics
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,20 +23,21 @@ _SHIFTS = 61
 _CUDA_FLUSH_BYTES_MIN = 256 * 2**20
 _HIP_FLUSH_BYTES_MIN = 512 * 2**20
 # Host time for the first launches of a call, and for each input that is restored right before it.
-_HIDDEN_NS = 200_000
-_HIDDEN_INPUT_NS = 20_000
+_HIDDEN_NS = 1_000_000
+_HIDDEN_INPUT_NS = 50_000
 _FILLS_MAX = 32
 # Clocks rise during the first tenths of a second of work, and fall again when the device is idle.
 _WARM_NS = 500_000_000
 _ALONE_NS = 1_000_000_000
 _WARM_FILLS = 16
-_RESTS = 21
-_REST_FACTOR = 4
-_REST_NS_MAX = 50_000
+_REST_NS_MAX = 100_000
+"""Longest synchronization time of a device that counts as idle, ten times that of a host whose caches are warm."""
+
 _BLOCK_BYTES = 64
 _SPOILED_BLOCKS = 32
 _PARTED_BYTES = 8 * 2**20
 _PARTS = 8
+_GPUS_LISTED = 16
 _LEAST_NS = 1.0
 """Time reported for two events too close to be told apart; it is below every floor."""
 
@@ -136,7 +135,6 @@ class CudaDevice:
         self._memory: Any = None
         self._fill_ns = math.inf
         self._warm_at_ns: int | None = None
-        self._rests_ns: deque[int] = deque((self._synchronization_ns() for _ in range(_RESTS)), _RESTS)
 
     def prepare(self, *, warm: bool = True) -> None:
         """Reset a submission's L2 persistence settings, and keep a device busy whose clocks may be low.
@@ -159,7 +157,6 @@ class CudaDevice:
             # The judge may be using the device at this moment, which makes a fill longer and never shorter.
             self._fill_ns = min(self._fill_ns, self._measured_fill_ns())
         kept.synchronize()
-        self._rests_ns.append(self._synchronization_ns())
         if warm:
             self._warm_at_ns = self._clock()
 
@@ -219,8 +216,8 @@ class CudaDevice:
         passed; since the call is queued meanwhile, this hides the kernel's launch time. Another stream does not wait
         for the fill and could do the work meanwhile: so parts of the inputs are wrong until the first event. The second
         event ends the work on the default stream, and a copy of the returned value is queued right behind it: later
-        work of another stream or thread is missing in the copy. If the device takes longer to become idle than an idle
-        one does, another stream still had work, and an event recorded after that wait counts instead of the second.
+        work of another stream or thread is missing in the copy. If the device takes more than 0.1 ms to become idle
+        after that, another stream still had work, and an event recorded after that wait counts instead of the second.
         When this returns, the device is idle.
 
         Raises:
@@ -246,23 +243,12 @@ class CudaDevice:
             value = self._as_it_is(value)
         kept.record(copied, stream)
         kept.wait(copied)
-        if self._synchronization_ns() > self._rest_ns:
+        if self._synchronization_ns() > _REST_NS_MAX:
             (end,) = self._events(1)
             kept.wait(end)
         if self._warm_at_ns is not None:
             self._warm_at_ns = self._clock()
         return value, float(kept.elapsed_ms(start, end)) * 1e6 or _LEAST_NS
-
-    @property
-    def _rest_ns(self) -> float:
-        """Return the longest synchronization time of a device that does not count as busy.
-
-        It derives from the median of the last synchronizations of a certainly idle device: a host that is busy now and
-        then makes single ones long, and they would excuse as much in every call. A synchronization cannot be repeated,
-        since the device is idle afterwards; a host that makes one long costs that call alone, and the median of all
-        calls does not show it.
-        """
-        return min(_REST_FACTOR * statistics.median(self._rests_ns), _REST_NS_MAX)
 
     def _spoiled(self, value: Any) -> "list[tuple[Any, Any, Any]]":
         """Return blocks of each tensor in `value`, their spoiled places, and the right content there.
@@ -443,15 +429,25 @@ def open_device(kind: str) -> Device:
 def _why_no_gpu(torch: Any, kind: str) -> str:
     built = torch.version.cuda or torch.version.hip
     visible = os.environ.get("CUDA_VISIBLE_DEVICES" if kind == "cuda" else "HIP_VISIBLE_DEVICES")
-    nodes = sorted(path.name for path in Path("/dev").glob("nvidia[0-9]*")) + sorted(
-        path.name for path in Path("/dev").glob("kfd")
-    )
+    # Landlock hides the folder's list from a confined process, and not the existence of each file.
+    names = (*(f"nvidia{number}" for number in range(_GPUS_LISTED)), "nvidiactl", "kfd")
+    nodes = [name for name in names if Path("/dev", name).exists()]
     return (
         f"no {kind} device can be used on this node: PyTorch {torch.__version__} "
         + (f"is built for {built}" if built else "is a build without GPU support")
         + f"; visible devices: {'not set' if visible is None else repr(visible)}"
         + f"; device files: {', '.join(nodes) or 'none'}"
+        + (f"; {_fault_of_start(torch)}" if built else "")
     )
+
+
+def _fault_of_start(torch: Any) -> str:
+    """Return the error with which PyTorch cannot start the GPU's runtime, on one line."""
+    try:
+        torch.cuda.init()
+    except Exception as error:  # noqa: BLE001 - PyTorch raises many types
+        return " ".join(str(error).split())[:300]
+    return "PyTorch finds no device"
 
 
 def last_level_cache_bytes() -> int:

@@ -50,7 +50,7 @@ class CaseView(View, frozen=True):
     baseline_ns: Nanoseconds | UnsetType | None = UNSET
     """the median of the reference, timed in between"""
     noisy: bool | UnsetType = UNSET
-    """true where the processes of a case on a GPU differ by more than the task's `spread`"""
+    """true where the processes of a case on a GPU, or the reference's times, differ by more than the task allows"""
     low_ns: Nanoseconds | UnsetType | None = UNSET
     """the lower bound of the confidence interval of `median_ns`, on a CPU"""
     high_ns: Nanoseconds | UnsetType | None = UNSET

@@ -897,7 +897,7 @@ def test_processes_that_differ_are_told_in_a_sentence() -> None:
     assert case.timing is not None
     result = result_of(Verdict.PASS, replace(case, timing=replace(case.timing, noisy=True)))
     text = " ".join(text_of(run_summary(finished(result), result)).split())
-    assert "The processes of benchmark 1 differ by more than the task's `spread`. Resubmit" in text
+    assert "in benchmark 1 the processes, or the reference's times before and after them, differ by more than" in text
     assert ", noisy" not in text
 
 
