@@ -193,11 +193,13 @@ class Runs:
         mode: Mode | None = None,
         state: RunState | None = None,
         verdict: Verdict | None = None,
+        job: str | None = None,
     ) -> tuple[Run, ...]:
         """Return the newest runs first: the user's own, those of another `user`, or `everyone`'s.
 
         Each has `note` in one of its notes, and each of `words` in one of its fields. `before` is the number of a run;
-        only older ones are returned. `gpu`, `mode`, and `state` or `verdict` restrict the selection.
+        only older ones are returned. `gpu`, `mode`, `state` or `verdict`, and `job` restrict the selection; the last is
+        the scheduler's number of a job, or of a whole array.
 
         Raises:
             Refused: others' runs are requested, and the user is no participant.
@@ -220,6 +222,7 @@ class Runs:
                 gpu=gpu,
                 mode=mode,
                 outcome=verdict or state,
+                job=job,
             ),
             limit=limit,
         )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 _WIDE = 100
-"""The least width in columns of a list of runs with the numbers of their submissions."""
+"""The least width in columns of a list of runs with the numbers of their submissions and jobs."""
 
 
 @click.command(
@@ -45,6 +45,7 @@ _WIDE = 100
         "hpc-board runs --note 'bank conflicts'",
         "hpc-board runs --gpu H100 --mode ranked --state pass",
         "hpc-board runs --user eve --task vectoradd_py",
+        "hpc-board runs --all --job 184467",
         "hpc-board runs --all --task vectoradd_py --limit 10 --json",
     )
 )
@@ -62,6 +63,7 @@ _WIDE = 100
     shell_complete=outcome_names,
 )
 @click.option("-n", "--note", metavar="TEXT", default="", help="Only with TEXT in a note, case-insensitive.")
+@click.option("-j", "--job", metavar="ID", help="Only the run of this Slurm job, or the runs of this array.")
 @click.option("--limit", metavar="N", type=Count(1_000_000), default=50, show_default=True, help="Number of runs.")
 @json_option
 @click.pass_obj
@@ -75,13 +77,14 @@ def runs(
     mode: str | None,
     state: str | None,
     note: str,
+    job: str | None,
     limit: int,
     as_json: bool,
 ) -> None:
     """List your runs, the newest first.
 
     AGE is the time since the submission; without a terminal, SUBMITTED is its date. REMARKS holds notes and admin
-    actions.
+    actions. On a wide terminal, JOB is the scheduler's number of the job.
     """
     from hpc_board.cli.output import output_width, print_blocks, print_json, refresh, table_time
     from hpc_board.domain.run import RunState
@@ -101,6 +104,7 @@ def runs(
         mode=kind,
         state=outcome if isinstance(outcome, RunState) else None,
         verdict=outcome if isinstance(outcome, Verdict) else None,
+        job=job,
     )
     found = read(gpu=gpu)
     if gpu is not None and not found:
@@ -113,12 +117,12 @@ def runs(
         print_json(listed_runs(board, found))
     else:
         width = output_width()
-        narrowed = bool(user or task or gpu or kind or outcome or note)
+        narrowed = bool(user or task or gpu or kind or outcome or note or job)
         print_blocks(
             runs_table(
                 found,
                 users=everyone,
-                submissions=width is None or width >= _WIDE,
+                numbers=width is None or width >= _WIDE,
                 now=table_time(),
                 empty="No matching runs." if narrowed else NO_RUNS,
             )

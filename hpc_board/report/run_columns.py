@@ -36,6 +36,7 @@ Value = str | int | float | bool | datetime | tuple[str, ...] | None
 """The value of an exported cell; None if it is empty."""
 
 _EXPORTED_CHARACTERS_MAX = 2000
+_JOB_CHARACTERS_MAX = 20
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -555,7 +556,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         lambda line: one_line(line.run.file_name),
         flexible=True,
         least=9,
-        leaves=1,
+        leaves=2,
         fields=(Field("file_name", lambda line: one_line(line.run.file_name), "the name of the file"),),
         exported=(
             _text("file_name", "name of the submitted file"),
@@ -589,7 +590,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         lambda line: remarks_text(line.run.note, line.run.remarks),
         flexible=True,
         least=8,
-        leaves=2,
+        leaves=3,
         optional=True,
         listed=Listed({RunList.RANKED: Width(8, grows=True)}, Emphasis.REMOVED),
         fields=(
@@ -646,7 +647,10 @@ COLUMNS: tuple[RunColumn, ...] = (
     ),
     RunColumn(
         "job",
-        in_report=False,
+        "Job",
+        lambda line: one_line(line.run.status.job_id, _JOB_CHARACTERS_MAX),
+        leaves=1,
+        optional=True,
         fields=(Field("job", _job_view, "the job", "[job](#job)"),),
         exported=(
             _text("cluster", "name of the cluster in the settings"),
@@ -697,7 +701,20 @@ COLUMNS: tuple[RunColumn, ...] = (
 )
 """Every column of runs."""
 
-_REPORT_ORDER = ("run", "user", "task", "gpu", "mode", "outcome", "score", "file", "submitted", "submission", "remarks")
+_REPORT_ORDER = (
+    "run",
+    "user",
+    "task",
+    "gpu",
+    "mode",
+    "outcome",
+    "score",
+    "file",
+    "submitted",
+    "submission",
+    "job",
+    "remarks",
+)
 _LISTED_ORDER = (
     "run",
     "user",

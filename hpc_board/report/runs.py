@@ -52,16 +52,16 @@ def runs_table(
     runs: Sequence[Run],
     *,
     users: bool = False,
-    submissions: bool = False,
+    numbers: bool = False,
     now: datetime | None = None,
     empty: str = NO_RUNS,
 ) -> Table:
     """Return runs as a table in the order given, with remarks if any.
 
-    `users` and `submissions` add a column each. With `now`, ages are in the place of dates.
+    `users` adds a column, `numbers` those of submissions and jobs. With `now`, ages are in the place of dates.
     """
     lines = [Line(run, now=now) for run in runs]
-    left_out = {key for key, shown in (("user", users), ("submission", submissions)) if not shown}
+    left_out = {key for key, shown in (("user", users), ("submission", numbers), ("job", numbers)) if not shown}
     columns = [
         column
         for column in report_columns()

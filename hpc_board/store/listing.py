@@ -55,7 +55,7 @@ _NOTED = """(
        AND said.action = 'note' AND instr(lower(said.text), lower(:part)) > 0))"""
 
 # A line break, which no word holds, keeps a word from being found across two fields.
-_FIELDS = ("task", "gpu", "coalesce(verdict, state)", "mode", "note", "file_name", "user")
+_FIELDS = ("task", "gpu", "coalesce(verdict, state)", "mode", "note", "file_name", "user", "job_id")
 _TEXT = " || char(10) || ".join(_FIELDS)
 # States and verdicts are shown, and so looked for, with spaces: "wrong value".
 _WITH_WORD = f"instr(replace(lower({_TEXT}), '_', ' '), lower(:{{word}})) > 0"
@@ -70,6 +70,7 @@ class RunQuery(msgspec.Struct, frozen=True):
         note: a part of any note of the run's submission.
         words: words, each contained in one of the run's columns.
         outcome: a state or a verdict.
+        job: the scheduler's number of a job; that of an array matches the runs of all its tasks.
         hidden: tasks whose runs match only if they belong to the user `unless_by`.
     """
 
@@ -84,6 +85,7 @@ class RunQuery(msgspec.Struct, frozen=True):
     gpu: str | None = None
     mode: Mode | None = None
     outcome: RunState | Verdict | None = None
+    job: str | None = None
 
 
 EVERY_RUN = RunQuery()
@@ -145,6 +147,11 @@ def _plain(query: RunQuery) -> Iterator[_Condition]:
         yield "{mode} = :mode", {"mode": query.mode.value}
     if query.outcome is not None:
         yield ":outcome IN ({outcomes})", {"outcome": query.outcome.value}
+    if query.job is not None:
+        job = plain_text(query.job)
+        # Of an array's tasks: 12_3, and 12_[0-3] while they wait together.
+        part = "job_id <> '' AND (job_id = :job OR substr(job_id, 1, length(:tasks)) = :tasks)"
+        yield f"{{id}} IN (SELECT run FROM events WHERE {part})", {"job": job, "tasks": f"{job}_"}  # noqa: S608
     if query.submission is not None:
         yield "{submission} = :submission", {"submission": row_id(query.submission)}
     if query.before is not None:

@@ -228,6 +228,27 @@ def test_runs_are_narrowed_by_gpu_mode_and_state(board: Recorded) -> None:
     assert numbers(outcome=RunState.FINISHED, limit=1) == [wrong.id]
 
 
+def test_a_run_is_found_by_the_number_of_its_job_and_an_array_by_its_own(board: Recorded) -> None:
+    alone = board.add(status_of(RunState.QUEUED, job_id="184"))
+    first, second = (board.add(status_of(RunState.RUNNING, job_id=f"1844_{task}")) for task in (0, 11))
+    together = board.add(status_of(RunState.QUEUED, job_id="1844_[12-15]"))
+    board.add(status_of(RunState.CREATED))
+
+    def found(job: str, *more: str) -> list[int]:
+        return [run["id"] for run in json.loads(call(board, "runs", "--job", job, "--json", *more).stdout)]
+
+    assert found("184") == [alone.id]
+    assert found("1844") == [together.id, second.id, first.id]
+    assert found("1844", "--limit", "1") == [together.id]
+    assert found("1844", "--note", "fused") == []
+    assert found("1844_11") == [second.id]
+    assert found("1844_1") == found("18") == found("") == found("%") == []
+    assert "No matching runs." in call(board, "runs", "--job", "9").stdout
+    assert [run.id for run in Store(board.folder / "board" / "board.db").runs.list(RunQuery(words="1844_11"))] == [
+        second.id
+    ]
+
+
 def test_the_runs_of_one_user_are_listed(board: Recorded) -> None:
     board.add(status_of(RunState.QUEUED), user="ada")
     own = board.add(status_of(RunState.QUEUED))

@@ -696,11 +696,22 @@ def test_runs_name_their_users_only_where_these_may_differ() -> None:
 
 
 def test_a_wide_list_of_runs_has_the_numbers_of_their_submissions() -> None:
-    runs = [run_of(RunState.QUEUED)]
+    runs = [run_of(RunState.CREATED, status=status_of(RunState.CREATED, job_id=""))]
     assert "SUBMISSION" not in plain([runs_table(runs)])
-    titles, row = plain([runs_table(runs, submissions=True)]).splitlines()
+    titles, row = plain([runs_table(runs, numbers=True)]).splitlines()
     assert titles.endswith("  SUBMISSION")
     assert row.endswith("  7")
+
+
+def test_a_wide_list_of_runs_has_the_numbers_of_their_jobs_where_one_has_a_job() -> None:
+    queued = replace(run_of(RunState.QUEUED), status=status_of(RunState.QUEUED, job_id="184467_3"))
+    runs = [run_of(RunState.CREATED, status=status_of(RunState.CREATED, job_id="")), queued]
+    titles, without, row = plain([runs_table(runs, numbers=True)]).splitlines()
+    assert titles.endswith("  SUBMISSION  JOB")
+    assert without.endswith("  7")
+    assert row.endswith("  184467_3")
+    assert "JOB" not in plain([runs_table(runs)])
+    assert "JOB" not in plain([runs_table(runs, numbers=True)], 80), "it is the first column to go"
 
 
 def test_one_long_reason_moves_nothing_in_the_rows_of_others() -> None:
