@@ -21,6 +21,9 @@ _USEFUL = {
 _OLDEST = (21, 8)
 _SLOW_SECONDS = 5.0
 
+_RELEASE = re.compile(r"^slurm[\w.-]*\s+(\d{2}\.\d{2}\.\d+)", re.MULTILINE)
+"""`slurm 24.11.5`, and `slurm-wlm 22.05.8` in Debian."""
+
 
 def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
     """Yield a diagnostic of the commands, the controller and the configuration that `host` has."""
@@ -35,7 +38,7 @@ def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
     for command in (*_NEEDED, *_USEFUL):
         tried = attempt(host, [command, "--version"])
         if tried.succeeded:
-            versions.setdefault(one_line(tried.stdout, 60), []).append(command)
+            versions.setdefault(_release(tried.stdout), []).append(command)
         else:
             failures.setdefault(tried.failure, []).append(command)
     for words, commands in failures.items():
@@ -73,6 +76,12 @@ def _unreached(host: Host) -> SchedulerError | None:
     except SchedulerError as error:
         return error
     return None
+
+
+def _release(printed: str) -> str:
+    """Return the name and the release that a command printed, without a site's own lines and a package's revision."""
+    found = _RELEASE.findall(printed)
+    return f"slurm {found[-1]}" if found else one_line(printed, 60)
 
 
 def _is_old(version: str) -> bool:

@@ -309,6 +309,15 @@ def test_a_task_that_cannot_be_read_is_a_problem_and_none_at_all_a_warning(tmp_p
         ),
         ({"sinfo": Completed(0, "slurm 20.11.9", "")}, Severity.WARNING, "releases before 21.08"),
         (
+            {
+                "sbatch": Completed(0, "This site bills GPU hours.\nslurm 23.11.4\n", ""),
+                "squeue": Completed(0, "slurm 23.11.4-1.el9\n", ""),
+                "sinfo": Completed(0, "slurm-wlm 23.11.4\n", ""),
+            },
+            Severity.OK,
+            "slurm 23.11.4",
+        ),
+        (
             {"squeue --noheader --me --format=%i": Completed(1, "", "squeue: error: Unable to contact\n")},
             Severity.ERROR,
             "the controller does not answer: Unable to contact",
