@@ -66,6 +66,10 @@ def test_it_lists_each_task_in_each_language_and_each_cheat(bundle: Path, tmp_pa
     assert {"kernel vectoradd_py py: pass", "kernel softmax_py triton: pass", "kernel matmul cu: pass"} <= set(lines)
     assert [line.split()[1] for line in lines if line.startswith("cheat ")] == [path.stem for path in CHEATS]
     assert len(run(bundle, tmp_path, "--list", "--only", "triton").stdout.splitlines()) == 13
+    ordered = run(bundle, tmp_path, "--list", "--only", "matmul triton", "--only", "patched", "--only", "matmul")
+    names = [line.partition(":")[0] for line in ordered.stdout.splitlines()]
+    assert names[:2] == ["kernel matmul triton", "cheat patched_events py"]
+    assert len(names) == len(set(names)) > 4
 
 
 def test_every_run_has_the_files_that_its_harness_looks_for(bundle: Path) -> None:
@@ -205,6 +209,7 @@ def test_a_program_that_says_nothing_or_does_not_end_is_told() -> None:
 def test_what_the_clock_rests_on_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     compare = loaded("compare")
     monkeypatch.setattr(compare, "REST_SECONDS", 0)
+    monkeypatch.setattr(compare, "PAUSE_SECONDS", 0)
     gpu = Gpu()
     device = CudaDevice(gpu, gpu.clock)
     lasting = iter(range(10**6))
@@ -212,10 +217,11 @@ def test_what_the_clock_rests_on_is_measured(monkeypatch: pytest.MonkeyPatch) ->
     found = compare.measured(device, lambda: gpu.launch(80_000, 0), small)
     assert found["smallest difference between two times"] == "512 ns"
     assert found["a rest of the idle device, median"] == "4.00 us"
-    assert found["a rest that still counts as idle"] == "16.00 us"
+    assert found["a rest after a pause of 0 ms and a short kernel, median"] == "4.00 us"
+    assert found["the same, 95 % take less"] == "4.00 us"
     assert found["the buffer that empties the caches"] == "256 MiB"
     assert found["writing it once"] == "60.00 us"
-    assert found["writings before a call with two inputs"] == "4"
+    assert found["writings before a call with two inputs"] == "19"
     assert found["the same after the work that precedes timed calls"] == "80.00 us"
 
 
