@@ -68,3 +68,16 @@ def test_no_worker_is_excused_by_the_short_row_of_another(monkeypatch: pytest.Mo
     lying = measured(first_ns, 3e5)
     assert lying.verdict is Verdict.TIMING_INCONSISTENT
     assert "in a row of 50 calls" in lying.message
+
+
+@pytest.mark.parametrize(("unsteady", "noisy"), [(0, False), (2, False), (3, True)])
+def test_a_case_is_measured_again_beside_an_unsteady_reference_and_at_last_marked(
+    monkeypatch: pytest.MonkeyPatch, unsteady: int, noisy: bool
+) -> None:
+    monkeypatch.setattr(phases, "disturbed", lambda *_: "")
+    monkeypatch.setattr(phases, "_PAUSE_SECONDS", 0.0)
+    shares = iter([2 * LIMITS.drift] * unsteady)
+    monkeypatch.setattr(phases, "drift", lambda *_: next(shares, 0.0))
+    case = measured(1e6, 0)
+    assert (case.verdict, case.timing and case.timing.noisy) == (Verdict.PASS, noisy)
+    assert next(shares, None) is None, "each unsteady reference was seen"
