@@ -1,9 +1,13 @@
 """What PyTorch's errors say about who failed."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from hpc_board.harness.device.device import DeviceMissing
-from hpc_board.harness.device.faults import fault, lacking, message_of
+from hpc_board.harness.device.faults import fault, lacking, message_of, unreadable
 from hpc_board.harness.wire.payload import NoRoom
 from hpc_board.model.result import Verdict
 
@@ -115,3 +119,41 @@ def test_only_what_an_installation_has_to_provide_is_lacking(name: str, library:
     missing.__cause__ = error
     assert lacking(error) == lacking(missing) == library
     assert lacking(DeviceMissing("no cuda device")) == lacking(ImportError("broken", name=name)) == ""
+
+
+def test_a_file_of_the_installation_that_must_not_be_read_is_told_from_the_task_s_own() -> None:
+    inside = f"{sys.prefix}/lib/python3/site-packages/torch/__init__.py"
+    assert unreadable(PermissionError(13, "Permission denied", inside)) == inside
+    assert unreadable(PermissionError(13, "Permission denied", "/srv/tasks/scan/data.bin")) == ""
+    assert unreadable(PermissionError(13, "Permission denied", f"{sys.prefix}-other/lib")) == ""
+    assert unreadable(PermissionError("closed")) == unreadable(FileNotFoundError(2, "none", inside)) == ""
+
+
+IMPORTS = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from hpc_board.harness.confine import sandbox
+from hpc_board.harness.device.faults import unreadable
+scratch = sys.argv[2]
+if not sandbox.confine(sandbox.readable_folders(os.environ, [sys.argv[1]], []), [scratch]):
+    sys.exit("no Landlock")
+try:
+    import linked
+except OSError as error:
+    print(unreadable(error))
+"""
+
+
+def test_a_package_that_links_to_a_folder_which_jobs_do_not_see_is_the_installation_s_fault(tmp_path: Path) -> None:
+    venv, cache, scratch = tmp_path / "venv", tmp_path / "cache", tmp_path / "scratch"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    (package,) = venv.glob("lib/python3*/site-packages")
+    for folder in (cache, scratch, package / "linked"):
+        folder.mkdir()
+    (cache / "code.py").write_text("")
+    (package / "linked" / "__init__.py").symlink_to(cache / "code.py")
+    command = [venv / "bin" / "python", "-B", "-c", IMPORTS, str(Path(__file__).parents[2]), scratch]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.stderr == "no Landlock\n":
+        pytest.skip("this kernel has no Landlock")
+    assert done.stdout.strip() == str(package / "linked" / "__init__.py"), done.stderr

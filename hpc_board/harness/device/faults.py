@@ -5,6 +5,7 @@ Exceptions come from submissions and tasks, and even reading their messages may 
 
 import re
 import sys
+from pathlib import Path
 
 from hpc_board.harness.device.device import DeviceMissing
 from hpc_board.harness.wire.payload import NoRoom
@@ -49,6 +50,14 @@ def lacking(error: BaseException) -> str:
     """Return the library that this Python lacks although the installation must provide it; "" for any other error."""
     cause = error.__cause__ if isinstance(error, DeviceMissing) else error
     return _OF_INSTALLATION.get(str(cause.name), "") if isinstance(cause, ModuleNotFoundError) else ""
+
+
+def unreadable(error: BaseException) -> str:
+    """Return the file of this Python's installation that `error` says must not be read; "" for any other error."""
+    if not isinstance(error, PermissionError) or not isinstance(error.filename, str):
+        return ""
+    folders = {Path(prefix) for prefix in (sys.prefix, sys.base_prefix)}
+    return error.filename if folders & set(Path(error.filename).parents) else ""
 
 
 def message_of(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.device import Device, DeviceMissing, open_device
-from hpc_board.harness.device.faults import fault, lacking, message_of
+from hpc_board.harness.device.faults import fault, lacking, message_of, unreadable
 from hpc_board.harness.judge.forms import Difference, layout_difference
 from hpc_board.harness.processes.memory import keep_freed_memory
 from hpc_board.harness.wire import payload
@@ -352,6 +352,14 @@ def _failed(step: str, error: BaseException, device: str, other_python: str = ""
         message = (
             f"the Python {sys.executable} has no {library}, {LIBRARY_MISSING}, or name a Python that has it "
             f"{other_python}"
+        )
+        return {"type": "failed", "verdict": Verdict.INFRA_ERROR, "message": printable(message, _MESSAGE_MAX)}
+    file = unreadable(error)
+    if file:
+        message = (
+            f"the judge must not read {file}, a file of the Python {sys.executable}. The judge reads an installation's "
+            "own folders, and none that links lead to in a home folder: install its packages by copies (`uv` with "
+            f"`--link-mode copy`), or name another Python {other_python}"
         )
         return {"type": "failed", "verdict": Verdict.INFRA_ERROR, "message": printable(message, _MESSAGE_MAX)}
     if isinstance(error, DeviceMissing):
