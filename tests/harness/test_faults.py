@@ -152,7 +152,7 @@ def test_a_package_that_links_to_a_folder_which_jobs_do_not_see_is_the_installat
         folder.mkdir()
     (cache / "code.py").write_text("")
     (package / "linked" / "__init__.py").symlink_to(cache / "code.py")
-    command = [venv / "bin" / "python", "-B", "-c", IMPORTS, str(Path(__file__).parents[2]), scratch]
+    command = [str(venv / "bin" / "python"), "-B", "-c", IMPORTS, str(Path(__file__).parents[2]), str(scratch)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.stderr == "no Landlock\n":
         pytest.skip("this kernel has no Landlock")
