@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.harness.measure.consistency import HOT_SHARE, OVERHEAD_SHARE, WALL_SHARE
 from hpc_board.model.limits import Limits
 from hpc_board.model.measurement import least_of_alone_ns
 
 PAGE = Path(__file__).parents[3] / "docs" / "design" / "timing.md"
 BESIDE_NS, BUSY_BESIDE_NS, LOOP_NS, PROCESSORS = 0.4e6, 0.8e6, 2e3, 2
 LIMITS = Limits.of_task({}, "cpu")
+GPU_LIMITS, GPU_ALONE_NS, GPU_IN_ROW_NS = Limits.of_task({}, "cuda"), 8e6, 3e6
 TIMES_NS = {"20 us": 2e4, "50 us": 5e4, "100 us": 1e5, "300 us": 3e5, "1 ms": 1e6, "3 ms": 3e6, "10 ms": 1e7}
 TIMES_NS["30 ms"] = 3e7
 
@@ -30,6 +32,19 @@ def gain_by_overlap(time_ns: float) -> float:
     if calls(time_ns, 2**16) == 1:
         return time_ns / least_of_alone_ns([time_ns])
     return min(float(PROCESSORS), time_ns / max(1.0, least_of_alone_ns([time_ns])))
+
+
+def gain_by_claim(time_ns: float) -> float:
+    """Return the factor by which a claim for a call on a GPU may be too small."""
+
+    def least_ns(beside_ns: float, calls: int) -> float:
+        wall_ns = time_ns + beside_ns
+        slack_ns = GPU_LIMITS.slack_seconds * 1e9 / calls
+        return wall_ns - (OVERHEAD_SHARE * beside_ns + WALL_SHARE * wall_ns + slack_ns)
+
+    hot_ns = least_ns(GPU_IN_ROW_NS, GPU_LIMITS.burst_calls)
+    cold_ns = max(least_ns(GPU_ALONE_NS, 1), HOT_SHARE * (hot_ns - GPU_LIMITS.launch_seconds * 1e9))
+    return time_ns / max(GPU_LIMITS.floor_seconds * 1e9, cold_ns)
 
 
 def rows() -> dict[str, list[str]]:
@@ -57,3 +72,11 @@ def test_the_table_holds_for_the_rules_as_they_are(name: str, gain: object) -> N
 
 def test_work_in_the_rest_gains_at_most_a_tenth_from_50_us_on() -> None:
     assert all(gain_in_the_rest(time_ns, 2**16) < 1.1 for time_ns in TIMES_NS.values() if time_ns >= 5e4)
+
+
+def test_the_table_of_gpus_holds_for_the_rules_as_they_are() -> None:
+    lines = [line.strip("| \n").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    (found,) = (cells for name, *cells in lines if name == "factor by which a claim may lie")
+    times_ns = [time_ns for name, time_ns in TIMES_NS.items() if name != "50 us"]
+    gains = [gain_by_claim(time_ns) for time_ns in times_ns]
+    assert found == [f"{gain:.0f}" if gain >= 10 else f"{gain:.1f}" for gain in gains]
