@@ -306,7 +306,12 @@ def _reason(error: OSError | UnicodeError) -> str:
 
 
 def _broken(error: OSError) -> OSError:
-    """Return `error`, or another one if the kernel has given up on a silent machine, which Python calls a time-out."""
+    """Return `error` in words: of a machine that fell silent, which Python calls a time-out, and of a connection cut.
+
+    A connection that is closed is an end of its bytes or an error, by the moment at which the kernel notices.
+    """
     if isinstance(error, TimeoutError) and error.errno is not None:
         return ConnectionResetError("the machine no longer answers")
+    if isinstance(error, (ConnectionResetError, BrokenPipeError)):
+        return ConnectionResetError("the connection was cut")
     return error

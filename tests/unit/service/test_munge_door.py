@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -306,6 +307,20 @@ def test_a_port_of_another_program_is_said(talk: tuple[bytes, ...]) -> None:
         error = refusal(lambda: runs(address))
     assert "no service of hpc-board" in error.message
     assert "serve.munge" in error.hint
+
+
+def test_a_connection_that_is_reset_was_cut() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as mine:
+        theirs, _ = listener.accept()
+        # A close that sends a reset, as one does that leaves bytes unread.
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        theirs.close()
+        stream = MungeStream(
+            mine, MungeAddress("127.0.0.1", 1, OWNER), frames.Sealing(b"k" * 32), frames.Opening(b"k" * 32)
+        )
+        for use in (stream.receive, partial(stream.send, b"a question")):
+            with pytest.raises(ConnectionResetError, match=r"^the connection was cut$"):
+                use()
 
 
 @pytest.mark.parametrize("talk", [(None,), (GREETING, None)])
