@@ -100,9 +100,12 @@ def measured(device: Any, product: Callable[[], Any], small: Any) -> dict[str, s
 
 
 def rest_after_pause_ns(device: Any, small: Any) -> int:
-    """Return the time until an idle device is known to be idle, on a host whose caches are cold."""
+    """Return the time until an idle device is known to be idle, on a host that waits for it the first time."""
     time.sleep(PAUSE_SECONDS)
-    device.timed(small.zero_, [], cold=False)
+    (done,) = device._events(1)
+    small.zero_()
+    device._kept.record(done, device._stream)
+    device._kept.wait(done)
     return int(device._synchronization_ns())
 
 
