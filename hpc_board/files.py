@@ -233,11 +233,12 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False, end: bool = Fa
         return file.read(limit + 1)
 
 
-def _open_followed(path: Path) -> BinaryIO:
+def open_followed(path: Path) -> BinaryIO:
+    """Open a user's regular file for reading, through links too; raises what `open_regular` raises."""
     return open_regular(path, follow=True)
 
 
-def read_bytes(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = _open_followed) -> bytes:
+def read_bytes(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = open_followed) -> bytes:
     """Return the contents of a user's regular file of at most `bytes_max` bytes; never waits for a pipe or a device.
 
     `open_` opens the file.
@@ -294,7 +295,7 @@ def _home() -> Path:
         return Path("/nonexistent")
 
 
-def read_text(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = _open_followed) -> str:
+def read_text(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = open_followed) -> str:
     """Return the text of a user's regular UTF-8 file of at most `bytes_max` bytes, which `open_` opens.
 
     Raises:

@@ -14,13 +14,10 @@ import msgspec
 import yaml
 
 from hpc_board.errors import DocumentError, Fault
-from hpc_board.files import read_text
+from hpc_board.files import open_followed, read_text
 from hpc_board.model.names import nearest, suggestion
 from hpc_board.model.text import is_simple, one_line
-from hpc_board.yaml_sections import Part, Place
-
-DOCUMENT_BYTES_MAX = 1_000_000
-"""A YAML document larger than this is refused."""
+from hpc_board.yaml_sections import DOCUMENT_BYTES_MAX, Part, Place
 
 _VALUES_MAX = 100_000
 _DEPTH_MAX = 32
@@ -52,14 +49,22 @@ class Document:
         self._stand_ins: Mapping[str, Any] = {}
 
     @classmethod
-    def read(cls, path: Path, *, hint: str = "", open_: Callable[[Path], BinaryIO] | None = None) -> "Document":
+    def read(cls, path: Path, *, hint: str = "", open_: Callable[[Path], BinaryIO] = open_followed) -> "Document":
         """Read the document in the file `path`, which `open_` opens; `hint` is the remedy for its faults.
 
         Raises:
             InputError: the file cannot be read.
             DocumentError: it is not one YAML document.
         """
-        text = read_text(path, DOCUMENT_BYTES_MAX, open_) if open_ else read_text(path, DOCUMENT_BYTES_MAX)
+        return cls.parse(read_text(path, DOCUMENT_BYTES_MAX, open_), path, hint=hint)
+
+    @classmethod
+    def parse(cls, text: str, path: Path, *, hint: str = "") -> "Document":
+        """Return the document in `text`, which was read from `path`; `hint` is the remedy for its faults.
+
+        Raises:
+            DocumentError: it is not one YAML document.
+        """
         try:
             root = _composed(text)
         except yaml.MarkedYAMLError as error:

@@ -7,6 +7,9 @@ from msgspec import Meta
 
 from hpc_board.model.names import NAME, NAME_WORDS
 
+DOCUMENT_BYTES_MAX = 1_000_000
+"""A YAML document larger than this is refused."""
+
 Place = tuple[str | int, ...]
 Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z", description=NAME_WORDS)]
 Line = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f]+\Z", max_length=4096, description="one line of text")]

@@ -14,7 +14,8 @@ from hpc_board.errors import DocumentError, InputError
 from hpc_board.files import is_file, read_text
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
-from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document
+from hpc_board.yaml_document import Document
+from hpc_board.yaml_sections import DOCUMENT_BYTES_MAX
 
 ENDINGS = (".yaml", ".yml")
 """The extensions of a competition's file."""

@@ -1,6 +1,5 @@
 """Results: the harness's findings about one run, as they travel from the node in `result.json`."""
 
-import json
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -208,6 +207,7 @@ class Result(Value):
 
     def to_json(self) -> str:
         """Return this result as the text of `result.json`."""
+        import json
         from dataclasses import asdict
 
         return json.dumps(asdict(self), allow_nan=False, indent=1)
@@ -219,6 +219,8 @@ class Result(Value):
         Raises:
             ResultError: the data is no well-formed result.
         """
+        import json
+
         if len(data) > RESULT_BYTES_MAX:
             raise ResultError(f"result.json has more than {RESULT_BYTES_MAX} bytes")
         # Empty lists take thirty times as much memory as their text, so text made of little else is not parsed.

@@ -1,15 +1,18 @@
 """Moderation as tables: limits, bans, the audit log, and rerun candidates."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Decision, Limits, Remarks, Removal
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX, Submission
-from hpc_board.model.gpu import Gpu
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.formatting import moment_text, score_text
+
+if TYPE_CHECKING:
+    from hpc_board.model.gpu import Gpu
 
 _SUBJECTS = {"": "all boards", "user": "user", "board": "board", "submission": "submission"}
 
@@ -124,7 +127,7 @@ def detail_text(decision: Decision) -> str:
         return one_line(decision.detail)
 
 
-def rerun_table(rows: Sequence[tuple[Submission, Sequence[Gpu], str]]) -> Table:
+def rerun_table(rows: "Sequence[tuple[Submission, Sequence[Gpu], str]]") -> Table:
     """Return rerun candidates with their GPUs, or the reason against a rerun."""
     columns = (
         Column("SUBMISSION", right=True),

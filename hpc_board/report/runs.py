@@ -1,7 +1,6 @@
 """Runs as blocks: the list of them, and everything about one."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -141,6 +140,8 @@ def run_outcome(
     log: str = "",
 ) -> tuple[Block, ...]:
     """Return the upper part of the first page about a run: outcome, times and failures."""
+    from dataclasses import replace
+
     blocks: list[Block] = [*_removal_blocks(run)]
     if result is not None and not result.interrupted:
         passed = result.verdict is Verdict.PASS
@@ -377,6 +378,8 @@ def _counts_text(result: Result) -> str:
 
 def _passed_counts(result: Result) -> str:
     """Return the number of passed cases of an interrupted run: "2 tests and 1 benchmark passed"."""
+    from dataclasses import replace
+
     passed = tuple(case for case in result.cases if case.verdict is Verdict.PASS)
     return f"{_counts_text(replace(result, cases=passed)) or 'no cases'} passed"
 

@@ -1,5 +1,6 @@
 """The loop edit, test, read, edit: `e` opens the user's editor on each screen with a file, and `s` sends it."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def start(tmux: Tmux, folder: Path, *, status: int = 0, editor_name: str = "") -
     script.write_text(_EDITOR)
     script.chmod(0o755)
     environ = [f"PYTHONPATH={ROOT}", f"VISUAL={editor_name or script}", f"STATUS={status}"]
-    command = ["env", *environ, str(ROOT / ".venv/bin/python"), "-c", _APP]
+    command = ["env", *environ, sys.executable, "-c", _APP]
     tmux("new-session", "-d", "-s", "app", "-x", "80", "-y", "24", "-c", str(work), *command)
     return work
 

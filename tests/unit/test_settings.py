@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board import bundled
+from hpc_board import settings as settings_module
 from hpc_board.domain.service_address import MungeAddress, MungeListener, SshAddress
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.gpu import (
@@ -255,6 +256,37 @@ def test_a_service_on_another_machine_has_an_address(
 
 def test_a_service_on_this_machine_has_a_path(tmp_path: Path) -> None:
     assert load(written(tmp_path, "service: run/board.sock"), {}).service == tmp_path / "run/board.sock"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "service: /run/board.sock",
+        "# ours: the lab's\n\nservice: /run/x/../board.sock\n\n",
+        "service: munge://games@login1:7411\n",
+        "service: ssh://login1/run/board.sock?command=/opt/bin/hpc-board\n",
+        "service: munge://login1:7411?socket=/run/m",
+        "---\nservice: /run/board.sock",
+        "service: '/run/board.sock' # ours",
+        "service: /run/a board.sock",
+        "service: /run/#1.sock",
+        "{service: /run/board.sock}",
+    ],
+)
+def test_settings_with_a_service_alone_are_read_the_same_with_and_without_yaml(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = load(written(tmp_path, text), {"HOME": "/home/ada"})
+    monkeypatch.setattr(settings_module, "_plain_service", lambda _: None)
+    assert found == load(tmp_path / "hpc-board.yaml", {"HOME": "/home/ada"})
+
+
+@pytest.mark.parametrize(
+    "text", ["service: /run/b.sock\nboard: b", "service: /run/b\nservice: /run/b", "service: /run:"]
+)
+def test_settings_with_more_than_a_service_are_examined_as_a_whole(tmp_path: Path, text: str) -> None:
+    with pytest.raises(DocumentError):
+        load(written(tmp_path, text), {})
 
 
 def test_a_text_that_is_no_address_of_a_service_is_named_with_its_line(tmp_path: Path) -> None:

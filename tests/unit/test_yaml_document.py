@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hpc_board import yaml_document
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.files import read_text
-from hpc_board.yaml_document import DOCUMENT_BYTES_MAX, Document
-from hpc_board.yaml_sections import Part
+from hpc_board.yaml_document import Document
+from hpc_board.yaml_sections import DOCUMENT_BYTES_MAX, Part
 
 
 class Colour(enum.Enum):

@@ -908,26 +908,44 @@ def test_a_full_disk_of_the_client_is_its_own_error(board: Recorded, door: Path)
 # Cost
 
 
+@pytest.mark.parametrize("by", ["variable", "settings"])
 @pytest.mark.parametrize("command", [("runs",), ("list",), ("show", "narrow")])
 def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
-    board: Recorded, door: Path, command: tuple[str, ...]
+    board: Recorded, door: Path, command: tuple[str, ...], by: str
 ) -> None:
     program = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); import runpy; "
     program += "runpy.run_module('hpc_board', run_name='__main__')"
-    environ = {**board.environ(), "HPC_BOARD_SERVICE": str(door)}
-    del environ["HPC_BOARD_CONFIG"]
+    settings = board.folder / "participant.yaml"
+    settings.write_text(f"# the lab's\nservice: {door}\n")
+    environ = {**board.environ(), "HPC_BOARD_CONFIG": str(settings)}
+    if by == "variable":
+        environ["HPC_BOARD_SERVICE"] = str(door)
     done = subprocess.run(
         [sys.executable, "-c", program, *command], env=environ, capture_output=True, text=True, timeout=120, check=True
     )
     loaded = set(done.stderr.splitlines()[-1].split())
     assert "hpc_board.service.client" in loaded
-    heavy = {"sqlite3", "sqlite_utils", "yaml", "paramiko", "jinja2", "asyncio", "rich", "textual", "cryptography"}
+    heavy = {
+        "json",
+        "sqlite3",
+        "sqlite_utils",
+        "yaml",
+        "paramiko",
+        "jinja2",
+        "asyncio",
+        "rich",
+        "textual",
+        "cryptography",
+    }
     assert not loaded & heavy
     doors = {name for name in loaded if name.startswith("hpc_board.service.doors.")}
     assert doors == {"hpc_board.service.doors.unix"}
-    assert "hpc_board.domain.service_address" not in loaded
+    if by == "variable":
+        assert "hpc_board.domain.service_address" not in loaded
+    known = {"schedulers", "schedulers.sections", "settings"} if by == "settings" else set()
     packages = ("store", "schedulers", "transport", "harness", "settings", "catalog", "runs")
-    assert not [name for name in loaded if name.split(".")[:2] in [["hpc_board", package] for package in packages]]
+    found = {name.removeprefix("hpc_board.") for name in loaded if name.startswith("hpc_board.")}
+    assert {name for name in found if name.split(".")[0] in packages} == known
 
 
 # The service's manager and its nodes
