@@ -53,6 +53,9 @@ _SKEW_SECONDS = 5.0
 _LATE_SECONDS = 30.0
 _SCRATCH_BYTES = 2**30
 _TASKS_NAMED_MAX = 3
+_LINKED = (
+    "Install its packages by copies (`uv` with `--link-mode copy`): jobs see no folder of a home that links lead to."
+)
 _IMPORTS_TORCH = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 T = TypeVar("T")
 _GOING = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETING, JobState.UNKNOWN)
@@ -506,14 +509,17 @@ def _clocks(found: NodeProbe) -> str:
 
 def _torch(report: _Report) -> Iterator[Diagnostic]:
     gpu, torch, need_torch = report.gpu, report.found.torch, report.probe.need_torch
-    hint = f"Name a Python that has PyTorch with {report.where}.python."
+    hint, error = f"Name a Python that has PyTorch with {report.where}.python.", one_line(torch.error)
+    if torch.unreadable:
+        error = f"the judge must not read {one_line(torch.unreadable)}, a file of this Python"
+        hint = f"{_LINKED} {hint}"
     if torch.error and need_torch:
         more = len(need_torch) - _TASKS_NAMED_MAX
         names = ", ".join(need_torch[:_TASKS_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-        message = f"does not import: {one_line(torch.error)}; runs of {names} would end as infra_error"
+        message = f"does not import: {error}; runs of {names} would end as infra_error"
         yield Diagnostic(Severity.ERROR, "torch", message, f"{hint} Or let these tasks name other GPUs.")
     elif torch.error:
-        message = f"does not import: {one_line(torch.error)}; no task of the board needs it here"
+        message = f"does not import: {error}; no task of the board needs it here"
         yield Diagnostic(Severity.WARNING, "torch", message, f"{hint} Only kernels that use it need it.")
     elif gpu.device is not Device.CPU and not torch.devices:
         message = f"{one_line(torch.version)} imports, and sees no GPU ({one_line(torch.runtime) or 'built for CPUs'})"

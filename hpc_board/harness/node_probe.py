@@ -14,13 +14,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from hpc_board.harness.build.toolchain import ToolchainMissing, toolchain
 from hpc_board.harness.confine.container import ContainerUnavailable, container
+from hpc_board.harness.confine.sandbox import readable_folders
 from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.confine.trial import isolation
 from hpc_board.harness.files import whole_file
@@ -47,9 +48,21 @@ _GPU_FIELDS = (
     "clocks.max.sm",
     "clocks.mem",
 )
-# The release of ROCm or CUDA, reported beside the driver's name for the device.
+# Imported as the judge imports it: a package that links to a folder which jobs do not see is missing in a run alone.
+# The release of ROCm or CUDA is reported beside the driver's name for the device.
 _TORCH_QUESTION = """
-import json, torch
+import json, sys
+harness, scratch, *readable = sys.argv[1:]
+sys.path.insert(0, harness)
+from hpc_board.harness.confine.sandbox import confine_task
+from hpc_board.harness.device.faults import unreadable
+sys.path.remove(harness)
+confine_task(readable, scratch, 2**30)
+try:
+    import torch
+except OSError as error:
+    print(json.dumps({"unreadable": unreadable(error)}))
+    raise
 releases = {"ROCm": torch.version.hip, "CUDA": torch.version.cuda}
 runtime = next((f"{name} {release}" for name, release in releases.items() if release), "")
 count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -72,7 +85,9 @@ def inspect(path: Path, harness: Path) -> int:
     greeted_at = _written(folder, GREETING, lambda: asdict(Greeting(time.time())))["at"]
     answer = _Answer(folder / ANSWER, float(job["inspect"]["answer_seconds"]))
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH))
+    readable = readable_folders(os.environ, (), (str(folder), str(Path.home())))
     try:
+        torch = _torch(harness, scratch, readable)
         described, error = _contained(job.get("sandbox"), harness, scratch)
         free = shutil.disk_usage(scratch).free
     finally:
@@ -86,7 +101,7 @@ def inspect(path: Path, harness: Path) -> int:
         isolation=level,
         gpus=tuple(_gpus()),
         visible=_cut(next((os.environ[name] for name in _VISIBLE if name in os.environ), "")),
-        torch=_torch(),
+        torch=torch,
         compilers=_compilers(os.environ),
         sandbox=described,
         sandbox_error=error,
@@ -149,11 +164,18 @@ def _gpus() -> list[SeenGpu]:
     return [SeenGpu(*row) for row in rows if len(row) == len(_GPU_FIELDS)][:_GPUS_MAX]
 
 
-def _torch() -> Torch:
-    """Return facts about PyTorch under this very Python, read in a process of its own: it may crash."""
-    output, error = _said([sys.executable, "-I", "-B", "-c", _TORCH_QUESTION], _TORCH_SECONDS)
+def _torch(harness: Path, scratch: Path, readable: Sequence[str]) -> Torch:
+    """Return facts about PyTorch under this very Python, read in a process of its own: it may crash.
+
+    The process is confined as the judge is: it reads the folders `readable` besides the system's own, and writes
+    `scratch` alone.
+    """
+    question = [sys.executable, "-I", "-B", "-c", _TORCH_QUESTION, str(harness.resolve()), str(scratch), *readable]
+    output, error = _said(question, _TORCH_SECONDS)
     try:
         value = json.loads(output.strip().rpartition("\n")[2])
+        if "unreadable" in value:
+            return Torch(error=_cut(error.strip().rpartition("\n")[2]), unreadable=_cut(str(value["unreadable"])))
         return Torch(
             _cut(str(value["version"])),
             _cut(str(value["runtime"])),

@@ -36,12 +36,17 @@ class SeenGpu:
 
 @dataclass(frozen=True)
 class Torch:
-    """PyTorch on the node: `error` is the reason if it does not import; `devices` are the usable GPUs."""
+    """PyTorch on the node, as the judge imports it.
+
+    `error` is the reason if it does not import, `unreadable` the file of the installation that the judge must not read;
+    `devices` are the usable GPUs.
+    """
 
     version: str = ""
     runtime: str = ""
     devices: tuple[str, ...] = ()
     error: str = ""
+    unreadable: str = ""
 
 
 @dataclass(frozen=True)

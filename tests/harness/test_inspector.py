@@ -27,15 +27,17 @@ echo "No devices were found"
 HARNESS = "harness.pyz"
 
 
-def started(folder: Path, *, answer_seconds: float = 0, **facts: Any) -> "subprocess.Popen[bytes]":
-    """The harness as a batch script starts it, with `bin` first on the search path."""
+def started(
+    folder: Path, *, answer_seconds: float = 0, python: str = sys.executable, **facts: Any
+) -> "subprocess.Popen[bytes]":
+    """The harness as a batch script starts it under `python`, with `bin` first on the search path."""
     (folder / "bin").mkdir(exist_ok=True)
     (folder / HARNESS).write_bytes(harness_bytes())
     inspect = {"nonce": "n", "answer_seconds": answer_seconds}
     job = {"format": 1, "inspect": inspect, "job_environment": asdict(SLURM.job_environment), "sandbox": None, **facts}
     (folder / FACTS).write_text(json.dumps(job))
     return subprocess.Popen(
-        [sys.executable, "-I", "-B", HARNESS, "supervise", FACTS],
+        [python, "-I", "-B", HARNESS, "supervise", FACTS],
         cwd=folder,
         env={"PATH": f"{folder}/bin:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1"},
     )
@@ -81,6 +83,21 @@ def test_every_gpu_that_the_driver_lists_is_reported_and_no_other_line(tmp_path:
     assert (first.name, first.uuid, first.driver, first.mig) == ("NVIDIA H100 80GB HBM3", "GPU-0", "570.1", "Disabled")
     assert (first.memory, first.clock_sm, first.clock_sm_max, first.clock_memory) == ("81559", "345", "1980", "2619")
     assert (second.clock_sm, second.clock_sm_max) == ("[N/A]", " [31m")
+
+
+@pytest.mark.skipif(not landlock_abi(), reason="this kernel has no Landlock")
+def test_a_library_that_links_to_where_a_judge_must_not_read_is_missing_as_in_a_run(tmp_path: Path) -> None:
+    venv, elsewhere, work = tmp_path / "venv", tmp_path / "cache" / "torch.py", tmp_path / "job"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    (packages,) = venv.glob("lib/python3*/site-packages")
+    elsewhere.parent.mkdir()
+    work.mkdir()
+    elsewhere.write_text("")
+    (packages / "torch.py").symlink_to(elsewhere)
+    assert started(work, python=str(venv / "bin" / "python")).wait(120) == 0
+    torch = report(work).torch
+    assert (torch.version, torch.unreadable) == ("", str(packages / "torch.py"))
+    assert torch.error.startswith("PermissionError")
 
 
 def test_a_container_that_the_node_cannot_make_is_reported(tmp_path: Path) -> None:

@@ -155,6 +155,15 @@ def test_a_node_without_a_library_that_tasks_need_is_not_proven(
     assert (line.severity, words in line.message) == (severity, True), line
 
 
+def test_a_library_whose_files_lie_where_no_judge_reads_is_told_with_the_remedy(tmp_path: Path) -> None:
+    torch = Torch(error="PermissionError", unreadable="/srv/venv/torch.py")
+    cast = Cast(inspection=replace(GOOD, torch=torch))
+    (line,) = lines_of(checked(tmp_path, cast, tasks=[a_task("import torch\n")]), "torch")
+    assert line.severity is Severity.ERROR
+    assert "the judge must not read /srv/venv/torch.py, a file of this Python" in line.message
+    assert "--link-mode copy" in line.hint
+
+
 def lines_of(found: Checked, subject: str) -> list[Diagnostic]:
     return [line for line in found.diagnostics if line.subject == subject]
 
