@@ -171,12 +171,14 @@ def alone_section(lab: SlurmLab, folder: Path) -> str:
     }
     seconds: dict[tuple[str, str], list[float]] = {}
     with nothing_starts(lab), served(behind) as service:
-        environ = {**os.environ, "HPC_BOARD_SERVICE": str(service.socket)}
+        client = behind.folder / "participant.yaml"
+        client.write_text(f"service: {service.socket}\n")
+        participant = [sys.executable, "-m", "hpc_board", "--config", str(client)]
         for name, given in words.items():
             ways = {
                 "bare": ([sys.executable, "-c", "pass"], dict(os.environ)),
                 "files": (by_files.command(*given), dict(os.environ)),
-                "service": ([sys.executable, "-m", "hpc_board", *given], environ),
+                "service": ([*participant, *given], dict(os.environ)),
             }
             for argv, variables in ways.values():
                 command_seconds(argv, variables)
@@ -488,7 +490,8 @@ times are noisy: read them as ratios.
 """
 ALONE = f"""\
 The medians of {ROUNDS} rounds, in which bare Python and the two doors take turns. The boards have 50 ended runs, and
-Slurm starts no job meanwhile; `submit` sends one with `sbatch`.
+Slurm starts no job meanwhile; `submit` sends one with `sbatch`. The settings of a client of the service only name its
+socket.
 """
 AT_ONCE_TEXT = f"""\
 {COMMANDS} commands start at the same moment as processes of one account, which may have 64 connections. The connections

@@ -89,7 +89,7 @@ def runs(
     from hpc_board.cli.output import output_width, print_blocks, print_json, refresh, table_time
     from hpc_board.domain.run import RunState
     from hpc_board.model.result import Verdict
-    from hpc_board.report.runs import NO_RUNS, runs_table
+    from hpc_board.report.run_table import NO_RUNS, runs_table
 
     kind, outcome = None if mode is None else _mode_called(mode), None if state is None else outcome_called(state)
     board = open_()

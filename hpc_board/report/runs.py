@@ -1,4 +1,4 @@
-"""Runs as blocks: the list of them, and everything about one."""
+"""A run as blocks: its outcome, its cases, and all that is known of it."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import count_text, moment_text, speedup_text, telling_line
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
-from hpc_board.report.run_columns import Line, outcome, report_columns, run_tone
+from hpc_board.report.run_columns import outcome, run_tone
 from hpc_board.report.run_words import case_last, short_specs, verdict_text
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
@@ -42,47 +42,6 @@ _BY_INPUTS = (
 _CELL_CHARACTERS_MAX = 200
 _FAILED = "failed to "
 _SHORT_HASH = 12
-
-
-NO_RUNS = "No runs yet. Submit one with `hpc-board submit FILE`."
-
-
-def runs_table(
-    runs: Sequence[Run],
-    *,
-    users: bool = False,
-    numbers: bool = False,
-    now: datetime | None = None,
-    empty: str = NO_RUNS,
-) -> Table:
-    """Return runs as a table in the order given, with remarks if any.
-
-    `users` adds a column, `numbers` those of submissions and jobs. With `now`, ages are in the place of dates.
-    """
-    lines = [Line(run, now=now) for run in runs]
-    left_out = {key for key, shown in (("user", users), ("submission", numbers), ("job", numbers)) if not shown}
-    columns = [
-        column
-        for column in report_columns()
-        if column.key not in left_out and (not column.optional or any(map(column.text, lines)))
-    ]
-    titles = {} if now is None else {"submitted": "Age"}
-    return Table(
-        tuple(
-            Column(
-                titles.get(column.key, column.title).upper(),
-                column.right or column.key in titles,
-                column.flexible,
-                column.least,
-                column.leaves,
-                column.key == "outcome",
-            )
-            for column in columns
-        ),
-        tuple(tuple(column.text(line) for column in columns) for line in lines),
-        empty,
-        tuple(map(run_tone, runs)),
-    )
 
 
 def run_report(
