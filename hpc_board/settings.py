@@ -1,11 +1,8 @@
 """The settings: where the board lies, which tasks it has, and how jobs get each of its GPUs."""
 
-import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,7 +10,6 @@ import msgspec
 from msgspec import Meta
 
 from hpc_board import bundled
-from hpc_board.accounts import home, private_group
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
 from hpc_board.domain.service_address import (
     MungeAddress,
@@ -22,8 +18,6 @@ from hpc_board.domain.service_address import (
     munge_listener,
     service_address,
 )
-from hpc_board.errors import InputError
-from hpc_board.files import open_followed, read_text
 from hpc_board.model.gpu import (
     Cluster,
     ContainerRuntime,
@@ -45,25 +39,15 @@ from hpc_board.schedulers.sections import (
     SandboxSection,
     any_of,
 )
-from hpc_board.trusted_file import Trust, open_trusted, system_owners
-from hpc_board.yaml_sections import DOCUMENT_BYTES_MAX, Line, Name, Part, Place, Section
+from hpc_board.settings_file import Found, found, own_folder, straight, text_of
+from hpc_board.yaml_sections import Line, Name, Part, Place, Section
 
 if TYPE_CHECKING:
     from hpc_board.yaml_document import Document
 
-FILE_NAME = "hpc-board.yaml"
-FILE_MODE = 0o644
-"""The mode of a new settings file, before the umask: one that others may write is not used."""
-
 BUNDLED = "bundled"
 """The word in `tasks` for the bundled tasks."""
 
-_PLAIN_SERVICE = re.compile(
-    r"(?:#[\x20-\x7e]*\n|\n)*service: (?P<address>(?:/|munge://|ssh://)[A-Za-z0-9._@%+=?:/-]*[A-Za-z0-9])\n*"
-)
-"""Comments and the key `service` alone, with an address that has no character of a meaning in YAML."""
-
-_SYSTEM_FILE = Path("/etc/hpc-board/config.yaml")
 _TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
 
 UserName = Annotated[
@@ -177,68 +161,13 @@ class Settings(msgspec.Struct, frozen=True):
     web_metrics: bool = False
 
 
-class Found(msgspec.Struct, frozen=True):
-    """A settings file in one of the places where settings are looked for; `owners` are the accounts that may own it.
-
-    Settings decide which programs run in the user's name. So `load` uses such a file only if no other account may
-    change it, in contrast to a file that the user has named.
-    """
-
-    path: Path
-    owners: frozenset[int]
-
-
-def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | Found | None:
-    """Return the settings file to use, None without one.
-
-    The first of: `explicit`, $HPC_BOARD_CONFIG, hpc-board.yaml in `cwd`, hpc-board/config.yaml in the user's
-    configuration folder, /etc/hpc-board/config.yaml. The first two are named by the user, whose environment is the
-    user's own.
-
-    Raises:
-        InputError: a file that is named outright does not exist.
-    """
-    variable = environ.get("HPC_BOARD_CONFIG")
-    for path, origin in ((explicit, "--config"), (Path(variable) if variable else None, "$HPC_BOARD_CONFIG")):
-        if path is None:
-            continue
-        try:
-            path.stat()
-        except PermissionError as error:
-            raise InputError(
-                f"{path}: this account may not read it, or not enter its folder; {origin} names it.",
-                hint="Ask its owner for access, or name another file.",
-            ) from error
-        except (OSError, ValueError):
-            pass
-        if not _is_there(path):
-            raise InputError(
-                f"{path}: there is no such settings file; {origin} names it.",
-                hint=f"Correct {origin}, or leave it out to use the default settings.",
-            )
-        return path
-    ours = system_owners() | {os.geteuid()}
-    local = cwd / FILE_NAME
-    if _is_there(local):
-        return Found(local, ours)
-    with suppress(InputError):  # without a home folder, there are none of the user's own
-        own = _xdg(environ, "XDG_CONFIG_HOME", ".config") / "hpc-board/config.yaml"
-        if _is_there(own):
-            return Found(own, ours)
-    return Found(_SYSTEM_FILE, system_owners()) if _is_there(_SYSTEM_FILE) else None
-
-
 def open_settings(explicit: Path | None, environ: Mapping[str, str]) -> Settings:
-    """Read the settings of this process: those of `explicit`, or of the file that `find` chooses.
+    """Read the settings of this process: those of `explicit`, or of the file that `found` chooses.
 
     Raises:
         InputError: the settings file is missing or has faults.
     """
-    try:
-        here = Path.cwd()
-    except FileNotFoundError:
-        here = Path("/")  # the working folder was removed, so no settings lie in it
-    return load(find(explicit, environ, here), environ)
+    return load(found(explicit, environ), environ)
 
 
 def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
@@ -250,18 +179,15 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         InputError: the file cannot be read, or was found where it is and another account may change it.
         DocumentError: it has faults; all of them are listed.
     """
-    board = _xdg(environ, "XDG_DATA_HOME", ".local/share") / "hpc-board"
-    devices = _xdg(environ, "XDG_STATE_HOME", ".local/state") / "hpc-board/devices"
+    board = own_folder(environ, "XDG_DATA_HOME", ".local/share")
+    devices = own_folder(environ, "XDG_STATE_HOME", ".local/state") / "devices"
     if source is None:
         here = _this_machine()
         return Settings(board, devices, (bundled.folder("tasks"),), _machine_gpus(here), (here,))
-    file = source.path if isinstance(source, Found) else source
-    open_ = partial(open_trusted, trust=_trust(source, environ)) if isinstance(source, Found) else open_followed
-    text = read_text(file, DOCUMENT_BYTES_MAX, open_)
-    if (service := _plain_service(text)) is not None:
-        return Settings(board, devices, (), (), (), file.absolute(), service=service)
     from hpc_board.yaml_document import Document
 
+    text = text_of(source, environ)
+    file = source.path if isinstance(source, Found) else source
     document = Document.parse(text, file, hint="Correct these lines of the settings file.")
     section = document.value(SettingsFile)
     base = file.absolute().parent
@@ -306,22 +232,6 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         web_host=section.serve.web_host,
         web_metrics=section.serve.metrics,
     )
-
-
-def _plain_service(text: str) -> Path | MungeAddress | SshAddress | None:
-    """Return the service of settings that only name it by a full path or an address; None for all other settings.
-
-    Almost every client of a service has such settings, and PyYAML takes a sixth of the time of `hpc-board runs`.
-    """
-    plain = _PLAIN_SERVICE.fullmatch(text)
-    if plain is None:
-        return None
-    address = plain["address"]
-    if address.startswith("/"):
-        return _straight(Path(address))
-    with suppress(ValueError):  # the full reader tells of the fault, with its line
-        return service_address(address)
-    return None
 
 
 def _service(document: "Document", base: Path, address: str) -> Path | MungeAddress | SshAddress:
@@ -407,40 +317,12 @@ def _machine_gpus(cluster: Cluster, sandbox: Sandbox | None = None) -> tuple[Gpu
     return tuple(Gpu(name, cluster, device, python=sys.executable, sandbox=sandbox) for name, device in devices)
 
 
-def _trust(found: Found, environ: Mapping[str, str]) -> Trust:
-    user, own_home = os.geteuid(), None
-    with suppress(InputError):
-        own_home = home(environ)
-    return Trust(found.owners, system_owners() | {user}, lambda: private_group(user), own_home)
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        path.stat()
-    except OSError:
-        return False
-    return True
-
-
-def _xdg(environ: Mapping[str, str], variable: str, default: str) -> Path:
-    given = Path(environ.get(variable, ""))
-    if given.is_absolute():
-        return given
-    return home(environ) / default
-
-
 def _inside(document: "Document", place: Place, base: Path, path: str) -> Path:
     try:
-        return _straight(base / Path(path).expanduser())
+        return straight(base / Path(path).expanduser())
     except RuntimeError:
         document.fault(place, f'there is no home folder for "{path}"')
         return base / path
-
-
-def _straight(path: Path) -> Path:
-    """Return the path without "..", unless a link on the way leads elsewhere."""
-    straight = Path(os.path.normpath(path))
-    return straight if os.path.realpath(straight) == os.path.realpath(path) else path
 
 
 def _check_path(document: "Document", place: Place, path: Path, test: Callable[[Path], bool], kind: str) -> None:

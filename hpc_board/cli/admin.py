@@ -45,7 +45,7 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
     from hpc_board.cli.output import remark
     from hpc_board.files import write_file
     from hpc_board.model.names import NAME, NAME_WORDS
-    from hpc_board.settings import FILE_MODE
+    from hpc_board.settings_file import FILE_MODE
     from hpc_board.transport.this_host import ThisHost
 
     if as_json and output is not None:

@@ -138,7 +138,7 @@ def _personal(folder: Path | None, output: Path, *, force: bool) -> "InitView":
     from hpc_board.admin.detect import settings_of_this_machine
     from hpc_board.files import new_file
     from hpc_board.report.views.setup import InitView, StepView, ThingView
-    from hpc_board.settings import FILE_MODE
+    from hpc_board.settings_file import FILE_MODE
     from hpc_board.store.folder import create_board_folder
 
     board = _board(folder)

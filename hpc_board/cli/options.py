@@ -138,10 +138,20 @@ def open_board(config: Path | None) -> "Board":
 
         _tell(f"$HPC_BOARD_SERVICE: {address}")
         return RemoteBoard(_service(address), warn=warn)
-    from hpc_board.board import Board
-    from hpc_board.settings import open_settings
+    from hpc_board.settings_file import Found, found, plain_service, text_of
 
-    settings = open_settings(config, os.environ)
+    source = found(config, os.environ)
+    service = None if source is None else plain_service(text_of(source, os.environ))
+    if service is not None:
+        from hpc_board.service.client import RemoteBoard
+
+        file = source.path if isinstance(source, Found) else source
+        _tell(f"settings: {file and file.absolute()}", f"board: {service}")
+        return RemoteBoard(service, warn=warn)
+    from hpc_board.board import Board
+    from hpc_board.settings import load
+
+    settings = load(source, os.environ)
     _tell(f"settings: {settings.file or 'built in'}", f"board: {settings.service or settings.board}")
     if settings.service is not None:
         from hpc_board.service.client import RemoteBoard

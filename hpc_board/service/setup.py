@@ -33,7 +33,8 @@ from hpc_board.service.next_steps import (
 )
 from hpc_board.service.peers import check_place
 from hpc_board.service.units import system_unit, user_unit
-from hpc_board.settings import FILE_NAME, load
+from hpc_board.settings import load
+from hpc_board.settings_file import FILE_NAME
 from hpc_board.store.backup import MovedIn, move_in
 from hpc_board.store.folder import DATABASE, create_board_folder
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from hpc_board import bundled
-from hpc_board import settings as settings_module
 from hpc_board.domain.service_address import MungeAddress, MungeListener, SshAddress
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.gpu import (
@@ -23,7 +22,8 @@ from hpc_board.model.gpu import (
 )
 from hpc_board.schedulers import kind_of
 from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, RequestStyle
-from hpc_board.settings import Found, Settings, find, load, machine_gpu_names, time_limit_seconds
+from hpc_board.settings import Settings, load, machine_gpu_names, time_limit_seconds
+from hpc_board.settings_file import Found, find, plain_service
 from tests.conftest import short_folder
 from tests.unit.users import NEEDS_ROOT, another_user
 
@@ -259,32 +259,41 @@ def test_a_service_on_this_machine_has_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "plain"),
     [
-        "service: /run/board.sock",
-        "# ours: the lab's\n\nservice: /run/x/../board.sock\n\n",
-        "service: munge://games@login1:7411\n",
-        "service: ssh://login1/run/board.sock?command=/opt/bin/hpc-board\n",
-        "service: munge://login1:7411?socket=/run/m",
-        "---\nservice: /run/board.sock",
-        "service: '/run/board.sock' # ours",
-        "service: /run/a board.sock",
-        "service: /run/#1.sock",
-        "{service: /run/board.sock}",
+        ("service: /run/board.sock", True),
+        ("# ours: the lab's\n\nservice: /run/x/../board.sock\n\n", True),
+        ("service: munge://games@login1:7411\n", True),
+        ("service: ssh://login1/run/board.sock?command=/opt/bin/hpc-board\n", True),
+        ("service: munge://login1:7411?socket=/run/m", True),
+        ("---\nservice: /run/board.sock", False),
+        ("service: '/run/board.sock' # ours", False),
+        ("service: /run/a board.sock", False),
+        ("service: /run/#1.sock", False),
+        ("{service: /run/board.sock}", False),
+        ("service: run/board.sock", False),
     ],
 )
-def test_settings_with_a_service_alone_are_read_the_same_with_and_without_yaml(
-    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+def test_settings_that_only_name_a_service_are_read_the_same_without_yaml(
+    tmp_path: Path, text: str, plain: bool
 ) -> None:
-    found = load(written(tmp_path, text), {"HOME": "/home/ada"})
-    monkeypatch.setattr(settings_module, "_plain_service", lambda _: None)
-    assert found == load(tmp_path / "hpc-board.yaml", {"HOME": "/home/ada"})
+    service = load(written(tmp_path, text), {"HOME": "/home/ada"}).service
+    assert service is not None
+    assert plain_service(text) == (service if plain else None)
 
 
 @pytest.mark.parametrize(
-    "text", ["service: /run/b.sock\nboard: b", "service: /run/b\nservice: /run/b", "service: /run:"]
+    "text",
+    [
+        "service: /run/b.sock\nboard: b",
+        "service: /run/b\nservice: /run/b",
+        "service: /run:",
+        "service: munge://login1:70000",
+        "# \x07\nservice: http://login1",
+    ],
 )
-def test_settings_with_more_than_a_service_are_examined_as_a_whole(tmp_path: Path, text: str) -> None:
+def test_settings_with_faults_are_left_to_the_reader_that_names_them(tmp_path: Path, text: str) -> None:
+    assert plain_service(text) is None
     with pytest.raises(DocumentError):
         load(written(tmp_path, text), {})
 
@@ -611,7 +620,7 @@ PLACES = ["work/hpc-board.yaml", ".config/hpc-board/config.yaml"]
 def test_settings_that_others_may_write_are_refused_unless_the_user_names_them(
     home: Path, place: str, mode: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hpc_board.settings.private_group", lambda _: None)
+    monkeypatch.setattr("hpc_board.settings_file.private_group", lambda _: None)
     file = home / place
     file.write_text(OWN)
     assert loaded(home).board == file.parent / "mine"
@@ -650,7 +659,7 @@ def test_a_private_group_may_write_settings(home: Path, monkeypatch: pytest.Monk
     file = home / "work" / "hpc-board.yaml"
     file.write_text(OWN)
     file.chmod(0o664)
-    monkeypatch.setattr("hpc_board.settings.private_group", lambda _: file.stat().st_gid)
+    monkeypatch.setattr("hpc_board.settings_file.private_group", lambda _: file.stat().st_gid)
     assert loaded(home).board.name == "mine"
 
 
@@ -677,7 +686,7 @@ def test_settings_that_are_exchanged_after_the_check_are_not_read(home: Path, mo
         (home / "other.yaml").replace(file)
         return gid
 
-    monkeypatch.setattr("hpc_board.settings.private_group", exchange)
+    monkeypatch.setattr("hpc_board.settings_file.private_group", exchange)
     assert loaded(home).board.name == "mine"
     assert file.read_text() == OTHER
 
@@ -725,7 +734,7 @@ def test_settings_in_a_folder_of_another_user_are_refused(home: Path) -> None:
 @ONLY_ROOT
 def test_the_settings_of_the_system_are_root_s(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = home.parent / "config.yaml"
-    monkeypatch.setattr("hpc_board.settings._SYSTEM_FILE", file)
+    monkeypatch.setattr("hpc_board.settings_file._SYSTEM_FILE", file)
     file.write_text(OWN)
     assert loaded(home).board.name == "mine"
     os.chown(file, STRANGER, STRANGER)

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from hpc_board import settings
 from hpc_board.cli.main import cli
 from hpc_board.schedulers.slurm.detection import detected_settings
+from hpc_board.settings_file import find
 from tests.unit.admin.test_detect import recorded_site
 
 
@@ -40,7 +41,7 @@ def test_settings_that_init_wrote_with_any_umask_can_be_used(tmp_path: Path) -> 
     assert done.exit_code == 0
     assert (tmp_path / "hpc-board.yaml").stat().st_mode & 0o777 == 0o644
     environ = {"HOME": str(tmp_path)}
-    assert settings.load(settings.find(None, environ, tmp_path), environ).board == tmp_path / "board"
+    assert settings.load(find(None, environ, tmp_path), environ).board == tmp_path / "board"
 
 
 @pytest.mark.parametrize(

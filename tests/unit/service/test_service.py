@@ -926,7 +926,6 @@ def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
     loaded = set(done.stderr.splitlines()[-1].split())
     assert "hpc_board.service.client" in loaded
     heavy = {
-        "json",
         "sqlite3",
         "sqlite_utils",
         "yaml",
@@ -942,10 +941,8 @@ def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
     assert doors == {"hpc_board.service.doors.unix"}
     if by == "variable":
         assert "hpc_board.domain.service_address" not in loaded
-    known = {"schedulers", "schedulers.sections", "settings"} if by == "settings" else set()
     packages = ("store", "schedulers", "transport", "harness", "settings", "catalog", "runs")
-    found = {name.removeprefix("hpc_board.") for name in loaded if name.startswith("hpc_board.")}
-    assert {name for name in found if name.split(".")[0] in packages} == known
+    assert not [name for name in loaded if name.split(".")[:2] in [["hpc_board", package] for package in packages]]
 
 
 # The service's manager and its nodes

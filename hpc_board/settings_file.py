@@ -1,0 +1,150 @@
+"""The settings file of this process: its place, its text, and the service that it names if it has nothing else."""
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from hpc_board.accounts import home, private_group
+from hpc_board.domain.service_address import MungeAddress, SshAddress, service_address
+from hpc_board.errors import InputError
+from hpc_board.files import open_followed, read_text
+from hpc_board.trusted_file import Trust, open_trusted, system_owners
+from hpc_board.yaml_sections import DOCUMENT_BYTES_MAX
+
+FILE_NAME = "hpc-board.yaml"
+FILE_MODE = 0o644
+"""The mode of a new settings file, before the umask: one that others may write is not used."""
+
+_PLAIN_SERVICE = re.compile(
+    r"(?:#[\x20-\x7e]*\n|\n)*service: (?P<address>(?:/|munge://|ssh://)[A-Za-z0-9._@%+=?:/-]*[A-Za-z0-9])\n*"
+)
+"""Comments and the key `service` alone, with an address that has no character of a meaning in YAML."""
+
+_SYSTEM_FILE = Path("/etc/hpc-board/config.yaml")
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A settings file in one of the places where settings are looked for; `owners` are the accounts that may own it.
+
+    Settings decide which programs run in the user's name. So `text_of` takes such a file only if no other account may
+    change it, in contrast to a file that the user has named.
+    """
+
+    path: Path
+    owners: frozenset[int]
+
+
+def find(explicit: Path | None, environ: Mapping[str, str], cwd: Path) -> Path | Found | None:
+    """Return the settings file to use, None without one.
+
+    The first of: `explicit`, $HPC_BOARD_CONFIG, hpc-board.yaml in `cwd`, hpc-board/config.yaml in the user's
+    configuration folder, /etc/hpc-board/config.yaml. The first two are named by the user, whose environment is the
+    user's own.
+
+    Raises:
+        InputError: a file that is named outright does not exist.
+    """
+    variable = environ.get("HPC_BOARD_CONFIG")
+    for path, origin in ((explicit, "--config"), (Path(variable) if variable else None, "$HPC_BOARD_CONFIG")):
+        if path is None:
+            continue
+        try:
+            path.stat()
+        except PermissionError as error:
+            raise InputError(
+                f"{path}: this account may not read it, or not enter its folder; {origin} names it.",
+                hint="Ask its owner for access, or name another file.",
+            ) from error
+        except (OSError, ValueError):
+            pass
+        if not _is_there(path):
+            raise InputError(
+                f"{path}: there is no such settings file; {origin} names it.",
+                hint=f"Correct {origin}, or leave it out to use the default settings.",
+            )
+        return path
+    ours = system_owners() | {os.geteuid()}
+    local = cwd / FILE_NAME
+    if _is_there(local):
+        return Found(local, ours)
+    with suppress(InputError):  # without a home folder, there are none of the user's own
+        own = own_folder(environ, "XDG_CONFIG_HOME", ".config") / "config.yaml"
+        if _is_there(own):
+            return Found(own, ours)
+    return Found(_SYSTEM_FILE, system_owners()) if _is_there(_SYSTEM_FILE) else None
+
+
+def found(explicit: Path | None, environ: Mapping[str, str]) -> Path | Found | None:
+    """Return the settings file of this process, as `find` does from its working folder.
+
+    Raises:
+        InputError: a file that is named outright does not exist.
+    """
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        here = Path("/")  # the working folder was removed, so no settings lie in it
+    return find(explicit, environ, here)
+
+
+def text_of(source: Path | Found, environ: Mapping[str, str]) -> str:
+    """Return the text of a settings file.
+
+    Raises:
+        InputError: the file cannot be read, or was found where it is and another account may change it.
+    """
+    if isinstance(source, Found):
+        return read_text(source.path, DOCUMENT_BYTES_MAX, partial(open_trusted, trust=_trust(source, environ)))
+    return read_text(source, DOCUMENT_BYTES_MAX, open_followed)
+
+
+def plain_service(text: str) -> Path | MungeAddress | SshAddress | None:
+    """Return the service of settings that only name it by a full path or an address; None for all other settings.
+
+    Almost every client of a service has such settings, and PyYAML takes a sixth of the time of `hpc-board runs`.
+    """
+    plain = _PLAIN_SERVICE.fullmatch(text)
+    if plain is None:
+        return None
+    address = plain["address"]
+    if address.startswith("/"):
+        return straight(Path(address))
+    with suppress(ValueError):  # the full reader tells of the fault, with its line
+        return service_address(address)
+    return None
+
+
+def _trust(found: Found, environ: Mapping[str, str]) -> Trust:
+    user, own_home = os.geteuid(), None
+    with suppress(InputError):
+        own_home = home(environ)
+    return Trust(found.owners, system_owners() | {user}, lambda: private_group(user), own_home)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
+
+
+def own_folder(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    """Return hpc-board's folder in the one that `variable` names, such as $XDG_DATA_HOME, or in ~/`default`.
+
+    Raises:
+        InputError: the user has no home folder.
+    """
+    given = Path(environ.get(variable, ""))
+    return (given if given.is_absolute() else home(environ) / default) / "hpc-board"
+
+
+def straight(path: Path) -> Path:
+    """Return the path without "..", unless a link on the way leads elsewhere."""
+    straight = Path(os.path.normpath(path))
+    return straight if os.path.realpath(straight) == os.path.realpath(path) else path
