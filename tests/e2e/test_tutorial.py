@@ -128,7 +128,6 @@ def steps_here(follower: Follower) -> list[Step]:
     return list(follower.follow(HERE))
 
 
-@pytest.mark.quiet
 @pytest.mark.timeout(600)
 def test_what_the_tutorial_shows_of_this_machine_is_what_is_printed(steps_here: list[Step]) -> None:
     check(steps_here)
@@ -136,7 +135,6 @@ def test_what_the_tutorial_shows_of_this_machine_is_what_is_printed(steps_here: 
 
 
 @pytest.mark.slurm
-@pytest.mark.quiet
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("steps_here")
 def test_what_the_tutorial_shows_of_a_cluster_goes_on_from_there(follower: Follower, slurm_lab: SlurmLab) -> None:
