@@ -39,11 +39,12 @@ class Runs:
 
         return ProgressCache()
 
-    def advance(self, watched: Collection[int] | None = None) -> bool:
+    def advance(self, watched: Collection[int] | None = None, *, within_seconds: float | None = None) -> bool:
         """Advance the runs in flight, unless a service does; return False if another client is doing so.
 
         A front end that calls this repeatedly passes the runs that it shows as `watched`: the others are then scanned
-        at growing intervals, so that their number costs little.
+        at growing intervals, so that their number costs little. `within_seconds` limits the time of all questions to
+        schedulers; waiting runs are then sent only after an answer.
 
         Raises:
             SchedulerError: a scheduler did not answer.
@@ -51,7 +52,14 @@ class Runs:
         # The machinery is imported for runs that need it.
         if self._context.installation.served:
             return True
-        return not self._context.has_runs_in_flight() or self._context.reconciler(watched)
+        if not self._context.has_runs_in_flight():
+            return True
+        if within_seconds is None:
+            return self._context.reconciler(watched)
+        from hpc_board.transport.patience import hurried
+
+        with hurried(within_seconds):
+            return self._context.reconciler(watched)
 
     def wait(
         self,

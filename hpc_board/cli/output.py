@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from hpc_board.report.blocks import Block, Tone
     from hpc_board.report.views.runs import RunView, WholeRunView
 
+READ_SECONDS = 2.0
+"""The time for all questions to schedulers of a command that only reads."""
+
 _STYLES: dict[str, dict[str, Any]] = {
     "strong": {"bold": True},
     "good": {"fg": "green"},
@@ -120,9 +123,12 @@ def require_terminal() -> None:
 
 
 def refresh(board: "Board") -> None:
-    """Update the runs in flight before they are shown; report a failure as a remark."""
+    """Update the runs in flight before they are shown; report a failure as a remark.
+
+    A silent scheduler delays a reader by READ_SECONDS at most.
+    """
     try:
-        board.runs.advance()
+        board.runs.advance(within_seconds=READ_SECONDS)
     except BoardError as error:
         remark(f"Not up to date: {error.title}: {error.message}\nShowing the last known state.")
 

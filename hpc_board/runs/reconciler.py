@@ -39,6 +39,7 @@ from hpc_board.runs.backoff import LOOK_PATIENCE, LOOK_SECONDS, PATIENCE, SILENC
 from hpc_board.runs.fair_queue import FairQueue
 from hpc_board.schedulers import AnyKind, Arrays, Job, JobKey, Scheduler, kind_of
 from hpc_board.store import Store
+from hpc_board.transport.patience import is_hurried, is_out_of_time
 
 SETTLE = timedelta(seconds=90)
 """The pause before a submission with unknown outcome is looked up and, if absent, sent again.
@@ -199,26 +200,50 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             runs = self._in_flight(cluster, damaged.append) if chosen is None else chosen
             if chosen is None and cluster == self.names[0]:
                 damaged += self._mark_all_orphaned(damaged.append)
-            asks = bool(runs) and self._backoff(cluster).due(_now())
+            asks = bool(runs) and not is_out_of_time() and self._backoff(cluster).due(_now())
             if asks:
                 with _writing(self.folder):
                     self._backoff(cluster).begin(_now())
             self._read_folders(cluster, [run for run in runs if not run.state.unsent], watched=chosen is not None)
             sendable = self._in_turn(cluster, [run for run in runs if self._may_send(run, asks=asks)])
+            polls: list[Poll] = []
+            silent: list[BoardError] = []
+            hurries = bool(runs) and is_hurried() and self._kind(cluster).shared
+            if hurries:
+                # No command that sends a job is killed: none begins before the scheduler has just answered.
+                if asks:
+                    silent += self._ask_scheduler(cluster, self._in_flight(cluster, _told_already), polls.append)
+                silent += [] if silent or polls else self._probe(cluster, sendable)
+                sendable = [] if silent or is_out_of_time() else sendable
             unsent, silent_seconds = self._launch_all(
                 self._complete_arrays(cluster, sendable) if any(run.array for run in sendable) else sendable
             )
             # A damaged run stays as it is, and hinders no other; so does one whose former cluster has a broken lock.
-            errors: list[BoardError] = [*dict.fromkeys(filter(_leaves_unsent, unsent)), *damaged]
+            errors: list[BoardError] = [*dict.fromkeys(filter(_leaves_unsent, unsent)), *silent, *damaged]
             if chosen is None:
                 with _writing(self.folder):
                     scan.settle(_now(), time.monotonic() - began)
-            polls: list[Poll] = []
-            if asks:
+            if asks and not hurries:
                 errors += self._ask_scheduler(cluster, self._in_flight(cluster, _told_already), polls.append)
             if silent_seconds is not None:
                 self._note_silence(cluster, silent_seconds)
         return Pass(frozenset({cluster}), frozenset({cluster} if asks else ()), tuple(errors), tuple(polls))
+
+    def _probe(self, cluster: str, sendable: Sequence[Run]) -> list[SchedulerError]:
+        """Ask the scheduler for jobs of unsent runs, and return the error of a silent one; any answer is as good.
+
+        Runs of which a job may exist are looked up anyway before they are sent.
+        """
+        new = [run for run in sendable if run.state is RunState.CREATED]
+        if not new:
+            return []
+        began = time.monotonic()
+        try:
+            _job_ids(self.schedulers[cluster], new[:1])
+        except SchedulerError as error:
+            self._note_silence(cluster, time.monotonic() - began)
+            return [error]
+        return []
 
     def _in_flight(self, cluster: str, damaged: Callable[[DamagedRowError], object]) -> tuple[Run, ...]:
         return self.store.runs.in_flight(cluster=cluster, damaged=damaged)

@@ -328,8 +328,9 @@ class _Gpus(_Part):
 class _Runs(_Part):
     """The runs: the service advances them, and sends their changes."""
 
-    def advance(self, _watched: object = None) -> bool:
+    def advance(self, _watched: object = None, *, within_seconds: float | None = None) -> bool:
         """Return True: the service advances all runs."""
+        del within_seconds
         return True
 
     def wait(

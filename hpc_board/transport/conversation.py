@@ -10,6 +10,8 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import IO, Final
 
+from hpc_board.transport.patience import counted, time_limit
+
 LINE_BYTES_MAX: Final = 8 * 1024 * 1024
 
 _CHUNK_BYTES = 64 * 1024
@@ -58,10 +60,12 @@ class Conversation:
         Raises:
             ConversationOver: none came in time, the program has ended, or its line is longer than LINE_BYTES_MAX.
         """
+        within_seconds = time_limit(timeout_seconds)
         try:
-            return self._exchange(f"{line}\n".encode() if line else b"", time.monotonic() + timeout_seconds)
+            with counted(timeout_seconds) as seconds:
+                return self._exchange(f"{line}\n".encode() if line else b"", time.monotonic() + seconds)
         except TimeoutError:
-            raise self._over(f"did not answer within {timeout_seconds:g} s") from None
+            raise self._over(f"did not answer within {within_seconds:g} s") from None
         except OverflowError:
             raise self._over("answered with more than can be read") from None
         except OSError as error:

@@ -6,12 +6,77 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from hpc_board.errors import SchedulerError
 
 RETRY_SECONDS: Final = 10.0
 """The pause after a host did not answer, or four times the length of the attempt."""
+
+
+@dataclass
+class _Budget:
+    """The time for all commands of a block, and its rest."""
+
+    seconds: float
+    left_seconds: float
+
+
+_budget: ContextVar[_Budget | None] = ContextVar("budget", default=None)
+
+
+@contextmanager
+def hurried(seconds: float) -> Iterator[None]:
+    """Limit the time for all commands of the block together; those within `unhurried` do not count."""
+    token = _budget.set(_Budget(seconds, seconds))
+    try:
+        yield
+    finally:
+        _budget.reset(token)
+
+
+@contextmanager
+def unhurried() -> Iterator[None]:
+    """Give the commands of the block their own time-outs: one that submits a job is not to be killed halfway."""
+    token = _budget.set(None)
+    try:
+        yield
+    finally:
+        _budget.reset(token)
+
+
+@contextmanager
+def counted(timeout_seconds: float) -> Iterator[float]:
+    """Yield the time-out of a command, at most the time that is left for it, and count the time of the block."""
+    budget = _budget.get()
+    if budget is None:
+        yield timeout_seconds
+        return
+    began = time.monotonic()
+    try:
+        with unhurried():
+            yield min(timeout_seconds, budget.left_seconds)
+    finally:
+        budget.left_seconds = max(0.0, budget.left_seconds - (time.monotonic() - began))
+
+
+def time_limit(timeout_seconds: float) -> float:
+    """Return the time-out of a command for a message: its own, or the time for all commands if that is shorter."""
+    budget = _budget.get()
+    return timeout_seconds if budget is None else min(timeout_seconds, budget.seconds)
+
+
+def is_hurried() -> bool:
+    """Return whether the time for commands is limited."""
+    return _budget.get() is not None
+
+
+def is_out_of_time() -> bool:
+    """Return whether no time is left for commands."""
+    budget = _budget.get()
+    return budget is not None and budget.left_seconds <= 0
 
 
 class RetryDelay:

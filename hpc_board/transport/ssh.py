@@ -15,7 +15,7 @@ from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
-from hpc_board.transport.patience import RetryDelay, close_quietly, closed_after
+from hpc_board.transport.patience import RetryDelay, close_quietly, closed_after, counted, unhurried
 from hpc_board.transport.this_host import OUTPUT_BYTES_MAX, scrubbed_environment
 
 if TYPE_CHECKING:
@@ -175,10 +175,12 @@ class SshHost:
             link, channel = self._connection.channel(timeout_seconds)
             with contextlib.ExitStack() as stack:
                 stack.callback(close_quietly, channel)
-                with self._asking:
+                # The login is slow on some hosts, and is no question to the scheduler.
+                with self._asking, unhurried():
                     found, whole = self._environment_on(link)
                 try:
-                    return self._execute(link, channel, argv, timeout_seconds, {**found, **(env or {})}, cwd, stdin)
+                    with counted(timeout_seconds) as seconds:
+                        return self._execute(link, channel, argv, seconds, {**found, **(env or {})}, cwd, stdin)
                 except CommandMissing as error:
                     if whole:
                         raise

@@ -13,6 +13,7 @@ from typing import IO, cast
 from hpc_board.errors import SchedulerError
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.conversation import Conversation
+from hpc_board.transport.patience import counted
 
 OUTPUT_BYTES_MAX = 8 * 1024 * 1024
 """The part of each output stream that is kept; the rest is read and dropped, so that the command never blocks."""
@@ -82,6 +83,12 @@ class ThisHost:
             CommandTimeout: it did not end within `timeout_seconds` and was killed.
             CommandMissing: the program does not exist, or cannot be started.
         """
+        with counted(timeout_seconds) as seconds:
+            return self._run(argv, seconds, env or {}, cwd, stdin)
+
+    def _run(
+        self, argv: Sequence[str], timeout_seconds: float, env: Mapping[str, str], cwd: str | None, stdin: str
+    ) -> Completed:
         deadline = time.monotonic() + timeout_seconds
         with _source(stdin) as source:
             try:
@@ -91,7 +98,7 @@ class ThisHost:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     cwd=cwd,
-                    env={**self._environment, **(env or {})},
+                    env={**self._environment, **env},
                     start_new_session=True,
                 )
             except OSError as error:

@@ -786,3 +786,79 @@ def test_a_client_whose_clock_is_an_hour_ahead(site: Site) -> None:
         (run,) = site.submit("CPU")
         assert site.now(run).state is RunState.SUBMITTING
     site.finished(run)
+
+
+# Reads
+
+
+def counting(site: Site) -> tuple[BoardFiles, Path]:
+    """The site's files with Slurm's commands on PATH that note their calls in the file that is returned too."""
+    calls = site.files.folder / "calls"
+    commands = site.files.folder / "counted"
+    commands.mkdir()
+    for name in ("sbatch", "squeue", "sacct", "scancel"):
+        real = shutil.which(name, path=site.lab.environment["PATH"])
+        (commands / name).write_text(f'#!/bin/sh\necho {name} >> "{calls}"\nexec {real} "$@"\n')
+        (commands / name).chmod(0o755)
+    path = f"{commands}:{site.lab.environment['PATH']}"
+    return replace(site.files, environ={**site.files.environ, "PATH": path}), calls
+
+
+@contextmanager
+def hung(lab: SlurmLab) -> Iterator[None]:
+    """Have the controller accept questions and never answer, while commands wait for it as long as they do."""
+    os.kill(lab.pid("slurmctld"), signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(lab.pid("slurmctld"), signal.SIGCONT)
+
+
+def test_reads_do_not_wait_for_a_controller_that_hangs(site: Site) -> None:
+    site.held()
+    (run,) = site.submit("HELD-H100")
+    site.until(run, RunState.RUNNING)
+    client, calls = counting(site)
+    (site.files.folder / "board" / "asked-lab").unlink()
+    with hung(site.lab):
+        began = time.monotonic()
+        done = client.run("runs")
+        took_seconds = time.monotonic() - began
+        again = client.run("run", str(run.id))
+    assert (done.returncode, again.returncode) == (0, 0)
+    assert "squeue did not answer within 2 s" in done.stderr.replace("\n", " ")
+    assert "Showing the last known state." in done.stderr
+    assert "running" in done.stdout
+    assert "running" in again.stdout
+    assert calls.read_text().splitlines() == ["squeue"]
+    assert took_seconds < 3 + 2
+    site.released()
+    site.finished(run)
+
+
+def test_a_read_sends_waiting_runs_only_after_an_answer(site: Site) -> None:
+    site.held()
+    (run,) = site.submit("HELD-H100")
+    site.until(run, RunState.RUNNING)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job_folder.Folders, "write", _full)
+        with suppress(StorageError):
+            site.submit("CPU")
+    waiting = site.board.runs.list()[0]
+    assert site.now(waiting).state is RunState.CREATED
+    client, calls = counting(site)
+    (site.files.folder / "board" / "asked-lab").unlink(missing_ok=True)
+    with hung(site.lab):
+        client.run("runs")
+        assert calls.read_text().splitlines() == ["squeue"]
+        assert site.now(waiting).state is RunState.CREATED
+    (site.files.folder / "board" / "asked-lab").unlink()
+    client.run("runs")
+    assert calls.read_text().splitlines() == ["squeue", "squeue", "sbatch"]
+    assert site.now(waiting).state is RunState.QUEUED
+    site.released()
+    site.finished(run, waiting)
+
+
+def _full(*_: object, **__: object) -> Path:
+    raise StorageError("no room for a job folder")

@@ -20,7 +20,7 @@ from hpc_board.schedulers.slurm import ClusterOptions
 from hpc_board.schedulers.slurm.pyslurm_client import HELPER, PyslurmScheduler
 from hpc_board.transport.conversation import Conversation
 from hpc_board.transport.this_host import ThisHost
-from tests.e2e.boards import BoardFiles, board_files
+from tests.e2e.boards import HANGING, BoardFiles, board_files
 from tests.slurm.lab import SlurmLab
 from tests.slurm.places import chroot_labs
 
@@ -185,4 +185,19 @@ def test_a_job_that_somebody_cancels_is_explained_by_pyslurm(board: BoardFiles, 
         time.sleep(0.3)
     assert shown["state"] == "cancelled"
     assert "pyslurm: CANCELLED" in json.dumps(shown)
+    assert not (board.folder / "squeue-called").exists()
+
+
+def test_reads_do_not_wait_for_a_controller_that_hangs(board: BoardFiles, lab: SlurmLab) -> None:
+    board.json("submit", board.kernel(HANGING), "--gpu", "H100", "--mode", "test")
+    (board.folder / "board" / "asked-lab").unlink(missing_ok=True)
+    os.kill(lab.pid("slurmctld"), signal.SIGSTOP)
+    try:
+        shown = board.run("runs")
+    finally:
+        os.kill(lab.pid("slurmctld"), signal.SIGCONT)
+        lab.cancel_jobs()
+    assert shown.returncode == 0
+    assert "pyslurm did not answer within 2 s" in " ".join(shown.stderr.split())
+    assert "queued" in shown.stdout or "running" in shown.stdout
     assert not (board.folder / "squeue-called").exists()

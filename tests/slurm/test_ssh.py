@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -317,3 +318,19 @@ def test_one_board_uses_a_cluster_here_and_one_over_ssh_at_once(board: BoardFile
     ]
     assert len(folders(board)) == 1
     assert [path.name for path in (board.folder / "board" / "runs").iterdir()] == [str(sent["runs"][1]["id"])]
+
+
+def test_reads_do_not_wait_for_a_controller_that_hangs_behind_a_login_node(
+    board: BoardFiles, slurm_lab: SlurmLab
+) -> None:
+    (run,) = board.json("submit", board.kernel(HANGING), "--gpu", "H100")["runs"]
+    (board.folder / "board" / "asked-lab").unlink(missing_ok=True)
+    os.kill(slurm_lab.pid("slurmctld"), signal.SIGSTOP)
+    try:
+        shown = board.run("runs")
+    finally:
+        os.kill(slurm_lab.pid("slurmctld"), signal.SIGCONT)
+    assert shown.returncode == 0
+    assert "squeue did not answer within 2 s" in " ".join(shown.stderr.split())
+    assert "queued" in shown.stdout or "running" in shown.stdout
+    board.run("cancel", str(run["id"]))

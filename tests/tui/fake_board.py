@@ -410,8 +410,8 @@ class FakeBoard(Board):
         self.known_runs = [*reversed(new), *self.known_runs]
         return new
 
-    def advance(self, watched: Collection[int] | None = None) -> bool:
-        del watched
+    def advance(self, watched: Collection[int] | None = None, *, within_seconds: float | None = None) -> bool:
+        del watched, within_seconds
         self._enter("advance")
         return True
 

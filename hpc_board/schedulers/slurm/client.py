@@ -30,6 +30,7 @@ from hpc_board.schedulers.slurm.refusals import not_accepted, words_of
 from hpc_board.schedulers.slurm.sbatch import argument, log_name, ranges
 from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed, Host
+from hpc_board.transport.patience import is_out_of_time, time_limit, unhurried
 
 TIMEOUT_SECONDS: Final = 60.0
 """The time-out of one command of Slurm: a busy controller answers late, and sbatch itself retries for a while."""
@@ -115,7 +116,8 @@ class SlurmScheduler:
         """
         command = self.command(job)
         try:
-            done = self._host.run(command, timeout_seconds=self._timeout_seconds, cwd=str(job.folder))
+            with unhurried():
+                done = self._host.run(command, timeout_seconds=self._timeout_seconds, cwd=str(job.folder))
         except CommandTimeout as error:
             raise SchedulerError(
                 f"sbatch did not answer within {self._timeout_seconds:g} s",
@@ -304,11 +306,14 @@ class SlurmScheduler:
             raise self._missing(argv[0], error) from error
 
     def _run(self, argv: Sequence[str]) -> Completed:
+        within = f"within {time_limit(self._timeout_seconds):g} s"
+        if is_out_of_time():
+            raise SchedulerError(f"Slurm did not answer {within}: {argv[0]} was not asked", hint="Try later.")
         try:
             return self._host.run(argv, timeout_seconds=self._timeout_seconds, env=_FORMATS)
         except CommandTimeout as error:
             raise SchedulerError(
-                f"{argv[0]} did not answer within {self._timeout_seconds:g} s",
+                f"{argv[0]} did not answer {within}",
                 hint=f"Slurm on cluster {self._cluster.name} is busy or down; nothing has changed, try later.",
             ) from error
 

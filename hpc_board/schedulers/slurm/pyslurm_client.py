@@ -17,6 +17,7 @@ from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, Listing, SlurmSch
 from hpc_board.schedulers.slurm.outputs import QueueRow, epoch, job_ids
 from hpc_board.transport import Host
 from hpc_board.transport.conversation import Conversation, ConversationOver
+from hpc_board.transport.patience import is_out_of_time
 
 HELPER: Final = Path(__file__).with_name("pyslurm_helper.py")
 
@@ -99,6 +100,11 @@ class PyslurmScheduler(SlurmScheduler):
                 hint=f"Slurm on cluster {self._cluster.name} may be busy or down; nothing has changed, try later.",
             ) from error
         except _HelperFailedError as error:
+            if is_out_of_time():
+                raise SchedulerError(
+                    f"pyslurm {error}",
+                    hint=f"Slurm on cluster {self._cluster.name} may be busy; nothing has changed, try later.",
+                ) from error
             self._tell(str(error))
             return super()._queue(names)
 
