@@ -21,6 +21,47 @@ class ClusterNode(msgspec.Struct, frozen=True):
         return not any(word in self.state for word in ("down", "drain", "fail", "maint", "unknown", "inval", "*"))
 
 
+class Share(msgspec.Struct, frozen=True):
+    """CPUs and memory of jobs that ask for none, and the most memory of a job, in MiB; None without a value."""
+
+    cpus_per_gpu: int | None = None
+    memory_per_gpu: int | None = None
+    memory_per_cpu: int | None = None
+    memory_per_node: int | None = None
+    memory_per_cpu_max: int | None = None
+    memory_per_node_max: int | None = None
+
+    def cpus(self, asked: int | None, gpus: int) -> int:
+        """Return the CPUs of a job that asks for so many, or for none, and for so many GPUs."""
+        return max(asked or 1, (self.cpus_per_gpu or 0) * gpus)
+
+    def memory(self, cpus: int, gpus: int) -> int | None:
+        """Return the memory of a job that asks for none; None if it has that of its node."""
+        if self.memory_per_gpu and gpus:
+            return self.memory_per_gpu * gpus
+        if self.memory_per_cpu:
+            return self.memory_per_cpu * cpus
+        return self.memory_per_node
+
+    def memory_max(self, cpus: int) -> int | None:
+        """Return the most memory that a job with these CPUs may ask for; None without a limit."""
+        per_cpu = self.memory_per_cpu_max * cpus if self.memory_per_cpu_max else None
+        return min(filter(None, (per_cpu, self.memory_per_node_max)), default=None)
+
+    def over(self, cluster: "Share") -> "Share":
+        """Return the values of a partition over those of its cluster: one value of a group replaces its group."""
+        default = self if self.memory_per_cpu or self.memory_per_node else cluster
+        largest = self if self.memory_per_cpu_max or self.memory_per_node_max else cluster
+        return Share(
+            self.cpus_per_gpu or cluster.cpus_per_gpu,
+            self.memory_per_gpu or cluster.memory_per_gpu,
+            default.memory_per_cpu,
+            default.memory_per_node,
+            largest.memory_per_cpu_max,
+            largest.memory_per_node_max,
+        )
+
+
 class Partition(msgspec.Struct, frozen=True):
     """A partition; `max_time_seconds` is None if it is unlimited or unknown.
 
@@ -37,6 +78,7 @@ class Partition(msgspec.Struct, frozen=True):
     root_only: bool = False
     reservation_only: bool = False
     preempted: bool = False
+    share: Share = Share()
 
     @property
     def open_to_all(self) -> bool:

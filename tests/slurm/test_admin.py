@@ -5,13 +5,16 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import BoardFiles, board_files, slurm_jobs
 from tests.slurm.lab import SlurmLab
 
@@ -220,3 +223,44 @@ def test_settings_with_faults_are_the_problem(board: BoardFiles) -> None:
     ((level, subject, message),) = lines
     assert (level, subject) == ("problem", "settings")
     assert 'Did you mean "partition"?' in message
+
+
+# A site whose default for memory does not do
+
+
+@pytest.fixture
+def tight_lab() -> Iterator[SlurmLab]:
+    configuration = {
+        "SelectTypeParameters": "CR_Core_Memory",
+        "DefMemPerCPU": "300",
+        "JobAcctGatherType": "jobacct_gather/linux",
+        "JobAcctGatherFrequency": "task=1",
+        "JobAcctGatherParams": "OverMemoryKill",
+    }
+    skip_without_slurm()
+    with short_folder() as folder, SlurmLab(folder / "lab", configuration=configuration) as lab:
+        yield lab
+
+
+def test_from_detect_to_a_ranked_run_where_the_default_memory_does_not_do(tight_lab: SlurmLab, tmp_path: Path) -> None:
+    environ = {"SLURM_CONF": tight_lab.environment["SLURM_CONF"], "XDG_DATA_HOME": str(tmp_path)}
+    board = BoardFiles(tmp_path, tmp_path / "hpc-board.yaml", environ)
+    done = board.run("admin", "detect", "-o", board.settings)
+    assert done.returncode == 0, done.stderr
+    settings = yaml.safe_load(board.settings.read_text())
+    cpu = settings["gpus"]["CPU"]
+    assert (cpu["cpus_per_task"], cpu["memory"]) == (2, "2000M")
+    settings |= {"board": str(tmp_path / "board"), "clusters": {"lab": {"scheduler": "slurm", "allow_root": True}}}
+    cpu["python"] = sys.executable
+    settings["gpus"] = {"CPU": cpu, "TIGHT": {**cpu, "device": "cpu", "cpus_per_task": 1}}
+    del settings["gpus"]["TIGHT"]["memory"]
+    board.settings.write_text(yaml.safe_dump(settings))
+    _, found = checked(board, "--no-job")
+    assert not {"cpus", "memory"} & {each["subject"] for each in found["CPU"]["lines"]}
+    assert "the judge and the kernel's process share it" in line(found["TIGHT"], "cpus")["message"]
+    assert "a job has 300 MiB (the default of cpu)" in line(found["TIGHT"], "memory")["message"]
+    assert line(found["TIGHT"], "memory")["advice"].startswith("Set gpus.TIGHT.memory to 2000M or more")
+    template = (Path(__file__).parents[2] / "tasks" / "vectoradd_py" / "template.py").read_text()
+    kernel = board.kernel(template)
+    (run,) = board.json("submit", kernel, "--gpu", "CPU", "--mode", "ranked", "--wait")["runs"]
+    assert (run["state"], run["verdict"], run["rank"]) == ("finished", "pass", 1), run

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hpc_board.domain.cluster_info import ClusterInfo, ClusterNode, Partition
+from hpc_board.domain.cluster_info import ClusterInfo, ClusterNode, Partition, Share
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.slurm.outputs import table
@@ -44,11 +44,13 @@ def site(host: Host, timeout_seconds: float = 60.0) -> ClusterInfo:
             unknown.append(error.message)
     nodes, partitions = cluster_nodes(answers[NODES])
     described = partition_facts(answers.get(PARTITIONS, ""))
+    settings = configuration(answers.get(CONFIGURATION, ""))
+    of_all = share(settings)
     known = {name: _joined(found, described.get(name)) for name, found in partitions.items()}
     return ClusterInfo(
-        tuple(known[name] for name in sorted(known)),
+        tuple(replace(known[name], share=known[name].share.over(of_all)) for name in sorted(known)),
         nodes,
-        configuration(answers.get(CONFIGURATION, "")),
+        settings,
         tuple(unknown),
     )
 
@@ -94,6 +96,7 @@ def partition_facts(stdout: str) -> dict[str, Partition]:
                 root_only=fields.get("RootOnly") == "YES",
                 reservation_only=fields.get("ReqResv") == "YES",
                 preempted=fields.get("PreemptMode", "OFF").split(",")[0] in ("CANCEL", "REQUEUE", "SUSPEND"),
+                share=share(fields),
             )
     return found
 
@@ -101,6 +104,19 @@ def partition_facts(stdout: str) -> dict[str, Partition]:
 def configuration(stdout: str) -> Mapping[str, str]:
     """Parse the settings of `scontrol show config`, by their names; "(null)" is ""."""
     return {name: "" if value == "(null)" else value for name, value in _SETTING.findall(stdout)}
+
+
+def share(fields: Mapping[str, str]) -> Share:
+    """Parse the defaults and limits of jobs' CPUs and memory from the fields of a partition, or of the cluster."""
+    defaults = dict(each.partition("=")[::2] for each in fields.get("JobDefaults", "").split(","))
+    return Share(
+        cpus_per_gpu=_amount(defaults.get("DefCpuPerGPU", "")),
+        memory_per_gpu=_amount(defaults.get("DefMemPerGPU", "")),
+        memory_per_cpu=_amount(fields.get("DefMemPerCPU", "")),
+        memory_per_node=_amount(fields.get("DefMemPerNode", "")),
+        memory_per_cpu_max=_amount(fields.get("MaxMemPerCPU", "")),
+        memory_per_node_max=_amount(fields.get("MaxMemPerNode", "")),
+    )
 
 
 def seconds(text: str) -> int | None:
@@ -118,6 +134,11 @@ def seconds(text: str) -> int | None:
     for factor, number in zip((1, 60, 3600), reversed(numbers), strict=False):
         total += factor * number
     return total or None
+
+
+def _amount(text: str) -> int | None:
+    """Parse a number of CPUs, or of MiB; return None for "UNLIMITED", "(null)" and 0."""
+    return (int(text) or None) if re.fullmatch("[0-9]{1,12}", text) else None
 
 
 def _some(text: str) -> str:

@@ -18,9 +18,9 @@ from hpc_board.model.names import NAME
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.settings_text import Detected, comment, commented, quoted, scalar
 from hpc_board.schedulers.slurm.gres import Gres, gres_list
+from hpc_board.schedulers.slurm.needs import CPU_MEMORY_MIB, CPUS, MEMORY_MIB
 from hpc_board.schedulers.slurm.sbatch import time_limit
 
-_CPUS_WANTED = 8
 _NODES_SHOWN = 4
 _SHORT_SECONDS = 3600
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+:=-]{0,120}")
@@ -73,7 +73,7 @@ def detected_settings(site: ClusterInfo, cluster: str | None = None, board: str 
         (offer.name if _is_known(offer) else "", _entry(offer, name, site)) for offer in offers
     ]
     if cpu:
-        entries.append(("CPU", _cpu_entry(cpu, name)))
+        entries.append(("CPU", _cpu_entry(cpu, name, site)))
     entries += [("", lines) for lines in _without_gres(site, name)]
     gpus = tuple(found for found, _ in entries if found)
     lines = [*_header(site), *_notes(site, offers), ""]
@@ -398,11 +398,35 @@ def _to_decide(offer: _Offer, site: ClusterInfo) -> Iterator[str]:
     if partition.preempted:
         yield from comment("Jobs of this partition may be ended for others (PreemptMode).", "    ")
     node, count = min(offer.nodes, key=lambda pair: pair[0].cpus // pair[1])
-    if node.cpus // count > 1:
-        yield from commented(
-            f"cpus_per_task: {node.cpus // count}", f"{node.cpus} CPUs for {count} of these GPUs", indent="    "
-        )
+    whole = site.configuration.get("SelectType") == "select/linear"
+    yield from _share(
+        partition,
+        node.cpus,
+        whole=whole,
+        gpus=1,
+        wanted=MEMORY_MIB,
+        about=f"{node.cpus} CPUs for {count} of these GPUs",
+    )
     yield from commented("python: /a/path/to/python", indent="    ")
+
+
+def _share(partition: Partition, node_cpus: int, *, whole: bool, gpus: int, wanted: int, about: str) -> Iterator[str]:
+    """Yield the keys for CPUs and memory where a job that asks for none gets too little."""
+    share, cpus = partition.share, None
+    if not whole and node_cpus >= CPUS > share.cpus(None, gpus):
+        cpus = CPUS
+        if share.memory_per_cpu_max and not share.memory_per_node_max:
+            # Slurm gives a job with more memory than its CPUs allow more CPUs, or refuses it.
+            cpus = min(max(cpus, -(-wanted // share.memory_per_cpu_max)), node_cpus)
+        yield f"    cpus_per_task: {cpus}    # the judge and the kernel; there are {about}"
+    own = share.memory(share.cpus(cpus, gpus), gpus)
+    if own is None or own >= wanted:
+        return
+    most = share.memory_max(share.cpus(cpus, gpus))
+    if most is not None and most < wanted:
+        yield f"    memory: {most}M    # the most that the partition allows; ranked runs may need {wanted} MiB"
+    else:
+        yield f"    memory: {wanted}M    # without it a job has {own} MiB"
 
 
 def _limits(partition: Partition) -> Iterator[str]:
@@ -413,7 +437,7 @@ def _limits(partition: Partition) -> Iterator[str]:
         )
 
 
-def _cpu_entry(found: Sequence[tuple[Partition, list[ClusterNode]]], cluster: str) -> list[str]:
+def _cpu_entry(found: Sequence[tuple[Partition, list[ClusterNode]]], cluster: str, site: ClusterInfo) -> list[str]:
     partition, nodes = found[0]
     lines = list(comment(f"{len(nodes)} {'node' if len(nodes) == 1 else 'nodes'} without GPUs.", "  "))
     for other, _ in found[1:]:
@@ -424,9 +448,8 @@ def _cpu_entry(found: Sequence[tuple[Partition, list[ClusterNode]]], cluster: st
         lines.append(f'    time: "{time_limit(partition.max_time_seconds)}"')
     lines += _limits(partition)
     least = min((node.cpus for node in nodes), default=0)
-    if least > 1:
-        wanted = min(_CPUS_WANTED, least)
-        lines += commented(f"cpus_per_task: {wanted}", "CPUs per job", indent="    ")
+    whole = site.configuration.get("SelectType") == "select/linear"
+    lines += _share(partition, least, whole=whole, gpus=0, wanted=CPU_MEMORY_MIB, about=f"{least} CPUs on each node")
     return [*lines, *commented("python: /a/path/to/python", indent="    ")]
 
 

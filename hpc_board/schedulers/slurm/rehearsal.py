@@ -5,11 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from hpc_board.domain.cluster_info import ClusterInfo, Partition
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.errors import BoardError, SchedulerError
-from hpc_board.model.gpu import Gpu
+from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Job, Rehearsal, Rehearsed
-from hpc_board.schedulers.slurm import gpu_options
+from hpc_board.schedulers.slurm import RequestStyle, gpu_options
+from hpc_board.schedulers.slurm.needs import CPU_MEMORY_MIB, CPUS, MEMORY_MIB, mebibytes
 from hpc_board.schedulers.slurm.sbatch import time_limit
+
+_SHARES = ("--mem-per-", "--cpus-per-gpu", "--gpus-per-", "--threads-per-core", "--hint")
+"""Options of a site that change the CPUs or the memory of a job."""
 
 
 def rehearse(
@@ -44,7 +48,10 @@ def _refused(subject: str, error: BoardError) -> Rehearsed:
 def _of_partition(rehearsal: Rehearsal, cluster: ClusterInfo, name: str) -> list[Diagnostic]:
     partition = cluster.partition(name)
     if partition is not None:
-        return [Diagnostic(severity, "partition", *words) for severity, *words in _obstacles(rehearsal, partition)]
+        return [
+            *(Diagnostic(severity, "partition", *words) for severity, *words in _obstacles(rehearsal, partition)),
+            *_share(rehearsal.job.gpu, partition, cluster),
+        ]
     known = ", ".join(one_line(each.name, 64) for each in cluster.partitions[:20]) or "none"
     message = f"there is no partition {name} that you may see; there are {known}"
     hint = f"Correct gpus.{rehearsal.job.gpu.name}.partition in the settings."
@@ -64,6 +71,32 @@ def _obstacles(rehearsal: Rehearsal, partition: Partition) -> Iterator[tuple[Sev
     yield from _account(gpu, partition)
     if partition.preempted:
         yield Severity.WARNING, f"jobs in {name} may be ended for others (preemption)", "Prefer a partition without."
+
+
+def _share(gpu: Gpu, partition: Partition, cluster: ClusterInfo) -> Iterator[Diagnostic]:
+    """Compare the CPUs and the memory of a job with the needs of the bundled tasks' ranked runs."""
+    asked = gpu_options(gpu)
+    if any(extra.startswith(_SHARES) for extra in asked.sbatch):
+        return
+    gpus = 0 if asked.request.style in (RequestStyle.NONE, RequestStyle.CONSTRAINT) else 1
+    whole = asked.exclusive or cluster.configuration.get("SelectType") == "select/linear"
+    nodes = [node.cpus for node in cluster.nodes if partition.name in node.partitions]
+    cpus = min(nodes, default=1) if whole else partition.share.cpus(asked.cpus_per_task, gpus)
+    if cpus < CPUS <= min(nodes, default=1):
+        message = f"a job has {cpus} CPU in {partition.name}: the judge and the kernel's process share it"
+        yield Diagnostic(Severity.WARNING, "cpus", message, f"Set gpus.{gpu.name}.cpus_per_task to {CPUS} or more.")
+    wanted = CPU_MEMORY_MIB if gpu.device is Device.CPU else MEMORY_MIB
+    memory = mebibytes(asked.memory) if asked.memory else partition.share.memory(cpus, gpus)
+    if memory is None or memory >= wanted:
+        return
+    own = f"gpus.{gpu.name}.memory" if asked.memory else f"the default of {partition.name}"
+    message = f"a job has {memory:,} MiB ({own}), and ranked runs of the bundled tasks may need {wanted:,} MiB"
+    most = partition.share.memory_max(cpus)
+    if most is not None and most < wanted:
+        hint = f"{partition.name} allows {most:,} MiB for {cpus} CPUs: use another partition, or ask for more CPUs."
+    else:
+        hint = f"Set gpus.{gpu.name}.memory to {wanted}M or more: Slurm ends runs that exceed their memory."
+    yield Diagnostic(Severity.WARNING, "memory", message, hint)
 
 
 def _account(gpu: Gpu, partition: Partition) -> Iterator[tuple[Severity, str, str]]:

@@ -194,10 +194,54 @@ def test_a_sinfo_that_fails_is_an_error_with_its_words(
 
 def test_no_more_cpus_are_proposed_than_a_node_has() -> None:
     recorded = (RECORDED / "typed.txt").read_text()
-    assert "# cpus_per_task: 8    # CPUs per job" in detected_settings(site(Recording(recorded))).text
-    small = re.sub(r"\|([a-z*]+)\|[0-9]+\|([^|]*)\|\(null\)\|", r"|\1|4|\2|(null)|", recorded)
+    assert "    cpus_per_task: 2    # the judge and the kernel; " in cpu_entry(recorded)
+    small = re.sub(r"\|([a-z*]+)\|[0-9]+\|([^|]*)\|\(null\)\|", r"|\1|1|\2|(null)|", recorded)
     assert small != recorded
-    assert "# cpus_per_task: 4    # CPUs per job" in detected_settings(site(Recording(small))).text
+    assert "cpus_per_task" not in cpu_entry(small)
+
+
+def cpu_entry(recorded: str) -> str:
+    return detected_settings(site(Recording(recorded))).text.partition("\n  CPU:\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("fields", "lines"),
+    [
+        ("DefMemPerCPU=1000", ["cpus_per_task: 2", "memory: 4000M    # without it a job has 2000 MiB"]),
+        ("DefMemPerCPU=2000", ["cpus_per_task: 2"]),
+        ("DefMemPerNode=800", ["cpus_per_task: 2", "memory: 4000M    # without it a job has 800 MiB"]),
+        ("DefMemPerNode=UNLIMITED", ["cpus_per_task: 2"]),
+        ("DefMemPerCPU=1000 JobDefaults=DefCpuPerGPU=8,DefMemPerGPU=16000", []),
+        ("DefMemPerCPU=100 JobDefaults=DefCpuPerGPU=8", ["memory: 4000M    # without it a job has 800 MiB"]),
+        (
+            "DefMemPerCPU=100 MaxMemPerNode=3000",
+            [
+                "cpus_per_task: 2",
+                "memory: 3000M    # the most that the partition allows; ranked runs may need 4000 MiB",
+            ],
+        ),
+        (
+            "DefMemPerCPU=500 MaxMemPerCPU=1000",
+            ["cpus_per_task: 4", "memory: 4000M    # without it a job has 2000 MiB"],
+        ),
+    ],
+)
+@pytest.mark.parametrize("of", ["partition", "cluster"])
+def test_an_entry_asks_for_cpus_and_memory_where_the_default_would_not_do(
+    fields: str, lines: list[str], of: str
+) -> None:
+    recorded = re.sub(
+        r"DefMemPer(CPU|Node)=\S+|MaxMemPer(CPU|Node)=\S+|JobDefaults=\S+", "", (RECORDED / "lab-22.05.txt").read_text()
+    )
+    recorded = re.sub(r"(?m)^(DefMemPer|MaxMemPer|JobDefaults).*\n", "", recorded)
+    if of == "partition":
+        recorded = re.sub(r"(?m)^(PartitionName=\S+)", rf"\1 {fields}", recorded)
+    else:
+        settings = "".join(f"{field.replace('=', ' = ', 1)}\n" for field in fields.split(" "))
+        recorded = recorded.replace("SelectTypeParameters", f"{settings}SelectTypeParameters")
+    entry = detected_settings(site(Recording(recorded))).text.partition("\n  H100:\n")[2].partition("\n\n")[0]
+    found = [line.strip() for line in entry.splitlines() if re.match("    (cpus_per_task|memory)", line)]
+    assert [line.partition("    # the judge")[0] for line in found] == lines
 
 
 def test_a_scontrol_that_fails_is_named_as_not_known() -> None:
