@@ -197,7 +197,7 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
     import jinja2
 
     scheduler = kind_of(gpu.cluster)
-    options = scheduler.options(gpu, seconds)
+    options, step = scheduler.options(gpu, seconds), scheduler.step(gpu)
     path = Path(gpu.template) if gpu.template else bundled.folder("job_templates") / "job.sh.j2"
     template = _template(path)
     try:
@@ -212,6 +212,7 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
             environment=dict(gpu.env),
             device=str(gpu.device),
             container=gpu.container,
+            step=step,
             python=gpu.python,
             harness=HARNESS,
             facts=FACTS,
@@ -236,6 +237,11 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
         raise InputError(
             f"{path}: the batch script template does not start the container that {gpu.container.setting} asks for",
             hint="The page on settings says which lines it takes; or remove one of the two from the settings.",
+        )
+    if step and step not in text:
+        raise InputError(
+            f"{path}: the batch script template does not start the judge by `srun`, as gpus.{gpu.name} wants",
+            hint="The page on settings says which lines it takes; or remove `gpu_freq` and `srun` from the settings.",
         )
     return Script(text, options, seconds)
 

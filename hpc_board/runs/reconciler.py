@@ -779,6 +779,12 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         if result.interrupted:
             # Why the job was told to end is the scheduler's to say.
             return
+        if result.verdict in (Verdict.INFRA_ERROR, Verdict.CRASH):
+            # A scheduler that kills a step for its memory leaves the batch script, which accounts for the judge's end.
+            log = self._log_end(run)
+            if exceeded := self._kind(run.cluster).memory_exceeded(log):
+                self._record(run, RunState.OUT_OF_MEMORY, reason=exceeded, source=_last_words(log).removeprefix("; "))
+                return
         ranked = result.verdict is Verdict.PASS and run.mode is Mode.RANKED
         node = one_line(str(result.provenance.get("node") or result.provenance.get("host", "")), 120)
         status = Status(RunState.FINISHED, _now(), run.status.job_id or one_line(result.job_id, 60), node)

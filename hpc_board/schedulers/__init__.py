@@ -258,6 +258,11 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         del options
         return []
 
+    def step(self, gpu: Gpu) -> str:
+        """Return the start of a shell command that runs the rest of its words as a step of the job; empty for none."""
+        del gpu
+        return ""
+
     def with_gpus(self, gpu: Gpu, count: int) -> Gpu:
         """Return `gpu` with a request for `count` GPUs of one node, which ranks on a CPU don't need.
 

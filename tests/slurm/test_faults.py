@@ -489,7 +489,17 @@ def urgent(site: Site, command: str) -> None:
     site.lab.run("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", f"--wrap={command}")
 
 
-def test_a_job_that_exceeds_its_time(site: Site) -> None:
+BATCH_OR_STEP = pytest.mark.parametrize("srun", [False, True], ids=["batch", "step"])
+"""Whether the judge runs as a step of srun."""
+
+
+def change_cpu(site: Site, **keys: Any) -> None:
+    change_settings(site.files, CPU={**settings_of(site.files)["gpus"]["CPU"], **keys})
+
+
+@BATCH_OR_STEP
+def test_a_job_that_exceeds_its_time(site: Site, srun: bool) -> None:
+    change_cpu(site, srun=srun)
     (run,) = site.submit("CPU", kernel=HANGING, task="slow")
     running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
     site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "EndTime=now")
@@ -501,20 +511,25 @@ def test_a_job_that_exceeds_its_time(site: Site) -> None:
     site.happened_once(ended)
 
 
-def test_a_job_that_exceeds_its_memory(site: Site) -> None:
-    change_settings(site.files, CPU={**settings_of(site.files)["gpus"]["CPU"], "memory": "150M"})
+@BATCH_OR_STEP
+def test_a_job_that_exceeds_its_memory(site: Site, srun: bool) -> None:
+    change_cpu(site, memory="150M", srun=srun)
     greedy = RIGHT.replace("    return", "    import time; x = b'x' * (300 << 20); time.sleep(60)\n    return")
     (run,) = site.submit("CPU", kernel=greedy, task="slow")
-    site.until(run, RunState.COLLECTING)
-    site.later(RESULT_GRACE)
+    if not srun:
+        site.until(run, RunState.COLLECTING)
+        site.later(RESULT_GRACE)
     ended = site.until(run, RunState.OUT_OF_MEMORY)
     assert re.fullmatch("it used [3-9][0-9]{2} MiB of memory, and its limit is 150 MiB", ended.status.reason)
-    assert ended.status.source.startswith("squeue: FAILED (JobLaunchFailure); no result file after 60 s")
-    assert re.search("exceeded (job )?memory limit", ended.status.source, re.IGNORECASE)
+    evidence = "its output ends with" if srun else "squeue: FAILED (JobLaunchFailure); no result file after 60 s"
+    assert ended.status.source.startswith(evidence)
+    assert srun or re.search("exceeded (job )?memory limit", ended.status.source, re.IGNORECASE)
     site.happened_once(ended)
 
 
-def test_a_job_that_is_cancelled_with_slurm_s_own_command(site: Site) -> None:
+@BATCH_OR_STEP
+def test_a_job_that_is_cancelled_with_slurm_s_own_command(site: Site, srun: bool) -> None:
+    change_cpu(site, srun=srun)
     (running,) = site.submit("CPU", kernel=HANGING, task="slow")
     site.until(running, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
     site.lab.run("scontrol", "update", "PartitionName=a100", "State=down")
@@ -862,3 +877,50 @@ def test_a_read_sends_waiting_runs_only_after_an_answer(site: Site) -> None:
 
 def _full(*_: object, **__: object) -> Path:
     raise StorageError("no room for a job folder")
+
+
+# Steps
+
+
+def test_a_judge_in_a_step_of_srun_has_the_job_s_cpus_and_gpus(site: Site) -> None:
+    gpus = settings_of(site.files)["gpus"]
+    change_settings(
+        site.files,
+        CPU={**gpus["CPU"], "srun": True, "cpus_per_task": 2},
+        H100={**gpus["H100"], "gpu_freq": "high", "exclusive": True},
+    )
+    prints = RIGHT.replace("    return", "    import os; print('CPUs', len(os.sched_getaffinity(0)))\n    return", 1)
+    runs = (*site.submit("CPU", kernel=prints), *site.submit("H100"))
+    site.finished(*runs)
+    script = (site.folder(runs[1]) / job_folder.SCRIPT).read_text()
+    assert " --gpu-freq=high " in script
+    assert "#SBATCH --gpu-freq=high" in script
+
+
+def test_a_judge_in_a_step_that_is_killed_is_accounted_for(site: Site) -> None:
+    change_cpu(site, srun=True)
+    (run,) = site.submit("CPU", kernel=HANGING, task="slow")
+    running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
+    steps = site.lab.run("scontrol", "show", "steps")
+    assert f"StepId={running.status.job_id}.0 " in steps
+    for pid, (_, command) in processes_in(site.folder(run)).items():
+        if " supervise " in command and "srun" not in command:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    ended = site.until(run, RunState.FINISHED)
+    assert ended.verdict is Verdict.INFRA_ERROR
+    assert not processes_in(site.folder(run))
+
+
+def test_a_run_in_a_step_is_cancelled_and_leaves_no_process(site: Site) -> None:
+    change_cpu(site, srun=True)
+    (run,) = site.submit("CPU", kernel=HANGING, task="slow")
+    site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
+    site.board.runs.cancel(run.id)
+    ended = site.until(run, RunState.CANCELLED)
+    partial = site.board.runs.result(run.id)
+    assert partial is not None
+    assert partial.message.startswith("stopped by SIGTERM after ")
+    site.job_until(run, "CANCELLED")
+    awaited(lambda: not processes_in(site.folder(run)))
+    site.happened_once(ended)

@@ -376,6 +376,8 @@ gpus:
             "request: {style: none, value: x}",
             "request.value: is given although style none asks for nothing",
         ),
+        ("gpu_freq: high", "gpu_freq: needs a `request` for a number of GPUs: Slurm sets the clocks of those alone"),
+        ("gpu_freq: high, request: {style: constraint, value: a}", "gpu_freq: needs a `request` for a number of GPUs"),
         ("cpus_per_task: 0", 'cpus_per_task: expected a whole number from 1, found "0".'),
         ("memory: lots", 'memory: expected an amount of memory such as "16G", found "lots".'),
         ("account: 'a b'", "account: expected a value for sbatch"),

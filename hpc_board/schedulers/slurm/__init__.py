@@ -49,6 +49,7 @@ class GpuOptions(msgspec.Struct, frozen=True):
     memory: str = ""
     exclusive: bool = False
     gpu_freq: str = ""
+    srun: bool = False
     sbatch: tuple[str, ...] = ()
 
 

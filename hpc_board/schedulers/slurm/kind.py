@@ -69,9 +69,14 @@ class SlurmGpuSection(GpuSection, frozen=True):
     exclusive: bool = False
     """The job gets its node for itself."""
     gpu_freq: OptionValue | None = None
-    """The clock to ask for, such as "high"."""
+    """The clock to ask for, such as "high"; the judge then runs as a step of `srun`."""
+    srun: bool = False
+    """The judge runs as a step of `srun`, as some sites demand."""
     sbatch: list[Line] = msgspec.field(default_factory=list)
     """Further options of sbatch; those that hpc-board itself sets are refused."""
+
+
+_UNCOUNTED = (RequestStyle.NONE, RequestStyle.CONSTRAINT)
 
 
 class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
@@ -111,6 +116,10 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
             document.fault((*place, "partition"), f"is missing; cluster {gpu.cluster.name} is a Slurm cluster")
         for index, message in _sbatch_faults(section.sbatch):
             document.fault((*place, "sbatch", index), message)
+        if section.gpu_freq is not None and (section.request is None or section.request.style in _UNCOUNTED):
+            document.fault(
+                (*place, "gpu_freq"), "needs a `request` for a number of GPUs: Slurm sets the clocks of those alone"
+            )
         options = GpuOptions(
             request=_request(document, (*place, "request"), section.request),
             account=section.account or "",
@@ -123,6 +132,7 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
             memory=section.memory or "",
             exclusive=section.exclusive,
             gpu_freq=section.gpu_freq or "",
+            srun=section.srun,
             sbatch=tuple(section.sbatch),
         )
         return replace(gpu, partition=section.partition or "", scheduler_options=options)
@@ -161,6 +171,16 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         from hpc_board.schedulers.slurm.sbatch import directive
 
         return [directive(name, value) for name, value in options.items()]
+
+    def step(self, gpu: Gpu) -> str:
+        """Return an srun for one task with all of the job's GPUs, CPUs and memory, if the settings want a step."""
+        asked = gpu_options(gpu)
+        pyxis = gpu.container is not None and gpu.container.runtime is ContainerRuntime.PYXIS
+        if not (asked.srun or asked.gpu_freq or pyxis):
+            return ""
+        from hpc_board.schedulers.slurm.sbatch import step
+
+        return step(asked)
 
     def with_gpus(self, gpu: Gpu, count: int) -> Gpu:
         """Return `gpu` with the number in its request replaced.

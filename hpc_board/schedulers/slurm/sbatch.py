@@ -1,13 +1,14 @@
 """Options of sbatch as pure text: which ones a GPU needs, and how they are written in a script and in a command."""
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Device, Gpu
-from hpc_board.schedulers.slurm import RequestStyle, gpu_options, with_options
+from hpc_board.schedulers.slurm import GpuOptions, RequestStyle, gpu_options, with_options
 
 MANAGED: frozenset[str] = frozenset(
     {
@@ -109,6 +110,15 @@ def argument(name: str, value: str = "") -> str:
             hint="Remove the character from the settings or from the path that the value comes from.",
         )
     return f"--{name}={value}" if value else f"--{name}"
+
+
+def step(asked: GpuOptions) -> str:
+    """Return the start of the shell command that runs its other words as one step of the job.
+
+    Slurm sets the clocks of a GPU for steps alone. An srun within a job does not take the job's --cpus-per-task.
+    """
+    words = 'srun --nodes=1 --ntasks=1 ${SLURM_CPUS_PER_TASK:+"--cpus-per-task=$SLURM_CPUS_PER_TASK"} --cpu-bind=none'
+    return f"{words} {shlex.quote(argument('gpu-freq', asked.gpu_freq))}" if asked.gpu_freq else words
 
 
 def options_for(gpu: Gpu, time_limit_seconds: int) -> dict[str, str]:

@@ -9,6 +9,7 @@ from hpc_board.errors import InputError
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.runs import job_folder
+from hpc_board.schedulers.slurm import with_options
 from tests.tui.fake_board import run
 from tests.values import replace
 
@@ -47,6 +48,16 @@ def test_a_template_that_leaves_the_container_out_is_refused(tmp_path: Path) -> 
         job_folder.script(TASK, gpu, Mode.TEST)
     path.write_text('{% include "container.sh.j2" %}\n"${container[@]}" ' + path.read_text())
     assert "apptainer --silent exec" in job_folder.script(TASK, gpu, Mode.TEST).text
+
+
+def test_a_template_that_starts_no_step_is_refused_where_the_settings_want_one(tmp_path: Path) -> None:
+    path = tmp_path / "job.sh.j2"
+    path.write_text("{{ python }} -I -B {{ harness }} supervise {{ facts }}")
+    gpu = with_options(Gpu("H100", Cluster("main", "slurm"), Device.CUDA, "h100", template=str(path)), gpu_freq="high")
+    with pytest.raises(InputError, match=r"does not start the judge by `srun`, as gpus\.H100 wants"):
+        job_folder.script(TASK, gpu, Mode.TEST)
+    path.write_text("{{ step }} " + path.read_text())
+    assert "--gpu-freq=high" in job_folder.script(TASK, gpu, Mode.TEST).text
 
 
 SCRIPT = """#!/bin/bash -l

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -6,6 +7,7 @@ from hpc_board.errors import InputError
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.schedulers import kind
 from hpc_board.schedulers.slurm import Request, RequestStyle, gpu_options, with_options
+from hpc_board.schedulers.slurm.kind import SLURM
 from hpc_board.schedulers.slurm.sbatch import (
     MANAGED,
     argument,
@@ -224,3 +226,18 @@ def test_ranks_on_a_cpu_need_no_request() -> None:
     assert gpu_options(with_gpus(replace(PLAIN, device=Device.CPU), 2)).request == Request()
     emulated = with_options(replace(PLAIN, device=Device.CPU), request=Request(RequestStyle.GRES, "gpu:h100:1"))
     assert gpu_options(with_gpus(emulated, 2)).request.value == "gpu:h100:2"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, ""),
+        ({"srun": True}, "--cpu-bind=none"),
+        ({"gpu_freq": "high"}, "--cpu-bind=none --gpu-freq=high"),
+        ({"gpu_freq": "medium,memory=high; rm"}, "--cpu-bind=none '--gpu-freq=medium,memory=high; rm'"),
+    ],
+)
+def test_a_judge_runs_as_a_step_where_the_settings_want_one(options: dict[str, Any], words: str) -> None:
+    found = SLURM.step(with_options(PLAIN, **options))
+    assert found.endswith(words)
+    assert found.startswith("srun --nodes=1 --ntasks=1 ") == bool(words)
