@@ -103,6 +103,8 @@ class _Probe(msgspec.Struct):
     looked_at: float = -math.inf
     greeted_at: float = 0.0
     answered_at: float = 0.0
+    waited_at: float = 0.0
+    logged_at: float | None = None
     inspection: NodeProbe | None = None
     news: JobStatus | None = None
     told: str = ""
@@ -217,7 +219,7 @@ def _longest(gpu: Gpu, tasks: Sequence[Task]) -> tuple[int, str]:
 
 
 def _send(probe: _Probe) -> None:
-    probe.sent_at = datetime.now(UTC)
+    probe.sent_at, probe.waited_at = datetime.now(UTC), time.monotonic()
     try:
         job_id = probe.scheduler.submit(probe.job)
     except BoardError as error:
@@ -256,6 +258,9 @@ def _look(probe: _Probe) -> None:
         names = files.names(folder)
     except OSError:
         return
+    if probe.logged_at is None and probe.key is not None:
+        name = kind_of(probe.gpu.cluster).log_name(probe.key.job_id)
+        probe.logged_at = time.monotonic() if name in names else None
     now = time.time()
     if probe.greeting is None and GREETING in names:
         probe.greeting = _read(probe, GREETING, Greeting)
@@ -299,15 +304,25 @@ def _ask(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
         probe.news = found
         if found.state in _GOING:
             probe.ended_since = None
+            if found.state is JobState.PENDING:
+                probe.waited_at = time.monotonic()
             _tell(probe, found.reason or f"the job is {found.state}", say)
             continue
         probe.ended_since = probe.ended_since or time.monotonic()
         grace = kind_of(probe.gpu.cluster).result_grace.total_seconds()
         if _log(probe) or found.state not in (JobState.ENDED, JobState.MISSING):
-            # The log is the last that a job leaves, so its report is not merely late.
-            grace = min(grace, _LOGGED_GRACE_SECONDS)
+            # The log is the last that a job leaves, so its report is hardly later than the log.
+            grace = min(grace, _LOGGED_GRACE_SECONDS + _delay_seconds(probe))
         if time.monotonic() - probe.ended_since >= grace:
             _no_report(probe, found)
+
+
+def _delay_seconds(probe: _Probe) -> float:
+    """Return the most that the job's log can have been late: the time from when the job last had not begun.
+
+    The log is the first file of a job.
+    """
+    return (probe.logged_at or time.monotonic()) - probe.waited_at
 
 
 def _tell(probe: _Probe, words: str, say: Callable[[str], object]) -> None:

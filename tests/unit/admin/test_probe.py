@@ -1,6 +1,7 @@
 """Checking GPUs of the settings, with a scheduler that plays the cluster and the node."""
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -315,6 +316,47 @@ def test_a_greeting_that_is_late_counts_half_for_the_files_and_half_for_the_doub
     assert (clock.severity, files.severity) == (Severity.WARNING, Severity.OK)
     (files,) = lines_of(checked(tmp_path, Cast(late=80)), "files")
     assert files.severity is Severity.WARNING
+
+
+@dataclass
+class Late(Cast):
+    """A scheduler whose job prints a line and ends at once, on a file system that shows each file `late` seconds later.
+
+    The log is there after that time, and the report as long after the end of the job as is known.
+    """
+
+    began_at: float = field(default_factory=time.monotonic)
+    ended_at: float = math.inf
+
+    def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
+        now, (job,) = time.monotonic(), self.submitted
+        if now > self.began_at + self.late and self.ended_at == math.inf:
+            (job.folder / "slurm-7.out").write_text("from the TaskProlog\n")
+            self.ended_at = now
+        self.status = JobStatus(JobState.RUNNING if self.ended_at == math.inf else JobState.ENDED, "7")
+        if now > self.ended_at + 0.9 * self.late:
+            self.inspection = GOOD
+            (job.folder / ANSWER).touch()
+            (job.folder / GREETING).write_text(json.dumps({"at": time.time()}))
+            return {**super().poll(jobs), job.name: JobStatus(JobState.ENDED, "7")}
+        return Scripted.poll(self, jobs)
+
+
+def test_the_report_of_a_job_may_be_as_late_as_its_log_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "_LOGGED_GRACE_SECONDS", 0.3)
+    found = checked(tmp_path, Late(inspection=None, late=2.0))
+    (line,) = lines_of(found, "job")
+    assert (line.severity, line.message) == (Severity.OK, "ran on n1 (job 7)")
+    # A job without a report is not waited for much longer than its log was.
+    began = time.monotonic()
+    (line,) = lines_of(
+        checked(
+            tmp_path, Cast(inspection=None, status=JobStatus(JobState.ENDED, "7"), writes={"slurm-7.out": b"Traceback"})
+        ),
+        "job",
+    )
+    assert line.severity is Severity.ERROR
+    assert time.monotonic() - began < 2
 
 
 def test_a_job_that_ends_without_a_report_shows_what_it_printed(tmp_path: Path) -> None:
