@@ -499,3 +499,19 @@ def test_accounts_that_do_not_answer_change_nothing(accounting_lab: SlurmLab, tm
     assert news[alive.name].state in (JobState.PENDING, JobState.RUNNING)
     assert news["hb-gone"].state is JobState.UNKNOWN
     assert news["hb-gone"].source.startswith(f"{source_of(accounting_lab)}: not listed; sacct ")
+
+
+def test_the_gpus_of_a_node_that_a_reservation_holds_are_not_free(
+    slurm_lab: SlurmLab, scheduler: SlurmScheduler
+) -> None:
+    slurm_lab.run("sbatch", "--partition=h100", "--gres=gpu:h100:1", "--output=/dev/null", "--wrap=sleep 300")
+    awaited(lambda: [each.free for each in scheduler.availability([H100])] == [1])
+    reserve = ["Users=daemon", "Nodes=h100-1", "StartTime=now", "Duration=10", "Flags=IGNORE_JOBS"]
+    slurm_lab.run("scontrol", "create", "reservation", "ReservationName=others", *reserve)
+    try:
+        ours = with_options(H100, reservation="others")
+        awaited(lambda: [each.free for each in scheduler.availability([H100, ours])] == [0, 1])
+        assert [each.total for each in scheduler.availability([H100])] == [2]
+    finally:
+        slurm_lab.cancel_jobs()
+        slurm_lab.run("scontrol", "delete", "ReservationName=others")

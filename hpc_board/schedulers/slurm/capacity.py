@@ -47,7 +47,8 @@ def availability(gpu: Gpu, nodes: Sequence[NodeRow], waiting: Sequence[str]) -> 
 
 
 def _free_and_total(gpu: Gpu, row: NodeRow) -> tuple[int, int]:
-    usable = _usable(row.state, reserved=bool(gpu_options(gpu).reservation))
+    reservation = bool(gpu_options(gpu).reservation)
+    usable = _usable(row.state, reserved=reservation) and (reservation or not row.reserved)
     gres = requested_gres(gpu_options(gpu).request)
     if gres is not None:
         total = matching_count(row.gres, gres)

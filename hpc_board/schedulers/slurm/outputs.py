@@ -13,7 +13,7 @@ SQUEUE_FORMAT: Final = (
     "JobArrayID:|,Name:|,State:|,SubmitTime:|,StartTime:|,NodeList:|,RestartCnt:|,Reason: "  # a space ends the line
 )
 SACCT_FORMAT: Final = "JobID,JobName,State,ExitCode,Submit,NodeList"
-SINFO_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUsState:|,Gres:|,GresUsed:|"
+SINFO_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUsState:|,Gres:|,GresUsed:|,StateComplete:|"
 
 _SUBMITTED = re.compile(r"^([0-9]{1,10})(?:;\S+)?$", re.MULTILINE)
 _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,7})?")
@@ -57,7 +57,10 @@ class AccountRow(msgspec.Struct, frozen=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """A node as sinfo lists it, once for each of its partitions."""
+    """A node as sinfo lists it, once for each of its partitions.
+
+    `reserved` says that a reservation holds it now: the state tells that of an idle node alone.
+    """
 
     node: str
     partition: str
@@ -68,6 +71,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     cpus: int
     gres: str
     gres_used: str
+    reserved: bool = False
 
 
 def submitted_job_id(stdout: str) -> str | None:
@@ -136,7 +140,7 @@ def node_rows(stdout: str) -> list[NodeRow]:
         SchedulerError: it printed something else.
     """
     rows = []
-    for node, partition, available, state, cpus, gres, gres_used, _ in table("sinfo", stdout, 8):
+    for node, partition, available, state, cpus, gres, gres_used, complete in table("sinfo", stdout, 8):
         idle, total = _cpu_counts(cpus)
         rows.append(
             NodeRow(
@@ -149,6 +153,7 @@ def node_rows(stdout: str) -> list[NodeRow]:
                 total,
                 gres,
                 gres_used,
+                "reserved" in complete.rstrip("|").lower().split("+"),
             )
         )
     return rows
