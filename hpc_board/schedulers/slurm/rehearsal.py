@@ -31,8 +31,11 @@ def rehearse(
 
 def _rehearsed(rehearsal: Rehearsal, cluster: ClusterInfo, test: Callable[[Job], str]) -> Rehearsed:
     found: list[Diagnostic] = []
-    for name in rehearsal.job.gpu.partition.split(","):
+    names = rehearsal.job.gpu.partition.split(",")
+    for name in names:
         found += _of_partition(rehearsal, cluster, name) or ([] if found else [_fitting(cluster, name)])
+    for partition in filter(None, map(cluster.partition, names)):
+        found += _share(rehearsal.job.gpu, partition, cluster)
     try:
         told = test(rehearsal.job) or "accepts the options of a job"
     except BoardError as error:
@@ -48,10 +51,7 @@ def _refused(subject: str, error: BoardError) -> Rehearsed:
 def _of_partition(rehearsal: Rehearsal, cluster: ClusterInfo, name: str) -> list[Diagnostic]:
     partition = cluster.partition(name)
     if partition is not None:
-        return [
-            *(Diagnostic(severity, "partition", *words) for severity, *words in _obstacles(rehearsal, partition)),
-            *_share(rehearsal.job.gpu, partition, cluster),
-        ]
+        return [Diagnostic(severity, "partition", *words) for severity, *words in _obstacles(rehearsal, partition)]
     known = ", ".join(one_line(each.name, 64) for each in cluster.partitions[:20]) or "none"
     message = f"there is no partition {name} that you may see; there are {known}"
     hint = f"Correct gpus.{rehearsal.job.gpu.name}.partition in the settings."
