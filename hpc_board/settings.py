@@ -14,6 +14,16 @@ from msgspec import Meta
 
 from hpc_board import bundled
 from hpc_board.accounts import home, private_group
+from hpc_board.domain.job_options import (
+    OPTION_NAMES,
+    VALUE_NAMES,
+    GivenOptions,
+    JobOptions,
+    OptionRules,
+    fault,
+    of_environment,
+    time_limit_seconds,
+)
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
 from hpc_board.domain.service_address import (
     MungeAddress,
@@ -23,7 +33,7 @@ from hpc_board.domain.service_address import (
     service_address,
 )
 from hpc_board.errors import InputError
-from hpc_board.files import open_followed, read_text
+from hpc_board.files import open_followed, read_text, user_folder
 from hpc_board.model.gpu import (
     Cluster,
     ContainerRuntime,
@@ -52,6 +62,7 @@ if TYPE_CHECKING:
     from hpc_board.yaml_document import Document
 
 FILE_NAME = "hpc-board.yaml"
+OPTIONS_NAME = "options.yaml"
 FILE_MODE = 0o644
 """The mode of a new settings file, before the umask: one that others may write is not used."""
 
@@ -63,8 +74,10 @@ _PLAIN_SERVICE = re.compile(
 )
 """Comments and the key `service` alone, with an address that has no character of a meaning in YAML."""
 
+SERVED_OPTIONS = ("time",)
+"""The options that participants may set by default where the jobs run under another account than theirs."""
+
 _SYSTEM_FILE = Path("/etc/hpc-board/config.yaml")
-_TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
 
 UserName = Annotated[
     str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.@\\+-]{0,254}\$?\Z", description="the name of a Unix user")
@@ -81,6 +94,9 @@ HostName = Annotated[
     str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9.-]{0,252}\Z", description="a host's name such as boards.site.org")
 ]
 AccountName = Annotated[str, Meta(pattern=rf"\A{ACCOUNT_PATTERN}\Z", description=ACCOUNT_PATTERN_WORDS)]
+
+
+OptionName = Literal["account", "qos", "reservation", "constraint", "time", "exclude", "nodelist", "sbatch"]
 
 
 class DefaultsSection(Section, frozen=True):
@@ -120,6 +136,15 @@ class ServeSection(Section, frozen=True):
     """Serve `/metrics` at the address `web` too, and not at the Unix socket alone."""
 
 
+class SubmitSection(Section, frozen=True):
+    """`submit:`: the options that participants may set for the jobs of a submission."""
+
+    options: list[OptionName] | None = None
+    """The options of `submit`, by their names: all by default, and `time` alone with `serve` or `jobs.account`."""
+    environment: bool = False
+    """Variables such as SBATCH_ACCOUNT in the user's environment set these options too."""
+
+
 class JobsSection(Section, frozen=True):
     """`jobs:`: an account of its own for the jobs, which holds nothing else; sudo rules let this one act as it."""
 
@@ -138,6 +163,8 @@ class SettingsFile(Section, frozen=True):
     """The service of the board, for `hpc-board serve`."""
     jobs: JobsSection = JobsSection()
     """An account of its own for the jobs."""
+    submit: SubmitSection = SubmitSection()
+    """The options that participants may set for the jobs of a submission."""
     board: Line | None = None
     """The board's folder: `hpc-board` in the user's data folder by default."""
     tasks: list[Line] | None = None
@@ -152,6 +179,27 @@ class SettingsFile(Section, frozen=True):
     """The rights on the board."""
 
 
+class OptionsFile(Section, frozen=True):
+    """The file of a user's own job options."""
+
+    account: Line | None = None
+    """The account to charge."""
+    qos: Line | None = None
+    """The quality of service."""
+    reservation: Line | None = None
+    """The reservation to run in."""
+    constraint: Line | None = None
+    """Features that the node must have, besides those of the GPU's entry."""
+    time: Line | None = None
+    """A shorter time limit."""
+    exclude: Line | None = None
+    """Nodes to avoid, besides those of the GPU's entry."""
+    nodelist: Line | None = None
+    """Nodes to use."""
+    sbatch: list[Line] = msgspec.field(default_factory=list)
+    """Further options of sbatch."""
+
+
 class Settings(msgspec.Struct, frozen=True):
     """The settings, with every default filled in; `file` is None for the embedded default.
 
@@ -159,6 +207,8 @@ class Settings(msgspec.Struct, frozen=True):
     address of the service that has the board; None if this process opens the board itself. `socket` is the one on which
     `serve` listens, `munge` its port for other machines, `runs_per_user` its limit of a user's runs in flight, `web`
     the TCP address of its page, `web_host` a name of the page, and `web_metrics` whether `web` has the metrics.
+    `submit_options` are the job options that participants may set, None for the default, and `submit_environment` says
+    whether variables of sbatch set them.
     """
 
     board: Path
@@ -175,6 +225,17 @@ class Settings(msgspec.Struct, frozen=True):
     web: str | None = None
     web_host: str | None = None
     web_metrics: bool = False
+    submit_options: tuple[str, ...] | None = None
+    submit_environment: bool = False
+
+    def option_rules(self, *, served: bool) -> OptionRules:
+        """Return the rules for the job options of submissions, whose jobs are the service's on a `served` board."""
+        if self.submit_options is not None:
+            return OptionRules(self.submit_options, self.submit_environment)
+        shared = served or any(cluster.account for cluster in self.clusters)
+        return OptionRules(
+            SERVED_OPTIONS if shared else OPTION_NAMES, self.submit_environment, "submit.options (its default)"
+        )
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -305,6 +366,8 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         web=section.serve.web,
         web_host=section.serve.web_host,
         web_metrics=section.serve.metrics,
+        submit_options=None if section.submit.options is None else tuple(section.submit.options),
+        submit_environment=section.submit.environment,
     )
 
 
@@ -325,7 +388,7 @@ def _plain_service(text: str) -> Path | MungeAddress | SshAddress | None:
 
 
 def _service(document: "Document", base: Path, address: str) -> Path | MungeAddress | SshAddress:
-    for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve", "jobs"):
+    for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve", "jobs", "submit"):
         if document.has((key,)):
             document.fault((key,), "is given beside service, which has its own")
     place: Path | MungeAddress | SshAddress = base
@@ -367,24 +430,35 @@ def _check_web(document: "Document", section: ServeSection) -> None:
         document.fault(("serve", "web"), f'expected {_ADDRESS_WORDS}, found "{section.web}"')
 
 
-def time_limit_seconds(text: str) -> int:
-    """Convert Slurm's "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS" to seconds.
+def given_options(command: JobOptions, environ: Mapping[str, str]) -> GivenOptions:
+    """Return the job options of a user: those of a `command`, of variables of sbatch, and of the user's own file.
+
+    The file is `hpc-board/options.yaml` in the user's configuration folder.
 
     Raises:
-        ValueError: `text` is none of these, or no time at all.
+        InputError: the file cannot be read, or another account may change it.
+        DocumentError: it has faults.
     """
-    match = re.fullmatch(r"(?:(\d{1,4})-)?(\d{1,6})(?::(\d{1,6}))?(?::(\d{1,6}))?", text, re.ASCII)
-    if match is None:
-        raise ValueError(f'expected {_TIME_WORDS}, found "{text}"')
-    days, first, second, third = (None if group is None else int(group) for group in match.groups())
-    if days is None and third is None:
-        hours, minutes, seconds = 0, first, second
-    else:
-        hours, minutes, seconds = first or 0, second, third
-    total = (days or 0) * 86_400 + hours * 3600 + (minutes or 0) * 60 + (seconds or 0)
-    if not 0 < total <= 366 * 86_400:
-        raise ValueError(f'expected {_TIME_WORDS}, found "{text}"')
-    return total
+    environment = of_environment(environ)
+    file = user_folder(environ, "XDG_CONFIG_HOME", ".config") / OPTIONS_NAME
+    if not _is_there(file):
+        return GivenOptions(command, environment)
+    from hpc_board.yaml_document import Document
+
+    trust = _trust(Found(file, system_owners() | {os.geteuid()}), environ)
+    document = Document.read(
+        file, hint="Correct these lines of your job options.", open_=partial(open_trusted, trust=trust)
+    )
+    section = document.value(OptionsFile)
+    plain = {name: getattr(section, name) for name in VALUE_NAMES if getattr(section, name)}
+    for name, value in plain.items():
+        if wrong := fault(name, value):
+            document.fault((name,), wrong)
+    for index, extra in enumerate(section.sbatch):
+        if wrong := fault("sbatch", extra):
+            document.fault(("sbatch", index), wrong)
+    document.check()
+    return GivenOptions(command, environment, JobOptions(**plain, sbatch=tuple(section.sbatch)), str(file))
 
 
 def machine_gpu_names(driver: Path = Path("/proc/driver/nvidia/gpus")) -> tuple[str, ...]:
