@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from hpc_board import bundled
+from hpc_board.domain.job_options import OPTION_NAMES, OptionRules, time_limit_seconds
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
 from hpc_board.domain.service_address import (
     MungeAddress,
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
 BUNDLED = "bundled"
 """The word in `tasks` for the bundled tasks."""
 
-_TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
+SERVED_OPTIONS = ("time",)
+"""The options that participants may set by default where the jobs run under another account than theirs."""
 
 UserName = Annotated[
     str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.@\\+-]{0,254}\$?\Z", description="the name of a Unix user")
@@ -65,6 +67,9 @@ HostName = Annotated[
     str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9.-]{0,252}\Z", description="a host's name such as boards.site.org")
 ]
 AccountName = Annotated[str, Meta(pattern=rf"\A{ACCOUNT_PATTERN}\Z", description=ACCOUNT_PATTERN_WORDS)]
+
+
+OptionName = Literal["account", "qos", "reservation", "constraint", "time", "exclude", "nodelist", "sbatch"]
 
 
 class DefaultsSection(Section, frozen=True):
@@ -104,6 +109,15 @@ class ServeSection(Section, frozen=True):
     """Serve `/metrics` at the address `web` too, and not at the Unix socket alone."""
 
 
+class SubmitSection(Section, frozen=True):
+    """`submit:`: the options that participants may set for the jobs of a submission."""
+
+    options: list[OptionName] | None = None
+    """The options of `submit`, by their names: all by default, and `time` alone with `serve` or `jobs.account`."""
+    environment: bool = False
+    """Variables such as SBATCH_ACCOUNT in the user's environment set these options too."""
+
+
 class JobsSection(Section, frozen=True):
     """`jobs:`: an account of its own for the jobs, which holds nothing else; sudo rules let this one act as it."""
 
@@ -122,6 +136,8 @@ class SettingsFile(Section, frozen=True):
     """The service of the board, for `hpc-board serve`."""
     jobs: JobsSection = JobsSection()
     """An account of its own for the jobs."""
+    submit: SubmitSection = SubmitSection()
+    """The options that participants may set for the jobs of a submission."""
     board: Line | None = None
     """The board's folder: `hpc-board` in the user's data folder by default."""
     tasks: list[Line] | None = None
@@ -143,6 +159,8 @@ class Settings(msgspec.Struct, frozen=True):
     address of the service that has the board; None if this process opens the board itself. `socket` is the one on which
     `serve` listens, `munge` its port for other machines, `runs_per_user` its limit of a user's runs in flight, `web`
     the TCP address of its page, `web_host` a name of the page, and `web_metrics` whether `web` has the metrics.
+    `submit_options` are the job options that participants may set, None for the default, and `submit_environment` says
+    whether variables of sbatch set them.
     """
 
     board: Path
@@ -159,6 +177,17 @@ class Settings(msgspec.Struct, frozen=True):
     web: str | None = None
     web_host: str | None = None
     web_metrics: bool = False
+    submit_options: tuple[str, ...] | None = None
+    submit_environment: bool = False
+
+    def option_rules(self, *, served: bool) -> OptionRules:
+        """Return the rules for the job options of submissions, whose jobs are the service's on a `served` board."""
+        if self.submit_options is not None:
+            return OptionRules(self.submit_options, self.submit_environment)
+        shared = served or any(cluster.account for cluster in self.clusters)
+        return OptionRules(
+            SERVED_OPTIONS if shared else OPTION_NAMES, self.submit_environment, "submit.options (its default)"
+        )
 
 
 def open_settings(explicit: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -231,11 +260,13 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         web=section.serve.web,
         web_host=section.serve.web_host,
         web_metrics=section.serve.metrics,
+        submit_options=None if section.submit.options is None else tuple(section.submit.options),
+        submit_environment=section.submit.environment,
     )
 
 
 def _service(document: "Document", base: Path, address: str) -> Path | MungeAddress | SshAddress:
-    for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve", "jobs"):
+    for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve", "jobs", "submit"):
         if document.has((key,)):
             document.fault((key,), "is given beside service, which has its own")
     place: Path | MungeAddress | SshAddress = base
@@ -275,26 +306,6 @@ def _check_web(document: "Document", section: ServeSection) -> None:
         is_address = False
     if not is_address or int(port) > 65_535:
         document.fault(("serve", "web"), f'expected {_ADDRESS_WORDS}, found "{section.web}"')
-
-
-def time_limit_seconds(text: str) -> int:
-    """Convert Slurm's "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS" to seconds.
-
-    Raises:
-        ValueError: `text` is none of these, or no time at all.
-    """
-    match = re.fullmatch(r"(?:(\d{1,4})-)?(\d{1,6})(?::(\d{1,6}))?(?::(\d{1,6}))?", text, re.ASCII)
-    if match is None:
-        raise ValueError(f'expected {_TIME_WORDS}, found "{text}"')
-    days, first, second, third = (None if group is None else int(group) for group in match.groups())
-    if days is None and third is None:
-        hours, minutes, seconds = 0, first, second
-    else:
-        hours, minutes, seconds = first or 0, second, third
-    total = (days or 0) * 86_400 + hours * 3600 + (minutes or 0) * 60 + (seconds or 0)
-    if not 0 < total <= 366 * 86_400:
-        raise ValueError(f'expected {_TIME_WORDS}, found "{text}"')
-    return total
 
 
 def machine_gpu_names(driver: Path = Path("/proc/driver/nvidia/gpus")) -> tuple[str, ...]:

@@ -74,6 +74,7 @@ def _tables() -> Iterator[tuple[str, str]]:
     yield "`roles`", _table(settings.RolesSection)
     yield "`serve`", _table(settings.ServeSection)
     yield "`jobs`", _table(settings.JobsSection)
+    yield "`submit`", _table(settings.SubmitSection)
 
 
 def _defaults(kind: schedulers.AnyKind) -> str:

@@ -13,6 +13,7 @@ from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.boards.moderation import best_of_before, named
 from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source, SubmissionRequest
+from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
@@ -70,15 +71,18 @@ class Submissions:
         gpus: Sequence[str] = (),
         mode: str | None = None,
         note: str = "",
+        options: GivenOptions = NOTHING_GIVEN,
     ) -> Draft:
-        """Return a checked draft of `file`; options that are not given come from its header.
+        """Return a checked draft of `file`; task and GPUs that are not given come from its header.
+
+        `options` are those for the jobs, which the settings may permit; the header may have others.
 
         Raises:
             InputError: the file, the task, a GPU or the mode is invalid.
             Refused: the board takes no submissions or none of the user's, a rate limit is reached, the deadline has
                 passed, or the user is no participant.
         """
-        return self.drafts([file], task=task, gpus=gpus, mode=mode, note=note)[0]
+        return self.drafts([file], task=task, gpus=gpus, mode=mode, note=note, options=options)[0]
 
     def drafts(
         self,
@@ -88,6 +92,7 @@ class Submissions:
         gpus: Sequence[str] = (),
         mode: str | None = None,
         note: str = "",
+        options: GivenOptions = NOTHING_GIVEN,
     ) -> list[Draft]:
         """Return a checked draft of each of `files`, as `draft` does; each task is read once.
 
@@ -95,7 +100,7 @@ class Submissions:
         its header; the task; the user's rate limit; the deadline; the GPUs.
         """
         self._check_open()
-        return self._drafts([read_source(file) for file in files], task, gpus, mode, note)
+        return self._drafts([read_source(file) for file in files], task, gpus, mode, note, options)
 
     def draft_sources(
         self,
@@ -105,9 +110,10 @@ class Submissions:
         gpus: Sequence[str] = (),
         mode: str | None = None,
         note: str = "",
+        options: GivenOptions = NOTHING_GIVEN,
     ) -> list[Draft]:
         """Return a checked draft of each of `sources`, as `drafts` does of files."""
-        return self._drafts_of_sources(sources, task, gpus, mode, note)
+        return self._drafts_of_sources(sources, task, gpus, mode, note, options)
 
     def _drafts_of_sources(
         self,
@@ -116,6 +122,7 @@ class Submissions:
         gpus: Sequence[str],
         mode: str | None,
         note: str,
+        options: GivenOptions,
         *,
         warn: bool = True,
     ) -> list[Draft]:
@@ -123,7 +130,7 @@ class Submissions:
         self._check_open(warn=warn)
         for source in sources:
             check_source(source)
-        return self._drafts(sources, task, gpus, mode, note, warn=warn)
+        return self._drafts(sources, task, gpus, mode, note, options, warn=warn)
 
     def _requested(self, requests: Sequence[SubmissionRequest]) -> list[Draft]:
         """Return the checked drafts of requests; those with equal options count as one batch.
@@ -133,11 +140,13 @@ class Submissions:
         _check_number(requests)
         alike: dict[object, list[int]] = {}
         for index, each in enumerate(requests):
-            alike.setdefault((each.task, each.gpus, each.mode, each.note), []).append(index)
+            alike.setdefault((each.task, each.gpus, each.mode, each.note, each.options), []).append(index)
         drafts: dict[int, Draft] = {}
         for indexes in alike.values():
             sources, first = [requests[index].source for index in indexes], requests[indexes[0]]
-            made = self._drafts_of_sources(sources, first.task, first.gpus, first.mode, first.note, warn=False)
+            made = self._drafts_of_sources(
+                sources, first.task, first.gpus, first.mode, first.note, first.options, warn=False
+            )
             drafts |= zip(indexes, made, strict=True)
         return [drafts[index] for index in range(len(requests))]
 
@@ -156,11 +165,13 @@ class Submissions:
         gpus: Sequence[str],
         mode: str | None,
         note: str,
+        options: GivenOptions,
         *,
         warn: bool = True,
     ) -> list[Draft]:
         find_task, now, admit = cache(self._tasks.get), utc_now(), self._admission()
         late = self._context.role is Role.ADMIN
+        rules = self._context.settings.option_rules(served=self._context.installation.served)
         drafts = [
             draft(
                 source,
@@ -168,6 +179,8 @@ class Submissions:
                 gpu_names=gpus,
                 mode_name=mode,
                 note=note,
+                options=options,
+                rules=rules,
                 find_task=find_task,
                 gpus=self._context.settings.gpus,
                 now=now,
@@ -191,7 +204,9 @@ class Submissions:
         return self._context.rules.admission() if self._context.has_database() else lambda _task, _mode: None
 
     def draft_again(self, run: int, *, mode: str | None = None) -> Draft:
-        """Return a new draft of an earlier run of the user: same file, task and GPU, in its mode or in `mode`.
+        """Return a new draft of an earlier run of the user: same file, task, GPU and job options.
+
+        It has the run's mode, or `mode`.
 
         Raises:
             InputError: no run has this number, it measures a milestone, or the task, the GPU or the mode has become
@@ -204,7 +219,8 @@ class Submissions:
         check_no_milestone(found)
         file_name, code = self.code(found.submission)
         source = Source(file_name, code.decode())
-        return self._drafts([source], found.task, [found.gpu], mode or str(found.mode), found.note)[0]
+        given = GivenOptions(command=found.options)
+        return self._drafts([source], found.task, [found.gpu], mode or str(found.mode), found.note, given)[0]
 
     def preview(self, *drafts: Draft, array: bool | None = None) -> list[Preview]:
         """Return the batch script and the command for each GPU of each draft; nothing is stored or sent.

@@ -206,6 +206,13 @@ def mode_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str
     return [str(mode) for mode in Mode if mode.startswith(incomplete.casefold())]
 
 
+def sbatch_options(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete options of sbatch."""
+    from hpc_board.domain.job_options import SBATCH_NAMES
+
+    return [f"--{name}" for name in SBATCH_NAMES if f"--{name}".startswith(incomplete)]
+
+
 def outcome_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete states and verdicts."""
     return [word for word in _outcomes() if word.startswith(incomplete.casefold())]

@@ -1,5 +1,6 @@
 """`submit`: submission of files."""
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -8,15 +9,25 @@ from typing import TYPE_CHECKING
 import click
 
 from hpc_board.cli.exits import DONE, NO_VERDICT, exit_code_of
-from hpc_board.cli.options import SECONDS, Open, examples, gpu_names, json_option, mode_names, task_names
+from hpc_board.cli.options import (
+    SECONDS,
+    Open,
+    examples,
+    gpu_names,
+    json_option,
+    mode_names,
+    sbatch_options,
+    task_names,
+)
 from hpc_board.cli.streams import unless_printed
 from hpc_board.errors import WaitExpired
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hpc_board.board import Board
     from hpc_board.domain.draft import Preview, Source
+    from hpc_board.domain.job_options import GivenOptions
     from hpc_board.domain.run import Run
 
 _STDIN = Path("-")
@@ -60,6 +71,21 @@ _PIPED_NAME = "submission.py"
     shell_complete=mode_names,
 )
 @click.option("-n", "--note", default="", help="Note, stored with the submission.")
+@click.option("--account", metavar="NAME", help="Account to charge for the jobs.")
+@click.option("--qos", metavar="NAME", help="Quality of service of the jobs.")
+@click.option("--reservation", metavar="NAME", help="Reservation to run in.")
+@click.option("--constraint", metavar="FEATURES", help="Features that the node must have, besides those of the board.")
+@click.option("--time", metavar="TIME", help="Time limit of each job, such as 00:10:00, below that of the board.")
+@click.option("--exclude", metavar="NODES", help="Nodes to avoid, besides those of the board.")
+@click.option("--nodelist", metavar="NODES", help="Node to use.")
+@click.option(
+    "--sbatch",
+    "extras",
+    metavar="OPTION",
+    multiple=True,
+    help="Further option of sbatch, such as --sbatch=--comment=night; repeatable.",
+    shell_complete=sbatch_options,
+)
 @click.option("--name", metavar="FILE", help="With `-`, standard input: the name of the file; default: submission.py.")
 @click.option(
     "--array/--no-array",
@@ -83,23 +109,30 @@ _PIPED_NAME = "submission.py"
 @click.pass_obj
 def submit(
     open_: Open,
+    /,
     *,
     files: tuple[Path, ...],
     task: str | None,
     gpus: tuple[str, ...],
     mode: str | None,
     note: str,
+    extras: tuple[str, ...],
     name: str | None,
     array: bool | None,
     dry_run: bool,
     wait: bool,
     timeout_seconds: float | None,
     as_json: bool,
+    **job_options: str | None,
 ) -> None:
     """Submit a file for evaluation on one or more GPUs.
 
     The header of FILE may name task and GPUs: `#!POPCORN leaderboard TASK`, `#!POPCORN gpus A B`. Each of several
     files is a submission of its own; if one is invalid, none is sent. The file `-` is standard input.
+
+    The board's settings say which of --account, --qos, --reservation, --constraint, --time, --exclude, --nodelist and
+    --sbatch you may set. Your own defaults are in ~/.config/hpc-board/options.yaml; the header may have them too, as
+    `#!HPCBOARD qos NAME`; these options come first.
 
     With --wait, the exit code is 0 if all runs passed, 1 if a kernel did not pass, 3 if the scheduler or a job
     failed, 4 on time-out. Without, it is 0 once all runs are stored and none is refused. If the scheduler does not
@@ -119,13 +152,14 @@ def submit(
         raise click.UsageError("`-` is the only file, or none is.")
     if name is not None and not piped:
         raise click.UsageError("--name needs `-` as the file.")
+    given = _given_options(job_options, extras)
     board = open_()
     if piped:
         drafts = board.submissions.draft_sources(
-            [_piped(name or _PIPED_NAME)], task=task, gpus=gpus, mode=mode, note=note
+            [_piped(name or _PIPED_NAME)], task=task, gpus=gpus, mode=mode, note=note, options=given
         )
     else:
-        drafts = board.submissions.drafts(files, task=task, gpus=gpus, mode=mode, note=note)
+        drafts = board.submissions.drafts(files, task=task, gpus=gpus, mode=mode, note=note, options=given)
     if dry_run:
         _print_previews(board.submissions.preview(*drafts, array=array), as_json=as_json)
         return
@@ -136,6 +170,19 @@ def submit(
         _print_accepted(board, runs, as_json=as_json)
     report_unsent(runs, served=board.served)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
+
+
+def _given_options(plain: "Mapping[str, str | None]", extras: "Sequence[str]") -> "GivenOptions":
+    """Return the job options of the command, with the user's defaults and variables."""
+    from hpc_board.domain.job_options import JobOptions, check
+    from hpc_board.settings_file import given_options
+
+    for name, value in (*plain.items(), *(("sbatch", extra) for extra in extras)):
+        if value == "":
+            raise click.UsageError(f"--{name} needs a value.")
+    command = JobOptions(**{name: value for name, value in plain.items() if value}, sbatch=tuple(extras))
+    check(command, "the command")
+    return given_options(command, os.environ)
 
 
 def _piped(name: str) -> "Source":

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from hpc_board.domain.job_options import NO_OPTIONS, NOTHING_GIVEN, GivenOptions, JobOptions
 from hpc_board.domain.submission import Submission
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.task import Mode, Task
@@ -20,7 +21,10 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A checked submission with resolved names; `milestone` is set if it measures one of a task's milestones."""
+    """A checked submission with resolved names; `milestone` is set if it measures one of a task's milestones.
+
+    `given` are the user's options beside the file, and `options` those that apply, with the file's own.
+    """
 
     source: Source
     task: Task
@@ -28,6 +32,8 @@ class Draft(msgspec.Struct, frozen=True):
     mode: Mode
     note: str = ""
     milestone: str = ""
+    options: JobOptions = NO_OPTIONS
+    given: GivenOptions = NOTHING_GIVEN
 
 
 class SubmissionRequest(msgspec.Struct, frozen=True):
@@ -38,11 +44,13 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     gpus: tuple[str, ...] = ()
     mode: str | None = None
     note: str = ""
+    options: GivenOptions = NOTHING_GIVEN
 
     @classmethod
     def of(cls, draft: Draft) -> "SubmissionRequest":
         """Return the request that makes `draft` anew."""
-        return cls(draft.source, draft.task.name, tuple(gpu.name for gpu in draft.gpus), str(draft.mode), draft.note)
+        gpus = tuple(gpu.name for gpu in draft.gpus)
+        return cls(draft.source, draft.task.name, gpus, str(draft.mode), draft.note, draft.given)
 
 
 class Preview(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.graces import CANCELLED_GRACE, MISSING_GRACE, RESULT_GRACE
+from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
 from hpc_board.domain.standing import Placing
 from hpc_board.errors import BoardError
@@ -131,7 +132,8 @@ class Run(msgspec.Struct, frozen=True):
     after a dot if the run is made for a job array, which has the name before the dot. `nonce` comes back in the result.
     `trust` names the account of the job: `self-run` (the participant's own) or `verified`. `account` owns the jobs if
     it is not `user`, who is shown and ranked. `note` is the user's text with the submission, `remarks` are those made
-    since; `milestone` is the name under which an author shows it beside the ranks, empty for other submissions.
+    since; `options` are the user's for the job; `milestone` is the name under which an author shows it beside the
+    ranks, empty for other submissions.
     `verdict`, `message` and `score_s` are set once the run is finished; `interval`, that of the score, if it has one;
     `ended_at` if its job's own clock is plausible.
     """
@@ -163,6 +165,7 @@ class Run(msgspec.Struct, frozen=True):
     milestone: str = ""
     account: str = ""
     remarks: Remarks = NO_REMARKS
+    options: JobOptions = NO_OPTIONS
 
     @property
     def state(self) -> RunState:

@@ -1,10 +1,12 @@
 """Submissions: one file by one user for one task, and the directives in the file's header."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
+from hpc_board.domain.job_options import NO_OPTIONS, OPTION_NAMES, VALUE_NAMES, JobOptions, fault
 from hpc_board.model.task import Language, Mode
 
 SOURCE_BYTES_MAX = 1_000_000
@@ -33,6 +35,7 @@ class Directives(msgspec.Struct, frozen=True):
 
     leaderboard: str | None = None
     gpus: tuple[str, ...] = ()
+    options: JobOptions = NO_OPTIONS
 
 
 class DirectiveError(ValueError):
@@ -47,8 +50,8 @@ def directives(source: str) -> Directives:
     Raises:
         DirectiveError: a directive is unknown, lacks its argument, or is given twice.
     """
-    leaderboard: str | None = None
-    gpus: tuple[str, ...] = ()
+    found: dict[str, tuple[str, ...]] = {}
+    extras: list[str] = []
     for number, line in enumerate(source.splitlines(), start=1):
         match = re.match(r"(?:#|//)(.*)", line)
         if match is None:
@@ -57,19 +60,34 @@ def directives(source: str) -> Directives:
         if not words or words[0] not in MARKERS or match[1][0].isspace():
             continue
         place = f"line {number}: {line.strip()[:200]}"
-        if len(words) == 1:
-            raise DirectiveError(f"{words[0]} directive missing its keyword ({place})")
-        keyword, values = words[1].lower(), tuple(words[2:])
-        if keyword not in ("leaderboard", "gpu", "gpus"):
-            raise DirectiveError(f"invalid {words[0]} directive: {words[1]} ({place})")
-        if not values:
-            raise DirectiveError(f"{words[0]} directive missing argument ({place})")
-        if keyword == "leaderboard":
-            if leaderboard is not None or len(values) > 1:
-                raise DirectiveError(f"found multiple values for {words[0]} directive leaderboard ({place})")
-            leaderboard = values[0]
-        else:
-            if gpus:
-                raise DirectiveError(f"found multiple values for {words[0]} directive {keyword} ({place})")
-            gpus = values
-    return Directives(leaderboard, gpus)
+        keyword, values = _directive(words, place)
+        if keyword == "sbatch":
+            extras.append(values[0])
+            continue
+        several = keyword != "gpus" and len(values) > 1
+        if keyword in found or several:
+            raise DirectiveError(f"found multiple values for {words[0]} directive {words[1].lower()} ({place})")
+        found[keyword] = values
+    options = JobOptions(**{name: found[name][0] for name in VALUE_NAMES if name in found}, sbatch=tuple(extras))
+    return Directives(found.get("leaderboard", (None,))[0], found.get("gpus", ()), options)
+
+
+def _directive(words: Sequence[str], place: str) -> tuple[str, tuple[str, ...]]:
+    """Return the keyword and the values of a directive; those of `gpu` as of `gpus`.
+
+    Raises:
+        DirectiveError: it is unknown or lacks its argument, or an option has an invalid value.
+    """
+    if len(words) == 1:
+        raise DirectiveError(f"{words[0]} directive missing its keyword ({place})")
+    keyword, values = words[1].lower(), tuple(words[2:])
+    if keyword not in ("leaderboard", "gpu", "gpus", *OPTION_NAMES):
+        raise DirectiveError(f"invalid {words[0]} directive: {words[1]} ({place})")
+    if not values:
+        raise DirectiveError(f"{words[0]} directive missing argument ({place})")
+    if keyword in OPTION_NAMES:
+        value = " ".join(values)
+        if wrong := fault(keyword, value):
+            raise DirectiveError(f"{wrong} ({place})")
+        return keyword, (value,)
+    return "gpus" if keyword == "gpu" else keyword, values

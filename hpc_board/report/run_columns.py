@@ -334,6 +334,12 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "the account of the job, where that is not the user",
                 "text or `null`",
             ),
+            Field(
+                "options",
+                lambda line: msgspec.to_builtins(line.run.options),
+                "the options that the user set for the job, by their names in `submit`",
+                "object",
+            ),
         ),
         exported=(_text("account", "owner of the job, if that is not the user"),),
     ),
@@ -761,6 +767,7 @@ _JSON_ORDER = (
     "removed",
     "score_low_s",
     "score_high_s",
+    "options",
 )
 _EXPORT_ORDER = (
     "run",

@@ -526,6 +526,8 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "file", f"{one_line(run.file_name)} (submission {run.submission})"
     if run.note:
         yield "note", one_line(run.note, NOTE_CHARACTERS_MAX)
+    if run.options.given:
+        yield "options", one_line(run.options.text, 1_000)
     yield from _remark_facts(run)
     yield "user", one_line(run.user)
     if run.account:

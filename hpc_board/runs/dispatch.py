@@ -9,11 +9,12 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.draft import Draft, Preview
+from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.moderation import Rerun
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import Clusters
-from hpc_board.schedulers import Arrays, Job
+from hpc_board.schedulers import Arrays, Job, kind_of
 from hpc_board.store import NewRun, NewSubmission
 
 ARRAY_LEAST = 3
@@ -57,7 +58,9 @@ class DispatchPlan:
     ) -> None:
         self._clusters = clusters
         self._works = [
-            _Work(draft, gpu, job_folder.script(draft.task, gpu, draft.mode)) for draft in drafts for gpu in draft.gpus
+            _Work(draft, gpu, job_folder.script(draft.task, gpu, draft.mode))
+            for draft in drafts
+            for gpu in (kind_of(each.cluster).with_job_options(each, draft.options) for each in draft.gpus)
         ]
         self._array = array
         self._together_max = together_max
@@ -136,7 +139,8 @@ def new_submissions(
             note=each.draft.note,
             at=at,
             runs=[
-                _new_run(gpu, next(left), harness_sha256, each.user, account, served=served) for gpu in each.draft.gpus
+                _new_run(gpu, each.draft.options, next(left), harness_sha256, each.user, account, served=served)
+                for gpu in each.draft.gpus
             ],
             rerun=each.rerun,
             unless_ranked=each.unless_ranked,
@@ -147,7 +151,9 @@ def new_submissions(
     ]
 
 
-def _new_run(gpu: Gpu, token: str, harness_sha256: str, user: str, account: str, *, served: bool) -> NewRun:
+def _new_run(
+    gpu: Gpu, options: JobOptions, token: str, harness_sha256: str, user: str, account: str, *, served: bool
+) -> NewRun:
     """Return a run of `user` that `account` sends, which decides the trust: that account can forge results."""
     owner = gpu.cluster.account or account
     return NewRun(
@@ -160,4 +166,5 @@ def _new_run(gpu: Gpu, token: str, harness_sha256: str, user: str, account: str,
         emulated=gpu.emulated,
         harness_sha256=harness_sha256,
         account="" if owner == user else owner,
+        options=options.only(kind_of(gpu.cluster).job_options),
     )

@@ -1,13 +1,20 @@
 """Drafts: checked submissions made of a file, its header and options, before storage and dispatch."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
 from hpc_board.domain.draft import Draft, Source
 from hpc_board.domain.gpus import allowed_gpus, gpu
+from hpc_board.domain.job_options import (
+    NOTHING_GIVEN,
+    GivenOptions,
+    JobOptions,
+    OptionRules,
+    time_limit_seconds,
+)
 from hpc_board.domain.moderation import REASON_CHARACTERS_MAX
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import (
@@ -25,8 +32,10 @@ from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import listed, suggestion
 from hpc_board.model.task import ISOLATED, Language, Milestone, Mode, Task, language_of
 from hpc_board.model.text import one_line
+from hpc_board.runs import job_folder
 from hpc_board.schedulers import kind_of
 
+EVERY_OPTION = OptionRules()
 _FILE_NAME_BYTES_MAX = 200
 _DEVICE_OF = {Language.CPP: Device.CPU, Language.CU: Device.CUDA, Language.HIP: Device.HIP}
 _FITTING = {
@@ -113,6 +122,8 @@ def draft(
     gpu_names: Sequence[str],
     mode_name: str | None,
     note: str,
+    options: GivenOptions = NOTHING_GIVEN,
+    rules: OptionRules = EVERY_OPTION,
     find_task: Callable[[str], Task],
     gpus: Sequence[Gpu],
     now: datetime,
@@ -123,12 +134,14 @@ def draft(
 
     Options must agree with the header: the same task, and only GPUs that the header names. `gpu_names` may hold commas
     and `all`; the only GPU of the settings is the default. The default mode is `test`, so that no submission is ranked
-    by accident. `find_task` raises InputError for an unknown name. `admit` raises Refused if the user's limits forbid
-    the submission; it is called before the deadline is checked. `after_deadline` skips that check.
+    by accident. `rules` are the settings' for the jobs' `options`. `find_task` raises InputError for an unknown name.
+    `admit` raises Refused if the user's limits forbid the submission; it is called before the deadline is checked.
+    `after_deadline` skips that check.
 
     Raises:
         InputError: the file, the task, a GPU, the mode or the note is invalid.
-        Refused: `admit` refuses the submission, or the task's deadline has passed.
+        Refused: `admit` refuses the submission, the settings do not permit an option of its jobs, or the task's
+            deadline has passed.
     """
     asked = header(source)
     task = _task(task_name, asked, find_task)
@@ -144,7 +157,32 @@ def draft(
         kind_of(each.cluster).with_gpus(each, task.world_size)
     _check_cases(task, mode)
     check_note(note)
-    return Draft(source, task, chosen, mode, note)
+    effective = rules.effective(options, asked.options, source.file_name)
+    _check_job_options(task, mode, chosen, effective, asked.options.over(options.command))
+    return Draft(source, task, chosen, mode, note, options=effective, given=options)
+
+
+def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOptions, outright: JobOptions) -> None:
+    """Require that each GPU's scheduler has the options that are given `outright`, and enough time for `options`.
+
+    A user's defaults are for every cluster, so a scheduler without one of them ignores it.
+    """
+    for each in gpus:
+        kind = kind_of(each.cluster)
+        unknown = [name for name in outright.given if name not in kind.job_options]
+        if unknown:
+            raise InputError(
+                f"{each.name}: the scheduler of cluster {each.cluster.name}, {kind.name}, has no --{unknown[0]}.",
+                hint=f"Leave it out; jobs on {each.name} have: {', '.join(f'--{name}' for name in kind.job_options)}.",
+            )
+        most = job_folder.time_limit_seconds(task, each, mode)
+        if options.time and time_limit_seconds(options.time) > most:
+            setting = f"gpus.{each.name}.time in the settings" if each.time_limit_seconds else f"the task {task.name}"
+            raise Refused(
+                f"--time {options.time} is longer than {timedelta(seconds=most)}, the time limit of jobs on "
+                f"{each.name} in mode {mode} by {setting}.",
+                hint="Give a shorter time, or leave the option out.",
+            )
 
 
 def milestone_draft(milestone: Milestone, task: Task, gpus: Sequence[Gpu]) -> Draft:

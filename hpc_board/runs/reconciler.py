@@ -607,6 +607,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             tries = _tries(self.store.runs.history(run.id))
         if tries >= TRIES_MAX:
             raise InputError(f"not accepted after {tries} tries: {run.status.source}")
+        gpu = kind_of(gpu.cluster).with_job_options(gpu, run.options)
         task = self.store.submissions.task(run.task, run.task_version)
         code = self.store.submissions.code(run.code_sha256)
         path = self._folders(run).write(run, task, gpu, code=code)

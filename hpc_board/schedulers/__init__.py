@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 import msgspec
 
 from hpc_board.domain.graces import RESULT_GRACE
+from hpc_board.domain.job_options import JobOptions, time_limit_seconds
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Availability, Cluster, ContainerRuntime, Device, Gpu
 from hpc_board.model.job_environment import JobEnvironment
@@ -200,6 +201,7 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         job_environment: the names of the variables that describe a job to itself.
         exports: the variables that a batch script sets for the job's programs.
         result_grace: the maximum delay of a result after the end of its job.
+        job_options: the options of a submission that its jobs have.
         container_runtimes: the programs that can start the container of a job.
     """
 
@@ -215,6 +217,7 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     job_environment: JobEnvironment = JobEnvironment()
     exports: "Mapping[str, str]" = MappingProxyType({})
     result_grace: timedelta = RESULT_GRACE
+    job_options: tuple[str, ...] = ("time",)
     container_runtimes: frozenset[ContainerRuntime] = frozenset({ContainerRuntime.APPTAINER, ContainerRuntime.ENROOT})
 
     def read_cluster(self, document: "Document", place: "Place", section: ClusterT, cluster: Cluster) -> Cluster:
@@ -262,6 +265,12 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         """Return the start of a shell command that runs the rest of its words as a step of the job; empty for none."""
         del gpu
         return ""
+
+    def with_job_options(self, gpu: Gpu, options: JobOptions) -> Gpu:
+        """Return `gpu` with those `job_options` that a submission sets; the others have no effect."""
+        from dataclasses import replace
+
+        return replace(gpu, time_limit_seconds=time_limit_seconds(options.time)) if options.time else gpu
 
     def with_gpus(self, gpu: Gpu, count: int) -> Gpu:
         """Return `gpu` with a request for `count` GPUs of one node, which ranks on a CPU don't need.

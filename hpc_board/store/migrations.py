@@ -416,6 +416,16 @@ def m010_score_intervals(db: "Database") -> None:
     db.execute(_RUNS_WITH_INTERVALS)
 
 
+_RUNS_WITH_OPTIONS = _RUNS_WITH_INTERVALS.replace("runs.account,", "runs.account, runs.options,")
+
+
+def m011_job_options(db: "Database") -> None:
+    """Add the options that a user set for the job of a run, as JSON; empty in older rows."""
+    db.execute("ALTER TABLE runs ADD COLUMN options TEXT NOT NULL DEFAULT ''")
+    db.execute("DROP VIEW run_details")
+    db.execute(_RUNS_WITH_OPTIONS)
+
+
 _STEPS = (
     m001_board,
     m002_partials,
@@ -427,6 +437,7 @@ _STEPS = (
     m008_filters,
     m009_row_times,
     m010_score_intervals,
+    m011_job_options,
 )
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 _SET = "hpc_board"
@@ -440,7 +451,7 @@ def known_statements() -> frozenset[str]:
         f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END"
         for table in (*_FACTS, "partials", *_BOARD_FACTS, "feed")
     )
-    return frozenset(map(plain, (*triggers, _COUNTED_RUNS, _RUNS_WITH_INTERVALS)))
+    return frozenset(map(plain, (*triggers, _COUNTED_RUNS, _RUNS_WITH_OPTIONS)))
 
 
 @cache

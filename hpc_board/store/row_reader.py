@@ -6,9 +6,12 @@ from datetime import date, datetime
 from enum import Enum
 from typing import Any, Never, TypeVar
 
+import msgspec
+
 from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN
+from hpc_board.domain.job_options import NO_OPTIONS, JobOptions, check
 from hpc_board.domain.task_rules import is_plain_name
-from hpc_board.errors import DamagedRowError
+from hpc_board.errors import DamagedRowError, InputError
 from hpc_board.model.names import NAME
 from hpc_board.model.text import one_line
 
@@ -76,6 +79,18 @@ class RowReader:
     def job_id(self, column: str = "job_id") -> str:
         """Return a scheduler's number of a job, which is an argument of commands and a part of file names, or ""."""
         return self._matching(_JOB_ID, column, "number of a job")
+
+    def job_options(self, column: str = "options") -> JobOptions:
+        """Return the options of a job, which become lines of its script."""
+        text = self.text(column)
+        if not text:
+            return NO_OPTIONS
+        try:
+            options = msgspec.json.decode(text, type=JobOptions)
+            check(options, column)
+        except (msgspec.MsgspecError, InputError):
+            self.fail(column, "options of a job")
+        return options
 
     def digest(self, column: str) -> str:
         """Return a checksum, which may name a file, or ""."""

@@ -4,6 +4,9 @@ import json
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
+from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.moderation import NOTE, RERUN, UNKNOWN_MOMENT, Decision, Remark, Remarks, Removal, Rerun
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.standing import Mark, MarkKind, Standing
@@ -46,6 +49,11 @@ _STANDING_TABLES = {
 def row_id(number: int) -> int:
     """Return the number in SQLite's range: 0, which no row has, for one outside of it."""
     return number if 0 < number < 2**63 else 0
+
+
+def options_text(options: JobOptions) -> str:
+    """Return the text of `runs.options` for these options, empty for none."""
+    return msgspec.json.encode(options).decode() if options.given else ""
 
 
 def event_row(run: int, status: Status) -> dict[str, Any]:
@@ -157,6 +165,7 @@ def run_value(row: Row) -> Run:
         interval=_interval(found),
         ended_at=_optional_time(found, "ended_at"),
         account=found.text("account"),
+        options=found.job_options(),
         remarks=remarks_value(row),
     )
 

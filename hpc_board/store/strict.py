@@ -30,6 +30,7 @@ def _run(row: Row) -> None:
     found.digest("harness_sha256")
     for column in ("partition", "nonce", "trust", "account"):
         found.text(column)
+    found.job_options()
     found.integer("submission")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, Rerun
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.submission import Submission
@@ -20,7 +21,7 @@ from hpc_board.store.database import DatabaseFile
 from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import unreadable
 from hpc_board.store.row_texts import plain_text, time_text
-from hpc_board.store.rows import decision_row, event_row, row_id, submission_value
+from hpc_board.store.rows import decision_row, event_row, options_text, row_id, submission_value
 from hpc_board.store.runs import stored_run
 from hpc_board.store.task_rows import task_definition, task_value
 
@@ -64,6 +65,7 @@ class NewRun(msgspec.Struct, frozen=True):
     emulated: bool
     harness_sha256: str
     account: str = ""
+    options: JobOptions = NO_OPTIONS
 
 
 class NewSubmission(msgspec.Struct, frozen=True):
@@ -263,6 +265,7 @@ def _add_run(db: "Database", submission: int, new: NewRun, at: datetime) -> int:
             "emulated": new.emulated,
             "harness_sha256": new.harness_sha256,
             "account": plain_text(new.account),
+            "options": options_text(new.options),
         },
     )
     db.table("events").insert(event_row(run, Status(RunState.CREATED, at)))

@@ -106,6 +106,10 @@ CASES: Mapping[str, str] = {
         f"several-gpus.{name}": f"a.py --task ring --gpu {name} --mode ranked"
         for name in ("H100", "full", "node", "task")
     },
+    "options": "a.py --task sort --gpu full --account mine --qos night --reservation r1 --constraint big|bigger "
+    "--time 5 --exclude n[1-2] --nodelist n7 --sbatch --comment=mine --sbatch --nice=100",
+    "options.array": "a.py b.py --task sort --gpu feature --array --constraint big --exclude n1",
+    "options.local": "a.py --task sort --gpu CPU --time 5",
     "array": "a.py b.py --task sort --gpu H100 --mode ranked --array",
     "array.by-itself": "a.py b.py c.py --task sort --gpu full",
     "array.of-several-gpus": "a.py b.py --task ring --gpu H100 --array",

@@ -1,5 +1,6 @@
 """Many runs in one job array on a real Slurm: each has a folder, a result and a state of its own."""
 
+import getpass
 import json
 import os
 import time
@@ -16,6 +17,7 @@ import yaml
 
 from hpc_board import settings as config
 from hpc_board.board import Board
+from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu
@@ -24,6 +26,7 @@ from hpc_board.runs import job_folder
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm.client import SlurmScheduler
 from hpc_board.schedulers.slurm.sbatch import options_for
+from hpc_board.settings_file import given_options
 from hpc_board.transport import Completed
 from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder, skip_without_slurm
@@ -425,3 +428,58 @@ def _lost_answer(scheduler: Any) -> Callable[[Job], str]:
         raise SchedulerError("Socket timed out")
 
     return lost
+
+
+def test_slurm_holds_the_options_of_a_submission(
+    accounting_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = site_on(accounting_lab, tmp_path, monkeypatch)
+    for kind in ("account", "qos"):
+        for owner in ("site", "own", "variable"):
+            accounting_lab.run("sacctmgr", "--immediate", "add", kind, f"{owner}-{kind}")
+    accounts = "account=site-account,own-account,variable-account"
+    accounting_lab.run("sacctmgr", "--immediate", "add", "user", getpass.getuser(), accounts)
+    settings = yaml.safe_load(site.files.settings.read_text())
+    entry = {"account": "site-account", "qos": "site-qos", "constraint": "lab", "exclude": "a100-1"}
+    settings["gpus"]["H100"] |= entry
+    site.files.settings.write_text(yaml.safe_dump(settings))
+    for variable, value in (
+        ("SBATCH_ACCOUNT", "variable-account"),
+        ("SBATCH_QOS", "variable-qos"),
+        ("SBATCH_PARTITION", "a100"),
+        ("SBATCH_TIMELIMIT", "1"),
+        ("SBATCH_CONSTRAINT", "a100"),
+    ):
+        monkeypatch.setenv(variable, value)
+    kernel = site.files.kernel(f"#!HPCBOARD qos own-qos\n{RIGHT}", "k.py")
+    later = JobOptions(sbatch=("--begin=now+1hour",))
+    chosen = JobOptions("own-account", constraint="h100", time="00:03:00", exclude="cpu-1").over(later)
+
+    def held(options: JobOptions) -> tuple[Run, dict[str, str]]:
+        board = site.board
+        given = given_options(options, os.environ)
+        (run,) = board.submissions.submit(board.submissions.draft(kernel, gpus=["H100"], mode="test", options=given))
+        words = accounting_lab.run("scontrol", "--oneliner", "show", "job", run.status.job_id).split()
+        return run, dict(word.split("=", 1) for word in words if "=" in word)
+
+    try:
+        run, job_ = held(chosen)
+        assert (job_["Account"], job_["QOS"], job_["TimeLimit"]) == ("own-account", "own-qos", "00:03:00")
+        assert (job_["Partition"], job_["Features"]) == ("h100", "(lab)&(h100)")
+        assert set(job_["ExcNodeList"].split(",")) == {"a100-1", "cpu-1"}
+        assert run.options == chosen.over(JobOptions(qos="own-qos"))
+        script = (site.folder(run) / "job.sh").read_text()
+        assert "#SBATCH --account=own-account\n" in script
+        again = site.board.submissions.draft_again(run.id)
+        assert again.options == run.options
+        _, job_ = held(later)
+        assert (job_["Account"], job_["QOS"], job_["TimeLimit"]) == ("site-account", "own-qos", "00:05:00")
+        assert (job_["Partition"], job_["Features"]) == ("h100", "lab")
+        settings["submit"] = {"environment": True}
+        site.files.settings.write_text(yaml.safe_dump(settings))
+        monkeypatch.setenv("SBATCH_CONSTRAINT", "h100")
+        _, job_ = held(later)
+        assert (job_["Account"], job_["QOS"], job_["TimeLimit"]) == ("variable-account", "own-qos", "00:01:00")
+        assert (job_["Partition"], job_["Features"]) == ("h100", "(lab)&(h100)")
+    finally:
+        accounting_lab.cancel_jobs()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board import bundled
+from hpc_board.domain.job_options import time_limit_seconds
 from hpc_board.domain.service_address import MungeAddress, MungeListener, SshAddress
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.gpu import (
@@ -22,7 +23,7 @@ from hpc_board.model.gpu import (
 )
 from hpc_board.schedulers import kind_of
 from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, RequestStyle
-from hpc_board.settings import Settings, load, machine_gpu_names, time_limit_seconds
+from hpc_board.settings import Settings, load, machine_gpu_names
 from hpc_board.settings_file import Found, find, plain_service
 from tests.conftest import short_folder
 from tests.unit.users import NEEDS_ROOT, another_user

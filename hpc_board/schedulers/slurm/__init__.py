@@ -36,7 +36,10 @@ class ClusterOptions(msgspec.Struct, frozen=True):
 
 
 class GpuOptions(msgspec.Struct, frozen=True):
-    """The keys of a GPU that are Slurm's own, without its partition."""
+    """The keys of a GPU that are Slurm's own, without its partition.
+
+    `more_constraint` is that of a submission, which holds besides `constraint`.
+    """
 
     request: Request = Request()
     account: str = ""
@@ -51,6 +54,7 @@ class GpuOptions(msgspec.Struct, frozen=True):
     gpu_freq: str = ""
     srun: bool = False
     sbatch: tuple[str, ...] = ()
+    more_constraint: str = ""
 
 
 def cluster_options(cluster: Cluster) -> ClusterOptions:

@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from hpc_board.domain.job_options import OPTION_NAMES, JobOptions
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu
 from hpc_board.model.job_environment import JobEnvironment
 from hpc_board.schedulers import GpuFault, Remark, Scheduler, SchedulerKind, Surroundings
 from hpc_board.schedulers.sections import GpuSection, OptionValue, RemoteClusterSection
-from hpc_board.schedulers.slurm import ClusterOptions, GpuOptions, Request, RequestStyle, cluster_options, gpu_options
+from hpc_board.schedulers.slurm import (
+    ClusterOptions,
+    GpuOptions,
+    Request,
+    RequestStyle,
+    cluster_options,
+    gpu_options,
+    with_options,
+)
 from hpc_board.yaml_document import Document
 from hpc_board.yaml_sections import Line, Place, Section
 
@@ -98,6 +107,7 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         passed_on=("SLURM_CPUS_ON_NODE", "SLURM_JOB_NAME"),
     )
     exports = MappingProxyType({"SLURM_EXPORT_ENV": "ALL"})
+    job_options = OPTION_NAMES
     container_runtimes = SchedulerKind.container_runtimes | {ContainerRuntime.PYXIS}
 
     def read_cluster(self, document: Document, place: Place, section: SlurmClusterSection, cluster: Cluster) -> Cluster:
@@ -181,6 +191,26 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         from hpc_board.schedulers.slurm.sbatch import step
 
         return step(asked)
+
+    def with_job_options(self, gpu: Gpu, options: JobOptions) -> Gpu:
+        """Return `gpu` with these options.
+
+        A constraint holds besides that of the GPU's entry, nodes to avoid are added to its own, and other values
+        replace those of the entry.
+        """
+        asked = gpu_options(gpu)
+        names = {extra.partition("=")[0] for extra in options.sbatch}
+        kept = (extra for extra in asked.sbatch if extra.partition("=")[0] not in names)
+        return with_options(
+            super().with_job_options(gpu, options),
+            account=options.account or asked.account,
+            qos=options.qos or asked.qos,
+            reservation=options.reservation or asked.reservation,
+            nodelist=options.nodelist or asked.nodelist,
+            exclude=",".join(filter(None, (asked.exclude, options.exclude))),
+            more_constraint=options.constraint,
+            sbatch=(*kept, *options.sbatch),
+        )
 
     def with_gpus(self, gpu: Gpu, count: int) -> Gpu:
         """Return `gpu` with the number in its request replaced.

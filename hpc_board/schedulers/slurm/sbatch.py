@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
+from hpc_board.domain.job_options import joined_constraints
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.schedulers.slurm import GpuOptions, RequestStyle, gpu_options, with_options
@@ -127,17 +128,17 @@ def options_for(gpu: Gpu, time_limit_seconds: int) -> dict[str, str]:
     The settings' extra options come last.
     """
     asked = gpu_options(gpu)
-    request, constraint = asked.request, asked.constraint
+    request = asked.request
+    constraints = [asked.constraint, asked.more_constraint]
     options = {"partition": gpu.partition, "nodes": "1", "ntasks": "1"}
     if request.style is RequestStyle.CONSTRAINT:
-        both = constraint and constraint != request.value
-        constraint = f"({request.value})&({constraint})" if both else request.value
+        constraints = [request.value, *constraints]
     elif request.style is not RequestStyle.NONE:
         options[str(request.style)] = request.value
     options |= {
         "account": asked.account,
         "qos": asked.qos,
-        "constraint": constraint,
+        "constraint": joined_constraints(constraints),
         "reservation": asked.reservation,
         "nodelist": asked.nodelist,
         "exclude": asked.exclude,

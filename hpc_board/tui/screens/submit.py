@@ -1,5 +1,6 @@
 """The submit form: file, task, GPUs and mode, with a preview of the batch script."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -19,11 +20,13 @@ from textual.widgets import Button, Input, Label, Select, Static
 from hpc_board.board import Board
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, Preview
+from hpc_board.domain.job_options import parsed
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode
 from hpc_board.report.run_words import start_text
+from hpc_board.settings_file import given_options
 from hpc_board.tui import targets
 from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import MODE_HELP, listing
@@ -112,6 +115,10 @@ class SubmitScreen(BoardScreen):
                 with Horizontal(classes="field"):
                     yield Label("Note")
                     yield Input(value=start.note, placeholder="optional", compact=True, id="note")
+                with Horizontal(classes="field"):
+                    yield Label("Options")
+                    hint = "optional, such as --qos=night --time=10:00"
+                    yield Input(value=start.options, placeholder=hint, compact=True, id="options")
                 with Horizontal(classes="field", id="gpu-field"):
                     yield Label("GPUs")
                     yield GpuList(compact=True, markup=False, id="gpus")
@@ -251,6 +258,11 @@ class SubmitScreen(BoardScreen):
     @on(Input.Changed, "#note")
     def _note(self, event: Input.Changed) -> None:
         self._choice = replace(self._choice, note=event.value.strip())
+        self._rest_then(self._check)
+
+    @on(Input.Changed, "#options")
+    def _set_options(self, event: Input.Changed) -> None:
+        self._choice = replace(self._choice, options=event.value.strip())
         self._rest_then(self._check)
 
     @on(Select.Changed, "#task")
@@ -396,7 +408,12 @@ class SubmitScreen(BoardScreen):
 
     def _draft(self, choice: Choice) -> Draft:
         return self.board.submissions.draft(
-            choice.file or Path(), task=choice.task, gpus=choice.gpus, mode=str(choice.mode), note=choice.note
+            choice.file or Path(),
+            task=choice.task,
+            gpus=choice.gpus,
+            mode=str(choice.mode),
+            note=choice.note,
+            options=given_options(parsed(choice.options), os.environ),
         )
 
     def _show_header(self, header: Directives | None) -> None:

@@ -1,5 +1,6 @@
 """The watch of a file, which is submitted in mode test on every save."""
 
+import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,6 +16,7 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
+from hpc_board.domain.job_options import NO_OPTIONS
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
@@ -23,6 +25,7 @@ from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.formatting import span_text
 from hpc_board.report.run_columns import Line, RunList
 from hpc_board.report.runs import run_overview
+from hpc_board.settings_file import given_options
 from hpc_board.tui import targets
 from hpc_board.tui.file_watcher import Saves
 from hpc_board.tui.formatting import listing
@@ -203,7 +206,11 @@ class WatchScreen(BoardScreen):
 
         def question() -> Sequence[Run]:
             draft = self.board.submissions.draft(
-                watched.file, task=watched.task, gpus=watched.gpus, mode=str(Mode.TEST)
+                watched.file,
+                task=watched.task,
+                gpus=watched.gpus,
+                mode=str(Mode.TEST),
+                options=given_options(NO_OPTIONS, os.environ),
             )
             return self.board.submissions.submit(draft)
 

@@ -574,6 +574,124 @@ def test_slurm_that_is_not_installed_is_said_and_nothing_waits_for_it(board: Rec
     assert "sbatch" in run["reason"]
 
 
+SLURM_OPTIONS = """\
+board: board
+tasks: [tasks, bundled]
+clusters: {main: {scheduler: slurm}, here: {scheduler: local}}
+gpus:
+  CPU: {cluster: main, partition: p, account: site, qos: site, time: "20"}
+  near: {cluster: here, device: cpu}
+"""
+HOSTILE = {"SBATCH_ACCOUNT": "variable", "SBATCH_PARTITION": "variable", "SBATCH_QOS": "$(id)"}
+MAY = "submit: {options: [account, qos, time, sbatch]}\n"
+
+
+def previewed(board: Recorded, *argv: str, **environ: str) -> list[str]:
+    done = board.hpc_board(
+        "submit", "plain.py", "--task", "vectoradd_py", "--gpu", "CPU", "--dry-run", *argv, **environ
+    )
+    assert done.returncode == 0, done.stderr
+    return [line.removeprefix("#SBATCH --") for line in done.stdout.splitlines() if line.startswith("#SBATCH")]
+
+
+@pytest.fixture
+def slurm_options(board: Recorded) -> Recorded:
+    """A board on Slurm with values of its own, a file without a header, and a user with defaults."""
+    board.settings.write_text(SLURM_OPTIONS + MAY)
+    (board.folder / "plain.py").write_text("def custom_kernel(data):\n    return data\n")
+    own = board.folder / ".config" / "hpc-board" / "options.yaml"
+    own.parent.mkdir(parents=True)
+    own.write_text("account: own\nsbatch: [--comment=own, --contiguous]\n")
+    return board
+
+
+def test_options_come_from_the_settings_the_user_the_header_and_the_command(slurm_options: Recorded) -> None:
+    board = slurm_options
+    found = previewed(board, **HOSTILE)
+    assert {"partition=p", "account=own", "qos=site", "time=00:20:00", "comment=own", "contiguous"} <= set(found)
+    (board.folder / "plain.py").write_text("#!HPCBOARD account header\n#!HPCBOARD qos header\n")
+    found = previewed(board, "--qos", "command", "--time=00:05:00", "--sbatch=--comment=command", **HOSTILE)
+    wanted = {"account=header", "qos=command", "time=00:05:00", "comment=command", "contiguous"}
+    assert wanted <= set(found)
+    assert not any("variable" in line or "own" in line for line in found)
+
+
+def test_variables_of_sbatch_set_options_where_the_settings_say_so(slurm_options: Recorded) -> None:
+    board = slurm_options
+    board.settings.write_text(SLURM_OPTIONS + MAY.replace("sbatch]", "sbatch], environment: true"))
+    found = previewed(board, SBATCH_ACCOUNT="variable", SBATCH_PARTITION="variable")
+    assert {"account=variable", "qos=site", "partition=p"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "words"),
+    [
+        (("--reservation=r",), 5, "--reservation (the command) is not permitted on this board: `submit.options`"),
+        (
+            ("--time=00:20:01",),
+            5,
+            "is longer than 0:20:00, the time limit of jobs on CPU in mode test by gpus.CPU.time",
+        ),
+        (("--time=never",), 2, "--time: expected a time up to a year"),
+        (("--account=a b",), 2, '--account: expected a name of letters, digits and _ . @ + -, found "a b"'),
+        (("--sbatch=--uid=root",), 2, "--sbatch: --uid is not possible"),
+        (("--qos=",), 2, "--qos needs a value."),
+        (("--gpu", "near", "--account=a"), 2, "the scheduler of cluster here, local, has no --account"),
+    ],
+)
+def test_an_option_of_the_job_that_cannot_be_used_says_why(
+    slurm_options: Recorded, argv: tuple[str, ...], code: int, words: str
+) -> None:
+    done = slurm_options.hpc_board(
+        "submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", *argv, "--dry-run", COLUMNS="500"
+    )
+    assert (done.returncode, words in done.stderr) == (code, True), done.stderr
+
+
+def test_a_default_of_the_user_is_ignored_by_a_scheduler_without_it(slurm_options: Recorded) -> None:
+    done = slurm_options.hpc_board("submit", "plain.py", "--task=vectoradd_py", "--gpu=near", "--dry-run")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_fault_in_the_users_file_is_told_with_its_line(slurm_options: Recorded) -> None:
+    (slurm_options.folder / ".config/hpc-board/options.yaml").write_text("qos: night\nacount: a\nexclude: /etc/x\n")
+    done = slurm_options.hpc_board("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", "--dry-run")
+    assert done.returncode == 2
+    assert "options.yaml" in done.stderr
+    assert "acount" in done.stderr
+    (slurm_options.folder / ".config/hpc-board/options.yaml").write_text("exclude: /etc/x\n")
+    done = slurm_options.hpc_board("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", "--dry-run")
+    assert "--exclude: expected names of nodes" in done.stderr
+
+
+def test_without_the_setting_a_service_permits_a_shorter_time_alone(slurm_options: Recorded) -> None:
+    board = slurm_options
+    (board.folder / ".config/hpc-board/options.yaml").unlink()
+    board.settings.write_text(SLURM_OPTIONS)
+    assert "time=00:05:00" in previewed(board, "--time=5")
+    done = board.hpc_board("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", "--qos=q", "--dry-run")
+    if board.services is None:
+        assert done.returncode == 0, done.stderr
+    else:
+        assert (done.returncode, "permits time." in done.stderr) == (5, True), done.stderr
+
+
+def test_a_run_shows_its_options_and_is_sent_again_with_them(slurm_options: Recorded) -> None:
+    board = slurm_options
+    bin_ = board.folder / "bin"
+    bin_.mkdir()
+    argv = ("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", "--qos=night")
+    assert board.hpc_board(*argv, PATH=str(bin_)).returncode == 2  # without sbatch
+    (run,) = json.loads(board.hpc_board("runs", "--json").stdout)
+    assert run["options"] == {"account": "own", "qos": "night", "sbatch": ["--comment=own", "--contiguous"]}
+    assert "--account=own --qos=night --sbatch=--comment=own" in board.hpc_board("run", "1", COLUMNS="200").stdout
+    door = board.door
+    with door.session():
+        again = door.submissions.draft_again(1)
+        assert again.options.account == "own"
+        assert "#SBATCH --qos=night\n" in door.submissions.preview(again)[0].script
+
+
 UNREACHABLE = "Unable to contact slurm controller (connect failure)"
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
+from hpc_board.domain.job_options import GivenOptions, JobOptions
 from hpc_board.domain.run import array_of
 from hpc_board.runs.dispatch import DispatchPlan
 from hpc_board.schedulers.scripted import ScriptedArrays
@@ -20,3 +21,20 @@ def test_an_array_has_no_more_jobs_than_may_go_together(tmp_path: Path) -> None:
     for most, sizes in ((None, [5]), (2, [2, 2, 1])):
         tokens = DispatchPlan(drafts, clusters, array=True, together_max=most).tokens()
         assert sorted(Counter(array_of(token) or token for token in tokens).values(), reverse=True) == sizes
+
+
+def test_jobs_with_different_options_share_no_array(tmp_path: Path) -> None:
+    board = recorded(tmp_path)
+    settings = "board: board\nclusters:\n  main: {scheduler: slurm}\n"
+    settings += "gpus:\n  CPU: {cluster: main, partition: cpu, device: cpu}\n"
+    board.settings.write_text(settings)
+    clusters = board.board.context.clusters
+    clusters.schedulers["main"] = ScriptedArrays()
+    drafts = [
+        board.board.submissions.draft(board.kernel, options=GivenOptions(JobOptions(qos=qos)))
+        for qos in ("day", "night", "day", "night")
+    ]
+    tokens = DispatchPlan(drafts, clusters, array=True).tokens()
+    assert [array_of(token) for token in tokens[2:]] == [array_of(token) for token in tokens[:2]]
+    assert len(set(map(array_of, tokens))) == 2
+    assert "" not in map(array_of, tokens)

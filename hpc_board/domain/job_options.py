@@ -1,0 +1,275 @@
+"""Options of a submission's jobs: the names that users may set, their values, and the order in which they apply."""
+
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from hpc_board.errors import InputError, Refused
+from hpc_board.model.names import suggestion
+from hpc_board.model.text import one_line
+
+TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
+SBATCH_OPTIONS_MAX = 20
+
+SBATCH_NAMES = (
+    *("acctg-freq", "begin", "comment", "contiguous", "core-spec", "cores-per-socket", "deadline", "delay-boot"),
+    *("dependency", "distribution", "gres-flags", "hint", "licenses", "mail-type", "mem-bind", "mincpus", "nice"),
+    *("power", "prefer", "sockets-per-node", "spread-job", "switches", "thread-spec", "threads-per-core", "tmp"),
+    *("use-min-nodes", "wckey"),
+)
+"""The options of sbatch that `--sbatch` takes.
+
+No other option is taken: one could name a file, another user, another environment or the job's output, or change what
+hpc-board depends on.
+"""
+
+_ACCOUNT = r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*"
+_SYNTAX = {
+    "account": (_ACCOUNT, "a name of letters, digits and _ . @ + -"),
+    "qos": (_ACCOUNT, "a name of letters, digits and _ . @ + -"),
+    "reservation": (rf"{_ACCOUNT}(?:,{_ACCOUNT})*", "a name of letters, digits and _ . @ + -, or several with commas"),
+    # Without parentheses, which Slurm does not nest: a GPU's own constraint is joined with this one.
+    "constraint": (r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]*(?:[&|,][A-Za-z0-9_][A-Za-z0-9_.:=+-]*)*", "features with & | ,"),
+    # Without a slash: sbatch would read the nodes from a file of this name.
+    "exclude": (r"[A-Za-z0-9_][A-Za-z0-9_.,\[\]-]*", "names of nodes such as n1,n[3-5]"),
+    "nodelist": (r"[A-Za-z0-9_][A-Za-z0-9_.,\[\]-]*", "names of nodes such as n1,n[3-5]"),
+}
+_EXTRA = re.compile(r"--(?P<name>[a-z][a-z-]*)(?:=(?P<value>[A-Za-z0-9_+][A-Za-z0-9_.,@:=+-]*))?", re.ASCII)
+_CHARACTERS_MAX = 255
+
+VALUE_NAMES = ("account", "qos", "reservation", "constraint", "time", "exclude", "nodelist")
+"""The names of the options that have one value."""
+
+OPTION_NAMES = (*VALUE_NAMES, "sbatch")
+"""The names of all options, as in the command line, in a file's header and in the settings."""
+
+VARIABLES = {
+    "SBATCH_ACCOUNT": "account",
+    "SBATCH_QOS": "qos",
+    "SBATCH_RESERVATION": "reservation",
+    "SBATCH_CONSTRAINT": "constraint",
+    "SBATCH_TIMELIMIT": "time",
+    "SBATCH_EXCLUDE": "exclude",
+    "SBATCH_NODELIST": "nodelist",
+}
+"""The variables of sbatch that set an option where the board's settings allow it."""
+
+
+class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Options of a job; an empty one leaves the value of the settings. `time` has one of Slurm's formats.
+
+    `sbatch` has further options in the form "--comment=night".
+    """
+
+    account: str = ""
+    qos: str = ""
+    reservation: str = ""
+    constraint: str = ""
+    time: str = ""
+    exclude: str = ""
+    nodelist: str = ""
+    sbatch: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Return the names of the options that are set."""
+        return tuple(name for name in OPTION_NAMES if getattr(self, name))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the options as arguments of `submit`."""
+        plain = tuple(f"--{name}={value}" for name in VALUE_NAMES if (value := getattr(self, name)))
+        return (*plain, *(f"--sbatch={extra}" for extra in self.sbatch))
+
+    @property
+    def text(self) -> str:
+        """Return the options as one line of text, which `parsed` reads."""
+        return shlex.join(self.words)
+
+    def over(self, lower: "JobOptions") -> "JobOptions":
+        """Return these options, and those of `lower` that they leave open; options of sbatch are joined by name."""
+        plain = {name: getattr(self, name) or getattr(lower, name) for name in VALUE_NAMES}
+        extras = {_name(extra): extra for extra in (*lower.sbatch, *self.sbatch)}
+        return JobOptions(**plain, sbatch=tuple(extras.values()))
+
+    def only(self, names: Collection[str]) -> "JobOptions":
+        """Return these options without those that are not in `names`."""
+        return JobOptions(**{name: getattr(self, name) for name in self.given if name in names})
+
+
+NO_OPTIONS = JobOptions()
+
+
+class GivenOptions(msgspec.Struct, frozen=True):
+    """The options that a user gives beside a file: with the command, by variables of sbatch, and by default.
+
+    `source` is the file of the defaults.
+    """
+
+    command: JobOptions = NO_OPTIONS
+    environment: JobOptions = NO_OPTIONS
+    defaults: JobOptions = NO_OPTIONS
+    source: str = ""
+
+
+NOTHING_GIVEN = GivenOptions()
+
+
+class OptionRules(msgspec.Struct, frozen=True):
+    """The options that the settings permit, and whether variables of sbatch may set them.
+
+    `setting` is the key that says so, with the reason for the value.
+    """
+
+    names: tuple[str, ...] = OPTION_NAMES
+    environment: bool = False
+    setting: str = "submit.options"
+
+    def effective(self, given: GivenOptions, header: JobOptions, file_name: str) -> JobOptions:
+        """Return the options that apply: the user's defaults < variables of sbatch < file header < command.
+
+        Raises:
+            InputError: a value is invalid.
+            Refused: the settings do not permit an option.
+        """
+        environment = given.environment if self.environment else NO_OPTIONS
+        layers = (
+            (given.defaults, one_line(given.source, 200) or "the user's defaults"),
+            (environment, "a variable SBATCH_*"),
+            (header, f"the header of {one_line(file_name, 200)}"),
+            (given.command, "the command"),
+        )
+        found = NO_OPTIONS
+        for options, origin in layers:
+            self._check(options, origin)
+            found = options.over(found)
+        if len(found.sbatch) > SBATCH_OPTIONS_MAX:
+            raise InputError(f"These are {len(found.sbatch)} options of sbatch, more than {SBATCH_OPTIONS_MAX}.")
+        return found
+
+    def _check(self, options: JobOptions, origin: str) -> None:
+        check(options, origin)
+        for name in options.given:
+            if name not in self.names:
+                permitted = ", ".join(self.names) or "none"
+                raise Refused(
+                    f"The option --{name} ({origin}) is not permitted on this board: `{self.setting}` in its settings "
+                    f"permits {permitted}.",
+                    hint="Leave it out, or ask the board's admin.",
+                )
+
+
+def fault(name: str, value: str) -> str:
+    """Return the fault of an option's value; empty without one."""
+    if name not in OPTION_NAMES:
+        return f"there is no option {one_line(name, 80)}.{suggestion(name, OPTION_NAMES)}"
+    shown = one_line(value, 80)
+    if not value:
+        return f"--{name} needs a value"
+    if len(value) > _CHARACTERS_MAX:
+        return f"--{name} has {len(value)} characters, more than {_CHARACTERS_MAX}"
+    if name == "time":
+        try:
+            time_limit_seconds(value)
+        except ValueError as error:
+            return f"--time: {error}"
+        return ""
+    if name == "sbatch":
+        return _extra_fault(value)
+    pattern, words = _SYNTAX[name]
+    return "" if re.fullmatch(pattern, value, re.ASCII) else f'--{name}: expected {words}, found "{shown}"'
+
+
+def _extra_fault(extra: str) -> str:
+    match = _EXTRA.fullmatch(extra)
+    if match is None:
+        words = "an option such as --comment=night, without spaces and quotes"
+        return f'--sbatch: expected {words}, found "{one_line(extra, 80)}"'
+    name = match["name"]
+    if name in OPTION_NAMES:
+        return f"--sbatch: --{name} has an option of its own, --{name}"
+    if name not in SBATCH_NAMES:
+        return f"--sbatch: --{name} is not possible; possible are {', '.join(SBATCH_NAMES)}"
+    return ""
+
+
+def check(options: JobOptions, origin: str) -> None:
+    """Require that each value of `options`, which come from `origin`, is valid.
+
+    Raises:
+        InputError: a value is invalid.
+    """
+    values = [(name, value) for name in VALUE_NAMES if (value := getattr(options, name))]
+    for name, value in (*values, *(("sbatch", extra) for extra in options.sbatch)):
+        wrong = fault(name, value)
+        if wrong:
+            raise InputError(f"{wrong} ({origin}).", hint="Correct the value, or leave the option out.")
+
+
+def parsed(text: str) -> JobOptions:
+    """Parse options as `submit` has them, "--account=kernels --sbatch=--comment=night".
+
+    Raises:
+        InputError: the text has something else, or an option without a value.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InputError(f'"{one_line(text, 80)}": a quotation mark has no end.') from error
+    plain: dict[str, str] = {}
+    extras: list[str] = []
+    left = iter(words)
+    for word in left:
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or name not in OPTION_NAMES:
+            raise InputError(
+                f'"{one_line(word, 80)}" is no option of a job.{suggestion(name, OPTION_NAMES)}',
+                hint=f"Options: {', '.join(f'--{each}' for each in OPTION_NAMES)}.",
+            )
+        value = value if equals else next(left, "")
+        if not value:
+            raise InputError(f"--{name} needs a value.", hint="For example --account=kernels --time=00:10:00.")
+        if name == "sbatch":
+            extras.append(value)
+        else:
+            plain[name] = value
+    return JobOptions(**plain, sbatch=tuple(extras))
+
+
+def of_environment(environ: Mapping[str, str]) -> JobOptions:
+    """Return the options that variables of sbatch set."""
+    found: dict[str, Any] = {name: environ[each] for each, name in VARIABLES.items() if environ.get(each)}
+    return JobOptions(**found)
+
+
+def joined_constraints(constraints: Sequence[str]) -> str:
+    """Return a constraint that holds where all of these hold; each is named once."""
+    different = [*dict.fromkeys(filter(None, constraints))]
+    return "&".join(f"({each})" for each in different) if len(different) > 1 else "".join(different)
+
+
+def time_limit_seconds(text: str) -> int:
+    """Convert Slurm's "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS" to seconds.
+
+    Raises:
+        ValueError: `text` is none of these, or no time at all.
+    """
+    match = re.fullmatch(r"(?:(\d{1,4})-)?(\d{1,6})(?::(\d{1,6}))?(?::(\d{1,6}))?", text, re.ASCII)
+    if match is None:
+        raise ValueError(f'expected {TIME_WORDS}, found "{one_line(text, 80)}"')
+    days, first, second, third = (None if group is None else int(group) for group in match.groups())
+    if days is None and third is None:
+        hours, minutes, seconds = 0, first, second
+    else:
+        hours, minutes, seconds = first or 0, second, third
+    total = (days or 0) * 86_400 + hours * 3600 + (minutes or 0) * 60 + (seconds or 0)
+    if not 0 < total <= 366 * 86_400:
+        raise ValueError(f'expected {TIME_WORDS}, found "{one_line(text, 80)}"')
+    return total
+
+
+def _name(extra: str) -> str:
+    return extra.partition("=")[0]

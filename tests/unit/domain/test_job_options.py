@@ -1,0 +1,141 @@
+"""Options of a submission's jobs: their values, the order in which they apply, and the permission of the settings."""
+
+import pytest
+
+from hpc_board.domain.job_options import (
+    NO_OPTIONS,
+    OPTION_NAMES,
+    GivenOptions,
+    JobOptions,
+    OptionRules,
+    check,
+    fault,
+    joined_constraints,
+    of_environment,
+    parsed,
+)
+from hpc_board.domain.submission import DirectiveError, directives
+from hpc_board.errors import InputError, Refused
+
+EVERY = JobOptions("a", "q", "r1,r2", "ib&big", "00:10:00", "n[1-3]", "n4", ("--comment=night", "--contiguous"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(
+            (name, value)
+            for name in OPTION_NAMES
+            for value in ("", "a b", "a\nb", "a;b", "$(id)", "`id`", 'a"b', "a'b")
+        ),
+        *((name, value) for name in OPTION_NAMES for value in ("-x", "--uid=root", "a#b", "a\\b", "é", "a" * 256)),
+        ("exclude", "/etc/passwd"),
+        ("nodelist", "./nodes"),
+        ("constraint", "(a|b)"),
+        ("constraint", "[a*2]"),
+        ("constraint", "a&"),
+        ("time", "0"),
+        ("time", "soon"),
+        ("sbatch", "comment=x"),
+        ("sbatch", "--comment=a b"),
+        ("sbatch", "--comment=a --uid=root"),
+        ("sbatch", "--comment=-x"),
+        *(
+            ("sbatch", f"--{option}=x")
+            for option in (
+                *("uid", "gid", "output", "error", "input", "chdir", "export", "export-file", "wrap", "array", "bbf"),
+                *("partition", "account", "qos", "job-name", "get-user-env", "clusters", "mail-user", "comm", "outp"),
+                *("requeue", "propagate", "container", "reboot", "priority", "gres", "nodes", "hold", "signal"),
+            )
+        ),
+    ],
+)
+def test_a_value_that_could_be_more_than_one_value_is_refused(name: str, value: str) -> None:
+    assert fault(name, value)
+    given = JobOptions(sbatch=(value,)) if name == "sbatch" else JobOptions(**{name: value})  # type: ignore[arg-type]
+    if value:
+        with pytest.raises(InputError, match=r"\(the command\)"):
+            check(given, "the command")
+
+
+def test_usual_values_are_taken() -> None:
+    check(EVERY, "the command")
+    check(JobOptions(sbatch=("--begin=now+1hour", "--nice=100", "--mail-type=END,FAIL", "--licenses=a@b:2")), "")
+
+
+def test_the_command_comes_first_then_the_header_variables_and_defaults() -> None:
+    layers = GivenOptions(
+        command=JobOptions(account="command", sbatch=("--comment=command",)),
+        environment=JobOptions("variable", "variable", "variable"),
+        defaults=JobOptions(
+            "default", "default", "default", "default", "10", sbatch=("--comment=default", "--contiguous")
+        ),
+        source="options.yaml",
+    )
+    header = JobOptions("header", "header")
+    found = OptionRules(environment=True).effective(layers, header, "k.py")
+    assert (found.account, found.qos, found.reservation, found.constraint) == (
+        "command",
+        "header",
+        "variable",
+        "default",
+    )
+    assert found.sbatch == ("--comment=command", "--contiguous")
+    assert OptionRules().effective(layers, NO_OPTIONS, "k.py").reservation == "default"
+
+
+def test_variables_that_the_settings_do_not_admit_are_not_even_looked_at() -> None:
+    environment = of_environment({"SBATCH_ACCOUNT": "$(id)", "SBATCH_TIMELIMIT": "soon", "SBATCH_PARTITION": "x"})
+    given = GivenOptions(environment=environment)
+    assert OptionRules().effective(given, NO_OPTIONS, "k.py") == NO_OPTIONS
+    with pytest.raises(InputError, match=r"\(a variable SBATCH_\*\)"):
+        OptionRules(environment=True).effective(given, NO_OPTIONS, "k.py")
+
+
+@pytest.mark.parametrize(
+    ("given", "header", "origin"),
+    [
+        (GivenOptions(JobOptions(qos="q")), NO_OPTIONS, "the command"),
+        (GivenOptions(), JobOptions(qos="q"), "the header of k.py"),
+        (GivenOptions(defaults=JobOptions(qos="q"), source="/home/ada/options.yaml"), NO_OPTIONS, "options.yaml"),
+    ],
+)
+def test_an_option_that_the_settings_do_not_permit_is_named_with_its_origin(
+    given: GivenOptions, header: JobOptions, origin: str
+) -> None:
+    with pytest.raises(Refused) as refusal:
+        OptionRules(("time", "account")).effective(given, header, "k.py")
+    assert "--qos" in refusal.value.message
+    assert origin in refusal.value.message
+    assert "`submit.options` in its settings permits time, account." in refusal.value.message
+
+
+def test_the_text_of_options_is_read_again() -> None:
+    assert parsed(EVERY.text) == EVERY
+    assert parsed("--account a --sbatch --contiguous") == JobOptions("a", sbatch=("--contiguous",))
+    assert parsed("") == NO_OPTIONS
+
+
+@pytest.mark.parametrize("text", ["account=a", "--acount=a", "--account", "--account=", "'", "--uid=0"])
+def test_a_text_with_something_else_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        parsed(text)
+
+
+def test_a_header_has_options() -> None:
+    found = directives(
+        "#!POPCORN leaderboard x\n#!HPCBOARD qos night\n#!HPCBOARD sbatch --nice\n#!HPCBOARD sbatch --tmp=1\n"
+    )
+    assert found.options == JobOptions(qos="night", sbatch=("--nice", "--tmp=1"))
+
+
+@pytest.mark.parametrize("line", ["qos", "qos a b", "qos a\n#!HPCBOARD qos b", "sbatch --uid=root", "time never"])
+def test_a_header_with_an_invalid_option_is_refused(line: str) -> None:
+    with pytest.raises(DirectiveError, match="line "):
+        directives(f"#!HPCBOARD {line}\n")
+
+
+def test_constraints_hold_together() -> None:
+    assert joined_constraints(["a|b", "", "c", "c"]) == "(a|b)&(c)"
+    assert joined_constraints(["", "a"]) == "a"
+    assert not joined_constraints([""])
