@@ -145,12 +145,10 @@ class BoardApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
-            Binding(
-                "ctrl+q", "quit", "Quit", key_display="^q", tooltip="Quit (also q outside text fields); runs go on"
-            ),
+            Binding("ctrl+q", "quit", "Quit", tooltip="Quit (also q outside text fields); runs go on"),
             Binding("q", "quit", show=False),
-            Binding("ctrl+p", "commands", "Actions", key_display="^p", tooltip="Find an action by its name"),
-            Binding("f1", "help", "Help", key_display="?/F1", tooltip="Show the keys of this screen"),
+            Binding("ctrl+p", "commands", "Actions", tooltip="Find an action by its name"),
+            Binding("f1", "help", "Help", tooltip="Show the keys of this screen"),
             Binding("question_mark", "help", show=False),
             Binding("A", "admin", "Admin", tooltip="Manage boards, users and runs"),
         ],
@@ -353,6 +351,13 @@ class BoardApp(App[None]):
         """Copy a text to the clipboard of the terminal, also over SSH and through tmux and screen."""
         super().copy_to_clipboard(text)
         self._write_through(clipboard_sequence(text, os.environ))
+
+    def get_key_display(self, binding: Binding) -> str:
+        """Return the name of a key; the help has a second key outside text fields."""
+        name = keys.displayed(super().get_key_display(binding))
+        if binding.id != "app.help" or isinstance(self.focused, Input):
+            return name
+        return f"?/{name}"
 
     def action_help(self) -> None:
         """Show the keys of the screen in front."""

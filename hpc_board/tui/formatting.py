@@ -24,6 +24,9 @@ RANKED_BY = {
     Ranking.GEOM: "the geometric mean",
 }
 
+SELECTED = "✓"
+"""The sign of a row that Space has selected."""
+
 MARKED = "*"
 """The sign before a row that is marked for a comparison."""
 

@@ -114,7 +114,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     # The one whose GPU comes free runs and is judged; the other one is cancelled.
     terminal.press("Up", "c")
     terminal.until("Cancel run 3, double on A100?", name="cancel")
-    terminal.press("y")
+    terminal.press("Enter")
     terminal.until("1 in flight", "cancelled", name="cancelled")
     terminal.press("Down")
     others.leave("h100")

@@ -19,7 +19,7 @@ from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.gpus import gpu as gpu_called
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status
 from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
@@ -287,7 +287,7 @@ class FakeBoard(Board):
         self.gpus = self._part(Gpus, get="gpu", allowed="allowed_gpus", statuses="gpu_statuses")
         self.runs = self._part(
             Runs,
-            *("advance", "cancel", "silent_since", "asked_at", "started", "in_flight", "followed"),
+            *("advance", "cancel", "cancel_each", "silent_since", "asked_at", "started", "in_flight", "followed"),
             *("result", "cases", "history", "progress", "log"),
             get="run",
             list="list_runs",
@@ -392,10 +392,10 @@ class FakeBoard(Board):
 
     def submit(self, *drafts: Draft, array: bool | None = None) -> list[Run]:
         del array
-        (draft,) = drafts
         self._enter("submit")
-        self.sent.append(draft)
+        self.sent += drafts
         first = max((run_.id for run_ in self.known_runs), default=0) + 1
+        jobs = [(draft, gpu) for draft in drafts for gpu in draft.gpus]
         new = [
             run(
                 first + index,
@@ -405,7 +405,7 @@ class FakeBoard(Board):
                 task_name=draft.task.name,
                 mode=draft.mode,
             )
-            for index, gpu in enumerate(draft.gpus)
+            for index, (draft, gpu) in enumerate(jobs)
         ]
         self.known_runs = [*reversed(new), *self.known_runs]
         return new
@@ -421,6 +421,16 @@ class FakeBoard(Board):
         ended = replace(found, status=replace(found.status, state=RunState.CANCELLED, reason="cancelled by ada"))
         self.replace_run(ended)
         return ended
+
+    def cancel_each(self, runs: Sequence[int]) -> tuple[Cancellation, ...]:
+        self.calls.append("cancel_each")
+        answers = []
+        for number in runs:
+            try:
+                answers.append(Cancellation(self.cancel(number)))
+            except BoardError as error:
+                answers.append(Cancellation(error=error))
+        return tuple(answers)
 
     def replace_run(self, run_: Run) -> None:
         """Let the run be like this from now on."""

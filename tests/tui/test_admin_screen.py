@@ -117,9 +117,9 @@ async def test_a_creator_has_their_own_boards_and_what_they_may_do_with_them() -
         assert "grayscale" not in shown
         for words in ("People", "Log", "Stop/start", "Limits\n", "Rerun"):
             assert words not in shown
-        await press(pilot, "2", "s", "l", "r")
+        await press(pilot, "2", "S", "H", "R")
         assert isinstance(front(pilot.app), AdminScreen)
-        await press(pilot, "o")
+        await press(pilot, "V")
         assert "Close vectoradd?" in text_of(pilot.app)
 
 
@@ -146,15 +146,15 @@ async def test_submissions_are_stopped_with_a_reason_and_taken_again() -> None:
     board = AdminBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "s")
+        await press(pilot, "A", "S")
         assert isinstance(front(pilot.app), AskLines)
         assert "Stop submissions to all boards?" in text_of(pilot.app)
         await press(pilot, "escape")
         assert stop_reason(board) is None
-        await press(pilot, "s", *typed("power cut"), "enter")
+        await press(pilot, "S", *typed("power cut"), "enter")
         assert stop_reason(board) == "power cut"
         assert "Submissions were stopped by ada 0 s ago: power cut" in text_of(pilot.app)
-        await press(pilot, "s", "enter")
+        await press(pilot, "S", "enter")
         assert stop_reason(board) is None
         assert "Submissions are accepted." in text_of(pilot.app)
 
@@ -166,13 +166,13 @@ async def test_nobody_is_asked_to_stop_before_it_is_known_whether_it_is_stopped(
         try:
             await pilot.press("A")
             await until(pilot, lambda: "stopped" in board.calls)
-            await pilot.press("s")
+            await pilot.press("S")
             await pilot.pause()
             assert isinstance(front(pilot.app), AdminScreen)
         finally:
             board.free()
         await settled(pilot)
-        await press(pilot, "s")
+        await press(pilot, "S")
         assert isinstance(front(pilot.app), AskLines)
 
 
@@ -181,7 +181,7 @@ async def test_what_somebody_else_has_decided_meanwhile_is_told(monkeypatch: pyt
     monkeypatch.setattr(board.moderation.__class__, "stop", lambda *_: False)
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "s", "enter")
+        await press(pilot, "A", "S", "enter")
         assert "Submissions were stopped already." in told(pilot.app)
 
 
@@ -200,12 +200,12 @@ async def test_a_board_is_closed_and_opened_by_its_key() -> None:
     board = AdminBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "end", "o", *typed("exam"), "enter")
+        await press(pilot, "A", "end", "V", *typed("exam"), "enter")
         assert board.done == [("vectoradd", "exam")]
         assert visibility(board, "vectoradd") == "closed"
         assert "members" in row(pilot.app, "vectoradd")
         assert grid(pilot.app).current == "vectoradd"
-        await press(pilot, "o")
+        await press(pilot, "V")
         assert "Open vectoradd? All users will see it" in " ".join(text_of(pilot.app).replace("│", " ").split())
         await press(pilot, "enter")
         assert visibility(board, "vectoradd") == "public"
@@ -215,9 +215,9 @@ async def test_a_deadline_is_changed_where_somebody_made_the_board() -> None:
     board = AdminBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "d")
+        await press(pilot, "A", "D")
         assert isinstance(front(pilot.app), AdminScreen)
-        await press(pilot, "end", "d")
+        await press(pilot, "end", "D")
         assert pilot.app.screen.query(Input).first().value == "2030-05-27 00:00"
         await press(pilot, "ctrl+u", "enter", *typed("a week more"), "enter")
         assert "Deadline is required." in text_of(pilot.app)
@@ -236,7 +236,7 @@ async def test_the_deadline_that_stands_in_the_line_is_the_one_that_would_be_sto
     try:
         async with app_on(board).run_test(size=(80, 24)) as pilot:
             await settled(pilot)
-            await press(pilot, "A", "end", "d")
+            await press(pilot, "A", "end", "D")
             assert pilot.app.screen.query(Input).first().value == "2030-05-27 00:00"
             await press(pilot, "enter", "enter")
             assert board.states[-1].deadline == datetime(2030, 5, 27, tzinfo=UTC)
@@ -249,7 +249,7 @@ async def test_limits_are_given_and_taken_and_what_is_no_number_is_said_at_once(
     board = AdminBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "end", "l", *"many", "enter", "enter")
+        await press(pilot, "A", "end", "H", *"many", "enter", "enter")
         assert "'many' is neither a number from 0 to 100000 nor none." in text_of(pilot.app)
         await press(pilot, "up", "ctrl+u", "enter", "ctrl+u", *"40", "enter")
         assert board.states[-1].limits == Limits(None, 40)
@@ -261,16 +261,16 @@ async def test_the_best_are_sent_again_after_it_was_said_who() -> None:
     board.plan = [again(12, "bob"), again(13, "eve"), again(14, "carol", "not UTF-8 text")]
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "end", "r", "ctrl+u", "0", "enter", "enter")
+        await press(pilot, "A", "end", "R", "ctrl+u", "0", "enter", "enter")
         assert "Users: a number from 1 to 10000." in text_of(pilot.app)
         await press(pilot, "up", "ctrl+u", *"10", "enter", "ctrl+u", *typed("h100,l4"), "enter")
         assert board.done == [("vectoradd", (10, ("h100", "l4")))]
         shown = " ".join(str(each.content) for each in pilot.app.screen.query(Static))
         assert "Send 4 ranked runs for vectoradd under your account? Users: bob, eve." in shown
         assert "Skipped: submission 14: not UTF-8 text." in shown
-        await press(pilot, "n")
+        await press(pilot, "escape")
         assert "rerun" not in board.calls
-        await press(pilot, "r", "enter", "enter", "y")
+        await press(pilot, "R", "enter", "enter", "enter")
         assert board.done[-1] == ("vectoradd", (100, ()))
         assert "rerun" in board.calls
         assert "2 runs submitted again." in told(pilot.app)
@@ -281,7 +281,7 @@ async def test_nothing_to_send_again_says_why() -> None:
     board.plan = [again(14, "carol", "same file sent for this version already")]
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "r", "enter", "enter")
+        await press(pilot, "A", "R", "enter", "enter")
         assert isinstance(front(pilot.app), AdminScreen)
         assert "submission 14: same file sent" in told(pilot.app)
         board.plan = [again(number, "carol", "it was removed") for number in range(1, 101)]
@@ -310,7 +310,7 @@ async def test_a_user_is_banned_with_a_reason_until_a_moment_and_unbanned() -> N
     board = AdminBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "2", "down", "b", "enter", "enter")
+        await press(pilot, "A", "2", "down", "B", "enter", "enter")
         assert "Reason is required." in text_of(pilot.app)
         await press(pilot, *typed("two accounts"), "enter", *typed("+2d"), "enter")
         ban = board.persons[1].ban
@@ -318,7 +318,7 @@ async def test_a_user_is_banned_with_a_reason_until_a_moment_and_unbanned() -> N
         assert (ban.reason, ban.ends_at) == ("two accounts", NOW + timedelta(days=2))
         assert "until 05-19 12:00" in row(pilot.app, "bob")
         assert grid(pilot.app).current == "bob"
-        await press(pilot, "b", "enter")
+        await press(pilot, "B", "enter")
         assert board.persons[1].ban is None
         assert row(pilot.app, "bob").split() == ["bob", "participant", "2", "d"]
 
@@ -347,13 +347,13 @@ async def test_a_run_is_removed_and_readmitted() -> None:
     board = AdminBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "3", "down", "down", "x")
+        await press(pilot, "A", "3", "down", "down", "X")
         assert "Remove submission 19 of ada from the standings" in text_of(pilot.app)
         await press(pilot, *typed("wrong"), "enter")
         assert "removed" in row(pilot.app, "39")
         assert "removed by ada at 2030-05-17 12:00: wrong" in text_of(pilot.app)
         assert grid(pilot.app).current == "39"
-        await press(pilot, "x", "enter")
+        await press(pilot, "X", "enter")
         assert "removed" not in row(pilot.app, "39")
         assert [each.action for each in board.decided[:2]] == ["readmit", "remove"]
 
@@ -362,9 +362,9 @@ async def test_notes_are_for_ones_own_runs() -> None:
     board = AdminBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "3", "end", "n")
+        await press(pilot, "A", "3", "end", "i")
         assert isinstance(front(pilot.app), AdminScreen)
-        await press(pilot, "home", "down", "down", "n", *typed("look here"), "enter")
+        await press(pilot, "home", "down", "down", "i", *typed("look here"), "enter")
         assert "look here" in row(pilot.app, "39")
 
 
@@ -460,7 +460,7 @@ async def test_what_cannot_be_decided_says_why_and_what_to_do_until_it_is_taken_
     board = AdminBoard(failures={"ban": error})
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "2", "b", *typed("x"), "enter", "enter")
+        await press(pilot, "A", "2", "B", *typed("x"), "enter", "enter")
         assert "you may not ban users" in text_of(pilot.app)
         assert "Ask an admin." in text_of(pilot.app)
         assert [field.value for field in pilot.app.screen.query(Input)] == ["x", ""]
@@ -493,11 +493,11 @@ async def test_a_second_decision_waits_for_the_first() -> None:
         await settled(pilot)
         await press(pilot, "A")
         try:
-            await pilot.press("s")
+            await pilot.press("S")
             await until(pilot, lambda: isinstance(front(pilot.app), AskLines))
             await pilot.press("enter")
             await until(pilot, lambda: "stop" in board.calls)
-            await pilot.press("end", "o")
+            await pilot.press("end", "V")
             await until(pilot, lambda: isinstance(front(pilot.app), AskLines))
             await pilot.press("enter")
             await until(pilot, lambda: "is still in progress" in told(pilot.app))
@@ -543,7 +543,7 @@ async def test_every_page_and_question_fits(size: tuple[int, int]) -> None:
             for widget in pane.query("Grid, .selected"):
                 assert screen.region.contains_region(widget.region)
                 assert widget.size.height > 0
-        for page, key in (("1", "s"), ("1", "d"), ("1", "l"), ("2", "b"), ("3", "x")):
+        for page, key in (("1", "S"), ("1", "D"), ("1", "H"), ("2", "B"), ("3", "X")):
             await press(pilot, page, "end", key)
             screen = pilot.app.screen
             assert isinstance(screen, AskLines)

@@ -20,11 +20,11 @@ SIZES = pytest.mark.parametrize(
 
 SCREENS = {
     "standings_full": ("end", "b"),
-    "standings_from_ones_own_row": ("end", "b", "o"),
-    "feed": ("end", "b", "f", "f"),
-    "trend": ("end", "b", "o", "t"),
-    "code": ("end", "b", "o", "v"),
-    "comparison_of_times": ("end", "b", "o", "m", "home", "m"),
+    "standings_from_ones_own_row": ("end", "b", "u"),
+    "feed": ("end", "b", "f", "a"),
+    "trend": ("end", "b", "u", "t"),
+    "code": ("end", "b", "u", "v"),
+    "comparison_of_times": ("end", "b", "u", "m", "home", "m"),
 }
 
 

@@ -68,7 +68,7 @@ def told(app: App[None], words: str) -> bool:
 async def test_two_rows_of_a_board_are_marked_and_compared() -> None:
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "b", "o", "m")
+        await press(pilot, "end", "b", "u", "m")
         await until(pilot, lambda: told(pilot.app, "Submission 19 is marked."))
         await press(pilot, "home", "m")
         assert isinstance(pilot.app.screen, CompareScreen)
@@ -81,7 +81,7 @@ async def test_two_rows_of_a_board_are_marked_and_compared() -> None:
 async def test_the_sides_can_be_swapped() -> None:
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "b", "o", "m", "home", "m", "x")
+        await press(pilot, "end", "b", "u", "m", "home", "m", "O")
         assert "slower by 25 % ±" in text_of(pilot.app)
 
 
@@ -137,11 +137,11 @@ async def test_the_chosen_run_has_a_sign_until_it_is_taken_back_or_compared() ->
 async def test_the_chosen_row_of_a_board_has_a_sign() -> None:
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "b", "o", "m")
+        await press(pilot, "end", "b", "u", "m")
         assert len(signed(text_of(pilot.app))) == 1
         await press(pilot, "escape", "r")
         assert signed(text_of(pilot.app))
-        await press(pilot, "escape", "end", "b", "o", "m")
+        await press(pilot, "escape", "end", "b", "u", "m")
         assert not signed(text_of(pilot.app))
 
 

@@ -61,9 +61,9 @@ async def test_the_feed_of_a_task_is_that_of_all_at_a_key() -> None:
         await settled(pilot)
         await press(pilot, "end", "b", "f")
         assert "matmul" not in text_of(pilot.app)
-        await press(pilot, "f")
+        await press(pilot, "a")
         assert "matmul" in text_of(pilot.app)
-        await press(pilot, "home", "down", "down", "f")
+        await press(pilot, "home", "down", "down", "a")
         assert "Feed / matmul" in text_of(pilot.app)
         assert "vectoradd" not in text_of(pilot.app)
 
@@ -72,7 +72,7 @@ async def test_older_entries_are_read_as_they_come_into_sight_and_new_ones_come_
     board = feed_of(150)
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "b", "f", "f")
+        await press(pilot, "end", "b", "f", "a")
         screen = pilot.app.screen
         assert isinstance(screen, FeedScreen)
         assert 20 < screen.pane.grid.row_count < 60
@@ -105,5 +105,5 @@ async def test_an_empty_feed_says_so() -> None:
         await settled(pilot)
         await press(pilot, "end", "b", "f")
         assert "No changes of the standings of vectoradd yet." in text_of(pilot.app)
-        await press(pilot, "f")
+        await press(pilot, "a")
         assert "No changes of the standings yet." in text_of(pilot.app)

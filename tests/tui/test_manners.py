@@ -247,7 +247,7 @@ async def test_a_terminal_that_is_too_small_gets_words_until_it_grows() -> None:
         await pilot.resize_terminal(59, 16)
         await until(pilot, lambda: isinstance(pilot.app.screen, TooSmallScreen))
         assert "hpc-board needs 60x16; this terminal has 59x16." in " ".join(text_of(pilot.app).split())
-        await press(pilot, "c", "enter", "escape", "s", "ctrl+p")
+        await press(pilot, "c", "escape", "escape", "s", "ctrl+p")
         await pilot.resize_terminal(20, 3)
         await until(pilot, lambda: "20x3" in text_of(pilot.app))
         await pilot.resize_terminal(60, 16)

@@ -46,11 +46,11 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
     app = BoardApp(lambda: admin, tick_seconds=3600, follow_seconds=3600)
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)
-        await press(pilot, "A", "slash", *"course", "enter", "o")
+        await press(pilot, "A", "slash", *"course", "enter", "V")
         await decided(pilot, *typed("exam"), "enter")
         await until(pilot, lambda: "members, creator and admins" in text_of(app))
         assert "course" not in [task.name for task in Board(settings, user="bob").tasks.catalog().tasks]
-        await press(pilot, "d")
+        await press(pilot, "D")
         await decided(pilot, "ctrl+u", *typed("+3d"), "enter", "enter")
         await until(pilot, lambda: "(2 d)" in text_of(app) or "(3 d)" in text_of(app))
         board = admin.leaderboards.get("course")
@@ -58,33 +58,33 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
         assert board.terms.deadline is not None
         assert board.terms.deadline > datetime.now(UTC) + timedelta(days=2)
 
-        await press(pilot, "l")
+        await press(pilot, "H")
         await decided(pilot, "ctrl+u", "5", "enter", "enter")
         await until(pilot, lambda: "5/h -" in text_of(app))
         assert [(decision.subject, limits.ranked) for decision, limits in admin.moderation.limits()] == [("course", 5)]
-        await press(pilot, "r")
+        await press(pilot, "R")
         await until(pilot, lambda: isinstance(front(app), AskLines))
         await press(pilot, "enter", "enter")
         await until(pilot, lambda: "no standings on course at an earlier version" in text_of(app))
 
         await press(pilot, "escape")
         await until(pilot, lambda: isinstance(front(app), AdminScreen))
-        await press(pilot, "2", "slash", *"eve", "enter", "b")
+        await press(pilot, "2", "slash", *"eve", "enter", "B")
         await decided(pilot, *typed("two accounts"), "enter", *typed("+2d"), "enter")
         await until(pilot, lambda: "until" in text_of(app))
         with pytest.raises(Refused, match="two accounts"):
             store.moderation.check_open("eve", datetime.now(UTC), admin=False)
-        await press(pilot, "enter", "x")
+        await press(pilot, "enter", "X")
         await decided(pilot, *typed("copied"), "enter")
         await until(pilot, lambda: "removed by" in text_of(app))
         assert [row.user for row in admin.standings.pages(eve.task, [eve.gpu])[0].rows] == ["bob"]
         assert store.runs.get(bob.id).remarks.removal is None
-        await press(pilot, "x")
+        await press(pilot, "X")
         await decided(pilot, "enter")
         await until(pilot, lambda: "removed by" not in text_of(app))
         assert [row.user for row in admin.standings.pages(eve.task, [eve.gpu])[0].rows] == ["eve", "bob"]
 
-        await press(pilot, "1", "s")
+        await press(pilot, "1", "S")
         await decided(pilot, *typed("power cut"), "enter")
         await until(pilot, lambda: "Submissions were stopped by" in text_of(app))
         with pytest.raises(Refused, match="power cut"):

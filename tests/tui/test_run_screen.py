@@ -235,7 +235,7 @@ async def test_a_log_says_whether_it_is_followed_and_what_came_meanwhile() -> No
     async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
         await until(pilot, lambda: "running" in text_of(pilot.app))
-        await pilot.press("down", "enter", "l")
+        await pilot.press("down", "enter", "L")
         await until(pilot, lambda: "line 99" in text_of(pilot.app) and "following" in text_of(pilot.app))
         await pilot.press("home")
         await until(pilot, lambda: "paused: End resumes" in text_of(pilot.app))
@@ -252,7 +252,7 @@ async def test_what_the_user_does_last_decides_whether_a_log_is_followed() -> No
     board.logs[40] = text = "".join(f"line {number}{' wide' * 20}\n" for number in range(100))
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "down", "enter", "l")
+        await press(pilot, "r", "down", "enter", "L")
         pane, view = pilot.app.screen.query_one("#printed", TextPane), pilot.app.screen.query_one("#log", LogView)
 
         def grow() -> None:
@@ -314,8 +314,8 @@ async def test_one_key_leads_from_a_failed_case_to_the_editor(tmp_path: Path, mo
     async with app_on(WithCode()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "down", "enter")
-        assert "f Next step" in text_of(pilot.app)
-        await press(pilot, "f")
+        assert "x Next step" in text_of(pilot.app)
+        await press(pilot, "x")
         assert isinstance(pilot.app.screen, NextStepsScreen)
         text = " ".join(text_of(pilot.app).replace("│", " ").split())
         assert "test case 3: size: 129; seed: 4242" in text
@@ -334,11 +334,11 @@ async def test_the_ways_on_from_a_failed_case_lead_to_its_cases_and_to_sending_i
     board = FakeBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "down", "down", "down", "enter", "f", "t")
+        await press(pilot, "r", "down", "down", "down", "enter", "x", "2")
         assert "17 of 16129 values differ" in page(pilot.app)
-        await press(pilot, "f", "escape")
+        await press(pilot, "x", "escape")
         assert isinstance(pilot.app.screen, ReportScreen)
-        await press(pilot, "f", "r", "y")
+        await press(pilot, "x", "R", "enter")
         (draft,) = board.sent
         assert (draft.task.name, draft.mode) == ("vectoradd", Mode.TEST)
         await until(pilot, lambda: "Run 42" in text_of(pilot.app).splitlines()[0])
@@ -348,7 +348,7 @@ async def test_nothing_is_to_be_done_about_a_run_that_passed_or_goes_on() -> Non
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         for keys in (("r", "down", "enter"), ("escape", "down", "enter")):
-            await press(pilot, *keys, "f")
+            await press(pilot, *keys, "x")
             assert isinstance(pilot.app.screen, ReportScreen)
             assert "Next step" not in text_of(pilot.app)
 
@@ -390,14 +390,14 @@ async def test_a_watched_file_is_reached_from_a_failed_run(kernel: Path) -> None
     board = FakeBoard(runs=[replace(RUNS[3], file_name="kernel.py")])
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "escape", "r", "enter", "f")
+        await press(pilot, "escape", "r", "enter", "x")
         await pilot.press("w")
         await until(pilot, lambda: "kernel.py → vectoradd on H100, mode test" in text_of(pilot.app))
 
 
 @pytest.mark.parametrize(
     "keys",
-    [("enter", "2"), ("enter", "3"), ("enter", "6"), ("enter", "f"), ("p",), ("slash", *"red")],
+    [("enter", "2"), ("enter", "3"), ("enter", "6"), ("enter", "x"), ("p",), ("slash", *"red")],
     ids="".join,
 )
 async def test_hostile_text_is_shown_as_text(keys: tuple[str, ...]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from textual import events
+from textual.widgets import Static
 
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import Refused, StorageError
@@ -45,7 +46,7 @@ async def test_the_list_is_narrowed_down_while_one_types_and_stays_so() -> None:
         assert len(listed(pilot.app)) == 7
         await press(pilot, "slash", *"wrong")
         assert listed(pilot.app) == ["38"]
-        assert "⏎ Keep" in text_of(pilot.app).splitlines()[-1]
+        assert "Enter Keep" in text_of(pilot.app).splitlines()[-1]
         await press(pilot, "enter")
         assert pilot.app.screen.focused is pilot.app.screen.query_one(Grid)
         assert "own · /wrong" in text_of(pilot.app).splitlines()[0]
@@ -144,12 +145,12 @@ async def test_a_file_is_sent_again_after_a_yes() -> None:
     board = FakeBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "down", "down", "down", "r")
-        text = " ".join(text_of(pilot.app).replace("│", " ").split())
+        await press(pilot, "r", "down", "down", "down", "R")
+        text = " ".join(str(each.content) for each in pilot.app.screen.query(Static))
         assert "Submit the file of run 38 again: submission.py, vectoradd on H100, mode test?" in text
-        await press(pilot, "n")
+        await press(pilot, "escape")
         assert not board.sent
-        await press(pilot, "r", "y")
+        await press(pilot, "R", "enter")
         (draft,) = board.sent
         assert ([gpu.name for gpu in draft.gpus], draft.mode, draft.note) == (["H100"], Mode.TEST, "float4 loads")
         assert pilot.app.screen.query_one(Grid).current == "42"
@@ -159,7 +160,7 @@ async def test_a_file_that_may_not_be_sent_again_says_why() -> None:
     board = FakeBoard(failures={"draft_again": Refused("The deadline of vectoradd has passed.")})
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "r", "y")
+        await press(pilot, "r", "R", "enter")
         assert "The deadline of vectoradd has passed." in text_of(pilot.app)
         assert not board.sent
 
@@ -246,3 +247,80 @@ async def test_the_end_of_700_runs_is_one_key_away() -> None:
         assert "Run 1 " in text_of(pilot.app)
         await press(pilot, "g")
         await until(pilot, lambda: "Runs 1/700" in text_of(pilot.app))
+
+
+# Several runs at once
+
+
+def many() -> FakeBoard:
+    """Return a board with three runs in flight above an ended one."""
+    states = {44: RunState.QUEUED, 43: RunState.RUNNING, 42: RunState.QUEUED, 41: RunState.FINISHED}
+    return FakeBoard(runs=[run(number, state) for number, state in states.items()])
+
+
+async def test_space_selects_several_runs_and_the_title_counts_them() -> None:
+    async with app_on(many()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "space", "space")
+        assert "Runs 3/4 · 2 selected" in text_of(pilot.app)
+        assert text_of(pilot.app).count("✓") == 2
+        await press(pilot, "up", "space")
+        assert "Runs 3/4 · 1 selected" in text_of(pilot.app)
+        await press(pilot, "asterisk")
+        assert "4 selected" in text_of(pilot.app)
+        await press(pilot, "asterisk")
+        assert "selected" not in text_of(pilot.app)
+        await press(pilot, "space", "escape")
+        assert "✓" not in text_of(pilot.app)
+        assert isinstance(pilot.app.screen, RunsScreen)
+
+
+async def test_selected_runs_are_cancelled_by_one_request_without_those_that_have_ended() -> None:
+    board = many()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "asterisk", "space", "c")
+        assert "Cancel 2 runs: 43, 42?" in text_of(pilot.app)
+        await press(pilot, "enter")
+        assert board.calls.count("cancel_each") == 1
+        states = {run_.id: run_.state for run_ in board.known_runs}
+        assert states[44] is RunState.QUEUED
+        assert (states[43], states[42]) == (RunState.CANCELLED, RunState.CANCELLED)
+        assert "selected" not in text_of(pilot.app)
+
+
+async def test_the_runs_that_are_not_cancelled_are_told_beside_those_that_are() -> None:
+    board = many()
+    own = board.cancel
+
+    def cancel(number: int) -> Run:
+        if number == 43:
+            raise Refused("run 43 belongs to eve.")
+        return own(number)
+
+    board.cancel = cancel  # type: ignore[method-assign, assignment]
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "asterisk", "c", "enter")
+        told = " ".join(notification.message for notification in pilot.app._notifications)
+        assert "1 of 3 runs are not cancelled: run 43 belongs to eve." in told
+        assert "Cancel requested for 2 runs: 44, 42." in told
+
+
+async def test_selected_runs_are_submitted_again_in_one_go() -> None:
+    board = many()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "space", "space", "R")
+        assert "Submit the files of 2 runs again: 44, 43?" in text_of(pilot.app)
+        await press(pilot, "enter")
+        assert board.calls.count("submit") == 1
+        assert len(board.sent) == 2
+        assert "selected" not in text_of(pilot.app)
+
+
+async def test_a_filter_unselects_the_runs_that_it_may_hide() -> None:
+    async with app_on(many()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "space", "slash", *"h100")
+        assert "selected" not in text_of(pilot.app)

@@ -78,7 +78,7 @@ async def test_ones_own_row_is_found_and_left_for_the_first() -> None:
     board = long_board()
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "b", "o")
+        await press(pilot, "end", "b", "u")
         assert line(pilot.app, "ada (you)").split()[0] == "701"
         assert pane(pilot.app.screen).grid.current == "1700"
         assert max(board.read_rows) < 80
@@ -87,7 +87,7 @@ async def test_ones_own_row_is_found_and_left_for_the_first() -> None:
         assert line(pilot.app, "user679 ").split()[0] == "680"
         assert max(board.read_rows) < 80
         assert len(board.read_rows) < 10
-        await press(pilot, "o", "o")
+        await press(pilot, "u", "u")
         assert line(pilot.app, "user0 ").split()[0] == "1"
         assert pane(pilot.app.screen).grid.current == "1000"
 
@@ -160,7 +160,7 @@ async def test_code_is_shown_where_allowed_and_refused_in_words_elsewhere() -> N
         await press(pilot, "end", "b", "v")
         assert isinstance(pilot.app.screen, CodeScreen)
         assert "submission 17 is not yours" in text_of(pilot.app)
-        await press(pilot, "escape", "o", "v")
+        await press(pilot, "escape", "u", "v")
         assert "import torch" in text_of(pilot.app)
         assert "\x1b" not in text_of(pilot.app)
 

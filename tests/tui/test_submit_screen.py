@@ -4,6 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from textual.widgets import Button, Select
 
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError
@@ -169,11 +170,11 @@ async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(
         kernel.write_text(f"{header}# two\n")
         await until(pilot, lambda: "saved: waiting a few seconds after the last submission" in text_of(app))
         assert not board.sent
-        await pilot.press("space")
+        await pilot.press("P")
         moments[0] += timedelta(seconds=60)
         await until(pilot, lambda: "paused: Space resumes" in text_of(app))
         assert not board.sent
-        await pilot.press("space")
+        await pilot.press("P")
         await until(pilot, lambda: len(board.sent) == 1)
 
 
@@ -237,3 +238,27 @@ async def test_the_file_of_a_run_is_asked_for_where_it_is_not_known() -> None:
         assert isinstance(pilot.app.screen, SubmitScreen)
         assert any("then press Watch" in toast.message for toast in pilot.app._notifications)
         assert "[x] H100" in text_of(pilot.app)
+
+
+async def test_submit_is_disabled_with_the_reason_until_the_form_is_complete(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("import torch\n")
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert pilot.app.screen.query_one("#send", Button).disabled
+        assert "Choose a task." in text_of(pilot.app)
+        pilot.app.screen.query_one("#task", Select).value = "identity"
+        await settled(pilot)
+        assert "Ready: identity on L4" in text_of(pilot.app)
+        assert not pilot.app.screen.query_one("#send", Button).disabled
+
+
+async def test_a_task_that_is_not_the_headers_is_told_at_once(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("#!POPCORN leaderboard vectoradd\n")
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        pilot.app.screen.query_one("#task", Select).value = "grayscale"
+        await settled(pilot)
+        assert "The header names task vectoradd, not grayscale." in " ".join(text_of(pilot.app).split())
+        assert pilot.app.screen.query_one("#send", Button).disabled

@@ -107,7 +107,7 @@ async def test_the_feed_is_one_key_away_and_named_in_the_last_line_of_a_small_te
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         last = text_of(pilot.app).splitlines()[-1]
-        assert all(word in last for word in ("Submit", "Board", "Runs", "Feed", "Find", "View", "Write", "Help"))
+        assert all(word in last for word in ("Submit", "Board", "Runs", "Feed", "Find", "View", "Help"))
         await press(pilot, "f")
         assert isinstance(pilot.app.screen, FeedScreen)
 
@@ -143,12 +143,12 @@ async def test_a_board_that_cannot_tell_the_own_places_says_so_and_shows_the_tas
 async def test_reference_and_starter_are_read_as_text() -> None:
     async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "v")
+        await press(pilot, "end", "right_square_bracket")
         assert "return data  # [bold]right[/bold]" in text_of(pilot.app)
-        await press(pilot, "v")
+        await press(pilot, "right_square_bracket")
         assert "#!POPCORN leaderboard vectoradd" in text_of(pilot.app)
         assert "A start for vectoradd." in text_of(pilot.app)
-        await press(pilot, "V", "V")
+        await press(pilot, *["left_square_bracket"] * 2)
         assert "Vector addition" in text_of(pilot.app)
 
 
@@ -157,23 +157,23 @@ async def test_a_reference_that_a_service_keeps_is_said_to_be_there() -> None:
     kept = replace(TASKS[-1], files=files, published_version="a" * 64)
     async with app_on(FakeBoard(tasks=(*TASKS[:-1], kept))).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "v")
+        await press(pilot, "end", "right_square_bracket")
         assert "The reference stays with the service." in text_of(pilot.app)
 
 
 async def test_a_task_without_a_starter_offers_none() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "w")
+        await press(pilot, "W")
         assert isinstance(pilot.app.screen, TasksScreen)
-        await press(pilot, "v", "v")
+        await press(pilot, "3")
         assert "This task has no starter" in text_of(pilot.app)
 
 
 async def test_the_starter_is_written_and_never_over_a_file_without_a_question(tmp_path: Path) -> None:
     async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "w")
+        await press(pilot, "end", "W")
         assert isinstance(pilot.app.screen, AskPath)
         await press(pilot, "enter")
         file = tmp_path / "vectoradd.py"
@@ -181,13 +181,13 @@ async def test_the_starter_is_written_and_never_over_a_file_without_a_question(t
         assert (text.startswith("#!POPCORN leaderboard vectoradd\n"), text.endswith(TEMPLATE)) == (True, True)
         assert [toast.message for toast in pilot.app._notifications] == ["Starter written to vectoradd.py."]
         file.write_text("my work")
-        await press(pilot, "w", "enter")
+        await press(pilot, "W", "enter")
         assert isinstance(pilot.app.screen, Confirm)
         assert file.read_text() == "my work"
-        await press(pilot, "n", "escape")
+        await press(pilot, "escape", "escape")
         assert isinstance(pilot.app.screen, TasksScreen)
         assert file.read_text() == "my work"
-        await press(pilot, "w", "enter", "y")
+        await press(pilot, "W", "enter", "right", "enter")
         assert "custom_kernel" in file.read_text()
 
 
@@ -197,7 +197,7 @@ async def test_the_starter_is_written_and_never_over_a_file_without_a_question(t
 async def test_a_path_that_cannot_be_written_says_why(tmp_path: Path, typed: str, words: str) -> None:
     async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "w", "ctrl+u", *typed, "enter")
+        await press(pilot, "end", "W", "ctrl+u", *typed, "enter")
         shown = " ".join(text_of(pilot.app).split())
         assert words in shown or "cannot be written" in shown
         assert not list(tmp_path.glob("*.py"))
@@ -207,14 +207,14 @@ async def test_the_folder_of_the_last_starter_is_offered_again(tmp_path: Path) -
     (tmp_path / "sub").mkdir()
     async with app_on(board_with_code()).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "w", "ctrl+u", *"sub/k.py", "enter", "w")
+        await press(pilot, "end", "W", "ctrl+u", *"sub/k.py", "enter", "W")
         assert str(tmp_path / "sub" / "vectoradd.py") in pilot.app.screen.query_one(Input).value
 
 
 async def test_what_is_shown_is_copied() -> None:
     async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "v", "y")
+        await press(pilot, "end", "right_square_bracket", "y")
         assert pilot.app.clipboard == REFERENCE
 
 

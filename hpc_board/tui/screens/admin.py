@@ -68,15 +68,17 @@ class AdminScreen(BoardScreen):
 
     CSS_PATH = "admin.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o", "visibility", "Open/close", tooltip="Show the selected board to all users, or to members only"),
-        Binding("d", "deadline", "Deadline", tooltip="Change the deadline of the selected board"),
-        Binding("s", "stop", "Stop/start", tooltip="Stop submissions to all boards, or start them again"),
-        Binding("l", "limits", "Limits", tooltip="Limit the submissions per user and hour to the selected board"),
-        Binding("r", "rerun", "Rerun", tooltip="Rerun the best submissions of the previous version"),
-        Binding("b", "ban", "Ban/unban", tooltip="Ban the selected user from submitting, or lift the ban"),
-        Binding("x", "remove", "Remove/readmit", tooltip="Remove the submission from the standings, or readmit it"),
+        Binding("V", "visibility", "Open/close", tooltip="Show the selected board to all users, or to members only"),
+        Binding("D", "deadline", "Deadline", tooltip="Change the deadline of the selected board"),
+        Binding("S", "stop", "Stop/start", tooltip="Stop submissions to all boards, or start them again"),
+        Binding(
+            "H", "limits", "Hourly limits", tooltip="Limit the submissions per user and hour to the selected board"
+        ),
+        Binding("R", "rerun", "Rerun", tooltip="Rerun the best submissions of the previous version"),
+        Binding("B", "ban", "Ban/unban", tooltip="Ban the selected user from submitting, or lift the ban"),
+        Binding("X", "remove", "Remove/readmit", tooltip="Remove the submission from the standings, or readmit it"),
         Binding("v", "code", "Code", tooltip="Show the file of the selected run"),
-        Binding("n", "note", "Note", tooltip="Add a note to the selected run, if it is your own"),
+        Binding("i", "note", "Note", tooltip="Add a note to the selected run, if it is your own"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
         Binding("f5", "again", "Refresh", show=False, tooltip="Read the list again"),
         *(

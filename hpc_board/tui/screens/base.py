@@ -42,6 +42,9 @@ SCHEDULER = "scheduler"
 THE_BOARD, THE_SCHEDULER, THE_FILE = "the board", "the scheduler", "the file"
 """The addressees of questions, for "waiting 12 s for the scheduler"."""
 
+_LISTED_MAX = 10
+"""The most runs that a question names."""
+
 _LONG = timedelta(seconds=2)
 """The least wait for an answer that the title shows."""
 
@@ -213,30 +216,38 @@ class BoardScreen(Screen[None]):
         self.workers.cancel_group(self, subject)
         self.forget_failure(subject)
 
-    def offer_cancel(self, run: Run) -> None:
-        """Cancel a run after confirmation."""
+    def offer_cancel(self, runs: Sequence[Run]) -> None:
+        """Cancel runs after confirmation, with one question to each scheduler."""
         from hpc_board.tui.screens.confirm import Confirm
 
         def act(yes: bool | None) -> None:
             if yes:
-                self.ask("cancel", lambda: self.board.runs.cancel(run.id), self._notify_cancelled, whom=THE_SCHEDULER)
+                numbers = [run.id for run in runs]
+                self.ask("cancel", lambda: self._cancelled(numbers), self._notify_cancelled, whom=THE_SCHEDULER)
 
-        question = f"Cancel run {run.id}, {run.task} on {run.gpu}?"
-        self.app.push_screen(Confirm(question, "Cancel the run", "Keep it"), act)
+        one, several = "Cancel the run", f"Cancel {len(runs)} runs"
+        question = f"{several}: {_listed(runs)}?" if len(runs) > 1 else f"Cancel {_named(runs[0])}?"
+        self.app.push_screen(Confirm(question, one if len(runs) == 1 else several, "Keep it"), act)
 
-    def offer_again(self, run: Run, then: Callable[[Sequence[Run]], None]) -> None:
-        """Submit the file of a run again after confirmation, and pass the new runs to `then`."""
+    def offer_again(self, runs: Sequence[Run], then: Callable[[Sequence[Run]], None]) -> None:
+        """Submit the files of runs again after confirmation, and pass the new runs to `then`."""
         from hpc_board.tui.screens.confirm import Confirm
 
         def send() -> Sequence[Run]:
-            return self.board.submissions.submit(self.board.submissions.draft_again(run.id))
+            submissions = self.board.submissions
+            return submissions.submit(*[submissions.draft_again(run.id) for run in runs])
 
         def act(yes: bool | None) -> None:
             if yes:
                 self.ask("again", send, then, whom=THE_SCHEDULER)
 
-        question = f"Submit the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
-        self.app.push_screen(Confirm(question, "Submit it", "Don't"), act)
+        question = f"Submit the files of {len(runs)} runs again: {_listed(runs)}?"
+        if len(runs) == 1:
+            (run,) = runs
+            question = (
+                f"Submit the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
+            )
+        self.app.push_screen(Confirm(question, "Submit it" if len(runs) == 1 else "Submit them", "Don't"), act)
 
     def edit_file_of(self, run: Run) -> None:
         """Open the user's editor with the file of a run, and then the form with it."""
@@ -334,8 +345,25 @@ class BoardScreen(Screen[None]):
         if event.failure is None:
             self._catch_up()
 
-    def _notify_cancelled(self, run: Run) -> None:
-        self.notify(f"Cancel requested for run {run.id}.", markup=False)
+    def _cancelled(self, numbers: Sequence[int]) -> Sequence[int]:
+        """Request the cancellation of these runs, and return their numbers without those that were refused.
+
+        Raises:
+            BoardError: none of them could be cancelled.
+        """
+        answers = dict(zip(numbers, self.board.runs.cancel_each(numbers), strict=True))
+        errors = [answer.error for answer in answers.values() if answer.error is not None]
+        done = [number for number, answer in answers.items() if answer.error is None]
+        if errors and not done:
+            raise errors[0]
+        if errors:
+            words = f"{len(errors)} of {len(answers)} runs are not cancelled: {errors[0].message}"
+            self.app.call_from_thread(self.notify, words, severity="warning", markup=False)
+        return done
+
+    def _notify_cancelled(self, numbers: Sequence[int]) -> None:
+        what = "run" if len(numbers) == 1 else f"{len(numbers)} runs:"
+        self.notify(f"Cancel requested for {what} {', '.join(map(str, numbers[:_LISTED_MAX]))}.", markup=False)
         self.look_again()
 
     @on(ListPane.Wanted)
@@ -370,3 +398,12 @@ class BoardScreen(Screen[None]):
         if self._is_outdated and self.is_current and not self._open_questions and not self.rests:
             self._is_outdated = False
             self.look_again()
+
+
+def _named(run: Run) -> str:
+    return f"run {run.id}, {run.task} on {run.gpu}"
+
+
+def _listed(runs: Sequence[Run]) -> str:
+    more = len(runs) - _LISTED_MAX
+    return ", ".join(str(run.id) for run in runs[:_LISTED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -18,7 +18,7 @@ class CompareScreen(BoardScreen):
 
     CSS_PATH = "compare.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "swap", "Swap", tooltip="Swap the two submissions"),
+        Binding("O", "swap", "Swap", tooltip="Swap the two submissions"),
     ]
     HELP: ClassVar[str] = (
         "Compares the submission marked last with the one marked first. ± is half of a 95 % confidence interval; if "

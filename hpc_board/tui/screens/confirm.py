@@ -10,32 +10,46 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.widgets.key_line import KeyLine
 
 
 class Confirm(ModalScreen[bool]):
-    """A question with two answers; the safe one has the focus."""
+    """A question with two answers; Enter gives the one with the focus, Esc the safe one.
+
+    The safe one has the focus at first if the other one `destroys` data.
+    """
 
     CSS_PATH = "confirm.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Yes"),
-        Binding("n,escape", "answer(False)", "No"),
+        Binding("enter", "press", "Confirm", priority=True),
+        Binding("escape", "answer(False)", "Cancel"),
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
     ]
 
-    def __init__(self, question: str, yes: str, no: str) -> None:
+    def __init__(self, question: str, yes: str, no: str, *, destroys: bool = False) -> None:
         super().__init__()
         self._question = question
         self._yes = yes
         self._no = no
+        self._destroys = destroys
 
     def compose(self) -> ComposeResult:
         """Yield the question and its answers."""
         with Vertical(id="box"):
             yield Static(toned(self._question, Tone.STRONG, 500), markup=False)
             with Horizontal():
-                yield Button(toned(f"{self._no} (n)").plain, id="no", compact=True)
-                yield Button(toned(f"{self._yes} (y)").plain, id="yes", compact=True)
+                yield Button(toned(self._no).plain, id="no", compact=True)
+                yield Button(toned(self._yes).plain, id="yes", compact=True)
+            yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Focus the answer that Enter gives."""
+        self.query_one("#no" if self._destroys else "#yes").focus()
+
+    def action_press(self) -> None:
+        """Close with the answer that has the focus."""
+        self.dismiss(self.focused is self.query_one("#yes"))
 
     def action_answer(self, yes: bool) -> None:
         """Close with an answer."""

@@ -43,7 +43,7 @@ class FeedScreen(BoardScreen):
     CSS_PATH = "feed.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b", "standings", "Board", tooltip="Show the board of the selected entry"),
-        Binding("f", "filter", "This task/all", tooltip="Switch between the selected entry's task and all tasks"),
+        Binding("a", "all_tasks", "This task/all", tooltip="Switch between the selected entry's task and all tasks"),
     ]
     HELP: ClassVar[str] = (
         "record: the best time on a board. podium: a rank among the first three. first: a user's first pass on a "
@@ -86,7 +86,7 @@ class FeedScreen(BoardScreen):
         """Disable the actions on an entry while none is selected."""
         if action == "standings" and self._selected is None:
             return None
-        if action == "filter" and self._only is None and self._selected is None:
+        if action == "all_tasks" and self._only is None and self._selected is None:
             return None
         return super().check_action(action, parameters)
 
@@ -95,7 +95,7 @@ class FeedScreen(BoardScreen):
         if (entry := self._selected) is not None:
             self.post_message(Open(targets.Standings(entry.task, entry.gpu)))
 
-    def action_filter(self) -> None:
+    def action_all_tasks(self) -> None:
         """Switch between one task and all tasks."""
         if self._only is not None:
             self._only = None

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import msgspec
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -12,6 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.widgets.key_line import KeyLine
 
 _CHARACTERS_MAX = 500
 
@@ -38,7 +38,8 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
 
     CSS_PATH = "ask_lines.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Close"),
+        Binding("enter", "accept", "Next", priority=True),
+        Binding("escape", "dismiss", "Cancel"),
         Binding("up", "app.focus_previous", show=False),
         Binding("down", "app.focus_next", show=False),
     ]
@@ -59,14 +60,15 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         self._said = said
 
     def compose(self) -> ComposeResult:
-        """Yield the question, the fields and the effect of Enter."""
+        """Yield the question, the fields and the keys."""
         with Vertical(id="box"):
             yield Static(toned(self._question, Tone.STRONG, 400), id="question", markup=False)
             for line in self._lines:
                 with Horizontal(classes="field"):
                     yield Label(toned(line.name))
                     yield Input(line.value, line.placeholder, compact=True, max_length=_CHARACTERS_MAX)
-            yield Static(toned(f"Enter: {self._act}. Esc: cancel.", Tone.MUTED), id="words", markup=False)
+            yield Static(id="words", markup=False)
+            yield KeyLine({"accept": self._act})
 
     def on_mount(self) -> None:
         """Focus the first field."""
@@ -74,12 +76,11 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         if self._said:
             self._say(self._said)
 
-    @on(Input.Submitted)
-    def _take(self, event: Input.Submitted) -> None:
-        event.stop()
+    def action_accept(self) -> None:
+        """Go to the next field, or from the last one close with the texts."""
         fields = list(self.query(Input))
-        if event.input is not fields[-1]:
-            fields[fields.index(event.input) + 1].focus()
+        if (here := self.focused) in fields[:-1]:
+            fields[fields.index(here) + 1].focus()
             return
         given = tuple(field.value.strip() for field in fields)
         for field, line, text in zip(fields, self._lines, given, strict=True):

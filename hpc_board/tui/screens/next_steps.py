@@ -22,10 +22,10 @@ class NextStepsScreen(ModalScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "choose('edit')", "Edit", tooltip="Edit the file of this run, then submit it in mode test"),
         Binding("w", "choose('watch')", "Watch", tooltip="Test the file on every save"),
-        Binding("r", "choose('again')", "Again", tooltip="Submit the same file again"),
-        Binding("t", "choose('cases')", "Cases", tooltip="Show the cases"),
+        Binding("R", "choose('again')", "Rerun", tooltip="Submit the same file again"),
+        Binding("2", "choose('cases')", "Cases", tooltip="Show the cases"),
         Binding("y", "copy", "Copy", tooltip="Copy the commands"),
-        Binding("escape,f", "dismiss", "Close"),
+        Binding("escape", "dismiss", "Close"),
     ]
 
     def __init__(self, run: int, steps: NextSteps) -> None:
@@ -72,6 +72,6 @@ class NextStepsScreen(ModalScreen[str | None]):
             Text(),
             Text.assemble(("e", Tone.ACCENT.value), "  edit the file and submit it in mode test"),
             Text.assemble(("w", Tone.ACCENT.value), "  test the file on every save"),
-            Text.assemble(("r", Tone.ACCENT.value), "  submit the same file again, if the kernel was not at fault"),
+            Text.assemble(("R", Tone.ACCENT.value), "  submit the same file again, if the kernel was not at fault"),
         ]
         return Text("\n").join(lines)

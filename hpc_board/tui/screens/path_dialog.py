@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.path_input import PathInput, expanded
 
 
@@ -19,7 +19,10 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
     """A path, and whether to replace an existing file, after confirmation."""
 
     CSS_PATH = "ask_path.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "accept", "Write", priority=True),
+        Binding("escape", "dismiss", "Cancel"),
+    ]
 
     def __init__(self, question: str, start: Path) -> None:
         super().__init__()
@@ -27,11 +30,12 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
         self._start = start
 
     def compose(self) -> ComposeResult:
-        """Yield the question, the field and the effect of Enter."""
+        """Yield the question, the field and the keys."""
         with Vertical(id="box"):
             yield Static(toned(self._question, Tone.STRONG, 300), markup=False)
             yield PathInput(value=str(self._start), id="path")
-            yield Static(toned("Enter: write the file. Esc: cancel.", Tone.MUTED), id="words", markup=False)
+            yield Static(id="words", markup=False)
+            yield KeyLine()
 
     def on_mount(self) -> None:
         """Focus the field."""
@@ -39,11 +43,11 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
         field.focus()
         field.cursor_position = len(field.value)
 
-    @on(Input.Submitted)
-    def _take(self, event: Input.Submitted) -> None:
-        event.stop()
-        path = expanded(event.value)
-        if not event.value.strip() or event.value.endswith("/"):
+    def action_accept(self) -> None:
+        """Close with the path, after confirmation if there is a file."""
+        value = self.query_one(PathInput).value
+        path = expanded(value)
+        if not value.strip() or value.endswith("/"):
             self._say("Give the name of a file.")
             return
         try:
@@ -54,7 +58,9 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
         if folder:
             self._say(f"{path} is a folder: give the name of a file in it.")
         elif there:
-            self.app.push_screen(Confirm(f"{path} exists already. Replace it?", "Replace it", "Keep it"), self._replace)
+            self.app.push_screen(
+                Confirm(f"{path} exists already. Replace it?", "Replace it", "Keep it", destroys=True), self._replace
+            )
         else:
             self.dismiss((path, False))
 

@@ -26,6 +26,8 @@ class SourceTree(DirectoryTree):
     ICON_NODE = "▸ "
     ICON_NODE_EXPANDED = "▾ "
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
+
     def filter_paths(self, paths: Iterable[Path]) -> Iterable[Path]:
         """Yield the visible folders and the files that can be submitted."""
         for path in paths:

@@ -73,13 +73,13 @@ class ReportScreen(BoardScreen):
 
     CSS_PATH = "report.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f", "next", "Next step", tooltip="Show the next steps after a run that did not pass"),
+        Binding("x", "next", "Next step", tooltip="Show the next steps after a run that did not pass"),
         Binding("c", "cancel", "Cancel", tooltip="Cancel this run, after confirmation"),
-        Binding("l", "log", "Log", tooltip="Switch between report and log"),
+        Binding("L", "log", "Log", tooltip="Switch between report and log"),
         Binding("slash", "search_log", "Search", key_display="/", tooltip="Search the log"),
         Binding("b", "standings", "Board", tooltip="Show the board of this run"),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the same task"),
-        Binding("r", "resubmit", "Again", tooltip="Submit the same file again, after confirmation"),
+        Binding("R", "resubmit", "Rerun", tooltip="Submit the same file again, after confirmation"),
         Binding("w", "watch", "Watch", tooltip="Test the file of this run on every save"),
         Binding("e", "edit", "Edit", tooltip="Edit the file of this run, then submit it"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of this run"),
@@ -204,7 +204,7 @@ class ReportScreen(BoardScreen):
     def action_cancel(self) -> None:
         """Cancel this run after confirmation."""
         if self._read is not None:
-            self.offer_cancel(self._read.run)
+            self.offer_cancel([self._read.run])
 
     def action_standings(self) -> None:
         """Show the board of this run."""
@@ -234,7 +234,7 @@ class ReportScreen(BoardScreen):
     def action_resubmit(self) -> None:
         """Submit the same file again after confirmation."""
         if self._read is not None:
-            self.offer_again(self._read.run, self._follow_sent)
+            self.offer_again([self._read.run], self._follow_sent)
 
     def action_next(self) -> None:
         """Show the meaning of this run's outcome and the next steps."""

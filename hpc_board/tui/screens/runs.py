@@ -55,11 +55,13 @@ class RunsScreen(BoardScreen):
 
     CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected run, after confirmation"),
+        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs, after confirmation"),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the task of the selected run"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
-        Binding("r", "resubmit", "Again", tooltip="Submit the selected run's file again, after confirmation"),
         Binding("a", "everyone", "Own/all", tooltip="Switch between your runs and all users' runs"),
+        Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again, after confirmation"),
+        Binding("space", "select", "Select", tooltip="Select the run, or unselect it, to cancel or rerun several"),
+        Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all runs read so far, or none"),
         Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
         Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
         Binding("w", "watch", "Watch", show=False, tooltip="Test the file of the selected run on every save"),
@@ -72,7 +74,8 @@ class RunsScreen(BoardScreen):
         "queued and running are states of the job, pass and wrong value are verdicts of the judge. lost, error, node "
         "fail and preempted are not the kernel's fault. Age is the time since the last change of state, or since the "
         "end of the job. The filter matches words of task, GPU, state, mode, note, file and user. All words must "
-        "match; Enter keeps them, Esc clears them. Runs go on after you quit."
+        "match; Enter keeps them, Esc clears them. Space selects several runs for c and R. "
+        "Runs go on after you quit."
     )
 
     pane: getters.query_one[ListPane[Line]] = getters.query_one(ListPane)
@@ -137,17 +140,19 @@ class RunsScreen(BoardScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the actions that do not apply to the selected run; their keys stay in place."""
-        if action == "cancel" and (self._selected is None or self._selected.state.ended):
+        if action == "cancel" and all(run.state.ended for run in self._chosen):
             return None
         if action == "filter" and self.is_mounted and self.pane.is_filtering:
             return False
-        if action in ("resubmit", "watch", "copy", "mark", "edit") and self._selected is None:
+        if action in ("resubmit", "watch", "copy", "mark", "edit", "select", "toggle_all") and self._selected is None:
             return None
         return super().check_action(action, parameters)
 
     def action_back(self) -> None:
-        """Clear the filter, or leave the screen."""
-        if self.pane.words:
+        """Clear the selection or the filter, or leave the screen."""
+        if self.pane.chosen:
+            self.pane.unchoose()
+        elif self.pane.words:
             self.pane.narrow("")
         else:
             super().action_back()
@@ -157,6 +162,7 @@ class RunsScreen(BoardScreen):
         self._everyone = not self._everyone
         self.memory.set("runs", "everyone", self._everyone)
         self.pane.grid.set_columns(columns(self._list))
+        self.pane.unchoose()
         self.pane.forget()
         self.read(self.pane, patient=False)
         self._show_scope()
@@ -201,14 +207,28 @@ class RunsScreen(BoardScreen):
             self.notify(f"Copied {run.id}.", markup=False)
 
     def action_cancel(self) -> None:
-        """Cancel the selected run after confirmation."""
-        if (run := self._selected) is not None:
-            self.offer_cancel(run)
+        """Cancel the selected runs after confirmation."""
+        if runs := [run for run in self._chosen if not run.state.ended]:
+            self.offer_cancel(runs)
 
     def action_resubmit(self) -> None:
-        """Submit the selected run's file again after confirmation."""
-        if (run := self._selected) is not None:
-            self.offer_again(run, self._show_sent)
+        """Submit the files of the selected runs again after confirmation."""
+        if runs := self._chosen:
+            self.offer_again(runs, self._show_sent)
+
+    def action_select(self) -> None:
+        """Select the run of the current line, or unselect it."""
+        self.pane.choose()
+
+    def action_toggle_all(self) -> None:
+        """Select all runs read so far, or none."""
+        self.pane.choose_all()
+
+    @property
+    def _chosen(self) -> list[Run]:
+        """Return the runs that Space has selected, or else the one of the current line."""
+        chosen = [line.run for line in self.pane.chosen] if self.is_mounted else []
+        return chosen or ([self._selected] if self._selected is not None else [])
 
     @property
     def _selected(self) -> Run | None:
@@ -257,9 +277,15 @@ class RunsScreen(BoardScreen):
             places.append(f"{span_text(old)} old")
         self.title_bar.show_place("Runs", " · ".join(places))
 
+    def _notify_cancelled(self, numbers: Sequence[int]) -> None:
+        self.pane.unchoose()
+        super()._notify_cancelled(numbers)
+
     def _show_sent(self, runs: Sequence[Run]) -> None:
         self.pane.select_once_read(str(runs[0].id))
-        self.notify(f"Submitted again as run {runs[0].id}.", markup=False)
+        self.pane.unchoose()
+        what = f"run {runs[0].id}" if len(runs) == 1 else f"{len(runs)} runs, {runs[0].id} to {runs[-1].id}"
+        self.notify(f"Submitted again as {what}.", markup=False)
         self.read(self.pane, patient=False)
 
     @on(ListPane.Narrowed)
@@ -280,7 +306,7 @@ class RunsScreen(BoardScreen):
     def _nothing(self) -> str:
         whose = "No runs" if self._everyone else "You have no runs"
         where = f" on {self._gpu}" if self._gpu else ""
-        return f"{whose}{where} yet.\nPress s to submit a file; w on Tasks writes a starter."
+        return f"{whose}{where} yet.\nPress s to submit a file; W on Tasks writes a starter."
 
     def _cells(self, line: Line) -> dict[str, Text]:
         return cells(replace(line, now=self.now(), reader=self.board.user))

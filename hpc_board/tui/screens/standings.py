@@ -35,7 +35,7 @@ class StandingsScreen(BoardScreen):
         Binding("s", "submit", "Submit", tooltip="Submit a file for this task"),
         Binding("left,h", "turn(-1)", "Previous GPU", show=False, tooltip="Show the previous GPU's board"),
         Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's board"),
-        Binding("o", "mine", "Mine", tooltip="Go to your row, and from there to the first"),
+        Binding("u", "mine", "Your row", tooltip="Go to your row, and from there to the first"),
         Binding("a", "own", "Own/all", tooltip="Switch between the standings and your ranked runs"),
         Binding("m", "mark", "Mark", tooltip="Mark the selected row, then another one, to compare them"),
         Binding("v", "code", "Code", tooltip="Show the file of the selected row, if you may read it"),

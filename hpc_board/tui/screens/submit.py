@@ -39,7 +39,8 @@ from hpc_board.tui.widgets.gpu_list import GpuList
 from hpc_board.tui.widgets.path_input import PathInput
 from hpc_board.tui.widgets.preview import PreviewPane
 
-_FORM_SUBJECTS = ("tasks", "allowed", "header", "draft", "send")
+_CHECKS = ("tasks", "allowed", "header", "draft")
+_FORM_SUBJECTS = (*_CHECKS, "send")
 
 _TYPING_SECONDS = 0.3
 """The pause in typing after which a field is checked."""
@@ -60,7 +61,7 @@ class SubmitScreen(BoardScreen):
         Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers again"),
     ]
     HELP: ClassVar[str] = (
-        "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, a ticks all. "
+        "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. "
         "A header in the file (#!POPCORN leaderboard NAME, #!POPCORN gpus A B) chooses task and GPUs. `python?` marks "
         "a GPU whose Python is missing on this machine; `hpc-board gpus` names it. `start` is the expected start of "
         "this board's last waiting run on a GPU. Lines of the script that come from extra options of the settings are "
@@ -85,6 +86,8 @@ class SubmitScreen(BoardScreen):
         self._ready = ""
         self._asked: tuple[str, ...] = ()
         """The GPUs in the file's header."""
+        self._asked_task: str | None = None
+        """The task in the file's header."""
         self._set_aside: tuple[str, ...] = ()
         """The ticked GPUs before a header chose others."""
         self._unsettled = False
@@ -270,6 +273,7 @@ class SubmitScreen(BoardScreen):
         if isinstance(event.value, str) and event.value != self._choice.task:
             self._choice = replace(self._choice, task=event.value)
             self._ask_allowed()
+            self._show_status()
 
     @on(Select.Changed, "#mode")
     def _choose_mode(self, event: Select.Changed) -> None:
@@ -321,7 +325,7 @@ class SubmitScreen(BoardScreen):
         task = directives.leaderboard or self._choice.task
         changed = task != self._choice.task
         before = (() if self._unsettled else self._choice.gpus) or self._set_aside
-        self._asked = directives.gpus
+        self._asked, self._asked_task = directives.gpus, directives.leaderboard
         self._unsettled = bool(self._asked)
         self._set_aside = before if self._asked else ()
         self._choice = replace(self._choice, task=task, gpus=self._asked or before)
@@ -370,7 +374,7 @@ class SubmitScreen(BoardScreen):
             self._typing = None
 
     def _read_header(self, file: Path | None) -> None:
-        self._asked = ()
+        self._asked, self._asked_task = (), None
         self._show_header(None)
         self._choice = replace(self._choice, file=file, folder=file.parent if file else self._choice.folder)
         if file is None:
@@ -452,8 +456,10 @@ class SubmitScreen(BoardScreen):
 
     @property
     def _missing(self) -> str:
-        """Return the next choice to make, or the error of a header with unavailable GPUs."""
-        choice = self._choice
+        """Return the next choice to make, or the error of a header with another task or unavailable GPUs."""
+        choice, asked = self._choice, self._asked_task
+        if choice.task and asked and choice.task != asked:
+            return f"The header names task {asked}, not {choice.task}. Choose {asked}, or change the header."
         if choice.file and choice.task and not choice.gpus and self._asked and not _resolved(self._asked, self._gpus):
             return f"The header names {listing(self._asked)}, not available for {choice.task}. Choose a GPU."
         return choice.missing
@@ -475,7 +481,9 @@ class SubmitScreen(BoardScreen):
         else:
             text = toned(self._ready, Tone.GOOD)
         self.status.update(text)
-        self.query_one("#send", Button).disabled = self.is_open("send")
+        # A failed submission can be sent again.
+        unfit = self.has_failed(*_CHECKS) or bool(self._missing)
+        self.query_one("#send", Button).disabled = self.is_open("send") or unfit
         self.query_one("#watch", Button).disabled = bool(self._choice.missing)
         self.refresh_bindings()
 

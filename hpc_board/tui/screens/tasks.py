@@ -71,9 +71,13 @@ class TasksScreen(BoardScreen):
         Binding("r", "runs", "Runs", tooltip="Show your runs"),
         Binding("f", "feed", "Feed", tooltip="Show recent changes of the standings"),
         Binding("slash", "filter", "Find", key_display="/", tooltip="Filter the tasks by the words that you type"),
-        Binding("v", "part(1)", "View", tooltip="Switch between description, reference and starter"),
-        Binding("V", "part(-1)", show=False),
-        Binding("w", "write", "Write", tooltip="Write the starter to a file"),
+        Binding("right_square_bracket", "part(1)", "View", key_display="]", tooltip="Show the next part of the task"),
+        Binding("left_square_bracket", "part(-1)", show=False),
+        *(
+            Binding(str(number), f"show('{part}')", part.capitalize(), show=False, tooltip=f"Show the {part}")
+            for number, part in enumerate(_PARTS, start=1)
+        ),
+        Binding("W", "write", "Write", tooltip="Write the starter to a file"),
         Binding("e", "edit", "Edit", tooltip="Edit your file of this name, or else the starter, then submit it"),
         Binding(
             "d", "description", "Description", show=False, tooltip="Focus the description to scroll it, or the list"
@@ -83,7 +87,7 @@ class TasksScreen(BoardScreen):
     ]
     HELP: ClassVar[str] = (
         "A submission is one file with a kernel. The judge runs it on the cluster's GPUs, checks each answer and times "
-        "each call; a board ranks the fastest passing run of each user. w writes the starter of a task, whose first "
+        "each call; a board ranks the fastest passing run of each user. W writes the starter of a task, whose first "
         "line names the task; `hpc-board kernel.py` opens the app with that file in the form. Ctrl+P finds an action "
         "by its name. Runs go on after you quit.\n\n"
         "Select a task and press s (or Enter) to submit a file for it. Rank and best are those on the GPU with your "
@@ -226,6 +230,11 @@ class TasksScreen(BoardScreen):
             return
         here = _PARTS.index(self.parts.current or "description")
         self.tabs.active = _PARTS[(here + step) % len(_PARTS)]
+
+    def action_show(self, part: str) -> None:
+        """Show a part of the task."""
+        if self._has_parts:
+            self.tabs.active = part
 
     def action_description(self) -> None:
         """Move the focus between the list and the shown part of the task."""
@@ -568,7 +577,7 @@ def _written(path: Path, replace: bool, text: str) -> Path:
     try:
         write_file(path, text.encode(), force=replace)
     except InputError as error:
-        raise InputError(error.message, hint="Press w and give another path.") from error
+        raise InputError(error.message, hint="Press W and give another path.") from error
     return path
 
 

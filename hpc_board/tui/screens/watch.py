@@ -82,8 +82,8 @@ class WatchScreen(BoardScreen):
 
     CSS_PATH = "watch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause/resume", tooltip="Pause submissions, or resume them"),
-        Binding("w", "stop", "Stop", tooltip="Stop the watch; its runs go on"),
+        Binding("P", "pause", "Pause/resume", tooltip="Pause submissions, or resume them"),
+        Binding("escape", "back", "Stop", tooltip="Stop the watch; its runs go on", id="screen.back"),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
@@ -153,10 +153,6 @@ class WatchScreen(BoardScreen):
         """Show the ages of the runs and of the last try."""
         super().show_ages()
         self._show_standing()
-
-    def action_stop(self) -> None:
-        """Leave the screen, which stops the watch."""
-        self.action_back()
 
     def action_pause(self) -> None:
         """Pause or resume the watch."""

@@ -24,7 +24,7 @@ class GpuList(OptionList):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "select", "Tick", show=False, tooltip="Tick or untick the GPU (in the list of GPUs)"),
-        Binding("a", "toggle_all", "All", show=False, tooltip="Tick all GPUs, or none (in the list of GPUs)"),
+        Binding("asterisk", "toggle_all", "All", show=False, tooltip="Tick all GPUs, or none (in the list of GPUs)"),
     ]
 
     class Ticked(Message):

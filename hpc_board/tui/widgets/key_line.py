@@ -1,6 +1,6 @@
 """The last line, with the keys of the screen that fit."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from rich.cells import cell_len
@@ -44,11 +44,13 @@ class Key(msgspec.Struct, frozen=True):
 class KeyLine(Static, can_focus=False):
     """The keys in the order of their bindings, clickable, without those that do not fit.
 
-    One widget draws all keys, since each widget adds to the time in which a screen opens.
+    `labels` replace those of the bindings of these actions. One widget draws all keys, since each widget adds to the
+    time in which a screen opens.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, labels: Mapping[str, str] | None = None) -> None:
         super().__init__(markup=False)
+        self._labels = labels or {}
         self.keys: tuple[Key, ...] = ()
         """The keys that are shown."""
         self._hovered: Key | None = None
@@ -105,7 +107,7 @@ class KeyLine(Static, can_focus=False):
             Key(
                 active.binding.key,
                 self.app.get_key_display(active.binding),
-                active.binding.description,
+                self._labels.get(action, active.binding.description),
                 active.tooltip,
                 active.enabled,
                 action == _HELP,

@@ -17,7 +17,7 @@ from textual.reactive import var
 from textual.widgets import Static
 
 from hpc_board.errors import BoardError
-from hpc_board.tui.formatting import MARKED
+from hpc_board.tui.formatting import MARKED, SELECTED
 from hpc_board.tui.paging import Order, Page, Part, Span, Window, whole
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.filter_line import FilterLine
@@ -139,6 +139,8 @@ class ListPane(Vertical, Generic[T]):
         self._wanted: str | None = None
         self._edge: _Edge | None = None
         self._reported: str | None = None
+        self._chosen: dict[str, T] = {}
+        """The items that Space has selected; other pages may have them."""
 
     def compose(self) -> ComposeResult:
         """Yield the table, the filter, and the details."""
@@ -168,6 +170,38 @@ class ListPane(Vertical, Generic[T]):
     def selected(self) -> T | None:
         """Return the selected item of a list whose lines are its items."""
         return cast("T | None", self.line)
+
+    @property
+    def chosen(self) -> tuple[T, ...]:
+        """Return the items that Space has selected, in the order of their selection."""
+        return tuple(self._chosen.values())
+
+    def choose(self) -> None:
+        """Select the item of the current line for an action on several, or unselect it, and go to the next line."""
+        key, item = self.grid.current, self.selected
+        if key is None or item is None:
+            return
+        if self._chosen.pop(key, None) is None:
+            self._chosen[key] = item
+        self._show_chosen()
+        self.grid.action_cursor_down()
+
+    def choose_all(self) -> None:
+        """Select all known items, or none if they are selected."""
+        items = {key: item for key, item in self._items.items() if key not in self._chosen}
+        self._chosen = {**self._chosen, **items} if items else {}
+        self._show_chosen()
+
+    def unchoose(self) -> None:
+        """Unselect all items."""
+        if self._chosen:
+            self._chosen = {}
+            self._show_chosen()
+
+    def _show_chosen(self) -> None:
+        self._show_rows()
+        self._show_title()
+        self.screen.refresh_bindings()
 
     @property
     def window(self) -> Window[T]:
@@ -245,6 +279,7 @@ class ListPane(Vertical, Generic[T]):
     def narrow(self, words: str, scope: str = "") -> None:
         """Filter the list by these words and a scope."""
         self.words, self.scope = words, scope
+        self._chosen = {}
         self.forget()
         self.post_message(self.Narrowed(words))
         self.post_message(self.Wanted(self, anew=True))
@@ -300,6 +335,7 @@ class ListPane(Vertical, Generic[T]):
         }
         self._items = {key: line for _, key, line in lines}
         self._indexes = [index for index, _, _ in lines]
+        self._chosen = {key: self._items.get(key, item) for key, item in self._chosen.items()}
         self.prepare()
         # A refilled table is at its top until the next refresh restores its position.
         self._is_filling = True
@@ -313,8 +349,8 @@ class ListPane(Vertical, Generic[T]):
         self.grid.show((self._signed(key, row, marked) for key, row in self._rows.items()), select=select)
 
     def _signed(self, key: str, row: Row, marked: int | None) -> Row:
-        chosen = marked is not None and self._kind.submission(self._items[key]) == marked
-        sign = MARKED if chosen else ""
+        is_marked = marked is not None and self._kind.submission(self._items[key]) == marked
+        sign = SELECTED if key in self._chosen else MARKED if is_marked else ""
         return row if row.sign == sign else replace(row, sign=sign)
 
     def _key_to_select(self) -> str | None:
@@ -364,6 +400,8 @@ class ListPane(Vertical, Generic[T]):
     def _show_title(self) -> None:
         """Show the position in the list and the filter on the panel of the table."""
         title = f"{self._kind.title} {self.count}" if self._kind.title and self._is_known else self._kind.title
+        if self._chosen:
+            title += f" · {len(self._chosen)} selected"
         wanted = " ".join(filter(None, (self.scope, f"/{self.words}" if self.words else "")))
         self.grid.entitle(title, wanted)
         item = self.selected

@@ -1,0 +1,135 @@
+"""The keys of all screens, widgets and dialogs: one meaning for each."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.keys import key_to_character
+
+from hpc_board import tui
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.keys import VERBS, displayed
+from hpc_board.tui.screens.confirm import Confirm
+from hpc_board.tui.screens.form_dialog import AskLines, Line
+from hpc_board.tui.screens.help import HelpScreen
+from hpc_board.tui.screens.path_dialog import AskPath
+from hpc_board.tui.widgets.key_line import KeyLine
+from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.fake_board import FakeBoard
+
+ROOT = Path(__file__).parents[2]
+
+
+def places() -> Iterator[type[DOMNode]]:
+    """Yield every class of the app with keys of its own."""
+    for module in pkgutil.walk_packages(tui.__path__, "hpc_board.tui."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, type) and issubclass(value, DOMNode) and value.__module__ == module.name:
+                yield value
+
+
+def character(key: str) -> str:
+    """Return the character that a key types, or one that is not printable."""
+    # Unicode's name of "/" is SOLIDUS.
+    return "/" if key == "slash" else key_to_character(key) or "\0"
+
+
+def typed(place: type[DOMNode]) -> Iterator[tuple[str, str]]:
+    """Yield the keys of a class that type a character, except the digits, with their actions."""
+    for binding in place.__dict__.get("BINDINGS", ()):
+        assert isinstance(binding, Binding)
+        for key in binding.key.split(","):
+            if character(key).isprintable() and not key.isdigit():
+                yield key, binding.action
+
+
+@pytest.mark.parametrize("place", set(places()), ids=lambda place: place.__name__)
+def test_a_key_has_the_same_meaning_everywhere(place: type[DOMNode]) -> None:
+    for key, action in typed(place):
+        assert action in VERBS[key].actions or action.partition("(")[0] in VERBS[key].actions, (key, action)
+
+
+def test_each_verb_has_one_key_and_each_key_of_the_table_is_bound() -> None:
+    bound = {pair for place in places() for pair in typed(place)}
+    for key, verb in VERBS.items():
+        for action in verb.actions:
+            assert any(key == pressed and action in (done, done.partition("(")[0]) for pressed, done in bound), (
+                key,
+                action,
+            )
+    actions = [action for verb in VERBS.values() for action in verb.actions if not action.startswith("turn(")]
+    assert len(actions) == len(set(actions))
+
+
+def test_the_manual_has_every_key_with_its_meaning() -> None:
+    lines = (ROOT / "docs" / "app.md").read_text().splitlines()
+    for key, verb in VERBS.items():
+        name = "Space" if key == "space" else character(key)
+        assert f"| `{name}` | {verb.meaning} |" in lines
+
+
+@pytest.mark.parametrize(("name", "shown"), [("esc", "Esc"), ("⏎", "Enter"), ("f5", "F5"), ("^q", "^q"), ("f", "f")])
+def test_a_key_has_one_spelling(name: str, shown: str) -> None:
+    assert displayed(name) == shown
+
+
+async def test_the_last_line_offers_no_key_that_a_field_takes() -> None:
+    async with app_on(FakeBoard()).run_test(size=(120, 30)) as pilot:
+        await settled(pilot)
+        assert "?/F1 Help" in text_of(pilot.app)
+        await press(pilot, "s")
+        assert "F1 Help" in text_of(pilot.app)
+        assert "?/F1" not in text_of(pilot.app)
+        await press(pilot, "f1")
+        assert isinstance(pilot.app.screen, HelpScreen)
+
+
+def key_line(app: BoardApp) -> str:
+    """Return the line of keys of the screen in front."""
+    return " ".join(f"{key.name} {key.label}" for key in app.screen.query_one(KeyLine).keys)
+
+
+async def test_every_dialog_lists_its_keys() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        app = pilot.app
+        assert isinstance(app, BoardApp)
+        app.push_screen(Confirm("Cancel run 40?", "Cancel the run", "Keep it"))
+        await settled(pilot)
+        assert key_line(app) == "Enter Confirm Esc Cancel"
+        await press(pilot, "escape")
+        app.push_screen(AskPath("Write the starter to", Path("kernel.py")))
+        await settled(pilot)
+        assert key_line(app) == "Enter Write Esc Cancel"
+        await press(pilot, "escape")
+        app.push_screen(AskLines("Ban eve?", [Line("Reason")], "Ban"))
+        await settled(pilot)
+        assert key_line(app) == "Enter Ban Esc Cancel"
+        await press(pilot, "escape", "question_mark")
+        assert key_line(app) == "Esc Close"
+        await press(pilot, "escape", "s", "ctrl+o")
+        assert "Enter Open" in key_line(app)
+
+
+@pytest.mark.parametrize(
+    ("destroys", "keys", "answer"),
+    [
+        (False, ["enter"], True),
+        (True, ["enter"], False),
+        (True, ["right", "enter"], True),
+        (False, ["left", "enter"], False),
+        (False, ["escape"], False),
+    ],
+)
+async def test_enter_gives_the_answer_with_the_focus(destroys: bool, keys: list[str], answer: bool) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        answers: list[bool | None] = []
+        pilot.app.push_screen(Confirm("Replace it?", "Replace", "Keep it", destroys=destroys), answers.append)
+        await settled(pilot)
+        await press(pilot, *keys)
+        assert answers == [answer]
