@@ -18,6 +18,7 @@ from hpc_board.domain.draft import Draft, Preview, Source
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.gpus import gpu as gpu_called
+from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status
 from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
@@ -349,6 +350,7 @@ class FakeBoard(Board):
         gpus: Sequence[str] = (),
         mode: str | None = None,
         note: str = "",
+        options: GivenOptions = NOTHING_GIVEN,
     ) -> Draft:
         self._enter("draft")
         return intake.draft(
@@ -357,6 +359,7 @@ class FakeBoard(Board):
             gpu_names=gpus,
             mode_name=mode,
             note=note,
+            options=options,
             find_task=Catalog(self.known_tasks).task,
             gpus=self.known_gpus,
             now=NOW,
