@@ -8,7 +8,7 @@ from hpc_board.model.task import Mode
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """An incomplete submission; `folder` is the start of the search for files, `options` are as in `submit`."""
+    """An incomplete submission; `folder` is the start of the search for files."""
 
     folder: Path = Path()
     file: Path | None = None
@@ -16,7 +16,6 @@ class Choice(msgspec.Struct, frozen=True):
     gpus: tuple[str, ...] = ()
     mode: Mode = Mode.TEST
     note: str = ""
-    options: str = ""
 
     @property
     def missing(self) -> str:

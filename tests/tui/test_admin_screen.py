@@ -285,7 +285,7 @@ async def test_nothing_to_send_again_says_why() -> None:
         assert isinstance(front(pilot.app), AdminScreen)
         assert "submission 14: same file sent" in told(pilot.app)
         board.plan = [again(number, "carol", "it was removed") for number in range(1, 101)]
-        await press(pilot, "r", "enter", "enter")
+        await press(pilot, "R", "enter", "enter")
         assert told(pilot.app).endswith("submission 3: it was removed; and 97 more")
 
 

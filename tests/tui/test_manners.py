@@ -53,7 +53,7 @@ def app_with(board: Board, **options: object) -> BoardApp:
 
 
 async def test_every_action_of_the_screen_and_of_the_app_is_in_the_palette() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 60)) as pilot:
+    async with app_on(FakeBoard()).run_test(size=(80, 70)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "ctrl+p")
         assert isinstance(pilot.app.screen, CommandPalette)

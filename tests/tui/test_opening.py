@@ -224,7 +224,7 @@ async def test_the_app_can_be_left_while_a_screen_opens() -> None:
 async def test_the_users_own_key_leaves_while_the_board_is_opened() -> None:
     app, event = held_back(FakeBoard(), Preferences(keys={"app.quit": "f10"}))
     async with app.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "Opening the board … f10 quits." in text_of(app))
+        await until(pilot, lambda: "Opening the board … F10 quits." in text_of(app))
         await pilot.press("f10")
         await until(pilot, lambda: app._exit)
         event.set()

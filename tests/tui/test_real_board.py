@@ -72,7 +72,7 @@ async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Pat
         await pilot.press("escape", "escape", "slash", *"wrong", "enter")
         await until(pilot, lambda: "own · /wrong" in text_of(app))
         await settled(pilot)
-        await press(pilot, "r", "y")
+        await press(pilot, "R", "enter")
         await until(pilot, lambda: len(board.runs.list()) == 3)
         again, first = board.runs.list()[0], board.runs.list()[-1]
         assert (again.code_sha256, again.mode, again.gpu) == (first.code_sha256, first.mode, first.gpu)

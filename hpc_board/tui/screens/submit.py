@@ -20,7 +20,7 @@ from textual.widgets import Button, Input, Label, Select, Static
 from hpc_board.board import Board
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, Preview
-from hpc_board.domain.job_options import parsed
+from hpc_board.domain.job_options import NO_OPTIONS
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
 from hpc_board.model.gpu import Gpu, GpuStatus
@@ -118,10 +118,6 @@ class SubmitScreen(BoardScreen):
                 with Horizontal(classes="field"):
                     yield Label("Note")
                     yield Input(value=start.note, placeholder="optional", compact=True, id="note")
-                with Horizontal(classes="field"):
-                    yield Label("Options")
-                    hint = "optional, such as --qos=night --time=10:00"
-                    yield Input(value=start.options, placeholder=hint, compact=True, id="options")
                 with Horizontal(classes="field", id="gpu-field"):
                     yield Label("GPUs")
                     yield GpuList(compact=True, markup=False, id="gpus")
@@ -139,7 +135,8 @@ class SubmitScreen(BoardScreen):
         self.query_one("#form").border_title = "Submission"
         self.preview.border_title = "Script"
         # The letters are keys outside of the fields: s submits, e edits again.
-        (self.query_one("#send") if self._edited else self.path_input).focus()
+        ready = self.query_one("#send") if self._choice.gpus else self.query_one(GpuList)
+        (ready if self._edited else self.path_input).focus()
         self.path_input.cursor_position = len(self.path_input.value)
         self.ask("tasks", self.board.tasks.catalog, self._show_tasks)
         self.action_ask_gpus()
@@ -261,11 +258,6 @@ class SubmitScreen(BoardScreen):
     @on(Input.Changed, "#note")
     def _note(self, event: Input.Changed) -> None:
         self._choice = replace(self._choice, note=event.value.strip())
-        self._rest_then(self._check)
-
-    @on(Input.Changed, "#options")
-    def _set_options(self, event: Input.Changed) -> None:
-        self._choice = replace(self._choice, options=event.value.strip())
         self._rest_then(self._check)
 
     @on(Select.Changed, "#task")
@@ -417,7 +409,7 @@ class SubmitScreen(BoardScreen):
             gpus=choice.gpus,
             mode=str(choice.mode),
             note=choice.note,
-            options=given_options(parsed(choice.options), os.environ),
+            options=given_options(NO_OPTIONS, os.environ),
         )
 
     def _show_header(self, header: Directives | None) -> None:
