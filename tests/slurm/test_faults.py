@@ -846,7 +846,7 @@ def test_reads_do_not_wait_for_a_controller_that_hangs(site: Site) -> None:
     assert "running" in done.stdout
     assert "running" in again.stdout
     assert calls.read_text().splitlines() == ["squeue"]
-    assert took_seconds < 3 + 2
+    assert took_seconds < 9  # squeue alone has 10 s elsewhere
     site.released()
     site.finished(run)
 
