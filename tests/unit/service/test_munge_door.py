@@ -847,6 +847,7 @@ def test_a_flood_of_rubbish_keeps_no_client_of_another_machine_waiting(
             assert runs(door.address) == ()
 
 
+@pytest.mark.quiet
 def test_a_flood_of_rubbish_keeps_no_client_of_the_same_machine_out(door: Served) -> None:
     with flooded(door):
         for _ in range(3):
