@@ -12,6 +12,7 @@ from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.roles import Role
+from hpc_board.errors import Refused
 from hpc_board.store.folder import make_board_folder
 
 if TYPE_CHECKING:
@@ -105,12 +106,18 @@ class Administration:
 
         Raises:
             InputError: `source` is no backup.
-            Refused: the user is no admin; or the backup lacks runs in flight, and `force` is false.
+            Refused: the user is no admin; or the backup lacks runs in flight, and `force` is false; or a
+                service owns the board.
             StorageError: the database cannot be written, or other clients keep it locked.
         """
         from hpc_board.store.backup import restore
 
         self._context.require(Role.ADMIN, "restore the board's database")
+        if self._context.installation.served_by_another():
+            raise Refused(
+                f"{self._context.settings.board} is served by `hpc-board serve`, which uses the present database.",
+                hint="End the service first: `hpc-board admin doctor` names its process.",
+            )
         kept = self._context.settings.board / f"board.db.before-{utc_now():%Y%m%dT%H%M%S.%fZ}"
         with self._context.reconciler.alone():
             before, now = restore(self._context.store.file, source, kept, force=force)

@@ -1,5 +1,6 @@
 """The context that the parts of a board share: the installation, and the user who asks."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache, cached_property
@@ -12,7 +13,7 @@ from hpc_board.files import LOCK_SECONDS
 from hpc_board.runs.clusters import Clusters
 from hpc_board.settings import Settings
 from hpc_board.store import Store
-from hpc_board.store.folder import DATABASE, check_own, make_board_folder
+from hpc_board.store.folder import DATABASE, check_own, is_served, make_board_folder
 
 if TYPE_CHECKING:
     from hpc_board.boards.editor import Boards, Person
@@ -68,6 +69,23 @@ class Installation:
         from hpc_board.catalog.known_tasks import TaskCache
 
         return TaskCache(file=None if self.served else self.settings.board / "tasks.json")
+
+    def served_by_another(self) -> bool:
+        """Return whether a service, another process, owns the board: it alone sends and follows jobs."""
+        return not self.served and is_served(self.settings.board)
+
+    def require_unserved(self, what: str) -> None:
+        """Require that no other process serves the board; `what` completes "it alone ...".
+
+        Raises:
+            Refused: a service owns the board.
+        """
+        if self.served_by_another():
+            socket = "SOCKET" if self.settings.socket is None else shlex.quote(str(self.settings.socket))
+            raise Refused(
+                f"{self.settings.board} is served by `hpc-board serve`, and it alone {what}.",
+                hint=f"Use the board through the service: export HPC_BOARD_SERVICE={socket}",
+            )
 
     @property
     def runs_per_user(self) -> int | None:

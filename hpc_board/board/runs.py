@@ -50,7 +50,7 @@ class Runs:
             SchedulerError: a scheduler did not answer.
         """
         # The machinery is imported for runs that need it.
-        if self._context.installation.served:
+        if self._context.installation.served or self._context.installation.served_by_another():
             return True
         if not self._context.has_runs_in_flight():
             return True
@@ -90,6 +90,8 @@ class Runs:
     def _turn(self, watched: Collection[int]) -> "Pass | None":
         from hpc_board.runs.reconciler import Pass
 
+        if self._context.installation.served_by_another():
+            return None
         try:
             return self._context.reconciler.turn(watched)
         except (SchedulerError, StorageError) as error:
@@ -112,7 +114,11 @@ class Runs:
         """Request the cancellation of several runs as `cancel` does; return the answers, in the same order.
 
         Each cluster's scheduler is asked once for all of its runs.
+
+        Raises:
+            Refused: another process serves the board.
         """
+        self._context.installation.require_unserved("cancels runs")
         found: dict[int, Run] = {}
         errors: dict[int, BoardError] = {}
         for number in dict.fromkeys(runs):

@@ -244,8 +244,8 @@ class Submissions:
         Raises:
             InputError: a batch script cannot be rendered; nothing is stored.
             Refused: the board takes no submissions or none of the user's, a rate limit is reached, the leaderboard was
-                deleted, its deadline has passed, or the user has too many unfinished runs on a served board; nothing is
-                stored.
+                deleted, its deadline has passed, another process serves the board, or the user has too many unfinished
+                runs on a served board; nothing is stored.
             StorageError: the board cannot be written; the hint tells whether the submissions are stored.
             SchedulerRefused: the scheduler refused every job.
         """
@@ -349,6 +349,7 @@ class Submissions:
             )
 
     def _submit(self, sent: Sequence[Sent], array: bool | None, *, by_rules: bool) -> list[Run]:
+        self._context.installation.require_unserved("sends jobs")
         # A submission whose script cannot be rendered must not be stored.
         tokens = self._plan([each.draft for each in sent], array).tokens()
         names = {each.draft.task.name for each in sent}

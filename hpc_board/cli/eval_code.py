@@ -136,7 +136,8 @@ def _judge_blocks(files: "Mapping[str, str]", language: str | None) -> "list[Blo
             "A submission runs in a process of its own, the worker. A second process, the judge, imports the task's "
             "reference, generates the inputs from secret seeds and checks every output, including those of timed "
             "calls. A third process, the supervisor, owns the clock and the verdict. The task's own input generator "
-            "and checks are in its reference.py: hpc-board task NAME --file reference.py"
+            "and checks are in its reference.py, which a service keeps to itself: on a personal board, `hpc-board task "
+            "NAME --file reference.py` prints it."
         ),
         Table(columns, rows),
         Paragraph(

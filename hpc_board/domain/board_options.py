@@ -12,7 +12,7 @@ from hpc_board.domain.roles import Role, includes_user
 
 DEADLINE_WORDS = (
     'a date or a time such as "2030-12-31", "2030-12-31 18:00" or "2030-12-31T18:00+01:00" (UTC where it names no '
-    'zone), a time from now such as "+30d" or "+12h", or "none"'
+    'zone), a time from now such as "+30d", "+12h" or "+90m" (w, d, h and m), or "none"'
 )
 """The forms that `deadline_of` reads, as text for users."""
 
@@ -151,13 +151,17 @@ def _within_years(moment: datetime) -> datetime:
 
 
 def moment_words(moment: datetime | None) -> str:
-    """Format a time in the reader's time zone, to the minute, with the zone's name; None gives "none"."""
-    return "none" if moment is None else f"{moment.astimezone():%Y-%m-%d %H:%M %Z}"
+    """Format a time in the reader's time zone, with seconds other than 0, and the zone's name; None gives "none"."""
+    return "none" if moment is None else f"{_minute_text(moment.astimezone())} {moment.astimezone():%Z}"
 
 
 def utc_words(moment: datetime | None) -> str:
     """Format a time as `moment_words` does, in UTC, for text with readers in several time zones."""
-    return "none" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    return "none" if moment is None else f"{_minute_text(moment.astimezone(UTC))} UTC"
+
+
+def _minute_text(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}" if moment.second else f"{moment:%Y-%m-%d %H:%M}"
 
 
 def deadline_refusal(task: str, deadline: datetime, now: datetime) -> str:

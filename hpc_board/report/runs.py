@@ -23,8 +23,8 @@ from hpc_board.report.run_words import case_last, short_specs, verdict_text
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
-    "self-run": "self-run: the job ran under the user's account",
-    "verified": "verified: the job ran under the board's account",
+    "self-run": "self-run: the user's account sends the job",
+    "verified": "verified: the board's account sends the job",
 }
 _BY_INPUTS = (
     Verdict.WRONG_SHAPE,
@@ -490,7 +490,7 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
     elif state is RunState.CREATED and run.blocked_by:
         yield Paragraph(f"Stored; the job cannot be sent yet: {one_line(run.blocked_by, 500)}")
         yield Paragraph(
-            "It is tried again: by the board's service, or without one by `hpc-board poll`, `watch` and the app."
+            "It is tried again by the board's service; on a personal board, by `hpc-board poll`, `watch` and the app."
         )
     elif state is RunState.COLLECTING and run.status.reason:
         yield Paragraph(f"No result yet: {one_line(run.explanation, 500)}")

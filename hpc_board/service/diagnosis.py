@@ -14,13 +14,13 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.service_address import MungeAddress, SshAddress
 from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
-from hpc_board.service import LOCK
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors.unix import reason_of
 from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
 from hpc_board.service.units import WATCHDOG_SECONDS
 from hpc_board.settings import Settings
+from hpc_board.store.folder import SERVE_LOCK
 
 _LOOK_SECONDS = 5.0
 _START = "Start it in one of the ways that `hpc-board admin init FOLDER --serve` prints; you may repeat that command."
@@ -111,7 +111,7 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
 def _lock_holder(board: Path) -> str:
     """Return the process that serves the board, as text; "" if none does."""
     try:
-        with open_regular(board / LOCK) as file:
+        with open_regular(board / SERVE_LOCK) as file:
             if holder := lock_holder(os.fstat(file.fileno())):
                 return f"process {holder}"
             free = lock_descriptor(file.fileno(), shared=True)

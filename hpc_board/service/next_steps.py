@@ -119,7 +119,7 @@ def own_steps(board: Path, socket: Path, folder: Path, client: str, serve: str, 
     yield Step("Check the service:", (f"{client} admin doctor",))
     variable = f"export HPC_BOARD_SERVICE={shlex.quote(str(socket))}"
     yield Step(
-        "Tell participants where the service is, in one of these ways. A line for the ~/.bashrc of each:",
+        "Tell participants and your own shell where the service is, in one of these ways. A line for each ~/.bashrc:",
         (variable,),
         alternative=True,
     )

@@ -31,7 +31,7 @@ from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
 from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
-from hpc_board.service import LOCK, routes, wire
+from hpc_board.service import routes, wire
 from hpc_board.service.changes import Changes
 from hpc_board.service.cluster_threads import ClusterThreads
 from hpc_board.service.counts import Counts, counted
@@ -46,7 +46,7 @@ from hpc_board.service.reloading import Reloads, changed, faults
 from hpc_board.service.units import WATCHDOG_SECONDS
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
-from hpc_board.store.folder import make_board_folder
+from hpc_board.store.folder import SERVE_LOCK, make_board_folder
 
 if TYPE_CHECKING:
     from hpc_board.runs.reconciler import Pass
@@ -72,6 +72,8 @@ _FILES_BESIDES = 512
 _ADVANCE_SECONDS = 1.0
 _END_SECONDS = 10.0
 _LAST_ANSWERS_SECONDS = 60.0
+# A command that looks whether the board is served holds the lock for an instant.
+_LOCK_SECONDS = 1.0
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -268,7 +270,7 @@ class Service:
             make_board_folder(folder)
             check_place(folder, os.geteuid(), in_sticky=True)
             folder.chmod(0o700)
-            mine = stack.enter_context(locked(folder / LOCK))
+            mine = stack.enter_context(locked(folder / SERVE_LOCK, wait_seconds=_LOCK_SECONDS))
         except OSError as error:
             raise StorageError(
                 f"{folder}: the board's folder cannot be used: {error.strerror or error}",

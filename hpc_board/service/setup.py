@@ -161,10 +161,11 @@ def set_up(
             things.append(Thing(what, path, _written(undo, path, text, mode)))
         moved = None if former is None else _moved_in(former, board)
         undo.pop_all()
-    client = shlex.join([*program, "--config", str(file)])
-    steps = tuple(
-        root_steps(client, texts) if by_root else own_steps(board, socket, folder, client, shlex.join(serve), texts)
-    )
+    # With the variables of the units, so that a check finds the programs that the service will find.
+    variables = ["env", *(f"{name}={value}" for name, value in environ.items())]
+    client = shlex.join([*variables, *program, "--config", str(file)])
+    start = shlex.join([*variables, *serve])
+    steps = tuple(root_steps(client, texts) if by_root else own_steps(board, socket, folder, client, start, texts))
     remarks = [" ".join(filter(None, (each.message, each.hint))) for each in detected.diagnostics]
     if not new and kept is None:
         steps = (Step(f"Add these lines to {file}:", ("serve:", f"  socket: {quoted(str(socket))}")), *steps)

@@ -9,9 +9,13 @@ from pathlib import Path
 
 from hpc_board.accounts import private_group, user_name
 from hpc_board.errors import InputError, StorageError
+from hpc_board.files import lock_descriptor, open_regular
 
 DATABASE = "board.db"
 """The name of the database in the board's folder."""
+
+SERVE_LOCK = "serve.lock"
+"""The file in the board's folder that a serving process locks."""
 
 _JOB_FOLDER = re.compile(r"[1-9][0-9]{0,14}")
 """The name of a job folder of a run, apart from those of job arrays."""
@@ -93,6 +97,15 @@ def check_own(board: Path) -> None:
     database = _fault_of(board / DATABASE)
     if database:
         raise _foreign(database, move_in)
+
+
+def is_served(board: Path) -> bool:
+    """Return whether a service owns the board at this moment."""
+    try:
+        with open_regular(board / SERVE_LOCK) as file:
+            return not lock_descriptor(file.fileno(), shared=True)
+    except OSError:
+        return False
 
 
 def _foreign(found: str, hint: str) -> StorageError:

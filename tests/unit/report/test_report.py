@@ -648,7 +648,7 @@ def test_an_emulated_run_is_marked() -> None:
 def test_a_report_says_where_the_run_was_and_under_whose_account() -> None:
     result = result_of(Verdict.PASS, timed_case())
     text = text_of(run_report(finished(result), result))
-    assert "the job ran under the user's account" in text
+    assert "the user's account sends the job" in text
     assert "EPYC" in text
     assert "2.13.0" in text
     assert "ab" * 6 in text

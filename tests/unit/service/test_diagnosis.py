@@ -19,11 +19,12 @@ from click.testing import CliRunner
 from hpc_board import __version__, settings
 from hpc_board.cli.main import cli
 from hpc_board.domain.roles import Role
-from hpc_board.service import LOCK, diagnosis
+from hpc_board.service import diagnosis
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.page import diagnosis as page_diagnosis
 from hpc_board.service.page import opening
 from hpc_board.settings import Settings
+from hpc_board.store.folder import SERVE_LOCK
 from tests.conftest import short_folder
 from tests.service import serve_process, serving
 from tests.slurm.lab import free_ports
@@ -93,7 +94,9 @@ def test_a_socket_of_another_board_is_told(file: Path) -> None:
         assert code == 3
         assert any("serves another board" in line[2] for line in lines if line[0] == "problem")
         with subprocess.Popen(
-            [sys.executable, "-c", HOLDER, file.parent / "board" / LOCK], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-c", HOLDER, file.parent / "board" / SERVE_LOCK],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         ) as holder:
             assert holder.stdout
             holder.stdout.readline()

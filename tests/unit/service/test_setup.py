@@ -6,6 +6,7 @@ import re
 import shlex
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,6 +100,9 @@ def test_the_steps_are_commands_and_json_has_them(place: Path) -> None:
     quoted = f"'{place}/a board-service/hpc-board.yaml'"
     assert any(line.endswith(f"--config {quoted} admin check") for line in lines)
     assert any(line.endswith(f"--config {quoted} admin doctor") for line in lines)
+    commands = [line for line in lines if line.startswith(("env", "tmux")) or "* * * *" in line]
+    assert len(commands) == (2 if os.geteuid() == 0 else 4)
+    assert all(f"env PATH=/usr/local/bin:/usr/bin:/bin {Path(sys.executable).parent}" in line for line in commands)
     assert all(each["made"] for each in document["things"])
     assert not any(each["made"] for each in json.loads(served(place / "a board", "--json").stdout)["things"])
     printed = served(place / "a board").stdout
