@@ -912,7 +912,7 @@ def test_a_client_waits_through_the_port_and_is_told_of_the_services_end(board: 
             error = refusal(lambda: list(waiting))
         assert isinstance(error, ServiceError)
         assert f"`hpc-board watch {run.id}` waits for them again" in error.hint
-        board.board.runs.cancel(run.id)
+    board.board.runs.cancel(run.id)
 
 
 def test_connections_that_are_idle_are_closed_and_the_client_does_not_notice(board: Recorded, realm: Path) -> None:

@@ -729,9 +729,6 @@ def test_every_run_of_a_served_board_is_verified(board: Recorded, door: Path) ->
         (run,) = remote.submissions.submit(remote.submissions.draft(board.kernel))
         assert run.trust == "verified"
         remote.runs.cancel(run.id)
-    (own,) = board.board.submissions.submit(board.board.submissions.draft(board.kernel))
-    assert own.trust == "self-run"
-    board.board.runs.cancel(own.id)
 
 
 def test_an_admin_is_warned_once_of_a_board_that_is_stopped(board: Recorded, door: Path) -> None:
