@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.harness.processes.tree import children_of
+from hpc_board.harness.processes.tree import children_of, descendants_of
 from hpc_board.harness.result_file import judged_before
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Result, Verdict
@@ -21,6 +21,18 @@ from hpc_board.runs import job_folder
 from hpc_board.schedulers.slurm.kind import SLURM
 from tests.harness.evaluations import a_task, make_job_folder, progress
 
+ARRAYS = """
+import numpy as np
+
+def generate_input(size, seed):
+    return np.random.default_rng(seed).random(size)
+
+def ref_kernel(data):
+    return 2 * data
+
+def check_implementation(data, output):
+    return bool((output == 2 * data).all()), "wrong"
+"""
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 ON_SLURM = Gpu("CPU", Cluster("main", "slurm", allow_root=True), Device.CPU, python=sys.executable)
 HANGS_AT_10 = """
@@ -122,6 +134,43 @@ def test_a_scheduler_that_signals_every_process_makes_no_kernel_a_crash(tmp_path
     result = result_in(folder)
     assert result.interrupted
     assert {case.verdict for case in result.cases} == {Verdict.PASS}
+
+
+def test_a_scheduler_that_continues_every_process_before_it_ends_them_makes_no_kernel_a_cheat(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    large = a_task(ARRAYS, tests=tuple({"size": 2**23, "seed": seed} for seed in range(1, 9)))
+    folder = make_job_folder(tmp_path, "def custom_kernel(data):\n    return 2 * data\n", large, Mode.TEST)
+    with running(tmp_path, folder) as shell:
+        await_step(folder, "test", 1)
+        (supervisor,) = children_of(shell.pid)
+        stopped = awaited_stop(supervisor)
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        # Long enough for the supervisor to notice that they ran.
+        time.sleep(0.3)
+        os.kill(supervisor, signal.SIGTERM)
+        assert shell.wait(30) == 128 + signal.SIGTERM
+    result = result_in(folder)
+    assert result.interrupted, result.message
+    assert {case.verdict for case in result.cases} <= {Verdict.PASS}
+
+
+def awaited_stop(supervisor: int) -> list[int]:
+    """Return the descendants of the supervisor that it has stopped, as soon as there are any."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        stopped = [pid for pid in descendants_of(supervisor) if state_of(pid) == "T"]
+        if stopped:
+            return stopped
+    raise AssertionError("the supervisor stopped no process")
+
+
+def state_of(pid: int) -> str:
+    """Return the letter of a process's state; "" if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][:1]
+    except OSError:
+        return ""
 
 
 def test_a_benchmark_that_is_stopped_keeps_the_tests_and_the_cases_that_were_timed(tmp_path: Path) -> None:

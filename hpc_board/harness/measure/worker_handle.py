@@ -22,6 +22,7 @@ from hpc_board.harness.processes.calls import (
 )
 from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed
 from hpc_board.harness.processes.memory import may_read, read_memory
+from hpc_board.harness.processes.signals import SIGNAL_GRACE_SECONDS
 from hpc_board.harness.processes.tree import (
     ProcessorTimes,
     Turns,
@@ -338,6 +339,7 @@ class Worker:
             fill()
             if turns(self._turns) != self._turns:
                 message = "it ran while its inputs were written, after it had been stopped"
+                time.sleep(SIGNAL_GRACE_SECONDS)
                 raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
         except BaseException:
             self._go_on()
@@ -386,6 +388,7 @@ class Worker:
             yield
             if turns(self._turns) != self._turns:
                 message = "it ran on while its output was copied, after it had been stopped"
+                time.sleep(SIGNAL_GRACE_SECONDS)
                 raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True)
         finally:
             self._go_on()

@@ -24,7 +24,7 @@ from hpc_board.harness.own_eval.report import Ended, Report, Scores
 from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.harness.processes.child import READ_BYTES, exit_descriptor, signal_told
 from hpc_board.harness.processes.output import Printed
-from hpc_board.harness.processes.signals import CHILD_GRACE_SECONDS, SIGNALS
+from hpc_board.harness.processes.signals import SIGNAL_GRACE_SECONDS, SIGNALS
 from hpc_board.harness.processes.tree import REAP_POLL_SECONDS, REAP_SECONDS, reap_orphans
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import one_line
@@ -192,7 +192,7 @@ class Program:
             if status is not None:
                 status = signal_told(status) if self._contained else status
                 if -status in SIGNALS:
-                    time.sleep(CHILD_GRACE_SECONDS)
+                    time.sleep(SIGNAL_GRACE_SECONDS)
                 return Ended(status, now - self._began)
             if self.report.too_large:
                 return Ended(0, now - self._began)

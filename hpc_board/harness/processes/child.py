@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from hpc_board.harness.processes.output import Printed
-from hpc_board.harness.processes.signals import CHILD_GRACE_SECONDS, SIGNALS, signal_name
+from hpc_board.harness.processes.signals import SIGNAL_GRACE_SECONDS, SIGNALS, signal_name
 from hpc_board.harness.processes.tree import (
     REAP_POLL_SECONDS,
     REAP_SECONDS,
@@ -148,7 +148,7 @@ class Child:
         code = self._status or 0
         code = signal_told(code) if self._contained else code
         if -code in SIGNALS:
-            time.sleep(CHILD_GRACE_SECONDS)
+            time.sleep(SIGNAL_GRACE_SECONDS)
         if code < 0:
             return ChildEnded(f"it was ended by signal {-code} ({signal_name(-code)})", -code)
         return ChildEnded(f"it exited with status {code}")

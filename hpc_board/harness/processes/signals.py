@@ -8,11 +8,11 @@ from typing import Any
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 """Signals that schedulers, `scancel` and terminals send to end a job."""
 
-CHILD_GRACE_SECONDS = 1.0
-"""Time to wait for a signal to this process after a child was ended by one of `SIGNALS`.
+SIGNAL_GRACE_SECONDS = 1.0
+"""Time to wait for a signal to this process after a child was ended by one of `SIGNALS`, or continued by SIGCONT.
 
-Some schedulers signal each process of a job. The death of a worker may be seen before that signal, and is no crash
-then.
+Some schedulers signal each process of a job, Slurm with SIGCONT before SIGTERM. A worker's death, or its awakening, may
+be seen before the signal to this process, and is no fault of the submission then.
 """
 
 
