@@ -58,6 +58,10 @@ docs: .venv/.dev ## the pages made from the code, the man page and the completio
 	$(BIN)/python scripts/json_page.py > docs/json.md
 	$(BIN)/python scripts/shell_files.py
 
+.PHONY: site
+site: .venv/.dev ## the manual as a site in build/site, without network; a dead link fails
+	$(BIN)/zensical build --strict --clean
+
 .PHONY: bench-startup
 bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare Python
 	$(BIN)/python scripts/bench_startup.py

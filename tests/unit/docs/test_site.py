@@ -1,0 +1,64 @@
+"""The manual as a site: every page has a place, no page loads anything from elsewhere, and dead links fail."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.recorded import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+SETTINGS = REPOSITORY / "zensical.toml"
+LOADED = re.compile(r"""<(?:script|img|iframe|link rel="?(?:stylesheet|preload))[^>]*(?:src|href)="?https?://[^ ">]+""")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    shutil.copytree(DOCS, tmp_path / "docs")
+    shutil.copy(SETTINGS, tmp_path)
+    return tmp_path
+
+
+def built(checkout: Path) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "zensical", "build", "--strict"]
+    return subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False, timeout=120)
+
+
+def pages(nav: Any) -> list[str]:
+    """Return the pages of a menu, in their order."""
+    if isinstance(nav, str):
+        return [nav]
+    return [page for entry in (nav.values() if isinstance(nav, dict) else nav) for page in pages(entry)]
+
+
+def test_the_menu_has_every_page_once_in_the_order_of_the_manual() -> None:
+    menu = pages(tomllib.loads(SETTINGS.read_text())["project"]["nav"])
+    linked = re.findall(r"^- \[[^]]+\]\(([\w/.-]+\.md)\)", (DOCS / "index.md").read_text(), re.MULTILINE)
+    assert menu == ["index.md", *linked]
+    assert sorted(menu) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+def test_the_site_is_built_and_loads_nothing_from_elsewhere(checkout: Path) -> None:
+    done = built(checkout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    site = checkout / "build" / "site"
+    html = {page.relative_to(site).with_suffix(".md"): page.read_text() for page in site.rglob("*.html")}
+    assert {page.relative_to(DOCS) for page in DOCS.rglob("*.md")} <= set(html)
+    assert [match for text in html.values() for match in LOADED.findall(text)] == []
+    assert "admin rerun" in (site / "search.json").read_text()
+
+
+@pytest.mark.parametrize("link", ["nothere.md", "boards.md#nowhere"])
+def test_a_dead_link_fails_the_build(checkout: Path, link: str) -> None:
+    with (checkout / "docs" / "rules.md").open("a") as page:
+        page.write(f"\n[a link]({link})\n")
+    done = built(checkout)
+    assert done.returncode != 0
+    assert "rules.md" in done.stdout + done.stderr
