@@ -58,6 +58,12 @@ docs: .venv/.dev ## the pages made from the code, the man page and the completio
 	$(BIN)/python scripts/json_page.py > docs/json.md
 	$(BIN)/python scripts/shell_files.py
 
+# `+cpu` and the like name a build, not a release.
+.PHONY: constraints
+constraints: .venv/.dev ## constraints.txt: the installed release of every dependency
+	{ grep '^#' constraints.txt; $(BIN)/pip list --format=freeze --exclude-editable --exclude pip --exclude setuptools \
+		--disable-pip-version-check | sed 's/+.*//'; } > build.constraints && mv build.constraints constraints.txt
+
 .PHONY: site
 site: .venv/.dev ## the manual as a site in build/site, without network; a dead link fails
 	$(BIN)/zensical build --strict --clean
