@@ -1,3 +1,27 @@
-"""GPU-kernel leaderboards on a Slurm cluster."""
+"""GPU-kernel leaderboards on a Slurm cluster.
+
+`from hpc_board import Board` is the interface for scripts and notebooks.
+"""
+
+# As `typing` has it, whose import would cost `--version` a third of its time.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hpc_board.errors import BoardError
+    from hpc_board.scripting import Board
+
+__all__ = ["Board", "BoardError", "__version__"]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    """Import the interface when it is first used: a command needs none of it."""
+    if name == "Board":
+        from hpc_board.scripting import Board
+
+        return Board
+    if name == "BoardError":
+        from hpc_board.errors import BoardError
+
+        return BoardError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,7 +14,6 @@ from hpc_board.errors import BoardError, InputError
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.run import Run, RunState
-    from hpc_board.domain.service_address import MungeAddress, SshAddress
     from hpc_board.model.result import Verdict
 
 Open = Callable[[], "Board"]
@@ -126,62 +125,22 @@ def examples(*lines: str) -> str:
 
 def open_board(config: Path | None) -> "Board":
     """Open the board of the settings file `config`, of a service, or of the file at a default path."""
+    from hpc_board import opening
 
     def warn(text: str) -> None:
         from hpc_board.cli.output import warning
 
         warning(text)
 
-    address = None if config else os.environ.get("HPC_BOARD_SERVICE")
-    if address:
-        from hpc_board.service.client import RemoteBoard
-
-        _tell(f"$HPC_BOARD_SERVICE: {address}")
-        return RemoteBoard(_service(address), warn=warn)
-    from hpc_board.settings_file import Found, found, plain_service, text_of
-
-    source = found(config, os.environ)
-    service = None if source is None else plain_service(text_of(source, os.environ))
-    if service is not None:
-        from hpc_board.service.client import RemoteBoard
-
-        file = source.path if isinstance(source, Found) else source
-        _tell(f"settings: {file and file.absolute()}", f"board: {service}")
-        return RemoteBoard(service, warn=warn)
-    from hpc_board.board import Board
-    from hpc_board.settings import load
-
-    settings = load(source, os.environ)
-    _tell(f"settings: {settings.file or 'built in'}", f"board: {settings.service or settings.board}")
-    if settings.service is not None:
-        from hpc_board.service.client import RemoteBoard
-
-        return RemoteBoard(settings.service, warn=warn)
-    return Board(settings, warn=warn)
+    return opening.open_board(config, os.environ, warn=warn, tell=_tell)
 
 
-def _tell(*lines: str) -> None:
-    """Print the settings and the board in use, if --verbose is given."""
+def _tell(line: str) -> None:
+    """Print the settings or the board in use, if --verbose is given."""
     if is_verbose():
         from hpc_board.model.text import printable
 
-        for line in lines:
-            click.echo(printable(line), err=True)
-
-
-def _service(address: str) -> "Path | MungeAddress | SshAddress":
-    """Return the service that $HPC_BOARD_SERVICE names."""
-    if "://" not in address:
-        return Path(address)
-    from hpc_board.domain.service_address import service_address
-    from hpc_board.model.text import one_line
-
-    try:
-        return service_address(address)
-    except ValueError as error:
-        raise InputError(
-            f'$HPC_BOARD_SERVICE: {error}, found "{one_line(address)}"', hint="Correct the variable."
-        ) from error
+        click.echo(printable(line), err=True)
 
 
 def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

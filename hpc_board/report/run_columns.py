@@ -506,7 +506,7 @@ COLUMNS: tuple[RunColumn, ...] = (
             Field(
                 "score_s",
                 lambda line: line.run.score_s,
-                "the score of a ranked or benchmark run that passed",
+                "the score of a ranked run that passed",
                 "seconds or `null`",
             ),
             Field(

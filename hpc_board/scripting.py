@@ -1,0 +1,373 @@
+"""The Python interface: submissions, runs and standings for scripts and notebooks.
+
+`from hpc_board import Board` leads here. docs/versions.md has the promises of this module's names; all other modules of
+the package are internal.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+
+import msgspec
+
+from hpc_board.errors import InputError
+from hpc_board.model.result import Verdict
+
+if TYPE_CHECKING:
+    from hpc_board.board import Board as Facade
+    from hpc_board.domain.run import WholeRun
+    from hpc_board.domain.standing import Page
+    from hpc_board.model.result import Case as JudgedCase
+
+__all__ = ["Board", "Case", "Run", "Runs", "Standing", "Standings"]
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A case of a run: a test, or a benchmark with its times in seconds.
+
+    `spec` has the arguments of the case, "size: 1024; seed: 3". `low_s` and `high_s` are the bounds of the 80 %
+    confidence interval of `time_s`, on a CPU.
+    """
+
+    phase: str
+    spec: str
+    verdict: str
+    message: str = ""
+    time_s: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    reference_s: float | None = None
+    speedup: float | None = None
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A submission on one GPU, as of one moment.
+
+    `verdict` is None until the run is finished, and `score_s` unless it passed in mode `benchmark` or `ranked`.
+    docs/results.md has the states and verdicts.
+    """
+
+    id: int
+    submission: int
+    file_name: str
+    task: str
+    gpu: str
+    mode: str
+    state: str
+    ended: bool
+    verdict: str | None
+    message: str
+    note: str
+    submitted_at: datetime
+    score_s: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    rank: int | None = None
+    job_id: str = ""
+    node: str = ""
+    cases: tuple[Case, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Return whether the kernel passed."""
+        return self.verdict == "pass"
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """A row of standings."""
+
+    task: str
+    gpu: str
+    rank: int
+    user: str
+    score_s: float
+    low_s: float | None
+    high_s: float | None
+    speedup: float | None
+    submission: int
+    run: int
+    file_name: str
+    submitted_at: datetime
+    trust: str
+
+
+class _Table(Sequence[T], Generic[T]):
+    """An immutable sequence of values that is a table, too."""
+
+    def __init__(self, values: Iterable[T]) -> None:
+        self._values = tuple(values)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, index: int | slice) -> T | tuple[T, ...]:
+        return self._values[index]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._values)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self._values)!r})"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a dictionary for each value, without its cases."""
+        return [{key: cell for key, cell in msgspec.structs.asdict(each).items() if key != "cases"} for each in self]
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a DataFrame of pandas.
+
+        Raises:
+            InputError: pandas is not installed.
+        """
+        return self._frame("pandas")
+
+    def to_polars(self) -> Any:
+        """Return the rows as a DataFrame of polars.
+
+        Raises:
+            InputError: polars is not installed.
+        """
+        return self._frame("polars", infer_schema_length=None)
+
+    def _frame(self, name: str, **options: Any) -> Any:
+        from importlib import import_module
+
+        try:
+            library = import_module(name)
+        except ImportError:
+            hint = f"Install it where hpc-board is: pip install {name}"
+            raise InputError(f"{name} is not installed", hint=hint) from None
+        return library.DataFrame(self.rows(), **options)
+
+
+class Runs(_Table[Run]):
+    """Runs, in the order of their submission."""
+
+    @property
+    def best(self) -> Run | None:
+        """Return the run with the least score; None if no run has one."""
+        scored = [run for run in self if run.score_s is not None]
+        return min(scored, key=lambda run: run.score_s or 0.0, default=None)
+
+
+class Standings(_Table[Standing]):
+    """Rows of standings, best first, one GPU after the other."""
+
+
+class Board:
+    """A board: that of the settings which the command line uses, or of the settings file `config`.
+
+    Every method raises a BoardError for problems that a user can solve, with `message`, `hint` and `exit_code`. A board
+    may be used by several threads. Each call opens the database or the connection to the service anew; `with Board() as
+    board:` keeps it open until the end of the block.
+    """
+
+    def __init__(self, config: str | os.PathLike[str] | None = None) -> None:
+        from hpc_board.opening import open_board
+
+        self._board: Facade = open_board(None if config is None else Path(config), os.environ)
+
+        self._kept: AbstractContextManager[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(user={self._board.user!r})"
+
+    def __enter__(self) -> Self:
+        self._kept = self._board.session()
+        self._kept.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.__exit__(None, None, None)
+
+    def _session(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._kept is not None else self._board.session()
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Return the names of the tasks."""
+        with self._session():
+            return tuple(task.name for task in self._board.tasks.catalog().tasks)
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Return the names of the GPUs."""
+        with self._session():
+            return tuple(gpu.name for gpu in self._board.gpus.all())
+
+    def submit(
+        self,
+        files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, str],
+        *,
+        task: str | None = None,
+        gpus: str | Sequence[str] = (),
+        mode: str = "test",
+        note: str = "",
+        array: bool | None = None,
+        sbatch: Sequence[str] = (),
+        **job_options: str,
+    ) -> Runs:
+        """Submit files, or texts by their file names, and return their runs: one for each file and GPU.
+
+        Task and GPUs that are not given come from each file's header. From three equal jobs on, they are sent as one
+        job array; `array` decides otherwise. `sbatch` and `job_options` are the options of `hpc-board submit` for jobs,
+        such as `qos="night"`.
+
+        Raises:
+            InputError: a file, the task, a GPU or the mode is invalid; nothing is sent.
+            Refused: the board takes no such submission; nothing is sent.
+            SchedulerRefused: the scheduler refused every job.
+        """
+        from hpc_board.domain.draft import Source
+        from hpc_board.domain.job_options import JobOptions, check
+        from hpc_board.settings_file import given_options
+
+        try:
+            options = JobOptions(**job_options, sbatch=tuple(sbatch))
+        except TypeError:
+            unknown = ", ".join(sorted(set(job_options) - set(JobOptions.__struct_fields__)))
+            raise InputError(
+                f"unknown job option: {unknown}", hint=f"Job options: {', '.join(JobOptions.__struct_fields__)}."
+            ) from None
+        check(options, "the call")
+        wanted: Any = {
+            "task": task,
+            "gpus": (gpus,) if isinstance(gpus, str) else tuple(gpus),
+            "mode": mode,
+            "note": note,
+            "options": given_options(options, os.environ),
+        }
+        submissions = self._board.submissions
+        with self._session():
+            if isinstance(files, Mapping):
+                drafts = submissions.draft_sources([Source(*each) for each in files.items()], **wanted)
+            else:
+                paths = [files] if isinstance(files, str | os.PathLike) else files
+                drafts = submissions.drafts([Path(path) for path in paths], **wanted)
+            return self._seen([run.id for run in submissions.submit(*drafts, array=array)])
+
+    def wait(self, runs: Iterable[Run], *, timeout_seconds: float | None = None) -> Runs:
+        """Wait until the runs have ended, and return them as they are then.
+
+        Raises:
+            WaitExpired: `timeout_seconds` have passed; the runs go on.
+        """
+        numbers = [run.id for run in runs]
+        with self._session():
+            if numbers:
+                for _ in self._board.runs.wait(numbers, timeout_seconds=timeout_seconds):
+                    pass
+            return self._seen(numbers)
+
+    def run(self, number: int) -> Run:
+        """Return the run with this number.
+
+        Raises:
+            InputError: the user sees no such run.
+        """
+        with self._session():
+            return _run(self._board.runs.whole(number))
+
+    def cancel(self, runs: Iterable[Run]) -> Runs:
+        """Request the cancellation of the runs, with one question to each scheduler, and return them.
+
+        Raises:
+            BoardError: the first error, once every run was tried.
+        """
+        numbers = [run.id for run in runs]
+        with self._session():
+            for answer in self._board.runs.cancel_each(numbers):
+                if answer.error is not None:
+                    raise answer.error
+            return self._seen(numbers)
+
+    def standings(self, task: str, gpus: str | Sequence[str] = ()) -> Standings:
+        """Return the standings of a task, on the GPUs given or on all.
+
+        Raises:
+            InputError: there is no such task or GPU.
+        """
+        names = (gpus,) if isinstance(gpus, str) else tuple(gpus)
+        with self._session():
+            names = names or tuple(gpu.name for gpu in self._board.gpus.allowed(self._board.tasks.get(task)))
+            return Standings(row for page in self._board.standings.pages(task, names) for row in _standings(task, page))
+
+    def _seen(self, numbers: Iterable[int]) -> Runs:
+        return Runs(_run(self._board.runs.whole(number)) for number in numbers)
+
+
+def _run(found: "WholeRun") -> Run:
+    run, result = found.run, found.result
+    unranked = result.score_s if result is not None and run.verdict is Verdict.PASS else None
+    return Run(
+        id=run.id,
+        submission=run.submission,
+        file_name=run.file_name,
+        task=run.task,
+        gpu=run.gpu,
+        mode=str(run.mode),
+        state=str(run.state),
+        ended=run.state.ended,
+        verdict=str(run.verdict) if run.verdict else None,
+        message=run.explanation,
+        note=run.note,
+        submitted_at=run.created_at,
+        score_s=unranked if run.score_s is None else run.score_s,
+        low_s=run.interval.low_s if run.interval else None,
+        high_s=run.interval.high_s if run.interval else None,
+        rank=found.placing.rank if found.placing else None,
+        job_id=run.status.job_id,
+        node=run.status.node,
+        cases=tuple(map(_case, result.cases)) if result else (),
+    )
+
+
+def _case(case: "JudgedCase") -> Case:
+    timing = case.timing
+    if timing is None:
+        return Case(case.phase, case.spec, str(case.verdict), case.message)
+    return Case(
+        case.phase,
+        case.spec,
+        str(case.verdict),
+        case.message,
+        time_s=timing.median_ns / 1e9,
+        low_s=_seconds(timing.low_ns),
+        high_s=_seconds(timing.high_ns),
+        reference_s=_seconds(timing.baseline_ns),
+        speedup=timing.speedup,
+    )
+
+
+def _seconds(nanoseconds: float | None) -> float | None:
+    return None if nanoseconds is None else nanoseconds / 1e9
+
+
+def _standings(task: str, page: "Page") -> Iterator[Standing]:
+    for row in page.rows:
+        yield Standing(
+            task=task,
+            gpu=page.gpu,
+            rank=row.rank,
+            user=row.user,
+            score_s=row.score_s,
+            low_s=row.interval.low_s if row.interval else None,
+            high_s=row.interval.high_s if row.interval else None,
+            speedup=page.speedup(row.score_s),
+            submission=row.submission,
+            run=row.run,
+            file_name=row.file_name,
+            submitted_at=row.submitted_at,
+            trust=row.trust,
+        )

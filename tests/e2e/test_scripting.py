@@ -1,0 +1,150 @@
+"""The Python interface, on the embedded scheduler: the page's own programs, errors, and both doors."""
+
+import getpass
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hpc_board
+from hpc_board import Board, BoardError, scripting
+from hpc_board.errors import WaitExpired
+from hpc_board.model.result import Verdict
+from hpc_board.model.score import Interval
+from tests.conftest import short_folder
+from tests.e2e.installation import install
+from tests.service import serving
+from tests.unit.recorded import KERNEL, REPOSITORY, Recorded, recorded, result_of, row_case, timed_case
+
+PAGE = (REPOSITORY / "docs" / "python.md").read_text()
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+FIRST, SWEEP, PLOT, SEARCH = BLOCKS
+SOFTMAX = "import torch\n\ndef custom_kernel(data):\n    return torch.softmax(data, dim=-1)\n"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return install(tmp_path_factory.mktemp("installed"))
+
+
+def program(installed: Path, folder: Path, source: str) -> list[str]:
+    """Run a program of the page in an empty home, with its kernel beside it, and return the lines that it prints."""
+    pytest.importorskip("torch")
+    (folder / "kernel.py").write_text(SOFTMAX)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(installed)}
+    command = [sys.executable, "-c", source]
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_first_program_of_the_page_prints_a_run_with_its_cases(installed: Path, tmp_path: Path) -> None:
+    names, run, *cases = program(installed, tmp_path, FIRST)
+    assert "softmax_py" in names
+    assert names.endswith("('CPU',)")
+    assert re.fullmatch(r"1 pass [0-9.e-]+", run)
+    of_case = re.compile(r" +(\w+) (.+?) (None None|[0-9.e-]+ [0-9.e-]+)")
+    assert (len(cases), [case for case in cases if not of_case.fullmatch(case)]) == (3, [])
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_programs_of_the_page_sweep_and_search_tiles(installed: Path, tmp_path: Path) -> None:
+    fewer = SWEEP.replace("range(64, 3264, 64)", "range(1024, 3073, 1024)")
+    assert fewer != SWEEP
+    lines = program(installed, tmp_path, fewer)
+    assert lines[0] == "3 of 3 passed"
+    assert re.fullmatch(r"best: tile(1024|2048|3072)\.py, [0-9.]+ ms", lines[1])
+
+
+def test_every_public_name_is_on_the_page() -> None:
+    for name in scripting.__all__:
+        members = {name, *(member for member in vars(getattr(scripting, name)) if not member.startswith("_"))}
+        assert {member for member in members if not re.search(rf"`[^`\n]*\b{member}\b[^`\n]*`", PAGE)} == set()
+
+
+@pytest.fixture(params=["files", "service"])
+def recording(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorded]:
+    """A board that the interface reaches by its files, and by its service."""
+    found = recorded(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("HPC_BOARD_SERVICE", raising=False)
+    monkeypatch.setenv("HPC_BOARD_CONFIG", str(found.settings))
+    if request.param == "files":
+        yield found
+        return
+    with short_folder() as folder, serving(found.board.settings, folder / "board.sock"):
+        monkeypatch.setenv("HPC_BOARD_SERVICE", str(folder / "board.sock"))
+        yield found
+
+
+def test_runs_and_standings_are_values_and_tables(recording: Recorded) -> None:
+    result = result_of(Verdict.PASS, row_case(), timed_case(1))
+    slow = recording.add(result=result, score_s=2.1e-3, interval=Interval(1.9e-3, 2.4e-3))
+    fast = recording.add(result=result, score_s=1.5e-3, user="bob")
+    with Board() as board:
+        assert board.run(fast.id).rank == 1
+    assert set(board.gpus) == {"CPU", "H100"}
+    assert "vectoradd_py" in board.tasks
+    run = board.run(slow.id)
+    assert (run.passed, run.state, run.ended, run.low_s, run.rank) == (True, "finished", True, 1.9e-3, 2)
+    case = run.cases[0]
+    assert (case.phase, case.time_s, case.reference_s, case.low_s) == ("benchmark", 2.1e-3, 7.14e-3, 1.9e-3)
+    assert case.speedup == pytest.approx(3.4)
+    rows = board.standings("vectoradd_py", "CPU")
+    assert [(row.rank, row.user, row.run) for row in rows] == [(1, "bob", fast.id), (2, getpass.getuser(), slow.id)]
+    assert [row["score_s"] for row in board.standings("vectoradd_py").rows()] == [1.5e-3, 2.1e-3]
+    runs = board.wait([run])
+    assert (len(runs), runs[0], runs.best, runs[0:]) == (1, run, run, (run,))
+    assert "cases" not in runs.rows()[0]
+
+
+@pytest.mark.usefixtures("recording")
+def test_texts_are_submitted_waited_for_and_cancelled() -> None:
+    slow = f"{KERNEL}\nimport time\n\ntime.sleep(600)\n"
+    board = Board()
+    runs = board.submit({"one.py": slow, "two.py": slow}, gpus="CPU", note="both", array=False)
+    assert [(run.file_name, run.gpu, run.mode, run.note, run.ended) for run in runs] == [
+        ("one.py", "CPU", "test", "both", False),
+        ("two.py", "CPU", "test", "both", False),
+    ]
+    with pytest.raises(WaitExpired):
+        board.wait(runs, timeout_seconds=0.1)
+    assert len(board.cancel(runs)) == 2
+    assert {run.state for run in board.wait(runs)} == {"cancelled"}
+
+
+def test_problems_are_board_errors(recording: Recorded) -> None:
+    board = Board()
+    with pytest.raises(BoardError, match="vectorad_py") as found:
+        board.submit(recording.kernel, task="vectorad_py")
+    assert (found.value.exit_code, "vectoradd_py" in str(found.value) + found.value.hint) == (2, True)
+    with pytest.raises(BoardError, match="unknown job option: partition"):
+        board.submit(recording.kernel, partition="gpu")
+    with pytest.raises(BoardError):
+        board.run(99)
+    with pytest.raises(BoardError, match="is not installed"):
+        scripting.Runs([])._frame("no_such_library")
+
+
+def test_the_package_has_the_interface_and_no_other_name() -> None:
+    assert hpc_board.Board is Board
+    with pytest.raises(AttributeError, match="no attribute 'Bord'"):
+        _ = hpc_board.Bord
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_tables_of_libraries_have_a_row_for_each_run(tmp_path: Path, library: str) -> None:
+    pytest.importorskip(library)
+    found = recorded(tmp_path)
+    for _ in range(2):
+        found.add(result=result_of(Verdict.PASS, timed_case()), score_s=2e-3)
+    runs = Board(found.settings).wait(map(Board(found.settings).run, (1, 2)))
+    table = getattr(runs, f"to_{library}")()
+    assert (list(table["id"]), list(table["score_s"])) == ([1, 2], [2e-3, 2e-3])
