@@ -1,6 +1,9 @@
 # Every target installs its requirements. Begin with `make demo` and `make test`.
 
 PYTHON ?= python3
+# Where pip looks for PyTorch besides its usual index: one with CPU builds saves gigabytes on a machine without a GPU.
+TORCH_INDEX ?=
+PIP_INSTALL := install --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -c constraints.txt
 BIN := .venv/bin
 SOURCES := hpc_board tests scripts tasks task_starter examples
 
@@ -155,6 +158,12 @@ slurm-chroot: .venv/.dev ## for tests: the Slurm of a newer Debian, and pyslurm,
 	fi
 	$(BIN)/python -m tests.slurm.chroot
 
+define torch_notice
+	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo "Installing the requirements in .venv; PyTorch is the largest download."; \
+		test -n "$(TORCH_INDEX)" || test -e /proc/driver/nvidia/version || \
+		echo "There is no NVIDIA driver here: TORCH_INDEX=URL with an index of CPU builds would fetch some 200 MB, not gigabytes (README)."; }
+endef
+
 .venv/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "hpc-board needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11"; exit 2; }
@@ -163,7 +172,8 @@ slurm-chroot: .venv/.dev ## for tests: the Slurm of a newer Debian, and pyslurm,
 	@touch $@
 
 .venv/.demo: .venv/.python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch]'
+	$(torch_notice)
+	$(BIN)/pip $(PIP_INSTALL) -e '.[torch]'
 	@touch $@
 
 # submitit, for comparison, in the release of the committed page.
@@ -172,5 +182,6 @@ slurm-chroot: .venv/.dev ## for tests: the Slurm of a newer Debian, and pyslurm,
 	@touch $@
 
 .venv/.dev: .venv/.python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torch]'
+	$(torch_notice)
+	$(BIN)/pip $(PIP_INSTALL) -e '.[dev,torch]'
 	@touch $@ .venv/.demo
