@@ -56,11 +56,11 @@ def test_the_first_program_of_the_page_prints_a_run_with_its_cases(installed: Pa
 @pytest.mark.slow
 @pytest.mark.torch
 def test_the_programs_of_the_page_sweep_and_search_tiles(installed: Path, tmp_path: Path) -> None:
-    fewer = SWEEP.replace("range(64, 3264, 64)", "range(1024, 3073, 1024)")
+    fewer = SWEEP.replace("range(64, 3264, 64)", "range(1024, 2049, 1024)")
     assert fewer != SWEEP
     lines = program(installed, tmp_path, fewer)
-    assert lines[0] == "3 of 3 passed"
-    assert re.fullmatch(r"best: tile(1024|2048|3072)\.py, [0-9.]+ ms", lines[1])
+    assert lines[0] == "2 of 2 passed"
+    assert re.fullmatch(r"best: tile(1024|2048)\.py, [0-9.]+ ms", lines[1])
 
 
 def test_every_public_name_is_on_the_page() -> None:
