@@ -389,8 +389,9 @@ def _end(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
 
 def _cancel_commands(probes: Sequence[_Probe]) -> str:
     """Return how a user ends these jobs, of one cluster, after a scheduler that has not answered; empty if unknown."""
-    scheduler = kind_of(probes[0].gpu.cluster)
-    commands = filter(None, (scheduler.cancel_command(probe.job.name) for probe in probes))
+    cluster = probes[0].gpu.cluster
+    scheduler = kind_of(cluster)
+    commands = filter(None, (scheduler.cancel_command(cluster, probe.job.name) for probe in probes))
     told = "; ".join(commands)
     return f" When {scheduler.title} answers: {told}" if told else ""
 

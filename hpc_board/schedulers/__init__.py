@@ -285,9 +285,9 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
             hint="Submit it to a GPU of a cluster whose scheduler gives a job several.",
         )
 
-    def cancel_command(self, name: str) -> str:
+    def cancel_command(self, cluster: Cluster, name: str) -> str:
         """Return the command by which a user ends the job called `name`; empty without such a command."""
-        del name
+        del cluster, name
         return ""
 
     def detect(

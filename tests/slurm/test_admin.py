@@ -94,6 +94,7 @@ def changed(board: BoardFiles, gpu: str, **keys: Any) -> None:
 def test_the_gpus_of_the_lab_are_proven_and_nothing_is_left(board: BoardFiles) -> None:
     (board.folder / "scratch").mkdir()
     changed(board, "A100", env={"TMPDIR": str(board.folder / "scratch")}, minimum_isolation="S1")
+    changed(board, "H100", exclusive=True)
     code, found = checked(board, "H100", "a100", "CPU")
     assert code == 0, found
     assert [each["node"]["node"] for each in found.values()] == ["h100-1", "a100-1", "cpu-1"]
@@ -102,6 +103,7 @@ def test_the_gpus_of_the_lab_are_proven_and_nothing_is_left(board: BoardFiles) -
         assert line(each, "sbatch")["message"].startswith("Job ")
         assert line(each, "files")["level"] == line(each, "clock")["level"] == "ok"
         assert abs(each["node"]["greeted_at"] - time.time()) < 300
+    assert [found[gpu]["node"]["visible"] for gpu in ("H100", "A100")] == ["0,1", "0"]
     assert found["A100"]["node"]["scratch"] == str(board.folder / "scratch")
     assert board.json("runs") == []
     assert not (board.folder / "board" / "checks").exists()

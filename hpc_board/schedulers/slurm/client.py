@@ -12,6 +12,8 @@ from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed
+from hpc_board.schedulers.slurm import cluster_options
+from hpc_board.schedulers.slurm.addressed import AddressedHost
 from hpc_board.schedulers.slurm.capacity import availability
 from hpc_board.schedulers.slurm.cluster_info import CONFIGURATION, configuration, site
 from hpc_board.schedulers.slurm.outputs import (
@@ -77,15 +79,18 @@ class SlurmScheduler:
 
     def __init__(self, cluster: Cluster, host: Host, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._cluster = cluster
-        self._host = host
+        self._host = AddressedHost(host, cluster_options(cluster))
         self._timeout_seconds = timeout_seconds
 
     def command(self, job: Job) -> Sequence[str]:
-        """Return the sbatch command that `submit` runs.
+        """Return the sbatch command that `submit` runs, with the address of the cluster.
 
         Raises:
             InputError: an option or the folder's path cannot be handed to Slurm.
         """
+        return self._host.command(self._sbatch(job))
+
+    def _sbatch(self, job: Job) -> list[str]:
         folder = str(job.folder)
         if "\\" in folder:
             raise InputError(
@@ -114,7 +119,7 @@ class SlurmScheduler:
             SchedulerRefused: Slurm refused the job for good; no job exists.
             SchedulerError: the job may or may not exist.
         """
-        command = self.command(job)
+        command = self._sbatch(job)
         try:
             with unhurried():
                 done = self._host.run(command, timeout_seconds=self._timeout_seconds, cwd=str(job.folder))
@@ -149,7 +154,7 @@ class SlurmScheduler:
             SchedulerRefused: Slurm would refuse the job.
             SchedulerError: Slurm gave no clear answer.
         """
-        sbatch, _, *rest = self.command(job)
+        sbatch, _, *rest = self._sbatch(job)
         argv = [sbatch, "--test-only", *rest]
         try:
             done = self._host.run(argv, timeout_seconds=self._timeout_seconds, cwd=str(job.folder))
