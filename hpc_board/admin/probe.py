@@ -449,6 +449,13 @@ def _job(report: _Report) -> Iterator[Diagnostic]:
     yield Diagnostic(Severity.OK, "python", f"{one_line(found.python, 40)} ({one_line(found.executable)})")
 
 
+def _modules(report: _Report) -> Iterator[Diagnostic]:
+    if report.gpu.modules:
+        source = one_line(report.found.modules)
+        words = f"; `module` comes from {source}" if source else ""
+        yield Diagnostic(Severity.OK, "modules", f"{', '.join(map(one_line, report.gpu.modules))} loaded{words}")
+
+
 def _sandbox(report: _Report) -> Iterator[Diagnostic]:
     gpu, found = report.gpu, report.found
     if found.sandbox_error:
@@ -601,5 +608,5 @@ def _times(report: _Report) -> Iterator[Diagnostic]:
     )
 
 
-_RULES: tuple[Rule[_Report], ...] = (_job, _gpus, _torch, _compilers, _isolation, _sandbox, _scratch, _times)
+_RULES: tuple[Rule[_Report], ...] = (_job, _modules, _gpus, _torch, _compilers, _isolation, _sandbox, _scratch, _times)
 """The checks of a probe job's report."""

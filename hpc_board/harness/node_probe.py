@@ -103,6 +103,7 @@ def inspect(path: Path, harness: Path) -> int:
         visible=_cut(next((os.environ[name] for name in _VISIBLE if name in os.environ), "")),
         torch=torch,
         compilers=_compilers(os.environ),
+        modules=_cut(os.environ.get("HPC_BOARD_MODULES", "")),
         sandbox=described,
         sandbox_error=error,
         scratch=str(scratch.parent),

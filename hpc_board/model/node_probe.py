@@ -55,8 +55,8 @@ class NodeProbe:
 
     `visible` holds the variables for visible devices, `compilers` the version of each available compiler. `sandbox`
     describes the container that the settings ask for, `sandbox_error` is the reason if the node cannot create it.
-    `greeted_at` and `answered_at` are the times by the node's clock at which it wrote its greeting and saw the answer;
-    0 without one.
+    `modules` is the source of the `module` command, if the entry has modules. `greeted_at` and `answered_at` are the
+    times by the node's clock at which it wrote its greeting and saw the answer; 0 without one.
     """
 
     nonce: str
@@ -69,6 +69,7 @@ class NodeProbe:
     visible: str = ""
     torch: Torch = Torch()
     compilers: Mapping[str, str] = field(default_factory=dict)
+    modules: str = ""
     sandbox: str = ""
     sandbox_error: str = ""
     scratch: str = ""
