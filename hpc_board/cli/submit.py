@@ -258,7 +258,7 @@ def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> 
         print_json(objects if len(objects) > 1 else objects[0])
     else:
         print_blocks(runs_table(runs))
-    hints = []
+    hints: list[str] = []
     for run in runs:
         if run.state == "error":
             remark(f"Run {run.id} on {run.gpu} rejected: {run.status.reason}")

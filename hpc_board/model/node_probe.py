@@ -35,11 +35,21 @@ class SeenGpu:
 
 
 @dataclass(frozen=True)
+class Speed:
+    """A rate of a node, as the median of several samples, and their spread as a share of it."""
+
+    name: str
+    unit: str
+    rate: float
+    spread: float
+
+
+@dataclass(frozen=True)
 class Torch:
     """PyTorch on the node, as the judge imports it.
 
     `error` is the reason if it does not import, `unreadable` the file of the installation that the judge must not read;
-    `devices` are the usable GPUs.
+    `devices` are the usable GPUs, and `speeds` the rates of the first one, if a benchmark was asked for.
     """
 
     version: str = ""
@@ -47,16 +57,18 @@ class Torch:
     devices: tuple[str, ...] = ()
     error: str = ""
     unreadable: str = ""
+    speeds: tuple[Speed, ...] = ()
 
 
 @dataclass(frozen=True)
 class NodeProbe:
     """A node as seen by a job of one GPU entry.
 
-    `visible` holds the variables for visible devices, `compilers` the version of each available compiler. `sandbox`
-    describes the container that the settings ask for, `sandbox_error` is the reason if the node cannot create it.
-    `modules` is the source of the `module` command, if the entry has modules. `greeted_at` and `answered_at` are the
-    times by the node's clock at which it wrote its greeting and saw the answer; 0 without one.
+    `visible` holds the variables for visible devices, `compilers` the version of each available compiler. `modules` is
+    the source of the `module` command, if the entry has modules, and `speeds` are the rates of the benchmark, if one
+    was asked for. `sandbox` describes the container that the settings ask for, `sandbox_error` is the reason if the
+    node cannot create it. `greeted_at` and `answered_at` are the times by the node's clock at which it wrote its
+    greeting and saw the answer; 0 without one.
     """
 
     nonce: str
@@ -70,6 +82,7 @@ class NodeProbe:
     torch: Torch = Torch()
     compilers: Mapping[str, str] = field(default_factory=dict)
     modules: str = ""
+    speeds: tuple[Speed, ...] = ()
     sandbox: str = ""
     sandbox_error: str = ""
     scratch: str = ""

@@ -18,7 +18,7 @@ def started(
     folder: Path, profile: str, *, environ: Mapping[str, str] | None = None, env: Mapping[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
     """The script up to its judge, where /etc/profile has this text and /etc/profile.d is empty."""
-    gpu = Gpu("CPU", Cluster("main", "slurm"), Device.CPU, "cpu", modules=("cuda/12",), env=tuple((env or {}).items()))
+    gpu = Gpu("CPU", Cluster("main", "slurm"), Device.CPU, "cpu", modules=("cuda/12",), env=env or {})
     script = folder / "job.sh"
     start, _, _ = probe_script(gpu).text.partition("\nset -u\n")
     script.write_text(f'{start}\necho "$HPC_BOARD_MODULES in $PWD with $PATH"\n')
