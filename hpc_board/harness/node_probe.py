@@ -71,7 +71,10 @@ count = torch.cuda.device_count() if torch.cuda.is_available() else 0
 names = [torch.cuda.get_device_name(number) for number in range(count)]
 found = {"version": torch.__version__, "runtime": runtime, "devices": names}
 if measured and count:
-    found["speeds"] = [vars(speed) for speed in gpu_speeds(torch)]
+    try:
+        found["speeds"] = [vars(speed) for speed in gpu_speeds(torch)]
+    except RuntimeError:
+        pass  # out of memory, or no half precision
 print(json.dumps(found))
 """
 _LANGUAGES = {"g++": Language.CPP, "nvcc": Language.CU, "hipcc": Language.HIP}
@@ -93,7 +96,7 @@ def inspect(path: Path, harness: Path) -> int:
     readable = readable_folders(os.environ, (), (str(folder), str(Path.home())))
     try:
         measured = bool(job["inspect"].get("benchmark"))
-        torch = _torch(harness, scratch, readable, measured=measured)
+        torch, gpu_speeds = _torch(harness, scratch, readable, measured=measured)
         described, error = _contained(job.get("sandbox"), harness, scratch)
         free = shutil.disk_usage(scratch).free
     finally:
@@ -109,7 +112,7 @@ def inspect(path: Path, harness: Path) -> int:
         visible=_cut(next((os.environ[name] for name in _VISIBLE if name in os.environ), "")),
         torch=torch,
         compilers=_compilers(os.environ),
-        speeds=(torch.speeds or cpu_speeds()) if measured else (),
+        speeds=(gpu_speeds or cpu_speeds()) if measured else (),
         modules=_cut(os.environ.get("HPC_BOARD_MODULES", "")),
         sandbox=described,
         sandbox_error=error,
@@ -172,8 +175,8 @@ def _gpus() -> list[SeenGpu]:
     return [SeenGpu(*row) for row in rows if len(row) == len(_GPU_FIELDS)][:_GPUS_MAX]
 
 
-def _torch(harness: Path, scratch: Path, readable: Sequence[str], *, measured: bool) -> Torch:
-    """Return facts about PyTorch under this very Python, read in a process of its own: it may crash.
+def _torch(harness: Path, scratch: Path, readable: Sequence[str], *, measured: bool) -> tuple[Torch, tuple[Speed, ...]]:
+    """Return facts about PyTorch under this very Python, and a GPU's rates, from a process of its own: it may crash.
 
     The process is confined as the judge is: it reads the folders `readable` besides the system's own, and writes
     `scratch` alone.
@@ -183,15 +186,15 @@ def _torch(harness: Path, scratch: Path, readable: Sequence[str], *, measured: b
     try:
         value = json.loads(output.strip().rpartition("\n")[2])
         if "unreadable" in value:
-            return Torch(error=_cut(error.strip().rpartition("\n")[2]), unreadable=_cut(str(value["unreadable"])))
-        return Torch(
+            return Torch(error=_cut(error.strip().rpartition("\n")[2]), unreadable=_cut(str(value["unreadable"]))), ()
+        torch = Torch(
             _cut(str(value["version"])),
             _cut(str(value["runtime"])),
             tuple(_cut(str(name)) for name in value["devices"][:_GPUS_MAX]),
-            speeds=tuple(Speed(**speed) for speed in value.get("speeds", ())),
         )
+        return torch, tuple(Speed(**speed) for speed in value.get("speeds", ()))
     except (ValueError, KeyError, TypeError):
-        return Torch(error=_cut(error.strip().rpartition("\n")[2]) or "it did not answer")
+        return Torch(error=_cut(error.strip().rpartition("\n")[2]) or "it did not answer"), ()
 
 
 def _compilers(environ: Mapping[str, str]) -> dict[str, str]:

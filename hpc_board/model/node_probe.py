@@ -49,7 +49,7 @@ class Torch:
     """PyTorch on the node, as the judge imports it.
 
     `error` is the reason if it does not import, `unreadable` the file of the installation that the judge must not read;
-    `devices` are the usable GPUs, and `speeds` the rates of the first one, if a benchmark was asked for.
+    `devices` are the usable GPUs.
     """
 
     version: str = ""
@@ -57,7 +57,6 @@ class Torch:
     devices: tuple[str, ...] = ()
     error: str = ""
     unreadable: str = ""
-    speeds: tuple[Speed, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class SlurmLab:
     and slurmdbd run too, and `sacct` answers. The default partition is `cpu`.
 
     With `member_of`, a lab with accounting, it is another cluster of that lab's slurmdbd; `configuration` names it.
-    Its daemons and jobs see the `files` with these texts in the place of the host's own.
+    The daemons start after the shell commands of `setup`, in a mount namespace of their own.
 
     `root` is a folder that tests/slurm/chroot.py made: daemons and jobs run within, and see the temporary folder and
     the repository under their own paths. Commands in the lab's `environment` go there too.
@@ -80,7 +80,7 @@ class SlurmLab:
         max_time: str = "INFINITE",
         accounting: bool = False,
         member_of: "SlurmLab | None" = None,
-        files: Mapping[str, str] | None = None,
+        setup: str = "",
         root: Path | None = None,
     ) -> None:
         self.folder = folder.absolute()
@@ -89,7 +89,7 @@ class SlurmLab:
         self._max_time = max_time
         self._accounting = accounting
         self._member_of = member_of
-        self._files = dict(files or {})
+        self._setup = setup
         self._dbd_port = 0
         self._keeper: subprocess.Popen[bytes] | None = None
         self.client = "cli"
@@ -213,22 +213,12 @@ class SlurmLab:
         The mounts belong to its own namespace, and are gone with the last process in there.
         """
         if self.root is None:
-            return self._with_files(argv)
+            return ["unshare", "--mount", "sh", "-ec", f'{self._setup}\nexec "$0" "$@"', *argv] if self._setup else argv
         from tests.slurm import chroot
 
         repository = Path(chroot.__file__).parents[2]
         mounts = chroot.mounts(self.root, [Path(tempfile.gettempdir()), self.folder, repository])
         return ["unshare", "--mount", "sh", "-ec", f'{mounts}; exec chroot "$0" "$@"', str(self.root), *argv]
-
-    def _with_files(self, argv: list[str]) -> list[str]:
-        if not self._files:
-            return argv
-        mounts = []
-        for number, (path, text) in enumerate(self._files.items()):
-            own = self.folder / f"file-{number}"
-            own.write_text(text)
-            mounts.append(f"mount --bind {own} {path}")
-        return ["unshare", "--mount", "sh", "-ec", f'{"; ".join(mounts)}; exec "$0" "$@"', *argv]
 
     def _write_commands(self, keeper_pid: int) -> None:
         """Commands that run where the keeper runs, in the caller's folder if that is visible there."""
