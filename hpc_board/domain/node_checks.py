@@ -72,16 +72,24 @@ class NodeCheck(msgspec.Struct, frozen=True):
 def compared(checks: Sequence[NodeCheck]) -> list[NodeCheck]:
     """Return the checks of one GPU's nodes with their rates compared, and nodes of another model or a low rate marked.
 
-    A node that was ok has another model if most nodes have the same one, and it has not.
+    A node that was ok has another model if most nodes have the same one, and it has not. The medians are those of nodes
+    without a problem, as far as there are any.
     """
     models = Counter(each.device for each in checks if each.device)
     usual, count = models.most_common(1)[0] if models else ("", 0)
+    usual = usual if 2 * count > models.total() else ""
+    sound = [each for each in checks if each.verdict is NodeVerdict.OK and usual in ("", each.device)]
+    medians = _medians(checks) | _medians(sound)
+    return [_judged(each, medians, usual) for each in checks]
+
+
+def _medians(checks: Sequence[NodeCheck]) -> dict[tuple[str, str], float]:
+    """Return the median of each rate, by its name and unit."""
     rates: dict[tuple[str, str], list[float]] = {}
     for each in checks:
         for speed in each.speeds:
             rates.setdefault((speed.name, speed.unit), []).append(speed.rate)
-    medians = {key: statistics.median(values) for key, values in rates.items()}
-    return [_judged(each, medians, usual if 2 * count > models.total() else "") for each in checks]
+    return {key: statistics.median(values) for key, values in rates.items()}
 
 
 def _judged(check: NodeCheck, medians: Mapping[tuple[str, str], float], usual: str) -> NodeCheck:

@@ -28,7 +28,7 @@ def _of_gpu(gpu: str, checks: Sequence[NodeCheck]) -> Iterator[Block]:
     columns = [Column("NODE"), Column("RESULT", toned=True), Column("STATE")]
     columns += [Column("GPU", flexible=True, least=8)] if any(each.device for each in checks) else []
     for name, unit in names:
-        columns += [Column(f"{name} {unit}".upper(), right=True), Column("SPREAD", right=True, leaves=1)]
+        columns += [Column(f"{name.upper()} {unit}", right=True), Column("SPREAD", right=True, leaves=1)]
         columns += [Column("OF MEDIAN", right=True)]
     columns += [Column("REMARK", flexible=True, least=20)]
     rows = tuple(_row(each, names, gpus=len(columns) > 4 + 3 * len(names)) for each in checks)
