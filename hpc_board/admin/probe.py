@@ -536,7 +536,7 @@ def _gpus(report: _Report) -> Iterator[Diagnostic]:
     else:
         yield Diagnostic(Severity.OK, "gpu", "; ".join(filter(None, (one_line(names[0]), _clocks(found)))))
     seen = max(len(found.gpus), len(found.torch.devices))
-    if seen > 1:
+    if seen > 1 and not kind.takes_whole_nodes(gpu):
         yield Diagnostic(
             Severity.WARNING,
             "gpu",

@@ -351,6 +351,11 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
             case GpuFault.SEVERAL:
                 return "Other jobs may use them: have the scheduler give the job its GPUs alone."
 
+    def takes_whole_nodes(self, gpu: Gpu) -> bool:
+        """Return whether a job on `gpu` gets all GPUs of its node."""
+        del gpu
+        return False
+
     def asks_for(self, gpu: Gpu) -> list[str]:
         """Return the resources that a job on `gpu` requests, in a few words each."""
         return [f"time {timedelta(seconds=gpu.time_limit_seconds)}"] if gpu.time_limit_seconds else []

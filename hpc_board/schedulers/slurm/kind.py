@@ -285,6 +285,10 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
                     "whole node (`exclusive: true`) has all of them."
                 )
 
+    def takes_whole_nodes(self, gpu: Gpu) -> bool:
+        """Return whether the settings ask for an exclusive job."""
+        return gpu_options(gpu).exclusive
+
     def asks_for(self, gpu: Gpu) -> list[str]:
         """Return the request, the options that are set, and the options of the site."""
         asked = gpu_options(gpu)
