@@ -62,11 +62,15 @@ _GOING = (JobState.PENDING, JobState.RUNNING, JobState.COMPLETING, JobState.UNKN
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """A GPU of the settings, its diagnostics, and the report of its probe job if it left one."""
+    """A GPU of the settings, its diagnostics, and the report of its probe job if it left one.
+
+    `waited` says that the job had not begun when the time was over.
+    """
 
     gpu: Gpu
     diagnostics: tuple[Diagnostic, ...]
     inspection: NodeProbe | None = None
+    waited: bool = False
 
     @property
     def proven(self) -> bool:
@@ -77,7 +81,8 @@ class Checked(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """The inputs of a check: job folders and schedulers by cluster, the board's tasks, and the harness's bytes.
 
-    `say` is called with the reason for waiting, once for each.
+    `say` is called with the reason for waiting, once for each. `at_once` limits the number of jobs at the same time,
+    and `benchmark` has them measure their nodes.
     """
 
     folders: Mapping[str, job_folder.Folders]
@@ -86,6 +91,8 @@ class Plan(msgspec.Struct, frozen=True):
     harness: Callable[[], bytes]
     timeout_seconds: float = TIMEOUT_SECONDS
     say: Callable[[str], object] = lambda _: None
+    at_once: int | None = None
+    benchmark: bool = False
 
 
 class _Probe(msgspec.Struct):
@@ -110,6 +117,8 @@ class _Probe(msgspec.Struct):
     told: str = ""
     ended_since: float | None = None
     done: bool = False
+    waited: bool = False
+    label: str = ""
     need_torch: Sequence[str] = ()
 
     def add(self, severity: Severity, subject: str, message: str, hint: str = "") -> None:
@@ -120,8 +129,13 @@ class _Probe(msgspec.Struct):
         self.add(Severity.ERROR, subject, error.message, error.hint)
 
 
-def check(gpus: Sequence[Gpu], plan: Plan, *, send: bool) -> list[Checked]:
-    """Check these GPUs, all at the same time; without `send` no job is submitted.
+def check(
+    gpus: Sequence[Gpu], plan: Plan, *, send: bool, rehearse: bool = True, labels: Sequence[str] = ()
+) -> list[Checked]:
+    """Check these GPUs, all at the same time or some; without `send` no job is submitted.
+
+    With `rehearse` the schedulers are asked for their answers to the jobs first. Messages about the wait name the
+    `labels`, if given, in place of the GPUs.
 
     Raises:
         StorageError: the board's folder cannot be written.
@@ -132,18 +146,17 @@ def check(gpus: Sequence[Gpu], plan: Plan, *, send: bool) -> list[Checked]:
         for number, gpu in enumerate(gpus):
             # One level deeper than it needs: `../../harness` is then a folder of this check alone.
             probes.append(_prepared(gpu, Path(FOLDER, name, "jobs", str(number)), plan))
+            probes[-1].label = labels[number] if labels else gpu.name
             probes[-1].need_torch = _need_torch(plan.tasks, gpu)
-        _rehearse([probe for probe in probes if not probe.done], plan.tasks)
+        if rehearse:
+            _rehearse([probe for probe in probes if not probe.done], plan.tasks)
         if send:
-            for probe in probes:
-                if not probe.done:
-                    _send(probe)
             _follow([probe for probe in probes if not probe.done], plan)
     finally:
         _end([probe for probe in probes if probe.sent_at is not None], plan.say)
         for folders in {id(probe.folders): probe.folders for probe in probes}.values():
             _remove(folders.files, folders.board / FOLDER / name)
-    return [Checked(probe.gpu, tuple(probe.diagnostics), probe.inspection) for probe in probes]
+    return [Checked(probe.gpu, tuple(probe.diagnostics), probe.inspection, probe.waited) for probe in probes]
 
 
 # Before anything is sent
@@ -165,9 +178,10 @@ def _prepared(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
     probe.job = Job(name, folder, job_folder.SCRIPT, gpu, script.options, script.time_limit_seconds)
     harness = plan.harness()
     sha256 = hashlib.sha256(harness).hexdigest()
+    facts = job_folder.probe_facts(gpu, nonce, ANSWER_SECONDS, sha256, benchmark=plan.benchmark)
     contents = {
         job_folder.SCRIPT: script.text.encode(),
-        job_folder.FACTS: json.dumps(job_folder.probe_facts(gpu, nonce, ANSWER_SECONDS, sha256), indent=1).encode(),
+        job_folder.FACTS: json.dumps(facts, indent=1).encode(),
         job_folder.HARNESS: job_folder.starter(),
     }
     try:
@@ -229,13 +243,22 @@ def _send(probe: _Probe) -> None:
 
 
 def _follow(probes: Sequence[_Probe], plan: Plan) -> None:
-    """Wait for the reports, answer the greetings, and poll the schedulers at intervals."""
+    """Send the jobs, wait for their reports, answer the greetings, and poll the schedulers at intervals."""
     deadline = time.monotonic() + plan.timeout_seconds
     asked: dict[str, float] = {}
-    going = list(probes)
-    while going:
+    unsent = list(probes)
+    going: list[_Probe] = []
+    while going or unsent:
+        while unsent and (plan.at_once is None or len(going) < plan.at_once) and time.monotonic() < deadline:
+            going.append(unsent.pop(0))
+            _send(going[-1])
+        if time.monotonic() >= deadline:
+            for probe in unsent:
+                _leave_out(probe, plan.timeout_seconds)
+            unsent.clear()
         for probe in going:
-            _look(probe)
+            if not probe.done:
+                _look(probe)
         for cluster in {probe.gpu.cluster for probe in going if not probe.done}:
             if time.monotonic() - asked.get(cluster.name, 0) >= cluster.poll_seconds:
                 asked[cluster.name] = time.monotonic()
@@ -328,7 +351,7 @@ def _delay_seconds(probe: _Probe) -> float:
 def _tell(probe: _Probe, words: str, say: Callable[[str], object]) -> None:
     if words != probe.told:
         probe.told = words
-        say(f"{probe.gpu.name}: {words}")
+        say(f"{probe.label}: {words}")
 
 
 def _no_report(probe: _Probe, news: JobStatus) -> None:
@@ -348,11 +371,22 @@ def _no_report(probe: _Probe, news: JobStatus) -> None:
 
 def _give_up(probe: _Probe, seconds: float) -> None:
     probe.done = True
+    probe.waited = probe.news is not None and probe.news.state is JobState.PENDING
     state = probe.news.reason or f"it is {probe.news.state}" if probe.news else "nothing is known of it"
     probe.add(
         Severity.ERROR,
         "job",
         f"no report within {seconds:g} s: {one_line(state)}; the job is cancelled",
+        "Try again later, or wait longer with --timeout.",
+    )
+
+
+def _leave_out(probe: _Probe, seconds: float) -> None:
+    probe.done = probe.waited = True
+    probe.add(
+        Severity.WARNING,
+        "job",
+        f"not sent: the jobs before it took the {seconds:g} s of the check",
         "Try again later, or wait longer with --timeout.",
     )
 
@@ -389,8 +423,9 @@ def _end(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
 
 def _cancel_commands(probes: Sequence[_Probe]) -> str:
     """Return how a user ends these jobs, of one cluster, after a scheduler that has not answered; empty if unknown."""
-    scheduler = kind_of(probes[0].gpu.cluster)
-    commands = filter(None, (scheduler.cancel_command(probe.job.name) for probe in probes))
+    cluster = probes[0].gpu.cluster
+    scheduler = kind_of(cluster)
+    commands = filter(None, (scheduler.cancel_command(cluster, probe.job.name) for probe in probes))
     told = "; ".join(commands)
     return f" When {scheduler.title} answers: {told}" if told else ""
 
@@ -448,6 +483,13 @@ def _job(report: _Report) -> Iterator[Diagnostic]:
     yield Diagnostic(Severity.OK, "python", f"{one_line(found.python, 40)} ({one_line(found.executable)})")
 
 
+def _modules(report: _Report) -> Iterator[Diagnostic]:
+    if report.gpu.modules:
+        source = one_line(report.found.modules)
+        words = f"; `module` comes from {source}" if source else ""
+        yield Diagnostic(Severity.OK, "modules", f"{', '.join(map(one_line, report.gpu.modules))} loaded{words}")
+
+
 def _sandbox(report: _Report) -> Iterator[Diagnostic]:
     gpu, found = report.gpu, report.found
     if found.sandbox_error:
@@ -477,7 +519,7 @@ def _gpus(report: _Report) -> Iterator[Diagnostic]:
         emulated = "not looked for: jobs of this entry run on the CPU (`device: cpu`)"
         yield Diagnostic(Severity.OK, "gpu", emulated if gpu.emulated else "none is asked for")
         return
-    names = _gpu_names(found)
+    names = gpu_names(found)
     if not names:
         yield Diagnostic(
             Severity.ERROR,
@@ -494,7 +536,7 @@ def _gpus(report: _Report) -> Iterator[Diagnostic]:
     else:
         yield Diagnostic(Severity.OK, "gpu", "; ".join(filter(None, (one_line(names[0]), _clocks(found)))))
     seen = max(len(found.gpus), len(found.torch.devices))
-    if seen > 1:
+    if seen > 1 and not kind.takes_whole_nodes(gpu):
         yield Diagnostic(
             Severity.WARNING,
             "gpu",
@@ -503,7 +545,7 @@ def _gpus(report: _Report) -> Iterator[Diagnostic]:
         )
 
 
-def _gpu_names(found: NodeProbe) -> tuple[str, ...]:
+def gpu_names(found: NodeProbe) -> tuple[str, ...]:
     """Return the GPUs that the job can use, by their driver's names, the kernel's default device first."""
     if found.torch.devices:
         return found.torch.devices
@@ -600,5 +642,5 @@ def _times(report: _Report) -> Iterator[Diagnostic]:
     )
 
 
-_RULES: tuple[Rule[_Report], ...] = (_job, _gpus, _torch, _compilers, _isolation, _sandbox, _scratch, _times)
+_RULES: tuple[Rule[_Report], ...] = (_job, _modules, _gpus, _torch, _compilers, _isolation, _sandbox, _scratch, _times)
 """The checks of a probe job's report."""

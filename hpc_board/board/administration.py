@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from hpc_board.admin import probe
     from hpc_board.admin.export import Export
     from hpc_board.domain.diagnostic import Diagnostic
+    from hpc_board.domain.node_checks import NodeCheck
     from hpc_board.domain.statistics import Statistics
+    from hpc_board.model.gpu import Gpu
     from hpc_board.store.backup import Contents
     from hpc_board.store.batches import RunSelection
 
@@ -134,6 +136,30 @@ class Administration:
         installation = doctor.Installation(self._context.settings, origin, tasks, count, host, hosts=hosts)
         return list(doctor.diagnose(installation))
 
+    def check_nodes(
+        self,
+        names: Sequence[str] = (),
+        *,
+        timeout_seconds: float | None = None,
+        at_once: int | None = None,
+        say: Callable[[str], object] = lambda _: None,
+    ) -> "tuple[list[probe.Checked], list[NodeCheck]]":
+        """Check each node of these GPUs of the settings, or of all, by `at_once` probe jobs at a time.
+
+        Return the GPUs whose options the scheduler refuses, and the checks of nodes. No run is stored, and nothing
+        remains in the board's folder.
+
+        Raises:
+            InputError: no GPU has one of the names, or no cluster lists its nodes.
+            StorageError: the board's folder cannot be written.
+        """
+        from msgspec.structs import replace
+
+        from hpc_board.admin import each_node
+
+        plan = replace(self._plan(timeout_seconds, say), at_once=at_once or each_node.AT_ONCE, benchmark=True)
+        return each_node.check_nodes(self._named(names), plan)
+
     def check_gpus(
         self,
         names: Sequence[str] = (),
@@ -152,9 +178,16 @@ class Administration:
         """
         from hpc_board.admin import probe
 
-        gpus = [self._gpus.get(name) for name in names] or list(self._context.settings.gpus)
+        return probe.check(self._named(names), self._plan(timeout_seconds, say), send=send)
+
+    def _named(self, names: Sequence[str]) -> "list[Gpu]":
+        return [self._gpus.get(name) for name in names] or list(self._context.settings.gpus)
+
+    def _plan(self, timeout_seconds: float | None, say: Callable[[str], object]) -> "probe.Plan":
+        from hpc_board.admin import probe
+
         make_board_folder(self._context.settings.board)
-        plan = probe.Plan(
+        return probe.Plan(
             folders=self._context.clusters.folders,
             tasks=self._tasks.of_settings().tasks,
             schedulers=self._context.clusters.schedulers,
@@ -162,4 +195,3 @@ class Administration:
             timeout_seconds=probe.TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,
             say=say,
         )
-        return probe.check(gpus, plan, send=send)

@@ -371,7 +371,7 @@ class Submissions:
             raise self._with_hint(error, runs) from error
         refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]
         if runs and len(refusals) == len(runs):
-            raise self._with_hint(refusals[0], runs)
+            raise self._with_hint(_joined(refusals), runs)
         return [self._context.store.runs.get(run.id) for run in runs]
 
     def _with_hint(self, error: BoardError, runs: Sequence[Run]) -> BoardError:
@@ -474,6 +474,13 @@ class Submissions:
         if run.user != self._context.user or run.submission == number:
             return ""
         return f"Run {run.id} belongs to submission {run.submission}: give that number."
+
+
+def _joined(refusals: Sequence[BoardError]) -> BoardError:
+    """Return one error with the reason and the hint of each of these, every one once."""
+    messages = list(dict.fromkeys(error.message for error in refusals))
+    hints = dict.fromkeys(error.hint for error in refusals if error.hint)
+    return refusals[0] if len(messages) == 1 else SchedulerRefused("\n".join(messages), hint="\n".join(hints))
 
 
 def _check_number(sources: Sequence[object]) -> None:

@@ -76,24 +76,51 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
         "hpc-board admin check",
         "hpc-board admin check H100 --timeout 1800",
         "hpc-board admin check --no-job --json",
+        "hpc-board admin check H100 --each-node",
     )
 )
 @click.argument("gpus", metavar="[GPU]...", nargs=-1, shell_complete=gpu_names)
 @click.option("--no-job", is_flag=True, help="Send no probe jobs; only validate the options with Slurm.")
+@click.option("--each-node", is_flag=True, help="Send a probe job to each node, and compare the nodes.")
+@click.option(
+    "--at-once", metavar="N", type=click.IntRange(1, 1000), help="With --each-node: jobs at the same time; default: 8."
+)
 @click.option("--timeout", metavar="SECONDS", type=SECONDS, help="Longest wait for the jobs; default: 600.")
 @json_option
 @click.pass_obj
-def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | None, as_json: bool) -> None:
+def check(
+    open_: Open,
+    /,
+    *,
+    gpus: tuple[str, ...],
+    no_job: bool,
+    each_node: bool,
+    at_once: int | None,
+    timeout: float | None,
+    as_json: bool,
+) -> None:
     """Test the GPUs of the settings, or the named ones.
 
     Slurm validates the job options; then a short probe job for each GPU
     reports on its node. Probe jobs leave no runs, ranks or folders, and
     Ctrl-C cancels them. The exit code is 3 if there is a problem.
+
+    With --each-node a job on each node of the GPUs also measures its speed.
+    The table marks nodes that are broken, have another model of GPU, or are
+    slow; nodes that are down are listed without a job. The exit code is 3 if
+    a node is broken or has another model.
     """
     from hpc_board.cli.exits import NO_VERDICT
     from hpc_board.cli.output import print_blocks, print_json, remark
     from hpc_board.report.diagnostics import diagnostics_report
 
+    if each_node:
+        if no_job:
+            raise click.UsageError("--each-node excludes --no-job.")
+        _check_nodes(open_, gpus, timeout, at_once, as_json=as_json)
+        return
+    if at_once is not None:
+        raise click.UsageError("--at-once needs --each-node.")
     checked = open_().admin.check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
     if as_json:
         from hpc_board.report.views.diagnostics import GpuCheckView
@@ -107,6 +134,29 @@ def check(open_: Open, gpus: tuple[str, ...], no_job: bool, timeout: float | Non
             *(block for each in checked for block in diagnostics_report(each.gpu.name, each.diagnostics, sound))
         )
     if not all(each.proven for each in checked):
+        raise click.exceptions.Exit(NO_VERDICT)
+
+
+def _check_nodes(
+    open_: Open, gpus: tuple[str, ...], timeout: float | None, at_once: int | None, *, as_json: bool
+) -> None:
+    from hpc_board.cli.exits import NO_VERDICT
+    from hpc_board.cli.output import print_blocks, print_json, remark
+    from hpc_board.report.diagnostics import diagnostics_report
+    from hpc_board.report.node_checks import node_checks_report
+
+    refused, checks = open_().admin.check_nodes(gpus, timeout_seconds=timeout, at_once=at_once, say=remark)
+    if as_json:
+        from hpc_board.report.views.diagnostics import NodeCheckView
+
+        without_nodes = [NodeCheckView.refused(each.gpu, each.diagnostics) for each in refused]
+        print_json([*without_nodes, *map(NodeCheckView.of, checks)])
+    else:
+        print_blocks(
+            *(block for each in refused for block in diagnostics_report(each.gpu.name, each.diagnostics, "")),
+            *node_checks_report(checks),
+        )
+    if refused or any(each.verdict.is_problem for each in checks):
         raise click.exceptions.Exit(NO_VERDICT)
 
 

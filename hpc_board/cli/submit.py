@@ -258,9 +258,13 @@ def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> 
         print_json(objects if len(objects) > 1 else objects[0])
     else:
         print_blocks(runs_table(runs))
+    hints: list[str] = []
     for run in runs:
         if run.state == "error":
             remark(f"Run {run.id} on {run.gpu} rejected: {run.status.reason}")
+            if run.status.source not in ("", *hints):
+                hints.append(run.status.source)
+                remark(f"Hint: {run.status.source}")
     going = [run for run in runs if not run.state.ended and not run.state.unsent]
     if going and not as_json:
         remark(f"`hpc-board watch {going[0].id}` follows a run, `hpc-board runs` lists your runs.")

@@ -26,10 +26,11 @@ from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.confine.trial import isolation
 from hpc_board.harness.files import whole_file
 from hpc_board.harness.node import node_facts
+from hpc_board.harness.node_speed import cpu_speeds
 from hpc_board.harness.result_file import RESULT
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.job_environment import JobEnvironment
-from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, NodeProbe, SeenGpu, Torch
+from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, NodeProbe, SeenGpu, Speed, Torch
 from hpc_board.model.task import Language
 
 _ANSWER_LOOK_SECONDS = 0.02
@@ -52,10 +53,11 @@ _GPU_FIELDS = (
 # The release of ROCm or CUDA is reported beside the driver's name for the device.
 _TORCH_QUESTION = """
 import json, sys
-harness, scratch, *readable = sys.argv[1:]
+harness, scratch, measured, *readable = sys.argv[1:]
 sys.path.insert(0, harness)
 from hpc_board.harness.confine.sandbox import confine_task
 from hpc_board.harness.device.faults import unreadable
+from hpc_board.harness.node_speed import gpu_speeds
 sys.path.remove(harness)
 confine_task(readable, scratch, 2**30)
 try:
@@ -67,7 +69,13 @@ releases = {"ROCm": torch.version.hip, "CUDA": torch.version.cuda}
 runtime = next((f"{name} {release}" for name, release in releases.items() if release), "")
 count = torch.cuda.device_count() if torch.cuda.is_available() else 0
 names = [torch.cuda.get_device_name(number) for number in range(count)]
-print(json.dumps({"version": torch.__version__, "runtime": runtime, "devices": names}))
+found = {"version": torch.__version__, "runtime": runtime, "devices": names}
+if measured and count:
+    try:
+        found["speeds"] = [vars(speed) for speed in gpu_speeds(torch)]
+    except RuntimeError:
+        pass  # out of memory, or no half precision
+print(json.dumps(found))
 """
 _LANGUAGES = {"g++": Language.CPP, "nvcc": Language.CU, "hipcc": Language.HIP}
 _SOME_ARCH = {"g++": "x86-64", "nvcc": "sm_80", "hipcc": "gfx90a"}
@@ -87,7 +95,8 @@ def inspect(path: Path, harness: Path) -> int:
     scratch = Path(tempfile.mkdtemp(prefix=SCRATCH))
     readable = readable_folders(os.environ, (), (str(folder), str(Path.home())))
     try:
-        torch = _torch(harness, scratch, readable)
+        measured = bool(job["inspect"].get("benchmark"))
+        torch, gpu_speeds = _torch(harness, scratch, readable, measured=measured)
         described, error = _contained(job.get("sandbox"), harness, scratch)
         free = shutil.disk_usage(scratch).free
     finally:
@@ -103,6 +112,8 @@ def inspect(path: Path, harness: Path) -> int:
         visible=_cut(next((os.environ[name] for name in _VISIBLE if name in os.environ), "")),
         torch=torch,
         compilers=_compilers(os.environ),
+        speeds=(gpu_speeds or cpu_speeds()) if measured else (),
+        modules=_cut(os.environ.get("HPC_BOARD_MODULES", "")),
         sandbox=described,
         sandbox_error=error,
         scratch=str(scratch.parent),
@@ -164,25 +175,26 @@ def _gpus() -> list[SeenGpu]:
     return [SeenGpu(*row) for row in rows if len(row) == len(_GPU_FIELDS)][:_GPUS_MAX]
 
 
-def _torch(harness: Path, scratch: Path, readable: Sequence[str]) -> Torch:
-    """Return facts about PyTorch under this very Python, read in a process of its own: it may crash.
+def _torch(harness: Path, scratch: Path, readable: Sequence[str], *, measured: bool) -> tuple[Torch, tuple[Speed, ...]]:
+    """Return facts about PyTorch under this very Python, and a GPU's rates, from a process of its own: it may crash.
 
     The process is confined as the judge is: it reads the folders `readable` besides the system's own, and writes
     `scratch` alone.
     """
-    question = [sys.executable, "-I", "-B", "-c", _TORCH_QUESTION, str(harness.resolve()), str(scratch), *readable]
-    output, error = _said(question, _TORCH_SECONDS)
+    question = [sys.executable, "-I", "-B", "-c", _TORCH_QUESTION, str(harness.resolve()), str(scratch)]
+    output, error = _said([*question, "measured" if measured else "", *readable], _TORCH_SECONDS)
     try:
         value = json.loads(output.strip().rpartition("\n")[2])
         if "unreadable" in value:
-            return Torch(error=_cut(error.strip().rpartition("\n")[2]), unreadable=_cut(str(value["unreadable"])))
-        return Torch(
+            return Torch(error=_cut(error.strip().rpartition("\n")[2]), unreadable=_cut(str(value["unreadable"]))), ()
+        torch = Torch(
             _cut(str(value["version"])),
             _cut(str(value["runtime"])),
             tuple(_cut(str(name)) for name in value["devices"][:_GPUS_MAX]),
         )
+        return torch, tuple(Speed(**speed) for speed in value.get("speeds", ()))
     except (ValueError, KeyError, TypeError):
-        return Torch(error=_cut(error.strip().rpartition("\n")[2]) or "it did not answer")
+        return Torch(error=_cut(error.strip().rpartition("\n")[2]) or "it did not answer"), ()
 
 
 def _compilers(environ: Mapping[str, str]) -> dict[str, str]:

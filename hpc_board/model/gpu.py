@@ -136,10 +136,10 @@ class Availability(Value):
 
 
 class GpuStatus(Value):
-    """A GPU of the settings, and its availability; `problem` is the reason if that is unknown.
+    """A GPU of the settings, and its availability; `problem` is the reason if that is unknown or an earlier one.
 
-    `warning` is the reason why its jobs may fail although some are available. `asked_at` is the time of the query for
-    all clients of the board, None if each client makes its own query at this moment.
+    `warning` is the reason why its jobs may fail although some are available. `asked_at` is the time of the numbers
+    that all clients of the board share, None if each client makes its own query at this moment.
     """
 
     gpu: Gpu

@@ -35,6 +35,16 @@ class SeenGpu:
 
 
 @dataclass(frozen=True)
+class Speed:
+    """A rate of a node, as the median of several samples, and their spread as a share of it."""
+
+    name: str
+    unit: str
+    rate: float
+    spread: float
+
+
+@dataclass(frozen=True)
 class Torch:
     """PyTorch on the node, as the judge imports it.
 
@@ -53,10 +63,11 @@ class Torch:
 class NodeProbe:
     """A node as seen by a job of one GPU entry.
 
-    `visible` holds the variables for visible devices, `compilers` the version of each available compiler. `sandbox`
-    describes the container that the settings ask for, `sandbox_error` is the reason if the node cannot create it.
-    `greeted_at` and `answered_at` are the times by the node's clock at which it wrote its greeting and saw the answer;
-    0 without one.
+    `visible` holds the variables for visible devices, `compilers` the version of each available compiler. `modules` is
+    the source of the `module` command, if the entry has modules, and `speeds` are the rates of the benchmark, if one
+    was asked for. `sandbox` describes the container that the settings ask for, `sandbox_error` is the reason if the
+    node cannot create it. `greeted_at` and `answered_at` are the times by the node's clock at which it wrote its
+    greeting and saw the answer; 0 without one.
     """
 
     nonce: str
@@ -69,6 +80,8 @@ class NodeProbe:
     visible: str = ""
     torch: Torch = Torch()
     compilers: Mapping[str, str] = field(default_factory=dict)
+    modules: str = ""
+    speeds: tuple[Speed, ...] = ()
     sandbox: str = ""
     sandbox_error: str = ""
     scratch: str = ""

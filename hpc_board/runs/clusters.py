@@ -68,7 +68,8 @@ class Clusters:
     def gpu_statuses(self) -> list[GpuStatus]:
         """Return the availability of every GPU of the settings, with the reason if its cluster does not answer.
 
-        All clients of the board together ask a cluster at most every `poll_seconds`.
+        All clients of the board together ask a cluster at most every `poll_seconds`, and all clusters at the same time.
+        Instead of the answer of a cluster that takes longer than two seconds, its last known one is returned.
 
         Raises:
             StorageError: other accounts may write the board's folder.
@@ -76,19 +77,32 @@ class Clusters:
         from dataclasses import replace
 
         check_own(self._settings.board)
-        statuses: list[GpuStatus] = []
-        for cluster in self._settings.clusters:
-            gpus = [gpu for gpu in self._settings.gpus if gpu.cluster == cluster]
-            try:
-                statuses += self._statuses(cluster, gpus) if gpus else []
-            except (SchedulerError, StorageError) as error:
-                statuses += [GpuStatus(gpu, Availability(gpu.name), error.message) for gpu in gpus]
+        # The threads below share the schedulers, so they are made first.
+        members = [
+            (self.schedulers[cluster.name], cluster, gpus)
+            for cluster in self._settings.clusters
+            if (gpus := [gpu for gpu in self._settings.gpus if gpu.cluster == cluster])
+        ]
+        if len(members) > 1:
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(len(members)) as threads:
+                found = list(threads.map(lambda each: self._statuses_or_problem(*each), members))
+        else:
+            found = [self._statuses_or_problem(*each) for each in members]
+        statuses = [status for of_cluster in found for status in of_cluster]
         statuses = [replace(status, warning=_python_warning(status.gpu)) for status in statuses]
         order = {gpu.name: index for index, gpu in enumerate(self._settings.gpus)}
         return sorted(statuses, key=lambda status: order[status.gpu.name])
 
-    def _statuses(self, cluster: Cluster, gpus: Sequence[Gpu]) -> list[GpuStatus]:
-        ask = self.schedulers[cluster.name].availability
+    def _statuses_or_problem(self, scheduler: Scheduler, cluster: Cluster, gpus: Sequence[Gpu]) -> list[GpuStatus]:
+        try:
+            return self._statuses(scheduler, cluster, gpus)
+        except (SchedulerError, StorageError) as error:
+            return [GpuStatus(gpu, Availability(gpu.name), error.message) for gpu in gpus]
+
+    def _statuses(self, scheduler: Scheduler, cluster: Cluster, gpus: Sequence[Gpu]) -> list[GpuStatus]:
+        ask = scheduler.availability
         if not kind_of(cluster).shared:
             return [GpuStatus(gpu, available) for gpu, available in zip(gpus, ask(gpus), strict=True)]
         from hpc_board.runs.availability import AvailabilityCache
@@ -99,7 +113,7 @@ class Clusters:
         except OSError as error:
             raise StorageError(f"{file}: cannot be written or locked: {error.strerror or error}") from error
         return [
-            GpuStatus(gpu, available, answer.problem, asked_at=answer.asked_at)
+            GpuStatus(gpu, available, answer.problem, asked_at=answer.known_at or answer.asked_at)
             for gpu, available in zip(gpus, answer.available, strict=True)
         ]
 

@@ -316,11 +316,13 @@ def _own_eval(run: Run, task: Task) -> dict[str, Any]:
     }
 
 
-def probe_facts(gpu: Gpu, nonce: str, answer_seconds: float, harness_sha256: str) -> dict[str, Any]:
+def probe_facts(
+    gpu: Gpu, nonce: str, answer_seconds: float, harness_sha256: str, *, benchmark: bool = False
+) -> dict[str, Any]:
     """Return the contents of `job.json` for a probe job, which waits `answer_seconds` for a response."""
     return {
         "format": 1,
-        "inspect": {"nonce": nonce, "answer_seconds": answer_seconds},
+        "inspect": {"nonce": nonce, "answer_seconds": answer_seconds, "benchmark": benchmark},
         "gpu": gpu.name,
         "job_environment": asdict(kind_of(gpu.cluster).job_environment),
         "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),

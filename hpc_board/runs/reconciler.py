@@ -515,7 +515,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             elif isinstance(error, NotAccepting):
                 self._hold(self._reload(run), error)
             elif isinstance(error, InputError | SchedulerRefused):
-                self._record(run, RunState.ERROR, reason=error.message)
+                self._record(run, RunState.ERROR, reason=error.message, source=error.hint)
             else:
                 self._record_unconfirmed(self._reload(run), error)
         return [error] * len(runs)

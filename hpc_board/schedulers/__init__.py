@@ -150,6 +150,31 @@ class Rehearsing(Protocol):
         """Return the scheduler's answer to each of the jobs, in their order, without accepting any; never raise."""
 
 
+class SchedulerNode(msgspec.Struct, frozen=True):
+    """A node on which jobs of a GPU may run, with its state in the scheduler's words.
+
+    `takes_jobs` says that the scheduler starts jobs there, at once if the node is `idle`; `reason` is why it does not.
+    """
+
+    name: str
+    state: str
+    takes_jobs: bool = True
+    idle: bool = True
+    reason: str = ""
+
+
+@runtime_checkable
+class ListingNodes(Protocol):
+    """A scheduler that lists the nodes of a GPU, and takes jobs for one of them by `nodelist` of the job options."""
+
+    def nodes(self, gpu: Gpu) -> Sequence[SchedulerNode]:
+        """Return the nodes on which a job on `gpu` may run, by their names.
+
+        Raises:
+            SchedulerError: the scheduler did not answer.
+        """
+
+
 class Remark(msgspec.Struct, frozen=True):
     """A remark on a batch script that would surprise a user who knows others, and the lines of it that say so."""
 
@@ -285,9 +310,9 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
             hint="Submit it to a GPU of a cluster whose scheduler gives a job several.",
         )
 
-    def cancel_command(self, name: str) -> str:
+    def cancel_command(self, cluster: Cluster, name: str) -> str:
         """Return the command by which a user ends the job called `name`; empty without such a command."""
-        del name
+        del cluster, name
         return ""
 
     def detect(
@@ -325,6 +350,11 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
                 return "Correct the entry's name: runs would be ranked under it."
             case GpuFault.SEVERAL:
                 return "Other jobs may use them: have the scheduler give the job its GPUs alone."
+
+    def takes_whole_nodes(self, gpu: Gpu) -> bool:
+        """Return whether a job on `gpu` gets all GPUs of its node."""
+        del gpu
+        return False
 
     def asks_for(self, gpu: Gpu) -> list[str]:
         """Return the resources that a job on `gpu` requests, in a few words each."""

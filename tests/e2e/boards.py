@@ -63,7 +63,7 @@ class BoardFiles:
 def board_files(folder: Path, *, slurm: bool, environ: Mapping[str, str] | None = None) -> BoardFiles:
     """A board in `folder` with the task `double`: on the embedded scheduler, or on Slurm with H100, A100 and CPU."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write_task(folder / "tasks" / "double")
+    write_task(folder / "tasks" / "double")
     settings: dict[str, Any] = {"board": str(folder / "board"), "tasks": [str(folder / "tasks"), "bundled"]}
     if slurm:
         settings["clusters"] = {"lab": {"scheduler": "slurm", "poll_seconds": 1, "allow_root": True}}
@@ -92,7 +92,8 @@ def _gpu(partition: str, request: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _write_task(folder: Path) -> None:
+def write_task(folder: Path) -> None:
+    """Make the folder of the task `double`."""
     folder.mkdir(parents=True)
     document = {
         "lang": "py",

@@ -153,6 +153,30 @@ def test_a_partition_that_does_not_exist_is_refused_with_slurm_s_own_words(board
     assert run["state"] == "error"
 
 
+def test_each_refused_gpu_has_its_own_reason_and_hint_and_the_others_go_on(board: BoardFiles) -> None:
+    settings = yaml.safe_load(board.settings.read_text())
+    settings["gpus"]["H100"]["partition"] = "no-such"
+    settings["gpus"]["A100"]["reservation"] = "no-such"
+    board.settings.write_text(yaml.safe_dump(settings))
+    done = board.run("submit", board.kernel(), "--gpu", "H100,A100,CPU")
+    assert done.returncode == 3
+    told = " ".join(done.stderr.split())
+    h100, a100, cpu = sorted(board.json("runs"), key=lambda run: run["id"])
+    assert (h100["state"], a100["state"]) == ("error", "error")
+    for run, reason, hint in (
+        (h100, "invalid partition specified: no-such", "Hint: Correct gpus.H100.partition in the settings"),
+        (a100, "Requested reservation is invalid", "Hint: Correct gpus.A100.reservation in the settings"),
+    ):
+        _, _, told = told.partition(f"Run {run['id']} on {run['gpu']} rejected: ")
+        assert reason in told.partition("Run ")[0], done.stderr
+        assert hint in told.partition("Run ")[0], done.stderr
+    assert board.ended(cpu["id"])["verdict"] == "pass"
+    done = board.run("submit", board.kernel(), "--gpu", "H100,A100")
+    assert done.returncode == 2
+    for words in ("specified: no-such", "reservation is invalid", "gpus.H100.partition", "gpus.A100.reservation"):
+        assert words in " ".join(done.stderr.split())
+
+
 def test_a_machine_without_sbatch_is_told_so(board: BoardFiles) -> None:
     here = board.folder / "bin"
     here.mkdir()

@@ -65,6 +65,9 @@ class SlurmLab:
     slurm.conf ("MinJobAge" -> "2"), `max_time` is the partitions' time limit. With `accounting`, a database of its own
     and slurmdbd run too, and `sacct` answers. The default partition is `cpu`.
 
+    With `member_of`, a lab with accounting, it is another cluster of that lab's slurmdbd; `configuration` names it.
+    The daemons start after the shell commands of `setup`, in a mount namespace of their own.
+
     `root` is a folder that tests/slurm/chroot.py made: daemons and jobs run within, and see the temporary folder and
     the repository under their own paths. Commands in the lab's `environment` go there too.
     """
@@ -76,6 +79,8 @@ class SlurmLab:
         configuration: Mapping[str, str] | None = None,
         max_time: str = "INFINITE",
         accounting: bool = False,
+        member_of: "SlurmLab | None" = None,
+        setup: str = "",
         root: Path | None = None,
     ) -> None:
         self.folder = folder.absolute()
@@ -83,6 +88,9 @@ class SlurmLab:
         self._configuration = dict(configuration or {})
         self._max_time = max_time
         self._accounting = accounting
+        self._member_of = member_of
+        self._setup = setup
+        self._dbd_port = 0
         self._keeper: subprocess.Popen[bytes] | None = None
         self.client = "cli"
 
@@ -167,20 +175,20 @@ class SlurmLab:
         return int((self.folder / f"{daemon}.pid").read_text())
 
     @contextlib.contextmanager
-    def stopped(self, daemon: str) -> Iterator[None]:
+    def stopped(self, daemon: str, *, patient: bool = False) -> Iterator[None]:
         """Have `daemon` neither answer nor end; what is sent to it waits.
 
-        Commands that begin meanwhile give a silent controller up after a second.
+        Commands that begin meanwhile give a silent controller up after a second, unless they are `patient`.
         """
-        patient = (self.folder / "slurm.conf").read_text()
+        configuration = (self.folder / "slurm.conf").read_text()
         pid = self.pid(daemon)
         os.kill(pid, signal.SIGSTOP)
         try:
-            if daemon == "slurmctld":
-                self._replace_configuration(re.sub("(?m)^MessageTimeout=.*", "MessageTimeout=1", patient))
+            if daemon == "slurmctld" and not patient:
+                self._replace_configuration(re.sub("(?m)^MessageTimeout=.*", "MessageTimeout=1", configuration))
             yield
         finally:
-            self._replace_configuration(patient)
+            self._replace_configuration(configuration)
             os.kill(pid, signal.SIGCONT)
 
     def _replace_configuration(self, text: str) -> None:
@@ -205,7 +213,7 @@ class SlurmLab:
         The mounts belong to its own namespace, and are gone with the last process in there.
         """
         if self.root is None:
-            return argv
+            return ["unshare", "--mount", "sh", "-ec", f'{self._setup}\nexec "$0" "$@"', *argv] if self._setup else argv
         from tests.slurm import chroot
 
         repository = Path(chroot.__file__).parents[2]
@@ -252,7 +260,8 @@ class SlurmLab:
             (self.folder / name).mkdir()
         key = self.folder / "munge.key"
         key.touch(mode=0o600)
-        key.write_bytes(secrets.token_bytes(128))
+        member_of = self._member_of
+        key.write_bytes(secrets.token_bytes(128) if member_of is None else (member_of.folder / key.name).read_bytes())
         key.chmod(0o400)
         controller_port, database_port, dbd_port, *node_ports = free_ports(3 + len(NODES))
         daemons = {
@@ -265,6 +274,10 @@ class SlurmLab:
                 f"--socket={self.folder / 'munge.sock'}",
             ]
         }
+        if member_of is not None:
+            dbd_port = member_of._dbd_port
+            member_of.run("sacctmgr", "--immediate", "add", "cluster", self._configuration["ClusterName"])
+        self._dbd_port = dbd_port
         if self._accounting:
             daemons |= self._accounting_daemons(database_port, dbd_port)
         configuration = self._slurm_conf(controller_port, dbd_port) | self._configuration
@@ -322,7 +335,7 @@ class SlurmLab:
             "MinJobAge": "300",
             "MessageTimeout": "5",
             "SchedulerParameters": "batch_sched_delay=0,sched_interval=1,bf_interval=1",
-        } | (accounting if self._accounting else {})
+        } | (accounting if self._accounting or self._member_of else {})
 
     def _gres_lines(self) -> Iterator[str]:
         """Fake GPUs: links to character devices, so that Slurm sets CUDA_VISIBLE_DEVICES for them."""

@@ -94,6 +94,7 @@ def changed(board: BoardFiles, gpu: str, **keys: Any) -> None:
 def test_the_gpus_of_the_lab_are_proven_and_nothing_is_left(board: BoardFiles) -> None:
     (board.folder / "scratch").mkdir()
     changed(board, "A100", env={"TMPDIR": str(board.folder / "scratch")}, minimum_isolation="S1")
+    changed(board, "H100", exclusive=True)
     code, found = checked(board, "H100", "a100", "CPU")
     assert code == 0, found
     assert [each["node"]["node"] for each in found.values()] == ["h100-1", "a100-1", "cpu-1"]
@@ -102,6 +103,7 @@ def test_the_gpus_of_the_lab_are_proven_and_nothing_is_left(board: BoardFiles) -
         assert line(each, "sbatch")["message"].startswith("Job ")
         assert line(each, "files")["level"] == line(each, "clock")["level"] == "ok"
         assert abs(each["node"]["greeted_at"] - time.time()) < 300
+    assert [found[gpu]["node"]["visible"] for gpu in ("H100", "A100")] == ["0,1", "0"]
     assert found["A100"]["node"]["scratch"] == str(board.folder / "scratch")
     assert board.json("runs") == []
     assert not (board.folder / "board" / "checks").exists()
@@ -133,6 +135,72 @@ def test_without_a_job_slurm_alone_is_asked(board: BoardFiles) -> None:
     code, found = checked(board, "H100", "--no-job")
     assert (code, found["H100"]["node"]) == (0, None)
     assert _probes(board) == before
+
+
+def each_node(board: BoardFiles, *words: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """The exit code of `admin check --each-node --json`, and its object of each node."""
+    done = board.run("admin", "check", "--each-node", *words, "--json")
+    assert "Traceback" not in done.stderr
+    return done.returncode, {each["node"]: each for each in json.loads(done.stdout)}
+
+
+def test_each_node_of_a_gpu_is_tried_and_the_broken_and_the_wrong_ones_are_marked(board: BoardFiles) -> None:
+    smi = board.folder / "bin" / "nvidia-smi"
+    smi.parent.mkdir()
+    smi.write_text(
+        '#!/bin/sh\n[ "$SLURMD_NODENAME" = a100-1 ] && model="NVIDIA A100-SXM4-80GB" || model="NVIDIA H100 80GB HBM3"\n'
+        'echo "$model, GPU-0, 570.1, Disabled, 81559, 345, 1980, 2619"\n'
+    )
+    smi.chmod(0o755)
+    own = board.folder / "own.sh.j2"
+    shipped = (Path(__file__).parents[2] / "job_templates" / "job.sh.j2").read_text()
+    own.write_text(
+        shipped.replace("\nset -u\n", '\n[ "$SLURMD_NODENAME" != h100-1 ] || { echo no disk; exit 9; }\nset -u\n')
+    )
+    settings = yaml.safe_load(board.settings.read_text())
+    settings["tasks"] = settings["tasks"][:1]
+    board.settings.write_text(yaml.safe_dump(settings))
+    path = f"{smi.parent}:{os.environ['PATH']}"
+    request = {"style": "none"}
+    common = {"partition": "cpu,a100,h100", "device": "cuda", "python": "/usr/bin/python3", "env": {"PATH": path}}
+    changed(board, "H100", **common, request=request, template=str(own))
+    before = len(_probes(board))
+    code, found = each_node(board, "H100")
+    assert code == 3
+    assert {name: (each["result"], each["device"], each["state"]) for name, each in found.items()} == {
+        "a100-1": ("wrong", "NVIDIA A100-SXM4-80GB", "idle"),
+        "cpu-1": ("ok", "NVIDIA H100 80GB HBM3", "idle"),
+        "h100-1": ("broken", None, "idle"),
+    }
+    assert "it is NVIDIA A100-SXM4-80GB, and the name says H100" in found["a100-1"]["reason"]
+    assert "no disk" in found["h100-1"]["reason"]
+    for speed in (*found["a100-1"]["speeds"], *found["cpu-1"]["speeds"]):
+        assert speed["rate"] > 0
+        assert speed["of_median"] > 0
+    assert [speed["name"] for speed in found["cpu-1"]["speeds"]] == ["sha256", "copy"]
+    assert len(_probes(board)) - before == 3
+    assert not (board.folder / "board" / "checks").exists()
+
+
+def test_a_drained_node_is_listed_without_a_job(board: BoardFiles, slurm_lab: SlurmLab) -> None:
+    changed(board, "CPU", partition="cpu,a100,h100", exclude="h100-[1]")
+    slurm_lab.run("scontrol", "update", "nodename=a100-1", "state=drain", "reason=fan 3 is loud")
+    before = len(_probes(board))
+    try:
+        code, found = each_node(board, "CPU")
+        table = board.run("admin", "check", "--each-node", "CPU").stdout
+    finally:
+        slurm_lab.run("scontrol", "update", "nodename=a100-1", "state=resume")
+    assert (code, set(found)) == (0, {"a100-1", "cpu-1"})
+    down = found["a100-1"]
+    assert (down["result"], down["state"], down["reason"], down["report"]) == ("down", "drained", "fan 3 is loud", None)
+    assert found["cpu-1"]["result"] == "ok"
+    assert len(_probes(board)) - before == 2
+    assert re.search(r"^a100-1 +down +drained +fan 3 is loud$", table, re.MULTILINE), table
+    assert "2 nodes: 1 ok, 1 down." in table
+    changed(board, "CPU", partition="cpu", account="x", sbatch=["--licenses=none"])
+    code, refused = each_node(board, "CPU")
+    assert (code, [each["node"] for each in refused.values()]) == (3, [None])
 
 
 def test_an_interrupted_check_leaves_no_job(board: BoardFiles, slurm_lab: SlurmLab) -> None:

@@ -413,6 +413,11 @@ def test_a_value_that_a_gpu_cannot_have_is_named(tmp_path: Path, keys: str, faul
     [
         ("scheduler: local, client: pyslurm", "client: is for Slurm; cluster main has the scheduler local"),
         ("scheduler: slurm, pyslurm_python: /x", "pyslurm_python: is given although client is not pyslurm"),
+        ("scheduler: slurm, slurm_conf: west.conf", "slurm_conf: is no full path"),
+        ("scheduler: slurm, slurm_cluster: all", "slurm_cluster: expected the name of one of Slurm's clusters"),
+        ("scheduler: slurm, slurm_cluster: 'a,b'", "slurm_cluster: expected the name of one of Slurm's clusters"),
+        ("scheduler: slurm, client: pyslurm, slurm_cluster: a", "client: pyslurm asks the cluster of a slurm.conf"),
+        ("scheduler: local, slurm_conf: /a", "slurm_conf: is for Slurm; cluster main has the scheduler local"),
         ("scheduler: slurm, ssh: {host: login2}", "board_folder: is missing; with ssh, a folder of the cluster"),
         ("scheduler: slurm, board_folder: /x", "board_folder: is given without ssh"),
         ("scheduler: slurm, board_folder: x, ssh: {host: a}", "board_folder: expected a full path such as"),

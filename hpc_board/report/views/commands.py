@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from hpc_board.report.views.diagnostics import DiagnosticView, GpuCheckView
+from hpc_board.report.views.diagnostics import DiagnosticView, GpuCheckView, NodeCheckView
 from hpc_board.report.views.leaderboards import BoardChangeView, DeletionView, PlanView, SyncedView
 from hpc_board.report.views.moderation import (
     DecisionView,
@@ -79,6 +79,7 @@ PRINTED = (
     Printed(("admin detect",), DetectionView),
     Printed(("admin init",), InitView),
     Printed(("admin check",), list[GpuCheckView]),
+    Printed(("admin check",), list[NodeCheckView], "with `--each-node`"),
     Printed(("admin doctor",), list[DiagnosticView]),
     Printed(("admin backup",), BackupView),
     Printed(("admin restore",), RestoredView),

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from hpc_board.domain.diagnostic import Diagnostic
+from hpc_board.domain.node_checks import NodeCheck, NodeVerdict
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.node_probe import NodeProbe
 from hpc_board.model.text import one_line, printable
@@ -85,6 +86,88 @@ class GpuCheckView(View, frozen=True):
             proven=proven,
             lines=[DiagnosticView.of(each) for each in diagnostics],
             node=None if inspection is None else _safe(asdict(inspection)),
+        )
+
+
+class SpeedView(View, frozen=True):
+    """A measured rate of a node."""
+
+    name: str
+    """`matmul`, `copy` or `sha256`"""
+    unit: str
+    """its unit"""
+    rate: float
+    """the median of the samples"""
+    spread: float
+    """the spread of the samples as a share of it"""
+    of_median: float
+    """the rate as a share of the median of the GPU's nodes"""
+
+
+class NodeCheckView(View, frozen=True):
+    """A checked node of a GPU of the settings."""
+
+    gpu: str
+    """the name of the GPU"""
+    cluster: str
+    """its cluster"""
+    node: str | None
+    """the name of the node; `null` for a GPU whose options the scheduler refuses"""
+    state: str
+    """the node's state in the scheduler's words"""
+    result: str
+    """`ok`, `slow`, `wrong` for a GPU of another model, `broken`, `busy` or `down`; the last two without a report"""
+    reason: str
+    """the reason if it is not `ok`"""
+    device: str | None
+    """the driver's name of the node's GPU"""
+    speeds: list[SpeedView]
+    """the rates of the benchmark"""
+    lines: list[DiagnosticView]
+    """the diagnostics of the probe job"""
+    report: dict[str, Any] | None
+    """the report of the probe job"""
+
+    @classmethod
+    def of(cls, check: NodeCheck) -> "NodeCheckView":
+        """Return the object of a node."""
+        return cls(
+            gpu=check.gpu,
+            cluster=check.cluster,
+            node=one_line(check.node),
+            state=one_line(check.state),
+            result=str(check.verdict),
+            reason=one_line(check.reason, _REPORTED_MAX),
+            device=one_line(check.device) or None,
+            speeds=[
+                SpeedView(
+                    name=one_line(each.name),
+                    unit=one_line(each.unit),
+                    rate=each.rate,
+                    spread=each.spread,
+                    of_median=check.of_median[each.name],
+                )
+                for each in check.speeds
+            ],
+            lines=[DiagnosticView.of(each) for each in check.diagnostics],
+            report=None if check.probe is None else _safe(asdict(check.probe)),
+        )
+
+    @classmethod
+    def refused(cls, gpu: Gpu, diagnostics: Sequence[Diagnostic]) -> "NodeCheckView":
+        """Return the object of a GPU whose nodes cannot be checked."""
+        lines = [DiagnosticView.of(each) for each in diagnostics]
+        return cls(
+            gpu=gpu.name,
+            cluster=gpu.cluster.name,
+            node=None,
+            state="",
+            result=str(NodeVerdict.BROKEN),
+            reason=next((each.message for each in lines if each.level == PROBLEM), ""),
+            device=None,
+            speeds=[],
+            lines=lines,
+            report=None,
         )
 
 

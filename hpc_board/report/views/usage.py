@@ -28,9 +28,9 @@ class GpuView(View, frozen=True):
     state: str
     """the state of the partition"""
     asked_at: Moment | None
-    """the time of the query, where clients of the board share it"""
+    """the time of the numbers, where clients of the board share them"""
     problem: str
-    """the reason why the numbers are not known"""
+    """the reason why the numbers are not known, or those of an earlier query"""
     warning: str
     """the reason why jobs may fail although some are free"""
 

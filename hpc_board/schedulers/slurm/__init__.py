@@ -29,10 +29,15 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class ClusterOptions(msgspec.Struct, frozen=True):
-    """The keys of a cluster that are Slurm's own; `pyslurm_python` is "" for the Python that runs hpc-board."""
+    """The keys of a cluster that are Slurm's own; `pyslurm_python` is "" for the Python that runs hpc-board.
+
+    `slurm_conf` and `slurm_cluster` are "" where the commands find their cluster by themselves.
+    """
 
     client: str = "cli"
     pyslurm_python: str = ""
+    slurm_conf: str = ""
+    slurm_cluster: str = ""
 
 
 class GpuOptions(msgspec.Struct, frozen=True):

@@ -6,12 +6,14 @@ from typing import Final
 
 from hpc_board.model.gpu import Availability, Device, Gpu
 from hpc_board.model.text import one_line
+from hpc_board.schedulers import SchedulerNode
 from hpc_board.schedulers.slurm import RequestStyle, gpu_options
 from hpc_board.schedulers.slurm.gres import matching_count, requested_gres
-from hpc_board.schedulers.slurm.outputs import NodeRow
+from hpc_board.schedulers.slurm.outputs import ListedNode, NodeRow
 
 _USABLE: Final = frozenset({"idle", "mixed", "allocated", "completing", "planned"})
 _STATE = re.compile(r"([a-z_]+)(.*)", re.DOTALL)
+_ALL_OF = re.compile(r"[A-Za-z0-9_.+:=&-]+")
 _UNUSABLE_MARKS: Final = frozenset("*$@^!%")
 """sinfo's marks for: does not answer, maintenance, reboot wanted, rebooting, going to be powered down, going down."""
 
@@ -46,9 +48,33 @@ def availability(gpu: Gpu, nodes: Sequence[NodeRow], waiting: Sequence[str]) -> 
     )
 
 
+def nodes_of(gpu: Gpu, listed: Sequence[ListedNode]) -> list[SchedulerNode]:
+    """Return the nodes that have the requested GPUs and features.
+
+    A constraint other than features joined by `&` leaves the choice to Slurm.
+    """
+    options = gpu_options(gpu)
+    gres = requested_gres(options.request)
+    by_request = options.request.value if options.request.style is RequestStyle.CONSTRAINT else ""
+    features = {
+        word
+        for constraint in (options.constraint, by_request)
+        if _ALL_OF.fullmatch(constraint)
+        for word in constraint.split("&")
+    }
+    reserved = bool(options.reservation)
+    found = []
+    for each in listed:
+        if (gres is None or matching_count(each.gres, gres)) and features <= set(each.features):
+            takes_jobs = is_usable(each.state, reserved=reserved) and (reserved or not each.reserved)
+            reason = "" if takes_jobs else one_line(each.reason, 200)
+            found.append(SchedulerNode(each.node, one_line(each.state, 60), takes_jobs, each.state == "idle", reason))
+    return found
+
+
 def _free_and_total(gpu: Gpu, row: NodeRow) -> tuple[int, int]:
     reservation = bool(gpu_options(gpu).reservation)
-    usable = _usable(row.state, reserved=reservation) and (reservation or not row.reserved)
+    usable = is_usable(row.state, reserved=reservation) and (reservation or not row.reserved)
     gres = requested_gres(gpu_options(gpu).request)
     if gres is not None:
         total = matching_count(row.gres, gres)
@@ -60,7 +86,7 @@ def _free_and_total(gpu: Gpu, row: NodeRow) -> tuple[int, int]:
     return (free if usable else 0), total
 
 
-def _usable(state: str, *, reserved: bool) -> bool:
+def is_usable(state: str, *, reserved: bool) -> bool:
     """Return whether jobs start on a node in this sinfo state: "idle", "mixed~" (asleep) or "idle*" (silent)."""
     match = _STATE.fullmatch(state)
     if match is None:

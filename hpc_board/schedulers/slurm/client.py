@@ -11,17 +11,21 @@ from hpc_board.domain.run import JobState, JobStatus, array_of
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Gpu
 from hpc_board.model.text import one_line
-from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed
-from hpc_board.schedulers.slurm.capacity import availability
+from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed, SchedulerNode
+from hpc_board.schedulers.slurm import cluster_options, gpu_options
+from hpc_board.schedulers.slurm.addressed import AddressedHost
+from hpc_board.schedulers.slurm.capacity import availability, nodes_of
 from hpc_board.schedulers.slurm.cluster_info import CONFIGURATION, configuration, site
 from hpc_board.schedulers.slurm.outputs import (
     ARRAY_TASKS_MAX,
+    NODE_LIST_FORMAT,
     SACCT_FORMAT,
     SINFO_FORMAT,
     SQUEUE_FORMAT,
     AccountRow,
     QueueRow,
     account_rows,
+    listed_nodes,
     node_rows,
     queue_rows,
     submitted_job_id,
@@ -77,15 +81,18 @@ class SlurmScheduler:
 
     def __init__(self, cluster: Cluster, host: Host, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._cluster = cluster
-        self._host = host
+        self._host = AddressedHost(host, cluster_options(cluster))
         self._timeout_seconds = timeout_seconds
 
     def command(self, job: Job) -> Sequence[str]:
-        """Return the sbatch command that `submit` runs.
+        """Return the sbatch command that `submit` runs, with the address of the cluster.
 
         Raises:
             InputError: an option or the folder's path cannot be handed to Slurm.
         """
+        return self._host.command(self._sbatch(job))
+
+    def _sbatch(self, job: Job) -> list[str]:
         folder = str(job.folder)
         if "\\" in folder:
             raise InputError(
@@ -114,7 +121,7 @@ class SlurmScheduler:
             SchedulerRefused: Slurm refused the job for good; no job exists.
             SchedulerError: the job may or may not exist.
         """
-        command = self.command(job)
+        command = self._sbatch(job)
         try:
             with unhurried():
                 done = self._host.run(command, timeout_seconds=self._timeout_seconds, cwd=str(job.folder))
@@ -149,7 +156,7 @@ class SlurmScheduler:
             SchedulerRefused: Slurm would refuse the job.
             SchedulerError: Slurm gave no clear answer.
         """
-        sbatch, _, *rest = self.command(job)
+        sbatch, _, *rest = self._sbatch(job)
         argv = [sbatch, "--test-only", *rest]
         try:
             done = self._host.run(argv, timeout_seconds=self._timeout_seconds, cwd=str(job.folder))
@@ -246,6 +253,18 @@ class SlurmScheduler:
         nodes = node_rows(self._answer(["sinfo", "--all", "--noheader", "--Node", f"--Format={SINFO_FORMAT}"]))
         waiting = self._answer(["squeue", "--all", "--noheader", "--states=PENDING", "--format=%P"])
         return [availability(gpu, nodes, waiting.split()) for gpu in gpus]
+
+    def nodes(self, gpu: Gpu) -> Sequence[SchedulerNode]:
+        """Return the nodes on which a job on `gpu` may run, from one sinfo, and one for nodes that it avoids."""
+        options = gpu_options(gpu)
+        argv = ["sinfo", "--noheader", "--Node"]
+        avoided: set[str] = set()
+        if options.exclude:
+            avoided.update(self._answer([*argv, "--all", f"--nodes={options.exclude}", "--format=%N"]).split())
+        of_partition = [f"--partition={gpu.partition}"] if gpu.partition else ["--all"]
+        among = [f"--nodes={options.nodelist}"] if options.nodelist else []
+        listed = listed_nodes(self._answer([*argv, *of_partition, *among, f"--Format={NODE_LIST_FORMAT}"]))
+        return [node for node in nodes_of(gpu, listed) if node.name not in avoided]
 
     def _queue(self, names: Sequence[str]) -> Listing:
         """Return this account's jobs with these names that the controller remembers.

@@ -1,5 +1,6 @@
 """Slurm as the rest of hpc-board knows it."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from hpc_board.transport import Host
 
 Memory = Annotated[str, Meta(pattern=r"\A[0-9]{1,12}[KMGTkmgt]?\Z", description='an amount of memory such as "16G"')]
+ClusterName = Annotated[
+    str,
+    Meta(pattern=r"\A(?!all\Z)[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}\Z", description="the name of one of Slurm's clusters"),
+]
 Count = Annotated[int, Meta(ge=1, le=65_536, description="a whole number from 1")]
 
 
@@ -41,6 +46,10 @@ class SlurmClusterSection(RemoteClusterSection, frozen=True):
     """The way to query Slurm: its commands, or pyslurm for the queue and the commands for the rest."""
     pyslurm_python: Line | None = None
     """The Python that has pyslurm, for `client: pyslurm`: by default the one that runs hpc-board."""
+    slurm_conf: Line | None = None
+    """The full path of this cluster's slurm.conf, where the commands would use another one: their `SLURM_CONF`."""
+    slurm_cluster: ClusterName | None = None
+    """The cluster's name in Slurm's accounting, for `--clusters` of the commands, where slurmdbd knows several."""
 
 
 class RequestSection(Section, frozen=True):
@@ -76,7 +85,7 @@ class SlurmGpuSection(GpuSection, frozen=True):
     memory: Memory | None = None
     """Memory of the job."""
     exclusive: bool = False
-    """The job gets its node for itself."""
+    """The job gets its node for itself, with all of its GPUs and CPUs."""
     gpu_freq: OptionValue | None = None
     """The clock to ask for, such as "high"; the judge then runs as a step of `srun`."""
     srun: bool = False
@@ -111,14 +120,21 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
     container_runtimes = SchedulerKind.container_runtimes | {ContainerRuntime.PYXIS}
 
     def read_cluster(self, document: Document, place: Place, section: SlurmClusterSection, cluster: Cluster) -> Cluster:
-        """Return `cluster` with its way to query Slurm."""
+        """Return `cluster` with its way to query Slurm, and its address."""
         if section.client == "pyslurm" and section.ssh is not None:
             document.fault((*place, "client"), "pyslurm asks from this host alone; use cli where commands run over ssh")
         if section.client == "pyslurm" and cluster.account:
             document.fault((*place, "client"), "pyslurm sends jobs in this account alone; use cli with jobs.account")
         if section.pyslurm_python is not None and section.client != "pyslurm":
             document.fault((*place, "pyslurm_python"), "is given although client is not pyslurm")
-        return replace(cluster, scheduler_options=ClusterOptions(section.client, section.pyslurm_python or ""))
+        if section.client == "pyslurm" and section.slurm_cluster is not None:
+            document.fault((*place, "client"), "pyslurm asks the cluster of a slurm.conf alone; use cli, or slurm_conf")
+        if section.slurm_conf is not None and not section.slurm_conf.startswith("/"):
+            document.fault((*place, "slurm_conf"), "is no full path")
+        options = ClusterOptions(
+            section.client, section.pyslurm_python or "", section.slurm_conf or "", section.slurm_cluster or ""
+        )
+        return replace(cluster, scheduler_options=options)
 
     def read_gpu(self, document: Document, place: Place, section: SlurmGpuSection, gpu: Gpu) -> Gpu:
         """Return `gpu` with its partition and the other options of its jobs."""
@@ -224,9 +240,12 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
 
         return with_gpus(gpu, count)
 
-    def cancel_command(self, name: str) -> str:
+    def cancel_command(self, cluster: Cluster, name: str) -> str:
         """Return an scancel by the name of the job, which may be known when its id is not."""
-        return f"scancel --user=$USER --name={name}"
+        options = cluster_options(cluster)
+        variables = f"SLURM_CONF={shlex.quote(options.slurm_conf)} " if options.slurm_conf else ""
+        of_cluster = f"--clusters={options.slurm_cluster} " if options.slurm_cluster else ""
+        return f"{variables}scancel {of_cluster}--user=$USER --name={name}"
 
     def detect(
         self,
@@ -245,9 +264,10 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
 
     def diagnose(self, cluster: Cluster, host: "Host") -> "Iterator[Diagnostic]":
         """Yield the diagnostics of Slurm's commands, controller and configuration."""
+        from hpc_board.schedulers.slurm.addressed import AddressedHost
         from hpc_board.schedulers.slurm.diagnosis import diagnose
 
-        yield from diagnose(cluster, host)
+        yield from diagnose(cluster, AddressedHost(host, cluster_options(cluster)))
 
     def gpu_hint(self, gpu: Gpu, fault: GpuFault) -> str:
         """Return the remedy in the words of the settings and of Slurm's configuration."""
@@ -264,6 +284,10 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
                     "Others' jobs may be on them: is ConstrainDevices=yes in the cluster's cgroup.conf? A job on a "
                     "whole node (`exclusive: true`) has all of them."
                 )
+
+    def takes_whole_nodes(self, gpu: Gpu) -> bool:
+        """Return whether the settings ask for an exclusive job."""
+        return gpu_options(gpu).exclusive
 
     def asks_for(self, gpu: Gpu) -> list[str]:
         """Return the request, the options that are set, and the options of the site."""

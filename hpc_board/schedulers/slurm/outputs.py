@@ -14,6 +14,7 @@ SQUEUE_FORMAT: Final = (
 )
 SACCT_FORMAT: Final = "JobID,JobName,State,ExitCode,Submit,NodeList"
 SINFO_FORMAT: Final = "NodeList:|,Partition:|,Available:|,StateLong:|,CPUsState:|,Gres:|,GresUsed:|,StateComplete:|"
+NODE_LIST_FORMAT: Final = "NodeList:|,StateLong:|,StateComplete:|,Gres:|,Features:|,Reason:|"
 
 _SUBMITTED = re.compile(r"^([0-9]{1,10})(?:;\S+)?$", re.MULTILINE)
 _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,7})?")
@@ -72,6 +73,17 @@ class NodeRow(msgspec.Struct, frozen=True):
     gres: str
     gres_used: str
     reserved: bool = False
+
+
+class ListedNode(msgspec.Struct, frozen=True):
+    """A node as sinfo lists it; `reason` is an administrator's for its state."""
+
+    node: str
+    state: str
+    gres: str
+    features: tuple[str, ...]
+    reason: str
+    reserved: bool
 
 
 def submitted_job_id(stdout: str) -> str | None:
@@ -153,10 +165,33 @@ def node_rows(stdout: str) -> list[NodeRow]:
                 total,
                 gres,
                 gres_used,
-                "reserved" in complete.rstrip("|").lower().split("+"),
+                _is_reserved(complete),
             )
         )
     return rows
+
+
+def listed_nodes(stdout: str) -> list[ListedNode]:
+    """Parse the nodes of `sinfo --Node --Format=NODE_LIST_FORMAT`, each once although it is in several partitions.
+
+    Raises:
+        SchedulerError: it printed something else.
+    """
+    nodes = {}
+    for node, state, complete, gres, features, reason in table("sinfo", stdout, 6):
+        nodes[node] = ListedNode(
+            node,
+            state.lower(),
+            gres,
+            tuple(features.split(",")),
+            "" if reason.rstrip("|") == "none" else reason.rstrip("|"),
+            _is_reserved(complete),
+        )
+    return [nodes[name] for name in sorted(nodes)]
+
+
+def _is_reserved(complete: str) -> bool:
+    return "reserved" in complete.rstrip("|").lower().split("+")
 
 
 def epoch(text: str) -> datetime | None:

@@ -88,7 +88,8 @@ class PyslurmScheduler(SlurmScheduler):
         self._warned = False
         self._answer_seconds = answer_seconds
         command = helper or [self._python, "-B", str(HELPER), f"{start_seconds:g}"]
-        self._helper = _Helper(lambda: host.converse(command), start_seconds, clock)
+        addressed = [*self._host.prefix(), *command]
+        self._helper = _Helper(lambda: host.converse(addressed), start_seconds, clock)
 
     def _queue(self, names: Sequence[str]) -> Listing:
         try:

@@ -126,7 +126,7 @@ class ClusterScreen(BoardScreen):
         statuses, self._own = answer
         self._statuses = statuses
         for status in statuses:
-            if not status.problem:
+            if not status.problem or status.availability.total is not None:
                 self._known[status.gpu.name] = _Known(status.availability, status.asked_at or self.now())
         self._show()
 

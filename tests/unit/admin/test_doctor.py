@@ -56,7 +56,7 @@ class Answers:
         self.asked.append(argv)
         if argv[0].startswith("/"):
             return ThisHost().run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin)
-        default = Completed(0, CONFIG if argv[:2] == ("scontrol", "show") else "slurm 23.11.4\n", "")
+        default = Completed(0, CONFIG if tuple(argv[:2]) == ("scontrol", "show") else "slurm 23.11.4\n", "")
         any_other = "" if argv[1:] == ["--version"] else f"{argv[0]} ..."
         names = (" ".join(argv), argv[0], any_other)
         found = next((self.answers[name] for name in names if name in self.answers), default)

@@ -182,6 +182,14 @@ def test_a_node_that_is_as_the_settings_say_is_proven(tmp_path: Path) -> None:
     assert {"job.sh", "job.json", "harness.py"} <= set(cast.folders[0])
 
 
+def test_an_exclusive_job_has_all_gpus_of_its_node_and_another_one_has_not(tmp_path: Path) -> None:
+    several = Cast(inspection=replace(GOOD, torch=replace(GOOD.torch, devices=GOOD.torch.devices * 4)))
+    found = lines_of(checked(tmp_path, several), "gpu")
+    assert [line.message for line in found][1:] == ["the job sees 4 GPUs, and one was asked for"]
+    several = Cast(inspection=several.inspection)
+    assert len(lines_of(checked(tmp_path, several, with_options(H100, exclusive=True)), "gpu")) == 1
+
+
 def test_a_job_is_rehearsed_with_the_very_options_of_a_run(tmp_path: Path) -> None:
     cast = Cast()
     gpu = with_options(H100, account="kernels", sbatch=("--comment=x",))

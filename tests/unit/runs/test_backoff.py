@@ -215,6 +215,17 @@ def test_that_nobody_answers_is_shared_too(tmp_path: Path) -> None:
     assert len(asked.questions) == 1
 
 
+def test_without_an_answer_the_last_known_numbers_keep_their_time(tmp_path: Path) -> None:
+    asked = Asked()
+    shared = AvailabilityCache(tmp_path / "free", 0)
+    first = shared.answer([H100], asked)
+    asked.error = SchedulerError("sinfo did not answer within 2 s")
+    for _ in range(2):
+        later = shared.answer([H100], asked)
+        assert (free(later), later.problem) == ([1], "sinfo did not answer within 2 s")
+        assert later.known_at == first.known_at == first.asked_at < later.asked_at
+
+
 def test_that_there_is_no_scheduler_here_is_told_to_nobody_else(tmp_path: Path) -> None:
     shared = AvailabilityCache(tmp_path / "free", 600)
     with pytest.raises(SchedulerRefused, match="no sinfo"):
