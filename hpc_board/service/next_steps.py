@@ -15,7 +15,7 @@ PARTICIPANTS = "participants.yaml"
 """The name of the settings file for participants, in the service's folder."""
 
 _FOR_ALL = "/etc/hpc-board/config.yaml"
-_READ = "Lines with # in the settings need your choice. Then test the GPUs with short jobs:"
+_READ = "Keys behind # in the settings need your choice. Then test the GPUs with short jobs:"
 
 
 class Step(msgspec.Struct, frozen=True):
