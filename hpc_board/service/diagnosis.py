@@ -76,9 +76,11 @@ def _version(version: str) -> Diagnostic:
 
 
 def _place(settings: Settings) -> Iterator[Diagnostic]:
-    path = _socket(settings)
+    path, owner = _socket(settings), os.geteuid()
+    with suppress(OSError):
+        owner = settings.board.stat().st_uid  # another one where root looks
     try:
-        check_place(path, os.geteuid())
+        check_place(path, owner)
     except BoardError as error:
         yield Diagnostic(Severity.ERROR, "socket", error.message, error.hint)
         return
