@@ -40,6 +40,9 @@ def _run() -> None:
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, _leave)
+    from hpc_board.deferred import defer
+
+    defer()
     from hpc_board.cli.main import main as run
 
     if interruptible:

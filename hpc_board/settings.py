@@ -160,7 +160,7 @@ class Settings(msgspec.Struct, frozen=True):
     `serve` listens, `munge` its port for other machines, `runs_per_user` its limit of a user's runs in flight, `web`
     the TCP address of its page, `web_host` a name of the page, and `web_metrics` whether `web` has the metrics.
     `submit_options` are the job options that participants may set, None for the default, and `submit_environment` says
-    whether variables of sbatch set them.
+    whether variables of sbatch set them. `gpus_given` says that the file has GPUs; else they are this machine's.
     """
 
     board: Path
@@ -179,6 +179,7 @@ class Settings(msgspec.Struct, frozen=True):
     web_metrics: bool = False
     submit_options: tuple[str, ...] | None = None
     submit_environment: bool = False
+    gpus_given: bool = True
 
     def option_rules(self, *, served: bool) -> OptionRules:
         """Return the rules for the job options of submissions, whose jobs are the service's on a `served` board."""
@@ -212,7 +213,7 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
     devices = own_folder(environ, "XDG_STATE_HOME", ".local/state") / "devices"
     if source is None:
         here = _this_machine()
-        return Settings(board, devices, (bundled.folder("tasks"),), _machine_gpus(here), (here,))
+        return Settings(board, devices, (bundled.folder("tasks"),), _machine_gpus(here), (here,), gpus_given=False)
     from hpc_board.yaml_document import Document
 
     text = text_of(source, environ)
@@ -234,7 +235,8 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
     _check_gpu_names(document, tuple(section.gpus))
     munge = _munge_listener(document, section.serve)
     _check_web(document, section.serve)
-    if not document.has(("gpus",)) and not document.has(("clusters",)):
+    gpus_given = document.has(("gpus",)) or document.has(("clusters",))
+    if not gpus_given:
         here = _this_machine()
         clusters, gpus = {here.name: here}, _machine_gpus(here, sandbox)
         if section.jobs.account is not None:
@@ -262,6 +264,7 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         web_metrics=section.serve.metrics,
         submit_options=None if section.submit.options is None else tuple(section.submit.options),
         submit_environment=section.submit.environment,
+        gpus_given=gpus_given,
     )
 
 

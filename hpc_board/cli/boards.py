@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 REFUSED = Refused.exit_code
 BAD_FILE = InputError.exit_code
 
-_DEADLINE = 'Last moment: "2030-12-31", "2030-12-31 18:00", "+30d", "none"; UTC unless it names a zone.'
+_DEADLINE = 'Last moment: "2030-12-31", "2030-12-31 18:00", "+30d", "+90m", "none"; UTC unless it names a zone.'
 
 _deadline = click.option("--deadline", metavar="D", help=_DEADLINE)
 _gpus = click.option(

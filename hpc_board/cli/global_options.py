@@ -11,6 +11,9 @@ _VERBOSE = "hpc_board.verbose"
 
 COLORS = ("auto", "always", "never")
 
+PATH = click.Path(path_type=Path)
+"""The type of an option or argument that names a file; each new one asks gettext for a word."""
+
 
 def _set_config(ctx: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
     if value is not None:
@@ -45,7 +48,7 @@ def global_options(*, hidden: bool) -> list[click.Option]:
     return [
         click.Option(
             ["--config"],
-            type=click.Path(path_type=Path),
+            type=PATH,
             metavar="FILE",
             help="Settings file. Default: $HPC_BOARD_CONFIG, ./hpc-board.yaml, the user's, the system's.",
             callback=_set_config,

@@ -12,7 +12,7 @@ import click
 
 from hpc_board import __version__
 from hpc_board.cli.exits import Program
-from hpc_board.cli.global_options import config_of, global_options, take_global_options
+from hpc_board.cli.global_options import PATH, config_of, global_options, take_global_options
 from hpc_board.cli.lazy import LazyCommand, loaded
 from hpc_board.cli.options import Open, examples, open_board, take_text
 from hpc_board.cli.streams import open_streams
@@ -67,7 +67,7 @@ def _names_a_file(word: str) -> bool:
 
 
 @click.command("app", hidden=True, add_help_option=False)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.pass_context
 def _app(ctx: click.Context, file: Path) -> None:
     """Open the app with `file` in the form."""
@@ -108,7 +108,14 @@ def _in_session(ctx: click.Context, open_: Open) -> "Board":
         "hpc-board show vectoradd_py",
     ),
 )
-@click.version_option(__version__, "-V", "--version", prog_name="hpc-board")
+@click.version_option(
+    __version__,
+    "-V",
+    "--version",
+    prog_name="hpc-board",
+    message="%(prog)s, version %(version)s",
+    help="Show the version and exit.",
+)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """GPU-kernel leaderboards on a Slurm cluster.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hpc_board.cli.exits import NO_VERDICT, exit_code_of, print_error
+from hpc_board.cli.global_options import PATH
 from hpc_board.cli.options import (
     NUMBER,
     SECONDS,
@@ -258,7 +259,7 @@ def _cancelled(board: "Board", run: "Run") -> str:
 
 @click.command(epilog=examples("hpc-board code 7", "hpc-board code 7 -o kernel.py"))
 @click.argument("submission", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
-@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
+@click.option("-o", "--output", metavar="FILE", type=PATH, help="Write to FILE, not to stdout.")
 @force_option
 @json_option
 @click.pass_obj

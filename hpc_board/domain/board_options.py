@@ -16,8 +16,8 @@ DEADLINE_WORDS = (
 )
 """The forms that `deadline_of` reads, as text for users."""
 
-_SPAN = re.compile(r"\+((?:[0-9]{1,6}[wdhm])+)")
-_PARTS = re.compile(r"([0-9]+)([wdhm])")
+_SPAN = r"\+((?:[0-9]{1,6}[wdhm])+)"
+_PARTS = r"([0-9]+)([wdhm])"
 _UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes"}
 
 E = TypeVar("E", bound=Enum)
@@ -120,8 +120,8 @@ def deadline_of(text: str, now: datetime) -> datetime | None:
     if words.casefold() == "none":
         return None
     try:
-        if span := _SPAN.fullmatch(words):
-            parts = ((_UNITS[unit], int(count)) for count, unit in _PARTS.findall(span[1]))
+        if span := re.fullmatch(_SPAN, words):
+            parts = ((_UNITS[unit], int(count)) for count, unit in re.findall(_PARTS, span[1]))
             span_given = sum((timedelta(**{unit: count}) for unit, count in parts), timedelta())
             return _within_years(now.astimezone(UTC) + span_given)
         return moment_in_utc(words)

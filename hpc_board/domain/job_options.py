@@ -37,7 +37,7 @@ _SYNTAX = {
     "exclude": (r"[A-Za-z0-9_][A-Za-z0-9_.,\[\]-]*", "names of nodes such as n1,n[3-5]"),
     "nodelist": (r"[A-Za-z0-9_][A-Za-z0-9_.,\[\]-]*", "names of nodes such as n1,n[3-5]"),
 }
-_EXTRA = re.compile(r"--(?P<name>[a-z][a-z-]*)(?:=(?P<value>[A-Za-z0-9_+][A-Za-z0-9_.,@:=+-]*))?", re.ASCII)
+_EXTRA = r"(?a)--(?P<name>[a-z][a-z-]*)(?:=(?P<value>[A-Za-z0-9_+][A-Za-z0-9_.,@:=+-]*))?"
 _CHARACTERS_MAX = 255
 
 VALUE_NAMES = ("account", "qos", "reservation", "constraint", "time", "exclude", "nodelist")
@@ -184,7 +184,7 @@ def fault(name: str, value: str) -> str:
 
 
 def _extra_fault(extra: str) -> str:
-    match = _EXTRA.fullmatch(extra)
+    match = re.fullmatch(_EXTRA, extra)
     if match is None:
         words = "an option such as --comment=night, without spaces and quotes"
         return f'--sbatch: expected {words}, found "{one_line(extra, 80)}"'

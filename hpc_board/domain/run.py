@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from hpc_board.domain.graces import CANCELLED_GRACE, MISSING_GRACE, RESULT_GRACE
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
+from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Placing
 from hpc_board.errors import BoardError
 from hpc_board.model.result import Result, Verdict
-from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
 
 

@@ -6,7 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
-from hpc_board.model.score import Interval, duration_text, full_score_text
+from hpc_board.domain.score_interval import Interval, full_score_text
+from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED
 
 _FACTOR_SHOWN_MIN = 1.001

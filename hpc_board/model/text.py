@@ -19,7 +19,7 @@ _CONTROLS = (
     # letters and marks without a shape
     "\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0]"
 )
-_AN = re.compile(r"[AEFHILMNORSX](?![a-z])|[AEIOaeio]|8")
+_AN = r"[AEFHILMNORSX](?![a-z])|[AEIOaeio]|8"
 """Words that take "an": with a first letter spoken with a vowel ("H100", "MI300"), and vowels."""
 
 _MARKS_MAX = 4
@@ -51,7 +51,7 @@ def one_line(text: str, limit: int = 200) -> str:
 
 def with_article(name: str) -> str:
     """Return a name after "a" or "an", as it is spoken: "an H100", "a B200", "an array", "a NoneType"."""
-    return f"an {name}" if _AN.match(name) else f"a {name}"
+    return f"an {name}" if re.match(_AN, name) else f"a {name}"
 
 
 def _few_marks(text: str) -> str:

@@ -35,8 +35,8 @@ _VERDICT_WORDS = {
 
 _STATE_WORDS = {RunState.NODE_FAIL: "node failure", RunState.TIMEOUT: "job timeout"}
 
-_CASE_FIRST = re.compile(r"(?P<case>\w+ case \d+( of \d+)?( \(.*?\))?): (?P<message>.+)", re.DOTALL)
-_SPEC = re.compile(r"(\w+): ([^;]+)(?:; |$)")
+_CASE_FIRST = r"(?s)(?P<case>\w+ case \d+( of \d+)?( \(.*?\))?): (?P<message>.+)"
+_SPEC = r"(\w+): ([^;]+)(?:; |$)"
 
 
 def verdict_text(verdict: Verdict) -> str:
@@ -56,7 +56,7 @@ def outcome_words(outcome: Verdict | RunState) -> str:
 
 def case_last(message: str) -> str:
     """Return a message with a leading case at its end: "3 values differ, in test case 2 of 5"."""
-    found = _CASE_FIRST.fullmatch(message)
+    found = re.fullmatch(_CASE_FIRST, message)
     return f"{found['message']}, in {found['case']}" if found else message
 
 
@@ -70,7 +70,7 @@ class ShortSpecs(msgspec.Struct, frozen=True):
 def short_specs(cases: Sequence[Case]) -> ShortSpecs:
     """Return the texts of cases without seeds and repeated names; whole where cases would look the same."""
     whole = tuple(one_line(case.spec) for case in cases)
-    parts = [[(name, value.strip()) for name, value in _SPEC.findall(text) if name != "seed"] for text in whole]
+    parts = [[(name, value.strip()) for name, value in re.findall(_SPEC, text) if name != "seed"] for text in whole]
     names = {tuple(name for name, _ in each) for each in parts}
     texts = tuple(" x ".join(value for _, value in each) for each in parts)
     if len(names) != 1 or not all(texts) or len(set(texts)) < len(texts):

@@ -5,12 +5,13 @@ from datetime import datetime
 from typing import Any
 
 from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.domain.score_interval import full_score_text
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.peaks import Peak, Share
 from hpc_board.model.result import PUBLIC_PASSED, Case, Result, Timing, Verdict, case_share, device_peak
 from hpc_board.model.result import Log as Printed
-from hpc_board.model.score import duration_text, full_score_text
+from hpc_board.model.score import duration_text
 from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone

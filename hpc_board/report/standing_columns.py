@@ -12,8 +12,8 @@ from enum import StrEnum
 import msgspec
 
 from hpc_board.domain.run import Run
+from hpc_board.domain.score_interval import wide_interval_text
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
-from hpc_board.model.score import wide_interval_text
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
 from hpc_board.report.columns import Width, ordered

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
+from hpc_board.domain.score_interval import full_score_text
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version
-from hpc_board.model.score import full_score_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.formatting import count_text, moment_text, score_text, speedup_text

@@ -47,8 +47,8 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[str]:
     other_work = other_work_text(cases, processors)
     if other_work:
         yield (
-            f"Busy machine: {other_work} during timing. Resubmit when the node is idle, or request the whole node "
-            "(`exclusive: true` in the settings)."
+            f"Busy machine: {other_work} during timing. Resubmit when the node is idle, or ask the board's admin "
+            "for whole nodes (`exclusive: true`)."
         )
     timed = [(case, case.timing) for case in cases if case.timing]
     wide = [(timing.interval, case.index + 1) for case, timing in timed if timing.is_wide and not timing.is_busy]

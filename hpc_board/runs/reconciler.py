@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from hpc_board.domain.result_checks import ended_at, result_faults
 from hpc_board.domain.run import NOT_ACCEPTED, JobState, JobStatus, Run, RunState, Status, next_status
+from hpc_board.domain.score_interval import score_interval
 from hpc_board.errors import (
     BoardError,
     DamagedRowError,
@@ -31,7 +32,7 @@ from hpc_board.errors import (
 from hpc_board.files import LOCK_SECONDS, NotRegularFileError, locked
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError, Verdict
-from hpc_board.model.score import score_interval, score_s
+from hpc_board.model.score import score_s
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder

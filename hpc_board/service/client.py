@@ -18,7 +18,7 @@ from hpc_board.errors import BoardError, InputError
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
 from hpc_board.service.doors import Door, ServiceError, door_to
-from hpc_board.service.doors.unix import reason_of
+from hpc_board.service.doors.unix import closed_folder, reason_of
 
 if TYPE_CHECKING:
     from hpc_board.admin.export import Written
@@ -272,7 +272,9 @@ class Connection:
                 f"{self._address}: no answer within {ANSWER_SECONDS:g} s.",
                 hint="The service may have carried out the question: look at its effect before you ask again.",
             )
-        return ServiceError(f"{self._address}: {reason_of(error)}.", hint=self._door.hint)
+        closed = closed_folder(self._address) if isinstance(self._address, Path) else None
+        hint = self._door.hint if closed is None else f"Ask its admin to open the folder: chmod o+x {closed}"
+        return ServiceError(f"{self._address}: {reason_of(error)}.", hint=hint)
 
 
 class _Part:

@@ -1,9 +1,11 @@
 """Diagnostics of a service: by its own account, and by a participant."""
 
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from hpc_board import __version__
@@ -14,13 +16,17 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.service_address import MungeAddress, SshAddress
 from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
+from hpc_board.model.text import one_line
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors.unix import reason_of
+from hpc_board.service.next_steps import service_name
 from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
 from hpc_board.service.units import WATCHDOG_SECONDS
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
+from hpc_board.transport import munge
+from hpc_board.transport.munge import MungeFailed, Trouble
 
 _LOOK_SECONDS = 5.0
 _START = "Start it in one of the ways that `hpc-board admin init FOLDER --serve` prints; you may repeat that command."
@@ -47,6 +53,11 @@ def diagnose_service(settings: Settings) -> Iterator[Diagnostic]:
     yield from applied(_RULES, settings)
 
 
+def diagnose_start(settings: Settings) -> Iterator[Diagnostic]:
+    """Yield the diagnostics that need no running service, for its start."""
+    yield from applied(_START_RULES, settings)
+
+
 def _owner(address: Path | MungeAddress | SshAddress) -> str:
     """Return the account of a service as text, "" if its host alone knows; the client has checked the account."""
     if isinstance(address, MungeAddress):
@@ -65,9 +76,11 @@ def _version(version: str) -> Diagnostic:
 
 
 def _place(settings: Settings) -> Iterator[Diagnostic]:
-    path = _socket(settings)
+    path, owner = _socket(settings), os.geteuid()
+    with suppress(OSError):
+        owner = settings.board.stat().st_uid  # another one where root looks
     try:
-        check_place(path, os.geteuid())
+        check_place(path, owner)
     except BoardError as error:
         yield Diagnostic(Severity.ERROR, "socket", error.message, error.hint)
         return
@@ -75,6 +88,31 @@ def _place(settings: Settings) -> Iterator[Diagnostic]:
     hint = f"chmod o+x {closed}, or choose another place with `serve.socket` in the settings."
     good = f"this account and root alone can replace {path}" if closed is None else None
     yield diagnostic(Severity.WARNING, "socket", f"other accounts cannot enter {closed}", hint, good=good)
+
+
+def _gpus(settings: Settings) -> Iterator[Diagnostic]:
+    """Report settings without GPUs: all users' jobs would run on the service's own machine."""
+    if not settings.gpus_given:
+        names = ", ".join(gpu.name for gpu in settings.gpus)
+        message = f"the settings have no `clusters` and `gpus`, so jobs run on this machine itself: {names}"
+        hint = "`hpc-board admin detect` prints those of the cluster."
+        yield Diagnostic(Severity.WARNING, "gpus", message, hint)
+
+
+def _munge(settings: Settings) -> Iterator[Diagnostic]:
+    """Report whether munge makes and reads credentials, for a service with a port for other machines."""
+    if settings.munge is None:
+        return
+    place = settings.munge.socket or "its usual socket"
+    try:
+        munge.decode(munge.encode("doctor", os.geteuid(), settings.munge.socket), settings.munge.socket)
+    except MungeFailed as error:
+        absent = error.trouble is Trouble.MISSING
+        message = "munge is not installed here" if absent else f"munged does not answer at {place} ({error.trouble})"
+        hint = "Clients on other machines are refused until then: `systemctl status munge` says more."
+        yield Diagnostic(Severity.ERROR, "munge", message, hint)
+        return
+    yield Diagnostic(Severity.OK, "munge", f"munged answers at {place}")
 
 
 def _running(settings: Settings) -> Iterator[Diagnostic]:
@@ -104,7 +142,9 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
     good = f"process {listener} serves {settings.board}" if holder == f"process {listener}" else None
     yield diagnostic(Severity.ERROR, "service", f"process {listener} serves {serves}", hint, good=good)
     yield _version(version)
+    yield from _reading(settings, listener)
     yield from _watchdog(listener)
+    yield from _pythons(settings, listener)
     yield from diagnose_page(settings, path)
 
 
@@ -120,13 +160,48 @@ def _lock_holder(board: Path) -> str:
     return "" if free else "a process on another machine"
 
 
-def _watchdog(process: int) -> Iterator[Diagnostic]:
-    """Report whether systemd watches a process, by the variables that sd_notify(3) has."""
+def _reading(settings: Settings, process: int) -> Iterator[Diagnostic]:
+    """Report a settings file that is newer than the service's last reading of it, the time of the lock's file."""
+    if settings.file is None:
+        return
     try:
-        environ = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        written, read = settings.file.stat().st_mtime, (settings.board / SERVE_LOCK).stat().st_mtime
     except OSError:
         return
-    given = {name: value for name, _, value in (entry.partition(b"=") for entry in environ)}
+    if written > read:
+        at = datetime.fromtimestamp(written, UTC).astimezone()
+        message = f"{settings.file} was changed at {at:%Y-%m-%d %H:%M:%S}, after the service has read it"
+        hint = f"Reload: systemctl --user reload {service_name(settings.board)}, or kill -HUP {process}"
+        yield Diagnostic(Severity.WARNING, "settings", message, hint)
+
+
+def _pythons(settings: Settings, process: int) -> Iterator[Diagnostic]:
+    """Report entries whose Python the service finds elsewhere than this shell, and maybe its jobs as well."""
+    path = _environ(process).get(b"PATH", b"").decode(errors="replace")
+    for gpu in settings.gpus:
+        if "/" in gpu.python or gpu.container is not None or gpu.modules or gpu.cluster.ssh is not None or not path:
+            continue
+        here, there = shutil.which(gpu.python), shutil.which(gpu.python, path=path)
+        if here != there:
+            found = f"`{one_line(gpu.python)}` is {there or 'nowhere'} for the service, and {here or 'nowhere'} here"
+            hint = f"Name it by its full path in the settings: gpus.{gpu.name}.python."
+            yield Diagnostic(Severity.WARNING, f"gpu {gpu.name}", found, hint)
+
+
+def _environ(process: int) -> dict[bytes, bytes]:
+    """Return the variables with which a process was started; none of one that this account may not see."""
+    try:
+        entries = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    return {name: value for name, _, value in (entry.partition(b"=") for entry in entries)}
+
+
+def _watchdog(process: int) -> Iterator[Diagnostic]:
+    """Report whether systemd watches a process, by the variables that sd_notify(3) has."""
+    given = _environ(process)
+    if not given:
+        return
     if b"NOTIFY_SOCKET" not in given:
         message = f"process {process} is not under systemd, so nothing restarts it after a crash"
         yield Diagnostic(Severity.OK, "unit", message)
@@ -143,5 +218,8 @@ def _socket(settings: Settings) -> Path:
     return settings.socket
 
 
-_RULES: tuple[Rule[Settings], ...] = (_place, _running)
+_START_RULES: tuple[Rule[Settings], ...] = (_gpus, _munge)
+"""The checks that need no running service."""
+
+_RULES: tuple[Rule[Settings], ...] = (_place, *_START_RULES, _running)
 """The checks of a service, in the order in which they depend on each other."""

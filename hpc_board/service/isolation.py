@@ -35,8 +35,7 @@ class Shortfall(msgspec.Struct, frozen=True):
         """The consequence for runs, or a method to find it."""
         if self.reached:
             return "runs there end as infra_error"
-        check = f"`hpc-board admin check {self.gpu}` with the settings of the service"
-        return f"no run has ended there yet; {check} tells the level of its node"
+        return f"the first run tells; `hpc-board admin check {self.gpu}` does so now, with the service's settings"
 
 
 def shortfalls(board: "Board", settings: Settings) -> Iterator[Shortfall]:

@@ -15,7 +15,7 @@ PARTICIPANTS = "participants.yaml"
 """The name of the settings file for participants, in the service's folder."""
 
 _FOR_ALL = "/etc/hpc-board/config.yaml"
-_READ = "Read the comments in the settings, then test the GPUs with short jobs:"
+_READ = "Keys behind # in the settings need your choice. Then test the GPUs with short jobs:"
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -124,6 +124,10 @@ def own_steps(board: Path, socket: Path, folder: Path, client: str, serve: str, 
         alternative=True,
     )
     yield replace(_for_all(texts, "Or settings for all accounts of this machine, by root:"), alternative=True)
+    own = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hpc-board" / "config.yaml"
+    if not own.exists():
+        install = ["install", "-D", "-m", "644", str(folder / PARTICIPANTS), str(own)]
+        yield Step("Have this account's own commands go through the service:", (shlex.join(install),))
 
 
 def closing(former: Path) -> Iterator[Step]:

@@ -1,12 +1,17 @@
 """Peers of a Unix socket: the account at the other end, as the kernel tells it."""
 
 import pwd
-import socket
 import stat
 import struct
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpc_board.errors import InputError, Refused
+
+if TYPE_CHECKING:
+    import socket
+else:
+    import _socket as socket  # as in doors.unix
 
 _CREDENTIALS = struct.Struct("3i")
 

@@ -26,6 +26,7 @@ from hpc_board import __version__
 from hpc_board.accounts import user_name
 from hpc_board.board import Board
 from hpc_board.board.context import Installation
+from hpc_board.domain.diagnostic import Severity
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
@@ -164,6 +165,7 @@ class Service:
         reread: Callable[[], Settings] | None = None,
     ) -> None:
         self.path = path
+        self._read_at = time.time()
         self._reread = reread or (lambda: settings)
         self._reloads = Reloads(self._reload)
         self._counts = Counts()
@@ -229,6 +231,7 @@ class Service:
                 listening[self._by_munge] = stack.enter_context(self._strangers.listening())
             of_page = self._open_page(stack)
             self._tell_isolation()
+            self._tell_doubts()
             asyncio.run(self._reloads.beside(self._serve(listening, of_page, ready)))
 
     def stop(self) -> None:
@@ -242,6 +245,7 @@ class Service:
 
     def _reload(self) -> None:
         """Take new settings for all that begins from now on; what has begun ends with the former ones."""
+        at = time.time()
         try:
             read = self._reread()
             if read.service is not None:
@@ -256,13 +260,20 @@ class Service:
             self._log("fault", traceback=traceback.format_exc())
             return
         self._own = own
+        self._mark_reading(at)
         self._told.clear()
         self._passes.run(own.context.reconciler.names)
         self._log("reloaded", settings=read.file, **({"needs_restart": waiting} if waiting else {}))
         self._tell_isolation()
+        self._tell_doubts()
         self._passes.wake()
         if self._page is not None:
             self._page.look()
+
+    def _mark_reading(self, at: float) -> None:
+        """Have the time of the lock's file tell `admin doctor` when the settings were read."""
+        with suppress(OSError):
+            os.utime(self.settings.board / SERVE_LOCK, (at, at))
 
     def _take_folder(self, stack: ExitStack) -> None:
         folder = self.settings.board
@@ -280,6 +291,7 @@ class Service:
             raise InputError(
                 f"another process serves {folder}.", hint="End it first, or use it: one service answers all clients."
             )
+        self._mark_reading(self._read_at)
         self._own.context.has_runs_in_flight()  # makes the database, or brings it to this version
         self._installation.reconciler  # noqa: B018 - made here, since two threads could make a cached property twice
 
@@ -485,10 +497,19 @@ class Service:
         try:
             own = self._own
             for each in shortfalls(own, own.settings):
-                told = {"gpu": each.gpu, "required": each.required, "reached": each.reached or None}
-                self._log("isolation", **told, effect=each.effect)
+                event = "isolation" if each.reached else "isolation not known yet"
+                reached = {"reached": each.reached} if each.reached else {}
+                self._log(event, gpu=each.gpu, required=each.required, **reached, effect=each.effect)
         except Exception as error:  # noqa: BLE001 - the service goes on without these lines
             self._log("isolation", problem="".join(traceback.format_exception(error)))
+
+    def _tell_doubts(self) -> None:
+        """Log what `admin doctor` finds amiss in the settings, and with munge."""
+        from hpc_board.service.diagnosis import diagnose_start
+
+        for each in diagnose_start(self.settings):
+            if each.severity is not Severity.OK:
+                self._log("warning", text=f"{each.subject}: {each.message}", hint=each.hint)
 
     # Connections
 

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import shlex
 import shutil
 import stat
@@ -50,6 +51,8 @@ _SERVE = """
 serve:
   socket: {socket}
   runs_per_user: 4    # at most so many runs of a user on the clusters; others wait in the service
+  # munge: {host}:7411    # a port for clients on the cluster's other machines; munge tells who they are
+  # web: 127.0.0.1:8080    # the page on a TCP address as well: all who reach it see the open boards
 
 # The owner of the board is an admin. Without participants, each account of this machine may submit.
 # roles:
@@ -154,7 +157,7 @@ def set_up(
         undo.callback(board.chmod, stat.S_IMODE(board.stat().st_mode))
         board.chmod(0o700)
         for what, path, text, mode in (
-            ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket))), _SECRET_FILE),
+            ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket)), host=_host()), _SECRET_FILE),
             ("participants' settings", folder / PARTICIPANTS, participants, _OPEN_FILE),
             ("account's unit", folder / user_unit_file(board), user_unit(serve, environ), _OPEN_FILE),
         ):
@@ -268,6 +271,12 @@ def _written(undo: ExitStack, path: Path, text: str, mode: int) -> bool:
             undo.callback(path.unlink, missing_ok=True)
             return True
     return False
+
+
+def _host() -> str:
+    """Return this machine's name for the settings; one that YAML could take for something else becomes an example."""
+    name = os.uname().nodename
+    return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9.-]*", name) else "login1"
 
 
 def _program() -> list[str]:

@@ -87,7 +87,9 @@ def check_own(board: Path) -> None:
     if folder.st_mode & _GROUP_S == _GROUP_S:
         raise _foreign(f"{board} is the board of a group", move_in)
     if folder.st_uid != os.geteuid():
-        raise _foreign(f"{board} belongs to {user_name(folder.st_uid)}", move_in)
+        owner = user_name(folder.st_uid)
+        as_owner = f"Root runs commands as that account: runuser -u {shlex.quote(owner)} -- hpc-board ..."
+        raise _foreign(f"{board} belongs to {owner}", move_in if os.geteuid() else as_owner)
     if _others_write(folder):
         close = shlex.join(["chmod", "go-w", str(board)])
         raise _foreign(

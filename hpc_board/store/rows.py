@@ -9,11 +9,11 @@ import msgspec
 from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.moderation import NOTE, RERUN, UNKNOWN_MOMENT, Decision, Remark, Remarks, Removal, Rerun
 from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.score_interval import Interval, overlaps
 from hpc_board.domain.standing import Mark, MarkKind, Standing
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import UnreadableError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, ResultError, Timing, Verdict
-from hpc_board.model.score import Interval, overlaps
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.store.row_reader import Row, RowReader, moment_of, unreadable

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from hpc_board.domain.run import Run, RunState, Status, WholeRun
+from hpc_board.domain.score_interval import Interval
 from hpc_board.errors import DamagedRowError, InputError
 from hpc_board.model.result import Case, Result, ResultError
-from hpc_board.model.score import Interval
 from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.listing import EVERY_RUN, RunQuery, select

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from hpc_board.domain.draft import Source
 from hpc_board.domain.run import Run
+from hpc_board.domain.score_interval import score_interval
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import RESULT_BYTES_MAX, Result, ResultError
-from hpc_board.model.score import score_interval
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import drafts, job_folder
 from hpc_board.task_check.local_job import local_gpu, local_job

@@ -7,8 +7,9 @@ from types import MappingProxyType
 import msgspec
 
 from hpc_board.domain.run import Run
+from hpc_board.domain.score_interval import wide_interval_text
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
-from hpc_board.model.score import duration_text, wide_interval_text
+from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED, Ranking, Task
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import count_text, speedup_text

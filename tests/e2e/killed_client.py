@@ -10,9 +10,9 @@ from pathlib import Path
 from hpc_board import settings
 from hpc_board.board import Board
 from hpc_board.domain.run import JobStatus, Run, RunState, Status
+from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.submission import Submission
 from hpc_board.model.result import Result
-from hpc_board.model.score import Interval
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import Arrays, Job, JobKey, Scheduler
 from hpc_board.store import NewSubmission, Store

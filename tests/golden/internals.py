@@ -24,8 +24,8 @@ from hpc_board.cli.lazy import loaded
 from hpc_board.cli.main import cli
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.score_interval import Interval
 from hpc_board.model.result import Result
-from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.service import server

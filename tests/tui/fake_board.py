@@ -21,11 +21,11 @@ from hpc_board.domain.gpus import gpu as gpu_called
 from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status
+from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
-from hpc_board.model.score import Interval
 from hpc_board.model.task import SUBMISSION, Language, Mode, Ranking, Task, TaskFile
 from hpc_board.report.run_columns import outcome as outcome_of
 from hpc_board.runs import drafts as intake

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, MarkKind
-from hpc_board.model.score import Interval
 from tests.tui.driving import SnapCompare, app_on, press, settled, text_of
 from tests.tui.fake_board import NOW, FakeBoard, standing
 from tests.tui.test_compare_screen import Timed

@@ -19,8 +19,8 @@ from click.testing import Result as Done
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.score_interval import Interval
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
-from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
 from hpc_board.service.client import RemoteBoard
 from hpc_board.store import NewRun, NewSubmission, Store

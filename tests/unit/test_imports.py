@@ -67,6 +67,7 @@ OWN_FOR_HELP = {
     "hpc_board.cli.main",
     "hpc_board.cli.options",
     "hpc_board.cli.streams",
+    "hpc_board.deferred",
     "hpc_board.errors",
 }
 LIBRARIES = HEAVY | {"click", "jinja2", "msgspec", "sqlite3", "sqlite_utils", "yaml"}

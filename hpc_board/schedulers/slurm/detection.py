@@ -277,7 +277,7 @@ def _header(site: ClusterInfo) -> Iterator[str]:
     release = f", Slurm {_plain(site.version)}" if site.version else ""
     yield from comment(
         f"Settings of hpc-board for the cluster {_plain(site.cluster) or 'without a name'}{release}, as "
-        "`hpc-board admin detect` found it. Lines with # need your choice: Slurm does not report their values. "
+        "`hpc-board admin detect` found it. Keys behind # need your choice: Slurm does not report their values. "
         "Then test each entry with a short job: `hpc-board admin check`.",
         "",
     )

@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from hpc_board.domain.run import Run
+from hpc_board.domain.score_interval import full_score_text, wide_interval_text
 from hpc_board.domain.standing import Mark, Page, Standing
-from hpc_board.model.score import full_score_text, wide_interval_text
 from hpc_board.report.standing_columns import (
     OVERLAPS,
     Emphasis,

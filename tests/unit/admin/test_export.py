@@ -23,9 +23,9 @@ from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.run import RunState
+from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
 from hpc_board.model.result import Verdict
-from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.batches import RunSelection

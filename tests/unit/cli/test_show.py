@@ -13,10 +13,10 @@ from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News
 from hpc_board.domain.moderation import BAN, EVERYTHING, START, STOP, USER, Decision
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
 from hpc_board.errors import SchedulerRefused
 from hpc_board.model.result import Case, Verdict
-from hpc_board.model.score import Interval
 from hpc_board.model.task import Mode
 from hpc_board.report.feeds import feed_line
 from hpc_board.report.histories import history_report

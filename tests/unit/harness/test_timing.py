@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpc_board.domain.score_interval import Interval, full_score_text, score_interval
 from hpc_board.harness.measure.timing import enough, of_rows, timing
 from hpc_board.model.limits import Limits, limit_faults
 from hpc_board.model.measurement import calls_needed, scatters, spread
 from hpc_board.model.result import Case, Timing, Verdict
-from hpc_board.model.score import Interval, duration_text, full_score_text, interval_text, score_interval, score_s
+from hpc_board.model.score import duration_text, interval_text, score_s
 from hpc_board.model.task import Ranking
 from tests.unit.recorded import row_case
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Page, Placing, Standing
 from hpc_board.errors import SchedulerError
 from hpc_board.harness.post_mortem import killed
@@ -17,7 +18,6 @@ from hpc_board.harness.progress import Step
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.peaks import Work
 from hpc_board.model.result import LIBRARY_MISSING, Case, Log, Result, Verdict, secretly_failed
-from hpc_board.model.score import Interval
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.report import explanations
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -162,6 +163,59 @@ def test_another_version_and_a_missing_role_are_warnings(file: Path, monkeypatch
     assert code == 0
     assert [line[:2] for line in lines[2:]] == [("warning", "version"), ("warning", "role")]
     assert f"the service is hpc-board {__version__}, and this is 0.0.1" in lines[2][2]
+
+
+def told_by(lines: list[tuple[str, str, str]], subject: str, words: str) -> list[str]:
+    """The levels of the lines on a subject that have these words."""
+    return [level for level, each, message in lines if each == subject and words in message]
+
+
+def test_settings_that_the_service_has_not_read_yet_are_told_until_it_reads_them(file: Path) -> None:
+    words = "was changed at"
+    with serving(loaded(file), file.parent / "run" / "board.sock") as service:
+        assert told_by(doctor(file)[1], "settings", words) == []
+        os.utime(file, (time.time() + 1, time.time() + 1))
+        assert told_by(doctor(file)[1], "settings", words) == ["warning"]
+        assert "kill -HUP" in CliRunner().invoke(cli, ["--config", str(file), "admin", "doctor"]).output
+        service._reload()
+        os.utime(file, (time.time() - 60, time.time() - 60))
+        assert told_by(doctor(file)[1], "settings", words) == []
+
+
+def test_a_service_without_gpus_of_its_own_is_told_at_its_start_and_by_doctor(file: Path) -> None:
+    lines: list[str] = []
+    with serving(loaded(file), file.parent / "run" / "board.sock", lines=lines):
+        pass
+    assert [each["text"] for each in map(json.loads, lines) if each["event"] == "warning" and "gpus" in each["text"]]
+    assert told_by(doctor(file)[1], "gpus", "jobs run on this machine itself") == ["warning"]
+    file.write_text(file.read_text() + "clusters: {here: {scheduler: local}}\ngpus: {CPU: {cluster: here}}\n")
+    assert told_by(doctor(file)[1], "gpus", "") == []
+
+
+def test_a_dead_munged_is_told_at_the_start_and_by_doctor(file: Path) -> None:
+    document = yaml.safe_load(file.read_text())
+    (number,) = free_ports(1)
+    document["serve"] |= {"munge": f"127.0.0.1:{number}", "munge_socket": str(file.parent / "munge.sock")}
+    file.write_text(yaml.safe_dump(document))
+    lines: list[str] = []
+    with serving(loaded(file), file.parent / "run" / "board.sock", lines=lines):
+        code, told = doctor(file)
+    assert (code, told_by(told, "munge", "mung")) == (3, ["problem"])
+    assert [each["text"] for each in map(json.loads, lines) if each["event"] == "warning" and "munge" in each["text"]]
+
+
+def test_a_python_that_the_service_finds_elsewhere_than_the_shell_is_told(file: Path) -> None:
+    gpus = "gpus: {CPU: {cluster: here, partition: p, request: {style: none}, device: cpu}}\n"
+    file.write_text(f"{file.read_text()}clusters: {{here: {{scheduler: slurm, allow_root: true}}}}\n{gpus}")
+    other = file.parent / "bin"
+    other.mkdir()
+    (other / "python3").symlink_to(sys.executable)
+    environ = {**os.environ, "PATH": f"{other}:{os.environ['PATH']}"}
+    with serve_process(file, file.parent / "run" / "board.sock", environ):
+        _, told = doctor(file)
+        assert told_by(told, "gpu CPU", f"`python3` is {other / 'python3'} for the service") == ["warning"]
+        _, told = doctor(file, PATH=environ["PATH"])
+        assert told_by(told, "gpu CPU", "for the service") == []
 
 
 # The page

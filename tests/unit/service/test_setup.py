@@ -111,10 +111,12 @@ def test_the_steps_are_commands_and_json_has_them(place: Path) -> None:
     assert document["steps"][0]["number"] == "1"
 
 
-def test_ways_to_the_same_end_share_a_number(place: Path) -> None:
+def test_ways_to_the_same_end_share_a_number(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/home/me/.config")
     texts = ForRoot("name", "unit", "service: x")
     steps = [*own_steps(place, place / "b.sock", place, "client", "serve", texts)]
-    assert numbers(steps) == ["1", "2a", "2b", "2c", "2d", "3", "4a", "4b"]
+    assert numbers(steps) == ["1", "2a", "2b", "2c", "2d", "3", "4a", "4b", "5"]
+    assert steps[-1].lines[0].endswith("/participants.yaml /home/me/.config/hpc-board/config.yaml")
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sqlite_utils import Database
 
 from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Placing, Rows, Standing
 from hpc_board.model.result import Result, Verdict
-from hpc_board.model.score import Interval
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, NewSubmission, Store, ranking
 from hpc_board.store.migrations import migrations
