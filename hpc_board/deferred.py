@@ -23,6 +23,9 @@ class _Deferred(ModuleType):
     `importlib.util.LazyLoader` would load it as soon as a second module imports it.
     """
 
+    in_command = False
+    """True in a process of the command line. In a script that imports hpc-board, no import is changed."""
+
     def __getattr__(self, name: str) -> Any:
         """Load the module, and return its attribute."""
         with _LOADING:
@@ -34,7 +37,8 @@ class _Deferred(ModuleType):
 
 
 def defer() -> None:
-    """Have these modules loaded at their first use, as far as they are not loaded yet."""
+    """Have these modules loaded at their first use, as far as they are not loaded yet: in a process of ours alone."""
+    _Deferred.in_command = True
     for name in _SELDOM_USED:
         spec = None if name in sys.modules else PathFinder.find_spec(name)
         if spec is None or spec.loader is None:
@@ -48,8 +52,8 @@ def defer() -> None:
 
 
 def load_msgspec() -> None:
-    """Import msgspec with the names of `typing`; it takes the same ones from typing_extensions if that is there."""
-    if "typing_extensions" in sys.modules:
+    """Import msgspec with the names of `typing`, in a command; it takes the same ones from typing_extensions else."""
+    if not _Deferred.in_command or "typing_extensions" in sys.modules:
         return
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # absent, for this import alone
     try:

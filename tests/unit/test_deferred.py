@@ -44,3 +44,11 @@ def test_threads_that_use_a_module_at_one_moment_load_it_once() -> None:
         "print(len({id(each) for each in pool.map(lambda _: barrier.wait() * 0 or inspect.Signature, range(8))}))"
     )
     assert printed(f"exec({program!r})") == "1"
+
+
+def test_a_script_that_imports_the_interface_finds_its_modules_as_they_are() -> None:
+    program = (
+        "import sys, hpc_board; hpc_board.Board; print('typing_extensions' in sys.modules, 'inspect' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "True True"
