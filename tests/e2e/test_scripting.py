@@ -12,9 +12,9 @@ import pytest
 
 import hpc_board
 from hpc_board import Board, BoardError, scripting
+from hpc_board.domain.score_interval import Interval
 from hpc_board.errors import WaitExpired
 from hpc_board.model.result import Verdict
-from hpc_board.model.score import Interval
 from tests.conftest import short_folder
 from tests.e2e.installation import install
 from tests.service import serving
