@@ -97,6 +97,12 @@ class NotAccepting(SchedulerRefused):
     title = "The scheduler accepts no jobs at the moment"
 
 
+class QueueFull(SchedulerError):
+    """The scheduler has no room for another job, and the last of several tries may still have found some."""
+
+    title = "The scheduler accepts no jobs at the moment"
+
+
 class WaitExpired(BoardError):
     """The time given to wait is over; the runs go on."""
 

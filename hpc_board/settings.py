@@ -484,6 +484,7 @@ def _gpu(
         device=section.device or (Device.CPU if name.upper() == "CPU" else Device.CUDA),
         arch=section.arch or "",
         time_limit_seconds=_time_limit(document, (*place, "time"), section.time),
+        retries=section.retries,
         modules=tuple(section.modules),
         container=container,
         python=section.python or (sys.executable if here else "python3"),

@@ -10,7 +10,15 @@ from pathlib import Path
 import msgspec
 
 from hpc_board.accounts import home, private_group
-from hpc_board.domain.job_options import VALUE_NAMES, GivenOptions, JobOptions, fault, of_environment
+from hpc_board.domain.job_options import (
+    VALUE_NAMES,
+    GivenOptions,
+    JobOptions,
+    fault,
+    field_of,
+    of_environment,
+    of_values,
+)
 from hpc_board.domain.service_address import MungeAddress, SshAddress, service_address
 from hpc_board.errors import InputError
 from hpc_board.files import open_followed, read_text, user_folder
@@ -47,6 +55,10 @@ class OptionsFile(Section, frozen=True):
     """Nodes to avoid, besides those of the GPU's entry."""
     nodelist: Line | None = None
     """Nodes to use."""
+    retries: int | None = None
+    """The number of times that a run is sent again after a fault of the cluster."""
+    max_running: int | None = None
+    """The most tasks of a job array that run at a time."""
     sbatch: list[Line] = msgspec.field(default_factory=list)
     """Further options of sbatch."""
 
@@ -193,12 +205,13 @@ def given_options(command: JobOptions, environ: Mapping[str, str]) -> GivenOptio
         file, hint="Correct these lines of your job options.", open_=partial(open_trusted, trust=trust)
     )
     section = document.value(OptionsFile)
-    plain = {name: getattr(section, name) for name in VALUE_NAMES if getattr(section, name)}
+    found = {name: getattr(section, field_of(name)) for name in VALUE_NAMES}
+    plain = {name: str(value) for name, value in found.items() if value is not None and value != ""}
     for name, value in plain.items():
         if wrong := fault(name, value):
-            document.fault((name,), wrong)
+            document.fault((field_of(name),), wrong)
     for index, extra in enumerate(section.sbatch):
         if wrong := fault("sbatch", extra):
             document.fault(("sbatch", index), wrong)
     document.check()
-    return GivenOptions(command, environment, JobOptions(**plain, sbatch=tuple(section.sbatch)), str(file))
+    return GivenOptions(command, environment, of_values(plain, section.sbatch), str(file))

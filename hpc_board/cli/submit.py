@@ -78,6 +78,8 @@ _PIPED_NAME = "submission.py"
 @click.option("--time", metavar="TIME", help="Time limit of each job, such as 00:10:00, below that of the board.")
 @click.option("--exclude", metavar="NODES", help="Nodes to avoid, besides those of the board.")
 @click.option("--nodelist", metavar="NODES", help="Node to use.")
+@click.option("--retries", metavar="N", help="Send a run again up to N times after a fault of the cluster.")
+@click.option("--max-running", metavar="N", help="Send equal jobs as a job array of which N run at a time.")
 @click.option(
     "--sbatch",
     "extras",
@@ -130,9 +132,9 @@ def submit(
     The header of FILE may name task and GPUs: `#!POPCORN leaderboard TASK`, `#!POPCORN gpus A B`. Each of several
     files is a submission of its own; if one is invalid, none is sent. The file `-` is standard input.
 
-    The board's settings say which of --account, --qos, --reservation, --constraint, --time, --exclude, --nodelist and
-    --sbatch you may set. Your own defaults are in ~/.config/hpc-board/options.yaml; the header may have them too, as
-    `#!HPCBOARD qos NAME`; these options come first.
+    The board's settings say which of --account, --qos, --reservation, --constraint, --time, --exclude, --nodelist,
+    --retries, --max-running and --sbatch you may set. Your own defaults are in ~/.config/hpc-board/options.yaml; the
+    header may have them too, as `#!HPCBOARD qos NAME`; these options come first.
 
     With --wait, the exit code is 0 if all runs passed, 1 if a kernel did not pass, 3 if the scheduler or a job
     failed, 4 on time-out. Without, it is 0 once all runs are stored and none is refused. If the scheduler does not
@@ -174,13 +176,13 @@ def submit(
 
 def _given_options(plain: "Mapping[str, str | None]", extras: "Sequence[str]") -> "GivenOptions":
     """Return the job options of the command, with the user's defaults and variables."""
-    from hpc_board.domain.job_options import JobOptions, check
+    from hpc_board.domain.job_options import check, of_values
     from hpc_board.settings_file import given_options
 
     for name, value in (*plain.items(), *(("sbatch", extra) for extra in extras)):
         if value == "":
-            raise click.UsageError(f"--{name} needs a value.")
-    command = JobOptions(**{name: value for name, value in plain.items() if value}, sbatch=tuple(extras))
+            raise click.UsageError(f"--{name.replace('_', '-')} needs a value.")
+    command = of_values({name: value for name, value in plain.items() if value}, extras)
     check(command, "the command")
     return given_options(command, os.environ)
 

@@ -17,8 +17,8 @@ SBATCH_OPTIONS_MAX = 20
 SBATCH_NAMES = (
     *("acctg-freq", "begin", "comment", "contiguous", "core-spec", "cores-per-socket", "deadline", "delay-boot"),
     *("dependency", "distribution", "gres-flags", "hint", "licenses", "mail-type", "mem-bind", "mincpus", "nice"),
-    *("power", "prefer", "sockets-per-node", "spread-job", "switches", "thread-spec", "threads-per-core", "tmp"),
-    *("use-min-nodes", "wckey"),
+    *("power", "prefer", "sockets-per-node", "spread-job", "switches", "thread-spec", "threads-per-core", "time-min"),
+    *("tmp", "use-min-nodes", "wckey"),
 )
 """The options of sbatch that `--sbatch` takes.
 
@@ -36,11 +36,16 @@ _SYNTAX = {
     # Without a slash: sbatch would read the nodes from a file of this name.
     "exclude": (r"[A-Za-z0-9_][A-Za-z0-9_.,\[\]-]*", "names of nodes such as n1,n[3-5]"),
     "nodelist": (r"[A-Za-z0-9_][A-Za-z0-9_.,\[\]-]*", "names of nodes such as n1,n[3-5]"),
+    "retries": (r"[0-9]|10", "a whole number from 0 to 10"),
+    "max-running": (r"[1-9][0-9]{0,2}|1000", "a whole number from 1 to 1000"),
 }
 _EXTRA = r"(?a)--(?P<name>[a-z][a-z-]*)(?:=(?P<value>[A-Za-z0-9_+][A-Za-z0-9_.,@:=+-]*))?"
 _CHARACTERS_MAX = 255
 
-VALUE_NAMES = ("account", "qos", "reservation", "constraint", "time", "exclude", "nodelist")
+VALUE_NAMES = (
+    *("account", "qos", "reservation", "constraint", "time", "exclude", "nodelist"),
+    *("retries", "max-running"),
+)
 """The names of the options that have one value."""
 
 OPTION_NAMES = (*VALUE_NAMES, "sbatch")
@@ -61,7 +66,8 @@ VARIABLES = {
 class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     """Options of a job; an empty one leaves the value of the settings. `time` has one of Slurm's formats.
 
-    `sbatch` has further options in the form "--comment=night".
+    `retries` and `max_running`, the option max-running for the tasks of a job array, are numbers; `sbatch` has further
+    options in the form "--comment=night".
     """
 
     account: str = ""
@@ -72,16 +78,23 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     exclude: str = ""
     nodelist: str = ""
     sbatch: tuple[str, ...] = ()
+    retries: str = ""
+    max_running: str = ""
+
+    def value(self, name: str) -> str:
+        """Return the value of the option that is called so in the command line; empty if it is not set."""
+        found: str = getattr(self, field_of(name))
+        return found
 
     @property
     def given(self) -> tuple[str, ...]:
         """Return the names of the options that are set."""
-        return tuple(name for name in OPTION_NAMES if getattr(self, name))
+        return tuple(name for name in OPTION_NAMES if self.value(name))
 
     @property
     def words(self) -> tuple[str, ...]:
         """Return the options as arguments of `submit`."""
-        plain = tuple(f"--{name}={value}" for name in VALUE_NAMES if (value := getattr(self, name)))
+        plain = tuple(f"--{name}={value}" for name in VALUE_NAMES if (value := self.value(name)))
         return (*plain, *(f"--sbatch={extra}" for extra in self.sbatch))
 
     @property
@@ -91,16 +104,27 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def over(self, lower: "JobOptions") -> "JobOptions":
         """Return these options, and those of `lower` that they leave open; options of sbatch are joined by name."""
-        plain = {name: getattr(self, name) or getattr(lower, name) for name in VALUE_NAMES}
+        plain = {name: self.value(name) or lower.value(name) for name in VALUE_NAMES}
         extras = {_name(extra): extra for extra in (*lower.sbatch, *self.sbatch)}
-        return JobOptions(**plain, sbatch=tuple(extras.values()))
+        return of_values(plain, tuple(extras.values()))
 
     def only(self, names: Collection[str]) -> "JobOptions":
         """Return these options without those that are not in `names`."""
-        return JobOptions(**{name: getattr(self, name) for name in self.given if name in names})
+        plain = {name: self.value(name) for name in VALUE_NAMES if name in names}
+        return of_values(plain, self.sbatch if "sbatch" in names else ())
 
 
 NO_OPTIONS = JobOptions()
+
+
+def field_of(name: str) -> str:
+    """Return the name of the field, and of the key in a file, of an option."""
+    return name.replace("-", "_")
+
+
+def of_values(plain: Mapping[str, str], sbatch: Sequence[str] = ()) -> JobOptions:
+    """Return the options with these values by their names in the command line."""
+    return JobOptions(**{field_of(name): value for name, value in plain.items()}, sbatch=tuple(sbatch))
 
 
 class GivenOptions(msgspec.Struct, frozen=True):
@@ -202,7 +226,7 @@ def check(options: JobOptions, origin: str) -> None:
     Raises:
         InputError: a value is invalid.
     """
-    values = [(name, value) for name in VALUE_NAMES if (value := getattr(options, name))]
+    values = [(name, value) for name in VALUE_NAMES if (value := options.value(name))]
     for name, value in (*values, *(("sbatch", extra) for extra in options.sbatch)):
         wrong = fault(name, value)
         if wrong:
@@ -236,7 +260,7 @@ def parsed(text: str) -> JobOptions:
             extras.append(value)
         else:
             plain[name] = value
-    return JobOptions(**plain, sbatch=tuple(extras))
+    return of_values(plain, extras)
 
 
 def of_environment(environ: Mapping[str, str]) -> JobOptions:

@@ -80,7 +80,8 @@ class JobState(StrEnum):
 class JobStatus(msgspec.Struct, frozen=True):
     """The status of a job, as a scheduler reported it; `source` is its own words ("squeue: PENDING (Priority)").
 
-    `restarts` counts how often it put the job back into the queue after it had begun, None if unknown.
+    `restarts` counts how often it put the job back into the queue after it had begun, None if unknown. A job whose
+    script it could not start has `launch_failed`.
     """
 
     state: JobState
@@ -90,6 +91,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     source: str = ""
     expected_start: datetime | None = None
     restarts: int | None = None
+    launch_failed: bool = False
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -115,6 +117,18 @@ class Status(msgspec.Struct, frozen=True):
         return self if state is self.state else replace(self, state=state, at=now)
 
 
+class Retry(msgspec.Struct, frozen=True):
+    """A further job for a run after `ended`, the end of its last job; `token` and `nonce` are the new job's.
+
+    `status` is the run's new one, `created`.
+    """
+
+    token: str
+    nonce: str
+    ended: Status
+    status: Status
+
+
 class Progress(msgspec.Struct, frozen=True):
     """One line of the harness's progress, for example phase "benchmark", case 2 of 5."""
 
@@ -132,7 +146,8 @@ class Run(msgspec.Struct, frozen=True):
     after a dot if the run is made for a job array, which has the name before the dot. `nonce` comes back in the result.
     `trust` names the account of the job: `self-run` (the participant's own) or `verified`. `account` owns the jobs if
     it is not `user`, who is shown and ranked. `note` is the user's text with the submission, `remarks` are those made
-    since; `options` are the user's for the job; `milestone` is the name under which an author shows it beside the
+    since; `options` are the user's for the job; `retry` counts the jobs that the cluster failed before this one, whose
+    `token` and `nonce` were others; `milestone` is the name under which an author shows it beside the
     ranks, empty for other submissions.
     `verdict`, `message` and `score_s` are set once the run is finished; `interval`, that of the score, if it has one;
     `ended_at` if its job's own clock is plausible.
@@ -166,6 +181,7 @@ class Run(msgspec.Struct, frozen=True):
     account: str = ""
     remarks: Remarks = NO_REMARKS
     options: JobOptions = NO_OPTIONS
+    retry: int = 0
 
     @property
     def state(self) -> RunState:
@@ -231,6 +247,19 @@ NOT_ACCEPTED = "not accepted at the moment"
 
 NEVER_STARTS = "will never start"
 """The prefix of a pending job's reason if the job will never start."""
+
+
+NOT_LAUNCHED = "could not be launched"
+"""The words in the reason of a pending job whose script could not be started, and that the scheduler holds."""
+
+PROLOG_FAILED = "the node's prolog failed"
+"""The first words of the reason of a job whose script was not started for that."""
+
+RETRY = "retry"
+"""The first word of the reason of a run that is sent again."""
+
+RETRIED = frozenset({RunState.NODE_FAIL, RunState.PREEMPTED})
+"""The ends after which a run may be sent again: the cluster took the node away, and the job is over."""
 
 
 def array_of(token: str) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import msgspec
 
-from hpc_board.domain.job_options import NO_OPTIONS, OPTION_NAMES, VALUE_NAMES, JobOptions, fault
+from hpc_board.domain.job_options import NO_OPTIONS, OPTION_NAMES, VALUE_NAMES, JobOptions, fault, of_values
 from hpc_board.model.task import Language, Mode
 
 SOURCE_BYTES_MAX = 1_000_000
@@ -68,7 +68,7 @@ def directives(source: str) -> Directives:
         if keyword in found or several:
             raise DirectiveError(f"found multiple values for {words[0]} directive {words[1].lower()} ({place})")
         found[keyword] = values
-    options = JobOptions(**{name: found[name][0] for name in VALUE_NAMES if name in found}, sbatch=tuple(extras))
+    options = of_values({name: found[name][0] for name in VALUE_NAMES if name in found}, extras)
     return Directives(found.get("leaderboard", (None,))[0], found.get("gpus", ()), options)
 
 

@@ -94,11 +94,12 @@ class Cluster(Value):
 class Gpu(Value):
     """A GPU's name on boards, and the settings of its jobs.
 
-    `time_limit_seconds` is None if the task's own limits decide. `minimum_isolation` is the lowest level (S0 to S4) at
-    which a ranked or verified run may be judged, "" for any; `sandbox` is the container around it, `container` the one
-    in which the judge itself runs, `python` being the image's then. `emulated` marks a GPU name whose jobs run on the
-    CPU: a test cluster. `partition` is the cluster's partition with this GPU, "" without partitions.
-    `scheduler_options` are the scheduler's own keys of the settings; its package alone reads them.
+    `time_limit_seconds` is None if the task's own limits decide. `retries` is the number of further jobs for a run
+    whose job the cluster failed. `minimum_isolation` is the lowest level (S0 to S4) at which a ranked or verified
+    run may be judged, "" for any; `sandbox` is the container around it, `container` the one in which the judge
+    itself runs, `python` being the image's then. `emulated` marks a GPU name whose jobs run on the CPU: a test
+    cluster. `partition` is the cluster's partition with this GPU, "" without partitions. `scheduler_options` are
+    the scheduler's own keys of the settings; its package alone reads them.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Gpu(Value):
     partition: str = ""
     arch: str = ""
     time_limit_seconds: int | None = None
+    retries: int = 0
     modules: tuple[str, ...] = ()
     container: JobContainer | None = None
     python: str = "python3"

@@ -244,7 +244,7 @@ _ENDS = {
         "Use less host memory, or ask the admin to raise `memory` for this GPU in the settings.",
     ),
     RunState.NODE_FAIL: Meaning(
-        "The node failed during the job.",
+        "The node failed during the job, or could not start it.",
         "Resubmit; the kernel is not the cause.",
     ),
     RunState.PREEMPTED: Meaning(

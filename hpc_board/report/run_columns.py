@@ -340,6 +340,12 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "the options that the user set for the job, by their names in `submit`",
                 "object",
             ),
+            Field(
+                "retries",
+                lambda line: line.run.retry,
+                "how often it was sent again after a fault of the cluster; `history` has the reasons",
+                "number",
+            ),
         ),
         exported=(_text("account", "owner of the job, if that is not the user"),),
     ),
@@ -768,6 +774,7 @@ _JSON_ORDER = (
     "score_low_s",
     "score_high_s",
     "options",
+    "retries",
 )
 _EXPORT_ORDER = (
     "run",

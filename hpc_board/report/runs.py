@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from hpc_board.domain.run import Progress, Run, RunState, Status
+from hpc_board.domain.run import RETRY, Progress, Run, RunState, Status
 from hpc_board.domain.score_interval import full_score_text
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
@@ -488,6 +488,8 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
         yield Paragraph(f"Running: {step_text(progress[-1])}")
     elif state is RunState.SUBMITTING and (run.status.unanswered or run.status.cancel_requested):
         yield from _unconfirmed_blocks(run)
+    elif state is RunState.CREATED and run.status.reason.startswith(RETRY):
+        yield Paragraph(f"Sent again: {one_line(run.explanation, 500)}")
     elif state is RunState.CREATED and run.blocked_by:
         yield Paragraph(f"Stored; the job cannot be sent yet: {one_line(run.blocked_by, 500)}")
         yield Paragraph(
@@ -527,6 +529,8 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
     yield "file", f"{one_line(run.file_name)} (submission {run.submission})"
     if run.note:
         yield "note", one_line(run.note, NOTE_CHARACTERS_MAX)
+    if run.retry:
+        yield "retries", f"{run.retry}: the cluster failed {'a job' if run.retry == 1 else f'{run.retry} jobs'} before"
     if run.options.given:
         yield "options", one_line(run.options.text, 1_000)
     yield from _remark_facts(run)

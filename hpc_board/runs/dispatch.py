@@ -1,7 +1,7 @@
 """Dispatch: the jobs of drafts, their grouping into job arrays, and their rows in the database."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from hpc_board.domain.draft import Draft, Preview
 from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.moderation import Rerun
+from hpc_board.errors import InputError
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import Clusters
@@ -37,6 +38,11 @@ class _Work(msgspec.Struct, frozen=True, dict=True):
     gpu: Gpu
     script: job_folder.Script
 
+    @property
+    def max_running(self) -> int:
+        """The most tasks of its job array that run at a time; 0 for any number."""
+        return int(self.draft.options.max_running or 0)
+
     @cached_property
     def array_script(self) -> job_folder.ArrayScript | None:
         """The script of a job array that may hold this job; None if the job cannot be a member of an array."""
@@ -47,10 +53,11 @@ class DispatchPlan:
     """The jobs of some drafts: one for each draft and GPU, in that order.
 
     Jobs with equal scheduler options form a job array where the scheduler supports arrays: from two jobs on if `array`
-    is true, never if it is false, from ARRAY_LEAST on if it is None. An array has at most `together_max` jobs.
+    is true or the jobs have the option max-running, never if it is false, from ARRAY_LEAST on if it is None. An array
+    has at most `together_max` jobs.
 
     Raises:
-        InputError: a batch script cannot be rendered.
+        InputError: a batch script cannot be rendered, or jobs with max-running can be no array.
     """
 
     def __init__(
@@ -62,13 +69,28 @@ class DispatchPlan:
             for draft in drafts
             for gpu in (kind_of(each.cluster).with_job_options(each, draft.options) for each in draft.gpus)
         ]
+        if array is None and any(work.max_running for work in self._works):
+            array = True
         self._array = array
         self._together_max = together_max
+        if any(work.max_running for work in self._works):
+            for batch in self._batches:
+                self._check_throttle(batch)
+
+    def _check_throttle(self, batch: Sequence[int]) -> None:
+        work = self._works[batch[0]]
+        alike = [each for each in self._works if (each.gpu.name, each.max_running) == (work.gpu.name, work.max_running)]
+        if work.max_running and len(batch) < len(alike) > work.max_running:
+            raise InputError(
+                f"--max-running {work.max_running} holds for the tasks of a job array, and the {len(alike)} jobs on "
+                f"{work.gpu.name} cannot go as one.",
+                hint="Leave out --max-running or --no-array; jobs of an array have equal requests, and one GPU.",
+            )
 
     def previews(self) -> list[Preview]:
         """Return the batch script and the command of each job."""
         previews: dict[int, Preview] = {}
-        for batch in self._batches():
+        for batch in self._batches:
             for number in batch:
                 previews[number] = self._preview(self._works[number], len(batch))
         return [previews[number] for number in sorted(previews)]
@@ -81,25 +103,30 @@ class DispatchPlan:
         array = ""
         if together > 1 and work.array_script is not None:
             array = work.array_script.text
-            job = replace(job, folder=job_folder.folder(board, job.name), indexes=range(together))
+            job = replace(
+                job,
+                folder=job_folder.folder(board, job.name),
+                indexes=range(together),
+                max_running=work.max_running if work.max_running < together else 0,
+            )
+        job = replace(job, comment=job_folder.comment("RUN", work.draft.task.name))
         command = tuple(self._clusters.schedulers[gpu.cluster.name].command(job))
         return Preview(gpu, script.text, command, work.draft.source.file_name, array)
 
     def tokens(self) -> list[str]:
         """Return a unique name for each job; a member of an array is named after the array, a dot and its index."""
-        tokens: dict[int, str] = {}
-        for batch in self._batches():
-            name = f"hb-{secrets.token_hex(8)}"
-            tokens |= {number: f"{name}.{index}" if len(batch) > 1 else name for index, number in enumerate(batch)}
+        tokens = drawn_tokens(self._batches)
         return [tokens[number] for number in range(len(self._works))]
 
+    @cached_property
     def _batches(self) -> list[list[int]]:
-        """Return the indexes in `_works` of each array's members, and of each single job."""
+        """The indexes in `_works` of each array's members, and of each single job."""
         least = ARRAY_LEAST if self._array is None else 2
         alike: dict[object, list[int]] = {}
         for number, work in enumerate(self._works):
             together = self._array is not False and len(self._works) >= least and work.array_script is not None
-            alike.setdefault((work.gpu.name, work.array_script) if together else number, []).append(number)
+            key = (work.gpu.name, work.array_script, work.max_running)
+            alike.setdefault(key if together else number, []).append(number)
         batches: list[list[int]] = []
         sizes: dict[str, int] = {}
         for numbers in alike.values():
@@ -111,6 +138,20 @@ class DispatchPlan:
                 size = min(sizes[cluster], self._together_max or sizes[cluster])
             batches += [numbers[start : start + size] for start in range(0, len(numbers), size)]
         return batches
+
+
+def drawn_tokens(batches: Iterable[Sequence[int]]) -> dict[int, str]:
+    """Return a unique name for the job of each number in `batches`; those of one batch are members of an array."""
+    tokens: dict[int, str] = {}
+    for batch in batches:
+        name = f"hb-{secrets.token_hex(8)}"
+        tokens |= {number: f"{name}.{index}" if len(batch) > 1 else name for index, number in enumerate(batch)}
+    return tokens
+
+
+def drawn_nonce() -> str:
+    """Return a secret that a job's result has to bring back."""
+    return secrets.token_hex(16)
 
 
 def new_submissions(
@@ -161,7 +202,7 @@ def _new_run(
         cluster=gpu.cluster.name,
         partition=gpu.partition,
         token=token,
-        nonce=secrets.token_hex(16),
+        nonce=drawn_nonce(),
         trust="self-run" if account == user and not served else "verified",
         emulated=gpu.emulated,
         harness_sha256=harness_sha256,

@@ -330,6 +330,11 @@ def probe_facts(
     }
 
 
+def comment(runs: str, task: str) -> str:
+    """Return the comment of a job in the scheduler's lists: "hpc-board run 17, vectoradd_py"."""
+    return f"hpc-board run {runs}, {task}"
+
+
 def starter() -> bytes:
     """Return the file HARNESS, the same in every job folder.
 
@@ -389,10 +394,13 @@ class Folders(msgspec.Struct, frozen=True):
         return self.setting != "board"
 
     def of(self, run: Run) -> Path:
-        """Return the folder of a run's job, named by the run's number; in an array by the token with its index."""
+        """Return the folder of a run's job, named by the run's number; in an array by the token with its index.
+
+        A retry has a folder of its own: the job before may still write into its one.
+        """
         if run.array:
             return folder(self.board, run.token)
-        return folder(self.board, f"{run.id}-{run.token}" if self.elsewhere else run.id)
+        return folder(self.board, f"{run.id}-{run.token}" if self.elsewhere or run.retry else run.id)
 
     def ensure_harness(self, data: bytes) -> bool:
         """Write the harness, named by its sha256, where the jobs of all runs find it, unless it is there already.

@@ -18,13 +18,27 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.result_checks import ended_at, result_faults
-from hpc_board.domain.run import NOT_ACCEPTED, JobState, JobStatus, Run, RunState, Status, next_status
+from hpc_board.domain.run import (
+    NOT_ACCEPTED,
+    NOT_LAUNCHED,
+    PROLOG_FAILED,
+    RETRIED,
+    RETRY,
+    JobState,
+    JobStatus,
+    Retry,
+    Run,
+    RunState,
+    Status,
+    next_status,
+)
 from hpc_board.domain.score_interval import score_interval
 from hpc_board.errors import (
     BoardError,
     DamagedRowError,
     InputError,
     NotAccepting,
+    QueueFull,
     SchedulerError,
     SchedulerRefused,
     StorageError,
@@ -37,8 +51,9 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
 from hpc_board.runs.backoff import LOOK_PATIENCE, LOOK_SECONDS, PATIENCE, SILENCE_SECONDS, Backoff, NextScan
+from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
 from hpc_board.runs.fair_queue import FairQueue
-from hpc_board.schedulers import AnyKind, Arrays, Job, JobKey, Scheduler, kind_of
+from hpc_board.schedulers import AnyKind, Arrays, Job, JobKey, Nodes, Scheduler, kind_of
 from hpc_board.store import Store
 from hpc_board.transport.patience import is_hurried, is_out_of_time
 
@@ -435,7 +450,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             return self._admitted(runs)
         held: dict[str, list[Run]] = {}
         for run in self._in_flight(cluster, _told_already):
-            if _is_held(run):
+            if _has_no_room(run):
                 held.setdefault(run.gpu, []).append(run)
         resting = {gpu: waiting[0].status for gpu, waiting in held.items() if not _is_due(waiting, _now())}
         for run in runs:
@@ -470,13 +485,20 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         held: dict[str, NotAccepting] = {}
         for group in _together(runs):
             began, gpu = time.monotonic(), group[0].gpu
-            found = self._record_failure(group, held[gpu]) if gpu in held else self._launch(group)
+            if gpu not in held:
+                found = self._launch(group)
+            elif any(run.state is not RunState.CREATED for run in group):
+                continue  # a job of theirs may exist: a later pass looks it up
+            else:
+                found = self._record_failure(group, held[gpu])
             for error in found:
                 if isinstance(error, NotAccepting):
                     held[gpu] = error
+                elif isinstance(error, QueueFull):
+                    held[gpu] = NotAccepting(error.message, hint=error.hint)
                 else:
                     errors.append(error)
-            if any(isinstance(each, SchedulerError) and not isinstance(each, SchedulerRefused) for each in found):
+            if any(_is_silence(each) for each in found):
                 return errors, time.monotonic() - began
         return errors, None
 
@@ -533,7 +555,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         if run.state is RunState.CREATED:
             self._record_problem(run, error)
         elif run.state is RunState.SUBMITTING:
-            reason = run.status.reason if run.status.cancel_requested else _UNCONFIRMED
+            reason = f"{NOT_ACCEPTED}: {error.message}" if isinstance(error, QueueFull) else _UNCONFIRMED
+            reason = run.status.reason if run.status.cancel_requested else reason
             self._record(run, run.state, reason=reason, source=error.message, unanswered=True)
 
     def _record_problem(self, run: Run, error: BoardError) -> None:
@@ -556,7 +579,14 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         for run in absent:
             if run.status.cancel_requested:
                 self._record(run, RunState.CANCELLED, reason="cancelled before it was sent")
-        return [run for run in absent if not run.status.cancel_requested]
+        # A cluster that had no room for a job counts no try: it may be full for days.
+        return [
+            self._record(run, RunState.CREATED, reason=run.status.reason)
+            if _has_no_room(run) and run.state is RunState.SUBMITTING
+            else run
+            for run in absent
+            if not run.status.cancel_requested
+        ]
 
     def _look_up(self, runs: Sequence[Run]) -> set[int]:
         """Find the jobs of `runs`, which are all of one cluster, record them, and return the runs' numbers.
@@ -617,7 +647,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _send(self, prepared_jobs: Sequence["_PreparedJob"]) -> list[BoardError]:
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
         # After a limit was reached, one job alone shows whether there is room again.
-        script = None if any(_is_held(each.run) for each in prepared_jobs) else self._array_script(prepared_jobs)
+        room = self._room(prepared_jobs)
+        whole = room is None and not any(_has_no_room(each.run) for each in prepared_jobs)
+        script = self._array_script(prepared_jobs) if whole else None
         if script is not None:
             try:
                 self._submit(self._array(prepared_jobs, script), prepared_jobs)
@@ -629,18 +661,32 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             else:
                 return []
         errors: list[BoardError] = []
-        for index, prepared in enumerate(prepared_jobs):
+        if script is not None and prepared_jobs[0].max_running:
+            room = prepared_jobs[0].max_running
+        for prepared in prepared_jobs[len(prepared_jobs) if room is None else room :]:
+            # The cluster takes no array, so that only the board can keep its tasks apart.
+            self._record(prepared.run, prepared.run.state, reason=f"{prepared.max_running} of its array run at a time")
+        for index, prepared in enumerate(prepared_jobs[:room]):
             try:
                 self._submit(prepared.job, [prepared])
             except BoardError as error:
                 # A first one that is refused as the array was speaks for all. Nor are they tried on a silent scheduler.
                 passes = isinstance(error, NotAccepting)
                 alone = isinstance(error, SchedulerRefused) and (script is None or index > 0) and not passes
-                hindered = [prepared] if alone else prepared_jobs[index:]
+                hindered = [prepared] if alone else prepared_jobs[:room][index:]
                 errors += self._record_failure([each.run for each in hindered], error)
                 if not alone:
                     break
         return errors
+
+    def _room(self, prepared_jobs: Sequence["_PreparedJob"]) -> int | None:
+        """Return how many members of a throttled array may be sent one by one; None if none of them was so far."""
+        if not prepared_jobs or not prepared_jobs[0].run.array or not prepared_jobs[0].max_running:
+            return None
+        array = prepared_jobs[0].run.array
+        in_flight = self._in_flight(prepared_jobs[0].run.cluster, _told_already)
+        sent = sum(run.array == array and not run.state.unsent for run in in_flight)
+        return max(0, prepared_jobs[0].max_running - sent) if sent else None
 
     def _array_script(self, prepared_jobs: Sequence["_PreparedJob"]) -> job_folder.ArrayScript | None:
         """Return the common array script of these runs; None if they cannot share an array."""
@@ -653,7 +699,17 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         run = prepared_jobs[0].run
         path = self._folders(run).write_array(run.array, script)
         indexes = [prepared.run.array_index for prepared in prepared_jobs]
-        return replace(prepared_jobs[0].job, name=run.array, folder=path, indexes=indexes)
+        most = prepared_jobs[0].max_running
+        numbers = sorted(prepared.run.id for prepared in prepared_jobs)
+        tasks = dict.fromkeys(prepared.run.task for prepared in prepared_jobs)
+        return replace(
+            prepared_jobs[0].job,
+            name=run.array,
+            folder=path,
+            indexes=indexes,
+            max_running=most if most < len(indexes) else 0,
+            comment=job_folder.comment(f"{numbers[0]}-{numbers[-1]}", " ".join(tasks)),
+        )
 
     def _submit(self, job: Job, prepared_jobs: Sequence["_PreparedJob"]) -> None:
         """Submit the job of these runs.
@@ -743,7 +799,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     def _ran_before(self, run: Run) -> bool:
         """Return whether a queued run ran before: its job was requeued, and the old files prove nothing."""
-        return any(status.state is RunState.RUNNING for status in self.store.runs.history(run.id))
+        return any(status.state is RunState.RUNNING for status in _since_created(self.store.runs.history(run.id)))
 
     def _left(self, run: Run) -> _Leftover:
         """Return the files in place of the run's result."""
@@ -833,7 +889,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         asked(Poll(cluster, time.monotonic() - began, not errors))
         # In one transaction: thousands of jobs may begin to wait at once.
         changed: dict[int, Status] = {}
-        states = [self._apply(run, news[run.token], changed).state for run in members if run.token in news]
+        failed: dict[int, Status] = {}
+        states = [self._apply(run, news[run.token], changed, failed).state for run in members if run.token in news]
         self.store.runs.record_each(changed)
         before = [run.state for run in members if run.token in news]
         # A cancellation that met a silent scheduler is repeated until the job ends.
@@ -841,6 +898,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         try:
             if ignored:
                 self._cancel_jobs(ignored)
+            if failed:
+                self._send_again([run for run in members if run.id in failed], failed)
         except SchedulerError as error:
             errors.append(error)
         if errors:
@@ -848,6 +907,36 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         else:
             self._settle(cluster, news=states != before)
         return errors
+
+    def _send_again(self, runs: Sequence[Run], ended: Mapping[int, Status]) -> None:
+        """Give each of these runs, whose jobs the cluster failed, a new job: another name, nonce and folder.
+
+        `ended` has the end of each run's job. Three members of an array, or more, are one again.
+
+        Raises:
+            SchedulerError: the scheduler does not tell of the old jobs; the runs keep their states.
+        """
+        # A job that the scheduler holds, or has put back into its queue, would run beside the new one.
+        self._cancel_jobs(runs)
+        batches = []
+        for group in _together(runs):
+            numbers = [run.id for run in group]
+            batches += [numbers] if len(numbers) >= ARRAY_LEAST else [[number] for number in numbers]
+        tokens = drawn_tokens(batches)
+        retries = {}
+        for run in runs:
+            end = ended[run.id]
+            where = f" on {end.node}" if end.node else ""
+            why = f": {end.reason}" if end.reason else ""
+            reason = f"{RETRY} {run.retry + 1} of {self._retries(run)} after {end.state}{where}{why}"
+            status = Status(RunState.CREATED, _now(), reason=reason, source=end.source)
+            retries[run.id] = Retry(tokens[run.id], drawn_nonce(), end, status)
+        self.store.runs.retry_each(retries)
+
+    def _retries(self, run: Run) -> int:
+        """Return how often a run may be sent again."""
+        gpu = self.gpus.get(run.gpu)
+        return 0 if gpu is None else kind_of(gpu.cluster).with_job_options(gpu, run.options).retries
 
     def _settle(self, cluster: str, *, news: bool) -> None:
         with _writing(self.folder):
@@ -868,8 +957,45 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _kind(self, cluster: str) -> AnyKind:
         return kind_of(self.clusters[cluster])
 
-    def _apply(self, run: Run, news: JobStatus, changed: dict[int, Status]) -> Status:
-        """Return the run's new status: stored if it ends the run, else put into `changed` if changed."""
+    def _launch_explained(self, run: Run, news: JobStatus) -> JobStatus:
+        """Return `news`, as a failed node if the job's script was never started, and not by a user's wish.
+
+        Slurm cancels the job of a failed prolog, or puts it back and holds it.
+        """
+        if run.status.cancel_requested:
+            return news
+        reason = ""
+        held = NOT_LAUNCHED in run.status.reason and run.retry < self._retries(run)
+        if held and (news.state is JobState.CANCELLED or (news.state is JobState.PENDING and news.launch_failed)):
+            reason = f"the job {NOT_LAUNCHED}"
+        elif news.state is JobState.CANCELLED or (news.state is JobState.ENDED and news.launch_failed):
+            reason = self._launch_failure(run, news)
+        return replace(news, state=JobState.NODE_FAIL, reason=reason) if reason else news
+
+    def _launch_failure(self, run: Run, news: JobStatus) -> str:
+        """Return why the script of an ended job was never started; empty if it may have been."""
+        folders, log = self._folders(run), self._log_end(run)
+        if folders.files.is_file(folders.of(run) / job_folder.PROGRESS):
+            return ""
+        if failure := self._kind(run.cluster).launch_failure(log):
+            return failure
+        if log:
+            return ""
+        if news.state is JobState.ENDED:
+            return f"the job {NOT_LAUNCHED}"
+        if run.status.reason.startswith(PROLOG_FAILED):
+            return run.status.reason
+        scheduler = self.schedulers[run.cluster]
+        with suppress(SchedulerError):
+            return scheduler.prolog_failure(news.node) if news.node and isinstance(scheduler, Nodes) else ""
+        return ""
+
+    def _apply(self, run: Run, news: JobStatus, changed: dict[int, Status], failed: dict[int, Status]) -> Status:
+        """Return the run's new status: stored if it ends the run, else put into `changed` if changed.
+
+        An end after which the run is sent again is put into `failed`.
+        """
+        news = self._launch_explained(run, news)
         if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
             news = replace(news, state=JobState.CANCELLED)
         if _is_active(news) and run.status.cancel_requested:
@@ -894,7 +1020,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             result_problem=result_problem,
             unreadable=left.unreadable,
         )
-        if status.state.ended and partial is not None:
+        if status.state in RETRIED and not run.status.cancel_requested and run.retry < self._retries(run):
+            failed[run.id] = status
+        elif status.state.ended and partial is not None:
             self.store.runs.stop(run.id, status, partial)
         elif status.state.ended:
             log = self._log_end(run)
@@ -931,7 +1059,20 @@ class _PreparedJob(msgspec.Struct, frozen=True):
     def job(self) -> Job:
         """The single job of the run."""
         script = self.script
-        return Job(self.run.token, self.path, job_folder.SCRIPT, self.gpu, script.options, script.time_limit_seconds)
+        return Job(
+            self.run.token,
+            self.path,
+            job_folder.SCRIPT,
+            self.gpu,
+            script.options,
+            script.time_limit_seconds,
+            comment=job_folder.comment(str(self.run.id), self.run.task),
+        )
+
+    @property
+    def max_running(self) -> int:
+        """The most tasks of its array that run at a time; 0 for any number."""
+        return int(self.run.options.max_running or 0)
 
 
 def _together(runs: Iterable[Run]) -> Iterable[list[Run]]:
@@ -999,8 +1140,12 @@ def _last_words(log: str) -> str:
 
 def _tries(history: Sequence[Status]) -> int:
     """Return the number of tries since the run was last known to have no job."""
-    since = takewhile(lambda status: status.state is not RunState.CREATED, reversed(history))
-    return sum(status.source.startswith(_TRY) for status in since)
+    return sum(status.source.startswith(_TRY) for status in _since_created(history))
+
+
+def _since_created(history: Sequence[Status]) -> Iterator[Status]:
+    """Yield the statuses since the run was last known to have no job, newest first."""
+    return takewhile(lambda status: status.state is not RunState.CREATED, reversed(history))
 
 
 def _is_due(held: Sequence[Run], now: datetime) -> bool:
@@ -1016,7 +1161,17 @@ def _is_due(held: Sequence[Run], now: datetime) -> bool:
 
 def _is_held(run: Run) -> bool:
     """Return whether the scheduler did not accept an unsent run when it was last tried."""
-    return run.state is RunState.CREATED and run.status.reason.startswith(NOT_ACCEPTED)
+    return run.state is RunState.CREATED and _has_no_room(run)
+
+
+def _has_no_room(run: Run) -> bool:
+    """Return whether the scheduler accepted no job of an unsent run when it was last tried, or said so at first."""
+    return run.state.unsent and run.status.reason.startswith(NOT_ACCEPTED)
+
+
+def _is_silence(error: BoardError) -> bool:
+    """Return whether a scheduler did not answer."""
+    return isinstance(error, SchedulerError) and not isinstance(error, SchedulerRefused | QueueFull)
 
 
 def _leaves_unsent(error: BoardError) -> bool:

@@ -50,7 +50,8 @@ class Job(msgspec.Struct, frozen=True):
     the script, so that neither the environment nor a wrapper overrides them.
 
     `indexes` make it a job array, all of whose tasks run the script in `folder`. The output of each goes into the
-    folder that is called as `folder` with the task's index after a dot.
+    folder that is called as `folder` with the task's index after a dot. At most `max_running` tasks run at a time, 0
+    for any number. `comment` tells the site's users and admins of the job.
     """
 
     name: str
@@ -60,6 +61,8 @@ class Job(msgspec.Struct, frozen=True):
     options: Mapping[str, str]
     time_limit_seconds: int
     indexes: Sequence[int] = ()
+    max_running: int = 0
+    comment: str = ""
 
 
 class JobKey(msgspec.Struct, frozen=True):
@@ -122,6 +125,18 @@ class Arrays(Protocol):
 
     def find_each(self, names: Sequence[str], submitted_at: datetime) -> Mapping[str, str]:
         """Return the ids of the jobs of these names, as `find` does, from one query for all.
+
+        Raises:
+            SchedulerError: the scheduler did not answer.
+        """
+
+
+@runtime_checkable
+class Nodes(Protocol):
+    """A scheduler that tells why it gives a node no jobs."""
+
+    def prolog_failure(self, node: str) -> str:
+        """Return the reason of a node that was drained after its prolog failed; empty for any other node.
 
         Raises:
             SchedulerError: the scheduler did not answer.
@@ -242,7 +257,7 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     job_environment: JobEnvironment = JobEnvironment()
     exports: "Mapping[str, str]" = MappingProxyType({})
     result_grace: timedelta = RESULT_GRACE
-    job_options: tuple[str, ...] = ("time",)
+    job_options: tuple[str, ...] = ("time", "retries")
     container_runtimes: frozenset[ContainerRuntime] = frozenset({ContainerRuntime.APPTAINER, ContainerRuntime.ENROOT})
 
     def read_cluster(self, document: "Document", place: "Place", section: ClusterT, cluster: Cluster) -> Cluster:
@@ -265,6 +280,11 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
 
     def memory_exceeded(self, log: str) -> str:
         """Return the limit and the use of a job that was killed for its memory, from the end of its `log`; or ""."""
+        del log
+        return ""
+
+    def launch_failure(self, log: str) -> str:
+        """Return the reason why a job's script was never started, from its whole `log`; empty if it may have been."""
         del log
         return ""
 
@@ -295,7 +315,9 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         """Return `gpu` with those `job_options` that a submission sets; the others have no effect."""
         from dataclasses import replace
 
-        return replace(gpu, time_limit_seconds=time_limit_seconds(options.time)) if options.time else gpu
+        seconds = time_limit_seconds(options.time) if options.time else gpu.time_limit_seconds
+        retries = int(options.retries) if options.retries else gpu.retries
+        return replace(gpu, time_limit_seconds=seconds, retries=retries)
 
     def with_gpus(self, gpu: Gpu, count: int) -> Gpu:
         """Return `gpu` with a request for `count` GPUs of one node, which ranks on a CPU don't need.

@@ -43,6 +43,7 @@ SshWord = Annotated[
         description="a name without spaces, such as login2.site.org or alice",
     ),
 ]
+Retries = Annotated[int, Meta(ge=0, le=10, description="a whole number from 0 to 10")]
 Seconds = Annotated[float, Meta(gt=0, le=3600, description="a number of seconds, above 0 and at most 3600")]
 
 
@@ -114,6 +115,8 @@ class GpuSection(Section, frozen=True):
     """The kind of processor: cuda unless the GPU is called CPU. `cpu` marks results of other names as emulated."""
     time: Line | None = None
     """The job's time limit in one of Slurm's formats; without it the task's own limits decide."""
+    retries: Retries = 0
+    """The number of times that a run is sent again after a failed node, prolog or launch, or a preemption."""
     modules: list[Module] = msgspec.field(default_factory=list)
     """Environment modules to load."""
     container: ContainerSection | None = None

@@ -426,6 +426,47 @@ def m011_job_options(db: "Database") -> None:
     db.execute(_RUNS_WITH_OPTIONS)
 
 
+_RETRIES = {
+    # `state` to `evidence` are the end of the job before; `number` counts from 1 for each run.
+    "retries": """
+        run INTEGER NOT NULL REFERENCES runs (id),
+        number INTEGER NOT NULL,
+        token TEXT NOT NULL UNIQUE,
+        nonce TEXT NOT NULL,
+        at TEXT NOT NULL,
+        state TEXT NOT NULL,
+        job_id TEXT NOT NULL,
+        node TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        evidence TEXT NOT NULL,
+        PRIMARY KEY (run, number)
+    """,
+}
+
+_RUNS_WITH_RETRIES = _RUNS_WITH_OPTIONS.replace(
+    "runs.token, runs.nonce,",
+    "COALESCE(retries.token, runs.token) AS token, COALESCE(retries.nonce, runs.nonce) AS nonce,\n"
+    "       COALESCE(retries.number, 0) AS retry,",
+).replace(
+    "  LEFT JOIN results ",
+    """  LEFT JOIN retries ON retries.run = runs.id
+        AND retries.number = (SELECT MAX(number) FROM retries AS newest WHERE newest.run = runs.id)
+  LEFT JOIN results """,
+)
+
+
+def m012_retries(db: "Database") -> None:
+    """Add the further jobs of runs whose jobs the cluster failed: each has its own name and nonce."""
+    for table, columns in _RETRIES.items():
+        db.execute(f"CREATE TABLE {table} ({columns})")
+        db.execute(
+            f"CREATE TRIGGER {table}_stay BEFORE UPDATE ON {table} "
+            f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END"
+        )
+    db.execute("DROP VIEW run_details")
+    db.execute(_RUNS_WITH_RETRIES)
+
+
 _STEPS = (
     m001_board,
     m002_partials,
@@ -438,6 +479,7 @@ _STEPS = (
     m009_row_times,
     m010_score_intervals,
     m011_job_options,
+    m012_retries,
 )
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 _SET = "hpc_board"
@@ -449,9 +491,9 @@ def known_statements() -> frozenset[str]:
     triggers = (
         f"CREATE TRIGGER {table}_stay BEFORE UPDATE ON {table} "
         f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END"
-        for table in (*_FACTS, "partials", *_BOARD_FACTS, "feed")
+        for table in (*_FACTS, "partials", *_BOARD_FACTS, "feed", *_RETRIES)
     )
-    return frozenset(map(plain, (*triggers, _COUNTED_RUNS, _RUNS_WITH_OPTIONS)))
+    return frozenset(map(plain, (*triggers, _COUNTED_RUNS, _RUNS_WITH_RETRIES)))
 
 
 @cache

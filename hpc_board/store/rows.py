@@ -8,7 +8,7 @@ import msgspec
 
 from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.moderation import NOTE, RERUN, UNKNOWN_MOMENT, Decision, Remark, Remarks, Removal, Rerun
-from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.run import Retry, Run, RunState, Status
 from hpc_board.domain.score_interval import Interval, overlaps
 from hpc_board.domain.standing import Mark, MarkKind, Standing
 from hpc_board.domain.submission import Submission
@@ -71,6 +71,35 @@ def event_row(run: int, status: Status) -> dict[str, Any]:
         "unanswered": status.unanswered,
         "cancel_requested": status.cancel_requested,
     }
+
+
+def retry_row(run: int, number: int, retry: Retry) -> dict[str, Any]:
+    """Return the row of `retries` for this retry of `run`."""
+    ended = event_row(run, retry.ended)
+    return {
+        "run": run,
+        "number": number,
+        "token": retry.token,
+        "nonce": retry.nonce,
+        "at": time_text(retry.status.at),
+        **{column: ended[column] for column in ("state", "job_id", "node", "reason", "evidence")},
+    }
+
+
+def check_retry_row(row: Row) -> None:
+    """Require that a row of `retries` has values that the store writes.
+
+    Raises:
+        DamagedRowError: it has others.
+    """
+    found = RowReader(row, "retries", "run")
+    found.integer("number")
+    found.token()
+    for column in ("nonce", "node", "reason", "evidence"):
+        found.text(column)
+    found.moment("at")
+    found.word(RunState, "state")
+    found.job_id()
 
 
 def result_document(result: Result) -> str:
@@ -166,6 +195,7 @@ def run_value(row: Row) -> Run:
         ended_at=_optional_time(found, "ended_at"),
         account=found.text("account"),
         options=found.job_options(),
+        retry=found.integer("retry"),
         remarks=remarks_value(row),
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from hpc_board.domain.run import Run, RunState, Status, WholeRun
+from hpc_board.domain.run import Retry, Run, RunState, Status, WholeRun
 from hpc_board.domain.score_interval import Interval
 from hpc_board.errors import DamagedRowError, InputError
 from hpc_board.model.result import Case, Result, ResultError
@@ -18,7 +18,16 @@ from hpc_board.store.listing import EVERY_RUN, RunQuery, select
 from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader, unreadable
 from hpc_board.store.row_texts import optional_time_text, plain_text
-from hpc_board.store.rows import case_row, case_value, event_row, result_document, row_id, run_value, status_value
+from hpc_board.store.rows import (
+    case_row,
+    case_value,
+    event_row,
+    result_document,
+    retry_row,
+    row_id,
+    run_value,
+    status_value,
+)
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -61,6 +70,23 @@ class RunGateway:
             going = {number: status for number, status in statuses.items() if _is_in_flight(db, number)}
             for number, status in going.items():
                 _append(db, number, status)
+            return set(going)
+
+    def retry_each(self, retries: Mapping[int, Retry]) -> set[int]:
+        """Append a retry and its status to each of these runs, or to none; return the runs that took theirs.
+
+        A run that has ended, or is to be cancelled, takes none.
+        """
+        with self._file.writing() as db:
+            going = {
+                number: retry
+                for number, retry in retries.items()
+                if _is_in_flight(db, number) and not _newest(db, number).cancel_requested
+            }
+            for number, retry in going.items():
+                before = db.table("retries").count_where("run = ?", [number])
+                db.table("retries").insert(retry_row(number, before + 1, retry))
+                db.table("events").insert(event_row(number, retry.status))
             return set(going)
 
     def request_end(self, numbers: Collection[int], reason: str) -> Sequence[int]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from hpc_board.store.boards import check_board_row
 from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import Row, RowReader
-from hpc_board.store.rows import case_value, status_value, submission_value
+from hpc_board.store.rows import case_value, check_retry_row, status_value, submission_value
 from hpc_board.store.task_rows import task_value
 
 
@@ -45,6 +45,7 @@ _READERS: dict[str, Callable[[Row], object]] = {
     "tasks": task_value,
     "submissions": submission_value,
     "runs": _run,
+    "retries": check_retry_row,
     "events": status_value,
     "results": _result,
     "cases": case_value,

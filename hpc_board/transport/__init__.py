@@ -30,6 +30,10 @@ class CommandTimeout(Exception):
     """The command did not end in its time; whether it did its work is unknown."""
 
 
+class CommandStopped(CommandTimeout):
+    """The command wrote one of the words for which it was to be stopped."""
+
+
 class CommandMissing(Exception):
     """A program that is missing on the host."""
 
@@ -45,11 +49,13 @@ class Host(Protocol):
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str = "",
+        until: Sequence[str] = (),
     ) -> Completed:
         """Run `argv` without a shell, with the scrubbed environment plus `env`, and wait for its end.
 
         Raises:
-            CommandTimeout: it did not end within `timeout_seconds` and was killed.
+            CommandTimeout: it did not end within `timeout_seconds` and was killed; a CommandStopped if that was
+                because its standard error had one of the texts of `until`.
             CommandMissing: the program is not there.
             SchedulerError: the machine cannot be reached, or was lost meanwhile; whether the command did its work is
                 unknown.

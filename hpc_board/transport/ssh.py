@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
-from hpc_board.transport import CommandMissing, CommandTimeout, Completed
+from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed
 from hpc_board.transport.patience import RetryDelay, close_quietly, closed_after, counted, unhurried
 from hpc_board.transport.this_host import OUTPUT_BYTES_MAX, scrubbed_environment
 
@@ -160,13 +160,14 @@ class SshHost:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str = "",
+        until: Sequence[str] = (),
     ) -> Completed:
         """Run `argv` with the scrubbed environment plus `env`, and wait for its end.
 
         The command is killed when the time is over, and when the connection is lost as soon as the host notices.
 
         Raises:
-            CommandTimeout: it did not end within `timeout_seconds`.
+            CommandTimeout: it did not end within `timeout_seconds`; a CommandStopped as `Host` has it.
             CommandMissing: the program is not there.
             SchedulerError: the host or the folder cannot be reached; or the connection was lost while the command ran,
                 and whether it did its work is unknown.
@@ -180,7 +181,8 @@ class SshHost:
                     found, whole = self._environment_on(link)
                 try:
                     with counted(timeout_seconds) as seconds:
-                        return self._execute(link, channel, argv, seconds, {**found, **(env or {})}, cwd, stdin)
+                        variables = {**found, **(env or {})}
+                        return self._execute(link, channel, argv, seconds, variables, cwd, stdin, until)
                 except CommandMissing as error:
                     if whole:
                         raise
@@ -230,6 +232,7 @@ class SshHost:
         environment: Mapping[str, str] | None,
         cwd: str | None,
         stdin: str,
+        until: Sequence[str] = (),
     ) -> Completed:
         import paramiko
 
@@ -244,7 +247,7 @@ class SshHost:
                 channel.exec_command("exec /bin/sh")
                 channel.settimeout(_LOOK_SECONDS)
                 _send(channel, script.encode(), deadline)
-                ended = _read(channel, out, err, deadline)
+                ended = _read(channel, out, err, deadline, until)
             except (paramiko.SSHException, EOFError, OSError) as error:
                 raise self._lost(f"{argv[0]} ran") from error
             finally:
@@ -252,6 +255,8 @@ class SshHost:
                 close_quietly(channel)
         if out.complete:
             return _completed(argv, self._connection.name, out, err)
+        if not ended and err.has(until):
+            raise CommandStopped(f"{argv[0]} was stopped: {one_line(err.read.decode(errors='replace'), 200)}")
         if not ended:
             raise CommandTimeout(f"{argv[0]} did not end within {seconds:g} s on {self._connection.name}")
         if link.alive and not out.begun:
@@ -346,6 +351,15 @@ class _Framed:
         return self._kept.decode(errors="replace")
 
     @property
+    def read(self) -> bytes:
+        """Return the part of the frame that has been read, of which the end may belong to its mark."""
+        return bytes(self._kept + self._pending) if self.begun else b""
+
+    def has(self, texts: Sequence[str]) -> bool:
+        """Return whether one of these texts has been read within the frame."""
+        return any(text.encode() in self.read for text in texts)
+
+    @property
     def noise(self) -> str:
         """Return the output before the frame, or in its place."""
         return (self._noise if self.begun else self._noise + self._pending).decode(errors="replace")
@@ -386,12 +400,17 @@ def _send(channel: "Channel", data: bytes, deadline: float) -> None:
             continue
 
 
-def _read(channel: "Channel", out: _Framed, err: _Framed, deadline: float) -> bool:
-    """Read both streams until their frames are whole or the session is over; False if the time is over before."""
+def _read(channel: "Channel", out: _Framed, err: _Framed, deadline: float, until: Sequence[str]) -> bool:
+    """Read both streams until their frames are whole or the session is over.
+
+    False means that the time is over before, or that the standard error has one of the texts of `until`.
+    """
     patience = deadline
     while time.monotonic() < patience:
         while channel.recv_stderr_ready() and time.monotonic() < patience:
             err.feed(channel.recv_stderr(_CHUNK_BYTES))
+            if until and err.has(until):
+                return False
         if out.complete:
             if err.ended or channel.closed:
                 return True

@@ -81,6 +81,7 @@ class SudoHost:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str = "",
+        until: Sequence[str] = (),
     ) -> Completed:
         """Run `argv` without a shell, with the scrubbed environment plus `env`, and wait for its end.
 
@@ -88,7 +89,7 @@ class SudoHost:
         to the account's processes.
 
         Raises:
-            CommandTimeout: it did not end within `timeout_seconds` and was killed.
+            CommandTimeout: it did not end within `timeout_seconds` and was killed; a CommandStopped as `Host` has it.
             CommandMissing: the program does not exist.
             SchedulerError: sudo refuses, or the folder cannot be entered.
         """
@@ -106,6 +107,7 @@ class SudoHost:
             timeout_seconds=timeout_seconds + _GRACE_SECONDS,
             cwd="/",
             stdin=f"{lines}\n{stdin}",
+            until=until,
         )
         if done.returncode in _KILLED:
             raise CommandTimeout(f"{argv[0]} did not end within {timeout_seconds:g} s")

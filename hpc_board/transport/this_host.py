@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from typing import IO, cast
 
 from hpc_board.errors import SchedulerError
-from hpc_board.transport import CommandMissing, CommandTimeout, Completed
+from hpc_board.model.text import one_line
+from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed
 from hpc_board.transport.conversation import Conversation
 from hpc_board.transport.patience import counted
 
@@ -73,6 +74,7 @@ class ThisHost:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str = "",
+        until: Sequence[str] = (),
     ) -> Completed:
         """Run `argv` without a shell, with the scrubbed environment plus `env`, and wait for its end.
 
@@ -80,14 +82,20 @@ class ThisHost:
         end with its remaining processes.
 
         Raises:
-            CommandTimeout: it did not end within `timeout_seconds` and was killed.
+            CommandTimeout: it did not end within `timeout_seconds` and was killed; a CommandStopped as `Host` has it.
             CommandMissing: the program does not exist, or cannot be started.
         """
         with counted(timeout_seconds) as seconds:
-            return self._run(argv, seconds, env or {}, cwd, stdin)
+            return self._run(argv, seconds, env or {}, cwd, stdin, until)
 
     def _run(
-        self, argv: Sequence[str], timeout_seconds: float, env: Mapping[str, str], cwd: str | None, stdin: str
+        self,
+        argv: Sequence[str],
+        timeout_seconds: float,
+        env: Mapping[str, str],
+        cwd: str | None,
+        stdin: str,
+        until: Sequence[str],
     ) -> Completed:
         deadline = time.monotonic() + timeout_seconds
         with _source(stdin) as source:
@@ -109,7 +117,7 @@ class ThisHost:
                     hint="This machine may have too many processes or too little memory; try later.",
                 ) from error
         with process:
-            outputs = _Outputs(process)
+            outputs = _Outputs(process, until)
             try:
                 ended = outputs.read_until_end(deadline)
             finally:
@@ -117,6 +125,8 @@ class ThisHost:
                 with suppress(PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
                 outputs.close()
+        if not ended and outputs.stopped:
+            raise CommandStopped(f"{argv[0]} was stopped: {one_line(outputs.stderr, 200)}")
         if not ended:
             raise CommandTimeout(f"{argv[0]} did not end within {timeout_seconds:g} s")
         return Completed(process.returncode, outputs.stdout, outputs.stderr, outputs.truncated)
@@ -145,8 +155,9 @@ def _source(text: str) -> Iterator[int]:
 class _Outputs:
     """Both output streams of a process, read as they come and kept up to a limit."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], until: Sequence[str]) -> None:
         self._pid = process.pid
+        self._until = until
         self._selector = selectors.DefaultSelector()
         self._stdout, self._stderr = bytearray(), bytearray()
         self.truncated = False
@@ -161,8 +172,13 @@ class _Outputs:
     def stderr(self) -> str:
         return self._stderr.decode(errors="replace")
 
+    @property
+    def stopped(self) -> bool:
+        """Return whether the standard error has one of the texts for which the process is to be stopped."""
+        return any(text.encode() in self._stderr for text in self._until)
+
     def read_until_end(self, deadline: float) -> bool:
-        """Read until the process has ended; False if that does not happen before `deadline`.
+        """Read until the process has ended; False if it is to be stopped, or did not end before `deadline`.
 
         Processes of the command may keep the streams open after its end: they are read for a moment only.
         """
@@ -173,7 +189,7 @@ class _Outputs:
                 ended_at = now
             if ended_at is not None and (not self._open or now - ended_at > _LEFTOVER_SECONDS):
                 return True
-            if ended_at is None and now >= deadline:
+            if ended_at is None and (now >= deadline or self.stopped):
                 return False
             self._read()
 

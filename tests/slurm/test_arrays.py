@@ -215,9 +215,10 @@ class CountingHost(ThisHost):
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str = "",
+        until: Sequence[str] = (),
     ) -> Completed:
         self.commands.append(argv)
-        return super().run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin)
+        return super().run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin, until=until)
 
     def count(self, program: str) -> int:
         return sum(argv[0] == program for argv in self.commands)
@@ -309,6 +310,37 @@ def test_one_run_of_an_array_is_cancelled_and_the_others_go_on(site: Site, tmp_p
     assert not any(site.board.runs.get(run.id).state.ended for run in runs[1:7])
     for run in runs[1:7]:
         board.runs.cancel(run.id)
+
+
+def test_a_throttled_array_runs_some_of_its_tasks_at_a_time_and_each_job_says_whose_it_is(
+    site: Site, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    waiting = RIGHT.replace(
+        "    return", f"    import os, time\n    while not os.path.exists({str(go)!r}): time.sleep(0.1)\n    return"
+    )
+    files = [site.files.kernel(f"{waiting}# {number}\n", f"k{number}.py") for number in range(3)]
+    refused = site.files.run("submit", *files, "--gpu", "CPU", "--max-running", "1", "--no-array")
+    assert refused.returncode == 2
+    assert "the 3 jobs on CPU cannot go as one" in refused.stderr.replace("\n", " ")
+    sent = site.files.json("submit", *files, "--gpu", "CPU", "--max-running", "1")
+    runs = [site.board.runs.get(each["runs"][0]["id"]) for each in sent]
+    board = site.board
+    try:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while [board.runs.get(run.id).state for run in runs].count(RunState.RUNNING) != 1:
+            assert time.monotonic() < deadline
+            board.runs.advance()
+            time.sleep(0.2)
+        waits = [run for run in (board.runs.get(each.id) for each in runs) if run.state is RunState.QUEUED]
+        assert [run.status.reason for run in waits] == [
+            "waiting for other tasks of its array, of which only some run at a time (JobArrayTaskLimit)"
+        ] * 2
+        comments = {comment for name, comment in slurm_jobs(site.files.environ, ("%j", "%k")) if name == runs[0].array}
+        assert comments == {f"hpc-board run {runs[0].id}-{runs[2].id}, double"}
+    finally:
+        go.touch()
+    assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
 
 
 def test_what_is_previewed_is_what_an_array_runs(site: Site) -> None:

@@ -68,9 +68,10 @@ class CountingHost:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str = "",
+        until: Sequence[str] = (),
     ) -> Completed:
         self.commands.append(argv[0])
-        return self.host.run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin)
+        return self.host.run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin, until=until)
 
     def converse(self, argv: Sequence[str]) -> Conversation:
         return self.host.converse(argv)

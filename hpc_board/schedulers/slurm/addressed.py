@@ -22,6 +22,7 @@ class AddressedHost:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str = "",
+        until: Sequence[str] = (),
     ) -> Completed:
         """Run a command of Slurm for the cluster; see `Host.run`."""
         return self._host.run(
@@ -30,6 +31,7 @@ class AddressedHost:
             env={**(env or {}), **self._variables},
             cwd=cwd,
             stdin=stdin,
+            until=until,
         )
 
     def command(self, argv: Sequence[str]) -> list[str]:

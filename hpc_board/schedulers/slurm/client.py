@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from hpc_board.domain.run import JobState, JobStatus, array_of
-from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
+from hpc_board.domain.run import PROLOG_FAILED, JobState, JobStatus, array_of
+from hpc_board.errors import InputError, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed, SchedulerNode
@@ -30,10 +30,10 @@ from hpc_board.schedulers.slurm.outputs import (
     queue_rows,
     submitted_job_id,
 )
-from hpc_board.schedulers.slurm.refusals import not_accepted, words_of
+from hpc_board.schedulers.slurm.refusals import QUEUE_FULL, not_accepted, words_of
 from hpc_board.schedulers.slurm.sbatch import argument, log_name, ranges
 from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
-from hpc_board.transport import CommandMissing, CommandTimeout, Completed, Host
+from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed, Host
 from hpc_board.transport.patience import is_out_of_time, time_limit, unhurried
 
 TIMEOUT_SECONDS: Final = 60.0
@@ -46,6 +46,10 @@ _NAMES_BYTES_MAX = 100_000
 
 _FORMATS: Final = {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 """Times in seconds since 1970, and lists of an array's tasks uncut."""
+
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_LAUNCH_FAILURES: Final = ("launch failed requeued held", "JobLaunchFailure")
+"""Reasons of jobs that could not be started; the second one is also that of a job killed for its memory."""
 
 _MAX_ARRAY_TASKS = re.compile(r"\bmax_array_tasks=([0-9]{1,9})\b")
 _CLOCK_SLACK = timedelta(days=1)
@@ -104,11 +108,15 @@ class SlurmScheduler:
             "job-name": job.name,
             "chdir": folder,
             "output": f"{pattern}.%a/{log_name('%A_%a')}" if job.indexes else f"{pattern}/{log_name('%j')}",
+            "open-mode": "append",
             "export": "ALL",
             "no-requeue": "",
         }
         if job.indexes:
-            own["array"] = ranges(job.indexes)
+            own["array"] = ranges(job.indexes) + (f"%{job.max_running}" if job.max_running else "")
+        if job.comment:
+            # The site's own comment or the user's comes first: accounting scripts may read it.
+            own["comment"] = "; ".join(filter(None, (job.options.get("comment"), job.comment)))
         options = own | {name: value for name, value in job.options.items() if name not in own}
         arguments = [argument(name, value) for name, value in options.items()]
         return ["sbatch", "--parsable", *arguments, str(job.folder / job.script)]
@@ -119,12 +127,19 @@ class SlurmScheduler:
         Raises:
             InputError: an option or the folder's path cannot be handed to Slurm.
             SchedulerRefused: Slurm refused the job for good; no job exists.
-            SchedulerError: the job may or may not exist.
+            SchedulerError: the job may or may not exist; a QueueFull if the cluster had no room for it.
         """
         command = self._sbatch(job)
         try:
             with unhurried():
-                done = self._host.run(command, timeout_seconds=self._timeout_seconds, cwd=str(job.folder))
+                done = self._host.run(
+                    command, timeout_seconds=self._timeout_seconds, cwd=str(job.folder), until=QUEUE_FULL
+                )
+        except CommandStopped as error:
+            raise QueueFull(
+                "the cluster takes no more jobs now (MaxJobCount, or submissions are disabled)",
+                hint="It is sent when earlier jobs have ended; `scontrol show config` and the site's news know more.",
+            ) from error
         except CommandTimeout as error:
             raise SchedulerError(
                 f"sbatch did not answer within {self._timeout_seconds:g} s",
@@ -265,6 +280,17 @@ class SlurmScheduler:
         among = [f"--nodes={options.nodelist}"] if options.nodelist else []
         listed = listed_nodes(self._answer([*argv, *of_partition, *among, f"--Format={NODE_LIST_FORMAT}"]))
         return [node for node in nodes_of(gpu, listed) if node.name not in avoided]
+
+    def prolog_failure(self, node: str) -> str:
+        """Return the reason of a node that Slurm drained after its prolog failed; empty for any other node."""
+        if not _NODE.fullmatch(node):
+            return ""
+        rows = self._answer(["sinfo", "--all", "--noheader", "--Node", f"--nodes={node}", "--format=%T|%E"])
+        for row in rows.splitlines():
+            state, _, reason = row.partition("|")
+            if state.lower().startswith("drain") and "prolog" in reason.lower():
+                return f"{PROLOG_FAILED} ({node} is drained: {one_line(reason, 80)})"
+        return ""
 
     def _queue(self, names: Sequence[str]) -> Listing:
         """Return this account's jobs with these names that the controller remembers.
@@ -426,6 +452,7 @@ def _queue_news(row: QueueRow, source: str) -> JobStatus:
         source=f"{source}: {words}" + (f" ({reason})" if reason not in ("", "None") else "") + _attempt(row),
         expected_start=row.start if waits else None,
         restarts=row.restarts,
+        launch_failed=reason in _LAUNCH_FAILURES,
     )
 
 
@@ -437,7 +464,10 @@ def _account_news(job: JobKey, rows: Sequence[AccountRow], source: str) -> JobSt
     """Return sacct's status of a job that `source` does not list; a state that is not final explains nothing then."""
     attempts = [row for row in rows if (row.job_id, row.name) == (job.job_id, job.listed_as)]
     if not attempts:
-        return JobStatus(JobState.MISSING, job.job_id, source=f"{source}: not listed; sacct: not listed")
+        # Slurm gives numbers of jobs again; a name is one job's for all time.
+        others = any(row.job_id == job.job_id for row in rows)
+        listed = f"lists {job.job_id} as another job" if others else "not listed"
+        return JobStatus(JobState.MISSING, job.job_id, source=f"{source}: not listed; sacct: {listed}")
     last = max(attempts, key=lambda row: row.submitted_at or job.submitted_at)
     state = job_state(last.state)
     return JobStatus(

@@ -186,6 +186,12 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
 
         return memory_exceeded(log)
 
+    def launch_failure(self, log: str) -> str:
+        """Return the words of a failed prolog, if a job's log has nothing else."""
+        from hpc_board.schedulers.slurm.states import prolog_failed
+
+        return prolog_failed(log)
+
     def options(self, gpu: Gpu, time_limit_seconds: int) -> dict[str, str]:
         """Return the options of sbatch by their long names; a flag's value is empty."""
         from hpc_board.schedulers.slurm.sbatch import options_for

@@ -53,6 +53,13 @@ _REFUSALS: Final = re.compile(
 )
 """The words that prove a refusal. Sites wrap sbatch, and a wrapper that fails may do so after the job was accepted."""
 
+QUEUE_FULL: Final = (
+    "temporarily unable to accept job, sleeping and retrying",
+    "job queue full, sleeping and retrying",
+    "Job creation temporarily disabled, retrying",
+)
+"""The words of an sbatch that was refused and tries again by itself, for two minutes."""
+
 _NOT_NOW: Final = (
     (
         re.compile(r"\b((?:Assoc|QOS)(?:Max|Grp)Submit[A-Za-z]{0,40})"),

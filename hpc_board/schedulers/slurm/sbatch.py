@@ -43,7 +43,6 @@ MANAGED: frozenset[str] = frozenset(
         "array",
         "requeue",
         "no-requeue",
-        "time-min",
         # how a job is found again and where its output goes
         "job-name",
         "chdir",
@@ -212,7 +211,9 @@ def extra_faults(sbatch: Sequence[str]) -> list[str]:
             continue
         name, value = match.groups()
         managed = _managed(name)
-        if managed:
+        if managed == "requeue":
+            faults.append(f"--{name} has Slurm send a job again without a count: use `retries` of this GPU")
+        elif managed:
             meant = "" if managed == name else f" (short for --{managed})"
             faults.append(f"--{name}{meant} is set by hpc-board itself: use the setting of its own, if there is one")
         if value == "":

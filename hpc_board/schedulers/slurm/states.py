@@ -3,7 +3,8 @@
 import re
 from typing import Final
 
-from hpc_board.domain.run import NEVER_STARTS, JobState
+from hpc_board.domain.run import NEVER_STARTS, NOT_LAUNCHED, PROLOG_FAILED, JobState
+from hpc_board.model.text import one_line
 
 _STATES: Final = {
     "PENDING": JobState.PENDING,
@@ -70,6 +71,7 @@ _REASONS: Final = {
     "Reservation": "waiting for its reservation to begin",
     "Licenses": "waiting for licences",
     "Dependency": "waiting for another job",
+    "JobArrayTaskLimit": "waiting for other tasks of its array, of which only some run at a time",
     "DependencyNeverSatisfied": (
         f"{NEVER_STARTS}: the job it waits for did not end as needed; cancel it, and remove `--dependency` "
         "of this GPU from the settings"
@@ -78,7 +80,7 @@ _REASONS: Final = {
     "JobHeldAdmin": f"{NEVER_STARTS} while an administrator holds it: ask why",
     "JobHoldMaxRequeue": f"{NEVER_STARTS}: it was requeued too often; cancel it and submit again",
     "launch failed requeued held": (
-        f"{NEVER_STARTS}: it could not be launched; cancel it, submit again, and ask an administrator about the node"
+        f"{NEVER_STARTS}: it {NOT_LAUNCHED}; cancel it, submit again, and ask an administrator about the node"
     ),
     "InvalidAccount": f"{NEVER_STARTS}: the account is not valid for this user; {_MEND.format('account')}",
     "InvalidQOS": f"{NEVER_STARTS}: the QOS is not valid for this user; {_MEND.format('qos')}",
@@ -112,6 +114,9 @@ _MEMORY_EXCEEDED: Final = re.compile(
 )
 """Words of the node's daemon: `OverMemoryKill` in slurmd's jobacct_gather, and the count of the control group."""
 
+_PROLOG_FAILED: Final = re.compile(r"(?:Error running (?:slurm )?prolog: [0-9]{1,6}\s*){1,20}", re.IGNORECASE)
+"""The words of slurmd in the output of a job whose script it did not start; nothing else is there then."""
+
 _ONE_JOB: Final = re.compile(r"(?:QOS|Assoc)(?:Max[A-Za-z]+Per(?:Job|Node)(?:Limit)?|Min[A-Za-z]+)$")
 _BUDGET: Final = re.compile(r"(?:QOS|Assoc)Grp[A-Za-z]*Minutes")
 
@@ -127,6 +132,11 @@ def memory_exceeded(log: str) -> str:
         used, limit = max(uses)
         return f"it used {_mebibytes(used)} of memory, and its limit is {_mebibytes(limit)}"
     return "it exceeded its limit of memory" if told else ""
+
+
+def prolog_failed(log: str) -> str:
+    """Return why a job's script was never started, from its whole `log`; empty if it may have been."""
+    return f"{PROLOG_FAILED} ({one_line(log, 120).strip()})" if _PROLOG_FAILED.fullmatch(log.strip()) else ""
 
 
 def _mebibytes(count: int) -> str:

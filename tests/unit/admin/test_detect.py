@@ -39,6 +39,7 @@ class Recording:
         env: Mapping[str, str] | None = None,  # noqa: ARG002
         cwd: str | None = None,  # noqa: ARG002
         stdin: str = "",  # noqa: ARG002
+        until: Sequence[str] = (),  # noqa: ARG002
     ) -> Completed:
         answer = self.answers.get(" ".join(argv), Completed(1, "", "slurm_load_ctl_conf error: Access denied\n"))
         if isinstance(answer, Exception):

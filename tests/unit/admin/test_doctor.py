@@ -52,10 +52,11 @@ class Answers:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str = "",
+        until: Sequence[str] = (),
     ) -> Completed:
         self.asked.append(argv)
         if argv[0].startswith("/"):
-            return ThisHost().run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin)
+            return ThisHost().run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin, until=until)
         default = Completed(0, CONFIG if tuple(argv[:2]) == ("scontrol", "show") else "slurm 23.11.4\n", "")
         any_other = "" if argv[1:] == ["--version"] else f"{argv[0]} ..."
         names = (" ".join(argv), argv[0], any_other)

@@ -12,6 +12,7 @@ from hpc_board.domain.job_options import (
     fault,
     joined_constraints,
     of_environment,
+    of_values,
     parsed,
 )
 from hpc_board.domain.submission import DirectiveError, directives
@@ -52,7 +53,7 @@ EVERY = JobOptions("a", "q", "r1,r2", "ib&big", "00:10:00", "n[1-3]", "n4", ("--
 )
 def test_a_value_that_could_be_more_than_one_value_is_refused(name: str, value: str) -> None:
     assert fault(name, value)
-    given = JobOptions(sbatch=(value,)) if name == "sbatch" else JobOptions(**{name: value})  # type: ignore[arg-type]
+    given = JobOptions(sbatch=(value,)) if name == "sbatch" else of_values({name: value})
     if value:
         with pytest.raises(InputError, match=r"\(the command\)"):
             check(given, "the command")

@@ -79,8 +79,9 @@ class Commands:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
         stdin: str = "",
+        until: Sequence[str] = (),
     ) -> Completed:
-        del timeout_seconds, env, cwd, stdin
+        del timeout_seconds, env, cwd, stdin, until
         self.ran.append(argv[0])
         return Completed(0, SQUEUE if argv[0] == "squeue" else "", "")
 

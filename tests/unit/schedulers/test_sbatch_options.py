@@ -138,13 +138,15 @@ def test_a_time_limit_cannot_be_misread(seconds: int, text: str) -> None:
 
 def test_what_an_administrator_may_add_has_no_faults() -> None:
     extras = ["--comment=kernels", "--contiguous", "--licenses=x:1", "--mail-type=END", "--mem-per-gpu=8G", "--hold"]
+    extras.append("--time-min=00:05:00")
     assert extra_faults(extras) == []
 
 
 @pytest.mark.parametrize("name", sorted(MANAGED))
 def test_an_option_that_the_board_manages_is_refused(name: str) -> None:
     (fault,) = extra_faults([f"--{name}=x"])
-    assert fault.startswith(f"--{name} is set by hpc-board itself")
+    hint = "has Slurm send a job again" if name == "requeue" else "is set by hpc-board itself"
+    assert fault.startswith(f"--{name} {hint}")
 
 
 def test_the_beginning_of_a_managed_option_is_refused_as_sbatch_takes_it_for_the_whole() -> None:

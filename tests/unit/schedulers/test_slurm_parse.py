@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.domain.run import JobState
-from hpc_board.errors import InputError, NotAccepting, SchedulerError, SchedulerRefused
+from hpc_board.errors import InputError, NotAccepting, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
@@ -23,8 +23,8 @@ from hpc_board.schedulers.slurm.outputs import (
     submitted_job_id,
 )
 from hpc_board.schedulers.slurm.refusals import not_accepted
-from hpc_board.schedulers.slurm.states import job_state, memory_exceeded, pending_reason_text
-from hpc_board.transport import CommandMissing, CommandTimeout, Completed
+from hpc_board.schedulers.slurm.states import job_state, memory_exceeded, pending_reason_text, prolog_failed
+from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
 from tests.values import replace
 
@@ -54,6 +54,7 @@ class Answers:
         env: Mapping[str, str] | None = None,  # noqa: ARG002
         cwd: str | None = None,  # noqa: ARG002
         stdin: str = "",  # noqa: ARG002
+        until: Sequence[str] = (),  # noqa: ARG002
     ) -> Completed:
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -75,6 +76,7 @@ class Programs:
         env: Mapping[str, str] | None = None,  # noqa: ARG002
         cwd: str | None = None,  # noqa: ARG002
         stdin: str = "",  # noqa: ARG002
+        until: Sequence[str] = (),  # noqa: ARG002
     ) -> Completed:
         self.commands.append(argv)
         return Completed(0, self.printed.get(argv[0], ""), "")
@@ -513,6 +515,7 @@ def test_the_command_repeats_every_option_and_keeps_its_own() -> None:
         "--job-name=hb-1",
         "--chdir=/board/runs/1",
         "--output=/board/runs/1/slurm-%j.out",
+        "--open-mode=append",
         "--export=ALL",
         "--no-requeue",
         "--partition=h100",
@@ -520,6 +523,55 @@ def test_the_command_repeats_every_option_and_keeps_its_own() -> None:
         "--comment=two words",
         "/board/runs/1/job.sh",
     ]
+
+
+def test_the_site_s_comment_comes_before_that_of_the_run() -> None:
+    scheduler = SlurmScheduler(CLUSTER, ThisHost({}))
+    plain = replace(job(), comment="hpc-board run 17, vectoradd_py")
+    assert "--comment=hpc-board run 17, vectoradd_py" in scheduler.command(plain)
+    joined = scheduler.command(replace(plain, options={"comment": "night"}))
+    assert "--comment=night; hpc-board run 17, vectoradd_py" in joined
+
+
+def test_a_throttled_array_says_how_many_of_its_tasks_run_at_a_time() -> None:
+    array = replace(job(), indexes=range(10), max_running=4)
+    assert "--array=0-9%4" in SlurmScheduler(CLUSTER, ThisHost({})).command(array)
+
+
+def test_a_cluster_without_room_for_a_job_leaves_open_whether_there_is_one() -> None:
+    stopped = Answers(CommandStopped("sbatch was stopped"))
+    with pytest.raises(QueueFull, match="takes no more jobs now"):
+        SlurmScheduler(CLUSTER, stopped).submit(job())
+
+
+def test_a_number_of_another_job_is_evidence_and_not_believed() -> None:
+    key = JobKey("hb-1", "105", datetime(2026, 1, 1, tzinfo=UTC))
+    host = Programs(sacct="105|hb-2|COMPLETED|0:0|1767225700|n1\n")
+    news = SlurmScheduler(CLUSTER, host).poll([key])["hb-1"]
+    assert (news.state, news.source) == (JobState.MISSING, "squeue: not listed; sacct: lists 105 as another job")
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ("drained|Prolog error", "the node's prolog failed (cpu-1 is drained: Prolog error)"),
+        ("draining*|Prolog error", "the node's prolog failed (cpu-1 is drained: Prolog error)"),
+        ("drained|a broken fan", ""),
+        ("idle|Prolog error", ""),
+        ("", ""),
+    ],
+)
+def test_a_node_tells_of_a_failed_prolog_while_it_is_drained(told: str, found: str) -> None:
+    host = Programs(sinfo=told)
+    assert SlurmScheduler(CLUSTER, host).prolog_failure("cpu-1") == found
+    assert SlurmScheduler(CLUSTER, host).prolog_failure("cpu-1,x --help") == ""
+
+
+def test_a_log_with_nothing_but_a_failed_prolog_is_of_a_script_that_never_began() -> None:
+    words = "Error running slurm prolog: 1\n"
+    assert prolog_failed(words) == "the node's prolog failed (Error running slurm prolog: 1)"
+    assert prolog_failed(f"{words}hello\n") == ""
+    assert prolog_failed("") == ""
 
 
 @pytest.mark.parametrize("folder", ["/board/a\nb", "/board/a\\b"])

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.moderation import Category, Limits
-from hpc_board.domain.run import RunState
+from hpc_board.domain.run import Retry, RunState
 from hpc_board.errors import InputError, Refused, StorageError, UnreadableError
 from hpc_board.model.result import INTERRUPTED, Verdict
 from hpc_board.model.task import Mode
@@ -23,7 +23,7 @@ from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, statu
 from tests.values import replace
 
 TABLES = (
-    *("codes", "tasks", "submissions", "runs", "events", "results", "documents", "cases", "partials"),
+    *("codes", "tasks", "submissions", "runs", "events", "results", "documents", "cases", "partials", "retries"),
     *("boards", "decisions", "remarks", "scores", "bests", "feed", "removed", "in_flight"),
 )
 SKIPPED = frozenset({("boards", "id"), ("events", "id"), ("feed", "id"), ("decisions", "id"), ("remarks", "id")})
@@ -67,6 +67,7 @@ COMMANDS = {
     "documents": (("run", "2"), ("compare", "2", "3"), ("run", "2", "--json", "--samples")),
     "cases": (("show", "vectoradd_py"), ("run", "2", "--json"), ("watch", "2")),
     "partials": (("run", "6"), ("run", "6", "--log")),
+    "retries": (("run", "6"), ("runs", "--all", "--json"), ("poll",)),
     "boards": (("list",), ("task", "course"), ("update", "course", "--history"), ("admin", "log")),
     "decisions": (*DECIDED, ("admin", "bans"), ("admin", "export", "--format", "csv")),
     "remarks": (*DECIDED, ("run", "4"), ("admin", "export", "--format", "csv")),
@@ -94,7 +95,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     place.add(status_of(RunState.RUNNING), mode=Mode.TEST)
     stopped = place.add(status_of(RunState.RUNNING))
     partial = replace(result_of(Verdict.INFRA_ERROR), run=stopped.id, provenance={INTERRUPTED: "scancel"})
-    Store(place.folder / "board" / "board.db").runs.stop(stopped.id, status_of(RunState.CANCELLED), partial)
+    runs = Store(place.folder / "board" / "board.db").runs
+    ended = status_of(RunState.NODE_FAIL)
+    runs.retry_each({stopped.id: Retry("hb-0123456789abcdef", "n", ended, status_of(RunState.CREATED))})
+    runs.stop(stopped.id, status_of(RunState.CANCELLED), partial)
     board.submissions.note(removed.submission, "a note")
     board.moderation.remove([removed.submission], "a reason")
     board.moderation.ban("ada", "another")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.transport import CommandMissing, Completed, Host
+from hpc_board.transport import CommandMissing, CommandStopped, Completed, Host
 from hpc_board.transport.this_host import OUTPUT_BYTES_MAX
+from tests.waiting import awaited
 
 
 def run(host: Host, *argv: str, timeout_seconds: float = 60, **options: str) -> Completed:
@@ -37,6 +38,16 @@ def test_a_command_runs_in_its_folder(host: Host, tmp_path: Path) -> None:
 def test_the_command_reads_its_input_and_has_none_by_default(host: Host, text: str) -> None:
     assert run(host, "cat", stdin=text).stdout == text
     assert run(host, "cat").stdout == ""
+
+
+def test_a_command_is_stopped_at_the_words_for_which_it_was_to_be(host: Host, tmp_path: Path) -> None:
+    script = f"echo $$ > '{tmp_path}/pid'; echo 'no room, sleeping and retrying' >&2; exec sleep 600"
+    with pytest.raises(CommandStopped, match="sleeping and retrying"):
+        host.run(["sh", "-c", script], timeout_seconds=15, until=["full", "sleeping and retrying"])
+    pid = (tmp_path / "pid").read_text().strip()
+    # sudo's command has no signals from this account: its own time-out ends it.
+    awaited(lambda: not Path(f"/proc/{pid}").exists() or "State:\tZ" in Path(f"/proc/{pid}/status").read_text())
+    assert host.run(["echo", "out"], timeout_seconds=60, until=["out"]) == Completed(0, "out\n", "")
 
 
 def test_output_is_bounded_and_never_blocks_the_command(host: Host) -> None:
