@@ -520,7 +520,7 @@ def test_a_job_that_exceeds_its_memory(site: Site, srun: bool) -> None:
         site.until(run, RunState.COLLECTING)
         site.later(RESULT_GRACE)
     ended = site.until(run, RunState.OUT_OF_MEMORY)
-    assert re.fullmatch("it used [3-9][0-9]{2} MiB of memory, and its limit is 150 MiB", ended.status.reason)
+    assert re.fullmatch("it used [1-9][0-9]{2} MiB of memory, and its limit is 150 MiB", ended.status.reason)
     evidence = "its output ends with" if srun else "squeue: FAILED (JobLaunchFailure); no result file after 60 s"
     assert ended.status.source.startswith(evidence)
     assert srun or re.search("exceeded (job )?memory limit", ended.status.source, re.IGNORECASE)
