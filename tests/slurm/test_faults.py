@@ -1,6 +1,7 @@
 """What a site's Slurm, its nodes and its disks do to a board: no run is lost or doubled, and each says why it ended.
 
-docs/design/faults.md has a row for each of these tests.
+docs/design/faults.md has a row for each of these tests. With HPC_BOARD_FAULTS=newer they run on the Slurm that
+`make slurm-chroot` brings.
 """
 
 import json
@@ -32,6 +33,7 @@ from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, SlurmScheduler
 from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
+from tests.slurm import chroot
 from tests.slurm.lab import SlurmLab
 from tests.values import replace
 from tests.waiting import awaited
@@ -41,6 +43,9 @@ pytestmark = pytest.mark.slurm
 SETTLED = timedelta(seconds=2)
 WAIT_SECONDS = 60.0
 GIB = 1024**3
+
+NEWER = os.environ.get("HPC_BOARD_FAULTS") == "newer"
+"""Whether the faults are those of the Slurm that `make slurm-chroot` brings."""
 
 SITE = {
     "MessageTimeout": "3",
@@ -73,17 +78,23 @@ int clock_gettime(clockid_t which, struct timespec *at) {
 """A library that, loaded before others, puts the clock of a process an hour forward."""
 
 
+def a_lab(folder: Path, **arguments: Any) -> SlurmLab:
+    if NEWER and (hindrance := chroot.hindrance()):
+        pytest.skip(hindrance)
+    return SlurmLab(folder / "lab", root=chroot.folder() if NEWER else None, **arguments)
+
+
 @pytest.fixture(scope="module")
 def faulty_lab() -> Iterator[SlurmLab]:
     skip_without_slurm()
-    with short_folder() as folder, SlurmLab(folder / "lab", configuration=SITE) as lab:
+    with short_folder() as folder, a_lab(folder, configuration=SITE) as lab:
         yield lab
 
 
 @pytest.fixture(scope="module")
 def reusing_lab() -> Iterator[SlurmLab]:
     skip_without_slurm()
-    with short_folder() as folder, SlurmLab(folder / "lab", configuration=FORGETFUL) as lab:
+    with short_folder() as folder, a_lab(folder, configuration=FORGETFUL) as lab:
         yield lab
 
 
@@ -92,7 +103,7 @@ def limiting_lab() -> Iterator[SlurmLab]:
     """A Slurm whose accounting limits the submitted jobs of an account."""
     skip_without_slurm(accounting=True)
     limits = {"AccountingStorageEnforce": "limits,associations"}
-    with short_folder() as folder, SlurmLab(folder / "lab", configuration=limits, accounting=True) as lab:
+    with short_folder() as folder, a_lab(folder, configuration=limits, accounting=True) as lab:
         yield lab
 
 
@@ -192,15 +203,17 @@ def site(faulty_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def site_on(lab: SlurmLab, folder: Path, patch: pytest.MonkeyPatch) -> Site:
     """A board whose GPUs are H100, A100 and CPU, each also as HELD-..., and a task whose calls may take minutes."""
-    patch.setenv("SLURM_CONF", lab.environment["SLURM_CONF"])
     environ = {name: lab.environment[name] for name in ("SLURM_CONF", "PATH")}
+    for name, value in environ.items():
+        patch.setenv(name, value)
     files = board_files(folder, slurm=True, environ=environ)
     python = folder / "python"
     python.write_text(
-        f'#!/bin/sh\nwhile [ -e {folder}/hold ]; do sleep 0.1; done\nexec {sys.executable} "$@"\n', encoding="utf-8"
+        f'#!/bin/sh\nwhile [ -e {folder}/hold ]; do sleep 0.1; done\nexec {python_on(lab)} "$@"\n', encoding="utf-8"
     )
     python.chmod(0o755)
-    gpus = settings_of(files)["gpus"]
+    gpus = {name: {**gpu, "python": python_on(lab)} for name, gpu in settings_of(files)["gpus"].items()}
+    change_settings(files, **gpus)
     change_settings(
         files, **{f"HELD-{name}": {**gpus[name], "python": str(python)} for name in ("H100", "A100", "CPU")}
     )
@@ -210,6 +223,11 @@ def site_on(lab: SlurmLab, folder: Path, patch: pytest.MonkeyPatch) -> Site:
     document["hpc_board"]["limits"] |= {"call_seconds": 100, "first_call_seconds": 100}
     (slow / "task.yml").write_text(yaml.safe_dump(document, sort_keys=False))
     return Site(lab, files, patch)
+
+
+def python_on(lab: SlurmLab) -> str:
+    """The Python of the lab's nodes."""
+    return sys.executable if lab.root is None else "/usr/bin/python3"
 
 
 def settings_of(files: BoardFiles) -> dict[str, Any]:
