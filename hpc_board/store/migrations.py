@@ -426,6 +426,20 @@ def m011_job_options(db: "Database") -> None:
     db.execute(_RUNS_WITH_OPTIONS)
 
 
+_PRUNED = (
+    "CREATE TRIGGER pruned_stay BEFORE UPDATE ON pruned "
+    "BEGIN SELECT RAISE(ABORT, 'rows of pruned are never changed'); END"
+)
+
+
+def m012_pruned(db: "Database") -> None:
+    """Add the runs whose job folders were removed, with the end of the job's output."""
+    db.execute(
+        "CREATE TABLE pruned (run INTEGER PRIMARY KEY REFERENCES runs (id), at TEXT NOT NULL, log TEXT NOT NULL)"
+    )
+    db.execute(_PRUNED)
+
+
 _STEPS = (
     m001_board,
     m002_partials,
@@ -438,6 +452,7 @@ _STEPS = (
     m009_row_times,
     m010_score_intervals,
     m011_job_options,
+    m012_pruned,
 )
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 _SET = "hpc_board"
@@ -451,7 +466,7 @@ def known_statements() -> frozenset[str]:
         f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END"
         for table in (*_FACTS, "partials", *_BOARD_FACTS, "feed")
     )
-    return frozenset(map(plain, (*triggers, _COUNTED_RUNS, _RUNS_WITH_OPTIONS)))
+    return frozenset(map(plain, (*triggers, _PRUNED, _COUNTED_RUNS, _RUNS_WITH_OPTIONS)))
 
 
 @cache

@@ -289,7 +289,8 @@ def processes_in(folder: Path) -> dict[int, tuple[int, str]]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                if (entry / "cwd").readlink() == folder:
+                # Not by its path, which is another one in the folder of a newer Slurm.
+                if (entry / "cwd").samefile(folder):
                     command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                     found[int(entry.name)] = (
                         int((entry / "stat").read_text().rpartition(")")[2].split()[1]),
@@ -539,8 +540,12 @@ def test_a_job_that_exceeds_its_memory(site: Site, srun: bool) -> None:
         site.later(RESULT_GRACE)
     ended = site.until(run, RunState.OUT_OF_MEMORY)
     assert re.fullmatch("it used [1-9][0-9]{2} MiB of memory, and its limit is 150 MiB", ended.status.reason)
-    evidence = "its output ends with" if srun else "squeue: FAILED (JobLaunchFailure); no result file after 60 s"
-    assert ended.status.source.startswith(evidence)
+    evidence = (
+        "its output ends with"
+        if srun
+        else r"squeue: FAILED \((JobLaunchFailure|RaisedSignal:9\(Killed\))\); no result file after 60 s"
+    )
+    assert re.match(evidence, ended.status.source)
     assert srun or re.search("exceeded (job )?memory limit", ended.status.source, re.IGNORECASE)
     site.happened_once(ended)
 
@@ -668,6 +673,7 @@ def test_commands_that_print_banners(site: Site) -> None:
 
 
 @pytest.mark.root
+@pytest.mark.skipif(NEWER, reason="the folder of a newer Slurm does not see file systems that are mounted later")
 def test_a_disk_that_is_full(site: Site) -> None:
     runs = site.board.settings.board / "runs"
     runs.mkdir(parents=True)

@@ -106,11 +106,14 @@ _REASONS: Final = {
 
 
 _MEMORY_EXCEEDED: Final = re.compile(
-    r"^slurm(?:stepd|d)(?:[-[][^:\s]{1,100})?: error: .{0,300}?(?:"
+    r"^(?:slurm(?:stepd|d)(?:[-[][^:\s]{1,100})?:|\[[0-9T:.-]{10,40}\]) error: .{0,300}?(?:"
     r"exceeded (?:job |step )?memory limit(?: \(([0-9]{1,18}) > ([0-9]{1,18})\))?|oom[_-]kill)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Words of the node's daemon: `OverMemoryKill` in slurmd's jobacct_gather, and the count of the control group."""
+"""Words of the node's daemon: `OverMemoryKill` in slurmd's jobacct_gather, and the count of the control group.
+
+Slurm 22.05 begins them with the daemon's name, 26.05 with the time.
+"""
 
 _ONE_JOB: Final = re.compile(r"(?:QOS|Assoc)(?:Max[A-Za-z]+Per(?:Job|Node)(?:Limit)?|Min[A-Za-z]+)$")
 _BUDGET: Final = re.compile(r"(?:QOS|Assoc)Grp[A-Za-z]*Minutes")

@@ -389,7 +389,16 @@ def test_every_entry_of_a_board_folder_is_explained(ranked: tuple[BoardFiles, di
     # folders elsewhere are looked into over SSH alone. What is free is kept of Slurm alone, and a look at few runs
     # takes too little time to be kept. A task
     # that was written just now is not.
-    others = {"tasks.json", "cache", "checks", "looked-here", "looked-here.watched", "free-here", "scanned-here"}
+    others = {
+        "tasks.json",
+        "cache",
+        "checks",
+        "looked-here",
+        "looked-here.watched",
+        "free-here",
+        "scanned-here",
+        "pruned-here",
+    }
     assert {name for name in names if not name.startswith("board.db-")} | others == explained
 
 

@@ -23,7 +23,7 @@ from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, statu
 from tests.values import replace
 
 TABLES = (
-    *("codes", "tasks", "submissions", "runs", "events", "results", "documents", "cases", "partials"),
+    *("codes", "tasks", "submissions", "runs", "events", "results", "documents", "cases", "partials", "pruned"),
     *("boards", "decisions", "remarks", "scores", "bests", "feed", "removed", "in_flight"),
 )
 SKIPPED = frozenset({("boards", "id"), ("events", "id"), ("feed", "id"), ("decisions", "id"), ("remarks", "id")})
@@ -67,6 +67,7 @@ COMMANDS = {
     "documents": (("run", "2"), ("compare", "2", "3"), ("run", "2", "--json", "--samples")),
     "cases": (("show", "vectoradd_py"), ("run", "2", "--json"), ("watch", "2")),
     "partials": (("run", "6"), ("run", "6", "--log")),
+    "pruned": (("run", "6"), ("run", "6", "--log")),
     "boards": (("list",), ("task", "course"), ("update", "course", "--history"), ("admin", "log")),
     "decisions": (*DECIDED, ("admin", "bans"), ("admin", "export", "--format", "csv")),
     "remarks": (*DECIDED, ("run", "4"), ("admin", "export", "--format", "csv")),
@@ -95,6 +96,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     stopped = place.add(status_of(RunState.RUNNING))
     partial = replace(result_of(Verdict.INFRA_ERROR), run=stopped.id, provenance={INTERRUPTED: "scancel"})
     Store(place.folder / "board" / "board.db").runs.stop(stopped.id, status_of(RunState.CANCELLED), partial)
+    Store(place.folder / "board" / "board.db").runs.prune({stopped.id: "the last words"})
     board.submissions.note(removed.submission, "a note")
     board.moderation.remove([removed.submission], "a reason")
     board.moderation.ban("ada", "another")
