@@ -950,14 +950,17 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             result_problem=result_problem,
             unreadable=left.unreadable,
         )
-        if status.state.ended and partial is not None:
-            self.store.runs.stop(run.id, status, partial)
-        elif status.state.ended:
+        if status.state.ended:
             log = self._log_end(run)
             exceeded = self._kind(run.cluster).memory_exceeded(log)
-            if exceeded and status.state in (RunState.ERROR, RunState.OUT_OF_MEMORY):
+            # Slurm 26.05 cancels a job whose step exceeds its memory.
+            unasked = () if run.status.cancel_requested else (RunState.CANCELLED,)
+            if exceeded and status.state in (RunState.ERROR, RunState.OUT_OF_MEMORY, *unasked):
                 status = replace(status, state=RunState.OUT_OF_MEMORY, reason=exceeded)
-            self._store_status(run, replace(status, source=f"{status.source}{_last_words(log)}"))
+            if partial is not None:
+                self.store.runs.stop(run.id, status, partial)
+            else:
+                self._store_status(run, replace(status, source=f"{status.source}{_last_words(log)}"))
         elif status != run.status:
             changed[run.id] = status
         return status
