@@ -210,7 +210,7 @@ class SlurmLab:
 
         repository = Path(chroot.__file__).parents[2]
         mounts = chroot.mounts(self.root, [Path(tempfile.gettempdir()), self.folder, repository])
-        return ["unshare", "--mount", "sh", "-ec", f'{mounts}; exec chroot "$0" "$@"', str(self.root), *argv]
+        return ["unshare", "--mount", "sh", "-ec", f"{mounts}; {chroot.ENTER}", str(self.root), *argv]
 
     def _write_commands(self, keeper_pid: int) -> None:
         """Commands that run where the keeper runs, in the caller's folder if that is visible there."""
