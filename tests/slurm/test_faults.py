@@ -34,7 +34,7 @@ from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
 from tests.slurm import chroot
-from tests.slurm.lab import SlurmLab
+from tests.slurm.lab import SlurmLab, has_memory_groups
 from tests.values import replace
 from tests.waiting import awaited
 
@@ -104,6 +104,17 @@ def limiting_lab() -> Iterator[SlurmLab]:
     skip_without_slurm(accounting=True)
     limits = {"AccountingStorageEnforce": "limits,associations"}
     with short_folder() as folder, a_lab(folder, configuration=limits, accounting=True) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def group_lab() -> Iterator[SlurmLab]:
+    """A Slurm that limits the memory of jobs by control groups, without a kill by slurmd."""
+    skip_without_slurm()
+    if NEWER or not has_memory_groups():
+        pytest.skip("control groups of memory, version 1, are not this account's here")
+    site = {"SelectTypeParameters": "CR_Core_Memory", "DefMemPerNode": "800"}
+    with short_folder() as folder, SlurmLab(folder / "lab", configuration=site, control_groups=True) as lab:
         yield lab
 
 
@@ -547,6 +558,24 @@ def test_a_job_that_exceeds_its_memory(site: Site, srun: bool) -> None:
     )
     assert re.match(evidence, ended.status.source)
     assert srun or re.search("exceeded (job )?memory limit", ended.status.source, re.IGNORECASE)
+    site.happened_once(ended)
+
+
+def test_a_job_that_the_kernel_kills_for_its_memory(
+    group_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = site_on(group_lab, tmp_path, monkeypatch)
+    change_cpu(site, memory="250M")
+    greedy = RIGHT.replace("    return", "    x = b'x' * (600 << 20)\n    return")
+    (run,) = site.submit("CPU", kernel=greedy)
+    ended = site.until(run, RunState.FINISHED)
+    assert ended.verdict is Verdict.OUT_OF_MEMORY, ended.message
+    told = site.files.json("run", str(run.id))["usage"]
+    assert told["memory_asked_bytes"] == 250 * 2**20
+    assert 0.9 * 250 * 2**20 <= told["memory_peak_bytes"] <= 250 * 2**20
+    assert told["advice"] == ["nearly used up, `memory: 2G` is safe"]
+    words = group_lab.run("scontrol", "show", "job", ended.status.job_id)
+    assert "JobState=OUT_OF_MEMORY" in words
     site.happened_once(ended)
 
 
