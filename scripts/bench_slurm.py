@@ -557,7 +557,7 @@ The table has the means of {ASKED_TIMES} questions. The jobs of others wait, as 
 controller sends the jobs of the board's account alone; without it, it sends all, and `squeue` drops the others.
 """
 CANCEL = """\
-`hpc-board cancel` of all these runs at once, from within one process: one `squeue` that confirms the names of the jobs,
+A cancellation of all these runs at once, from within one process: one `squeue` that confirms the names of the jobs,
 and one `scancel` with all their ids, which takes a job array as one. This release of `scancel` sends an RPC for each
 single job that it is given. One question for each run, a `squeue` and a `scancel`, takes {each} RPCs.
 """
