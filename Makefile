@@ -151,7 +151,7 @@ browser:
 
 # Another release of Slurm with pyslurm, in a folder outside of the checkout; its tests skip without it.
 .PHONY: slurm-chroot
-slurm-chroot: .venv/.dev ## for tests: the Slurm of a newer Debian, and pyslurm, in ~/.cache (root, 2 minutes, 1 GB)
+slurm-chroot: .venv/.dev ## for tests: the Slurm of a newer Debian, pyslurm and Apptainer, in ~/.cache (root, 4 minutes, 1.5 GB)
 	@if ! command -v mmdebstrap >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "installing mmdebstrap"; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null; \

@@ -140,6 +140,8 @@ class SettingsFile(Section, frozen=True):
     """The options that participants may set for the jobs of a submission."""
     board: Line | None = None
     """The board's folder: `hpc-board` in the user's data folder by default."""
+    prune_days: Annotated[int, Meta(ge=1, le=36_500, description="a number of days from 1 to 36500")] | None = None
+    """The age in days at which the job folders of ended runs are removed; kept by default."""
     tasks: list[Line] | None = None
     """Task folders, and folders of task folders; the word `bundled`, the default, means the bundled tasks."""
     clusters: dict[Name, Part] = msgspec.field(default_factory=dict)
@@ -161,6 +163,7 @@ class Settings(msgspec.Struct, frozen=True):
     the TCP address of its page, `web_host` a name of the page, and `web_metrics` whether `web` has the metrics.
     `submit_options` are the job options that participants may set, None for the default, and `submit_environment` says
     whether variables of sbatch set them. `gpus_given` says that the file has GPUs; else they are this machine's.
+    `prune_days` is the age at which the job folders of ended runs are removed.
     """
 
     board: Path
@@ -180,6 +183,7 @@ class Settings(msgspec.Struct, frozen=True):
     submit_options: tuple[str, ...] | None = None
     submit_environment: bool = False
     gpus_given: bool = True
+    prune_days: int | None = None
 
     def option_rules(self, *, served: bool) -> OptionRules:
         """Return the rules for the job options of submissions, whose jobs are the service's on a `served` board."""
@@ -265,11 +269,12 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         submit_options=None if section.submit.options is None else tuple(section.submit.options),
         submit_environment=section.submit.environment,
         gpus_given=gpus_given,
+        prune_days=section.prune_days,
     )
 
 
 def _service(document: "Document", base: Path, address: str) -> Path | MungeAddress | SshAddress:
-    for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve", "jobs", "submit"):
+    for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve", "jobs", "submit", "prune_days"):
         if document.has((key,)):
             document.fault((key,), "is given beside service, which has its own")
     place: Path | MungeAddress | SshAddress = base

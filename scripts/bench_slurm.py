@@ -11,17 +11,19 @@ import itertools
 import logging
 import os
 import platform
+import re
 import secrets
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +31,14 @@ from bench_judge import cpu_name
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.model.gpu import Cluster
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
+from hpc_board.schedulers import JobKey
+from hpc_board.schedulers.slurm.client import SlurmScheduler
 from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.transport import Completed
+from hpc_board.transport.this_host import ThisHost
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.slurm.lab import SlurmLab
 
@@ -46,6 +53,11 @@ ALONE = 20
 BATCH = 100
 WAITED_FOR = 10
 ROUNDS = 3
+POLLED = 20
+OTHERS = 3000
+OWN, OTHER = "daemon", "nobody"
+ASKED_TIMES = 20
+CANCELLED = (20, 300)
 PARTITION = "cpu"
 GPU = "CPU"
 TASK = "double"
@@ -100,6 +112,8 @@ def main() -> int:
             text = "\n".join(
                 (
                     asked_section(lab, folder, options.runs, options.window),
+                    queue_section(lab),
+                    cancel_section(lab, folder),
                     sending_section(lab, folder),
                     waited_section(folder),
                 )
@@ -146,6 +160,102 @@ def asked_section(lab: SlurmLab, folder: Path, counts: Sequence[int], window_s: 
     ]
     head = ("runs in flight", "clients", "questions", "RPCs", "RPCs, naive", "CPU time of the clients, s")
     return "\n".join([table("Questions in a minute", head, rows), ASKED.format(one=one)])
+
+
+def queue_section(lab: SlurmLab) -> str:
+    """Return the table of one poll beside many jobs of others."""
+    with nothing_starts(lab):
+        # Root's squeue gets all jobs even with `--me`: it takes the user id 0 for none.
+        account, cluster, now = AccountHost(OWN, lab.environment), Cluster("lab", "slurm"), datetime.now(UTC)
+        tokens = [f"hb-{secrets.token_hex(8)}" for _ in range(POLLED)]
+        sent = [lab.run("sbatch", "--parsable", f"--job-name={token}", *job_of(OWN)).strip() for token in tokens]
+        keys = [JobKey(token, job_id, now) for token, job_id in zip(tokens, sent, strict=True)]
+        poll = partial(SlurmScheduler(cluster, account).poll, keys)
+        names = ("--all", "--array", "--states=all", f"--name={','.join(tokens)}")
+        ways: dict[str, Callable[[], object]] = {
+            "hpc-board's poll (`squeue --me --name=...`)": poll,
+            "the same without `--me`": lambda: account.run(["squeue", *names], timeout_seconds=60),
+            "plain `squeue`": lambda: account.run(["squeue"], timeout_seconds=60),
+        }
+        with jobs_of_others(lab):
+            rows = [(name, *polled(lab, ask)) for name, ask in ways.items()]
+    head = ("", "RPCs", "time of the controller, ms", "time of the client, ms")
+    title = f"One question about {POLLED} runs, beside {OTHERS:,} jobs of others"
+    return "\n".join([table(title, head, rows), QUEUE])
+
+
+class AccountHost(ThisHost):
+    """This machine, with commands in the name of another account."""
+
+    def __init__(self, name: str, environ: Mapping[str, str]) -> None:
+        super().__init__(environ)
+        self._prefix = ["setpriv", f"--reuid={name}", "--clear-groups"]
+
+    def run(self, argv: Sequence[str], **arguments: Any) -> Completed:
+        """Run a command as `ThisHost.run` does."""
+        return super().run([*self._prefix, *argv], **arguments)
+
+
+def job_of(name: str) -> list[str]:
+    """Return the arguments of sbatch for a job of another account, which root alone may send."""
+    return [f"--uid={name}", f"--partition={PARTITION}", "--chdir=/tmp", "--output=/dev/null", "--wrap=:"]
+
+
+def polled(lab: SlurmLab, ask: Callable[[], object]) -> Row:
+    """Return the RPCs and the milliseconds of controller and client of one question, means of some."""
+    lab.forget_rpcs()
+    client_s = seconds_of(lambda: [ask() for _ in range(ASKED_TIMES)]) / ASKED_TIMES
+    by_type = lab.run("sdiag").partition("statistics by user")[0]
+    found = [
+        (int(count), int(total_us))
+        for name, count, total_us in re.findall(
+            r"(\S+)\s+\(\s*\d+\) count:(\d+)\s+ave_time:\d+\s+total_time:(\d+)", by_type
+        )
+        if name != "REQUEST_STATS_INFO"
+    ]
+    rpcs, total_us = sum(count for count, _ in found), sum(each for _, each in found)
+    return f"{rpcs / ASKED_TIMES:.1f}", f"{total_us / ASKED_TIMES / 1e3:.2f}", f"{1e3 * client_s:.1f}"
+
+
+@contextmanager
+def jobs_of_others(lab: SlurmLab) -> Iterator[None]:
+    """Put waiting jobs of another account into the queue."""
+
+    def send(_: int) -> None:
+        lab.run("sbatch", *job_of(OTHER))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(send, range(OTHERS)))
+    try:
+        yield
+    finally:
+        for name in (OTHER, OWN):
+            lab.run("scancel", "--quiet", f"--user={name}")
+
+
+def cancel_section(lab: SlurmLab, folder: Path) -> str:
+    """Return the table of the cancellation of many runs by one command, beside one question for each run."""
+    rows: list[Row] = []
+    with nothing_starts(lab):
+        job_id = lab.run("sbatch", "--parsable", f"--partition={PARTITION}", "--wrap=:", "--job-name=one").strip()
+        each = rpcs_of(lab, lambda: (lab.run("squeue", "--all", "--name=one"), lab.run("scancel", job_id)))
+        for count in CANCELLED:
+            for kind in ("single jobs", "a job array"):
+                board = board_files(folder / f"cancel-{count}-{kind[:1]}{kind[2:3]}", slurm=True)
+                opened = Board.open(board.settings)
+                if kind == "single jobs":
+                    ids = [run.id for run in in_flight(board, count)]
+                else:
+                    kernels = [board.kernel(f"{RIGHT}# {number}\n", f"kernel{number}.py") for number in range(count)]
+                    drafts = [opened.submissions.draft(kernel, gpus=[GPU]) for kernel in kernels]
+                    ids = [run.id for run in opened.submissions.submit(*drafts)]
+                lab.forget_rpcs()
+                took_s = seconds_of(partial(opened.runs.cancel_each, ids))
+                rpcs = sum(lab.rpcs().values())
+                rows.append((f"{count}", kind, f"{rpcs}", f"{each * count}", f"{took_s:.2f}"))
+                lab.cancel_jobs()
+    head = ("runs", "sent as", "RPCs", "RPCs, one question for each run", "s")
+    return "\n".join([table("Cancelling runs", head, rows), CANCEL.format(each=each)])
 
 
 def in_flight(board: BoardFiles, count: int) -> tuple[Run, ...]:
@@ -441,6 +551,15 @@ is down. Counting begins {WARM_SECONDS:g} s after the start of the clients. `pol
 a minute has enough polls: the pause between two questions has then grown to four times that. With the default of 15
 the numbers are {15 / POLL_SECONDS:g} times smaller. A question is one `squeue` for all runs. "Naive" is computed for
 one `squeue --job` for each run each second; one such call takes {{one}} RPCs.
+"""
+QUEUE = f"""\
+The table has the means of {ASKED_TIMES} questions. The jobs of others wait, as those of the runs do. With `--me` the
+controller sends the jobs of the board's account alone; without it, it sends all, and `squeue` drops the others.
+"""
+CANCEL = """\
+A cancellation of all these runs at once, from within one process: one `squeue` that confirms the names of the jobs,
+and one `scancel` with all their ids, which takes a job array as one. This release of `scancel` sends an RPC for each
+single job that it is given. One question for each run, a `squeue` and a `scancel`, takes {each} RPCs.
 """
 SENDING = f"""\
 The table has the median of {ALONE}, and one batch of {BATCH}, from within one process and without the start of

@@ -20,10 +20,15 @@ if TYPE_CHECKING:
     from hpc_board.admin.export import Export
     from hpc_board.domain.diagnostic import Diagnostic
     from hpc_board.domain.node_checks import NodeCheck
+    from hpc_board.domain.pruned import Pruned
     from hpc_board.domain.statistics import Statistics
     from hpc_board.model.gpu import Gpu
     from hpc_board.store.backup import Contents
     from hpc_board.store.batches import RunSelection
+
+
+PRUNE_DAYS = 30
+"""The age at which `admin prune` removes the job folders of ended runs, unless the settings or the user set another."""
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -90,6 +95,23 @@ class Administration:
             if not self._context.store.submissions.knows_task(name):
                 self._tasks.get(name)
         return RunSelection(tuple(tasks), tuple(self._gpus.get(name).name for name in gpus), since)
+
+    def prune(self, before: datetime | None = None, *, dry_run: bool = False) -> "Pruned":
+        """Remove the job folders of runs that ended `before` that time, and unused files of the harness.
+
+        Without a time, it is that of `prune_days` in the settings, else PRUNE_DAYS ago. A `dry_run` only counts.
+
+        Raises:
+            Refused: the user is no admin, or a service owns the board.
+            StorageError: the database cannot be read.
+        """
+        from datetime import timedelta
+
+        self._context.require(Role.ADMIN, "remove the board's job folders")
+        if not dry_run:
+            self._context.installation.require_unserved("removes job folders")
+        days = self._context.settings.prune_days or PRUNE_DAYS
+        return self._context.reconciler.prune(before or utc_now() - timedelta(days=days), dry_run=dry_run)
 
     def backup(self, target: Path, *, force: bool = False) -> "Contents":
         """Write a copy of the database to `target`, also while others write, and return its contents.

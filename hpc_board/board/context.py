@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -112,6 +112,7 @@ class Installation:
             harness=harness,
             folders=self.clusters.folders,
             queue=None if limit is None else FairQueue(limit),
+            prune_after=None if self.settings.prune_days is None else timedelta(days=self.settings.prune_days),
             # A service answers all users, and its own threads send what a busy cluster keeps.
             lock_seconds=_SERVED_LOCK_SECONDS if self.served else LOCK_SECONDS,
         )

@@ -352,6 +352,8 @@ class Runs:
         job_id = found.status.job_id
         names = self._context.clusters.log_names(found.cluster, job_id) if job_id else []
         data = next(filter(None, (self._job_file(found, name, end=True) for name in names)), b"")
+        if not data and found.state.ended and (pruned := self._context.store.runs.pruned(found.id)):
+            return printable(pruned.log, LOG_BYTES_MAX)
         return printable(data.decode(errors="replace"), LOG_BYTES_MAX)
 
     def _job_file(self, run: Run, name: str, *, end: bool = False) -> bytes:

@@ -2,11 +2,13 @@
 
 import os
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from hpc_board.cli.export import Since
 from hpc_board.cli.global_options import config_of
 from hpc_board.cli.options import SECONDS, Open, examples, force_option, gpu_names, json_option
 from hpc_board.errors import InputError
@@ -240,6 +242,47 @@ def restore(open_: Open, *, file: Path, yes: bool, force: bool, as_json: bool) -
         print_json(RestoredView(contents=now, former=former, kept=str(done.kept)))
         return
     remark(f"The board holds {_contents(done.now)}. {done.kept} keeps the former {_contents(done.before)}.")
+
+
+@admin.command(
+    epilog=examples(
+        "hpc-board admin prune --dry-run",
+        "hpc-board admin prune --older-than 90d",
+        "hpc-board admin prune --older-than 2026-10-01 --json",
+    )
+)
+@click.option(
+    "--older-than",
+    "before",
+    metavar="MOMENT",
+    type=Since(),
+    help="Only runs that ended before: 30d, 12h, 2026-11-22; default: `prune_days` of the settings, else 30d.",
+)
+@click.option("--dry-run", is_flag=True, help="Only count; remove nothing.")
+@json_option
+@click.pass_obj
+def prune(open_: Open, before: datetime | None, dry_run: bool, as_json: bool) -> None:
+    """Remove the job folders of runs that ended long ago.
+
+    Reports, results, code and the end of the job's output stay in the
+    database; profilers' files, scripts and progress files are lost.
+    Folders of runs in flight, and of other boards, stay. Unused files of
+    the harness go too. The exit code is 3 if something could not be removed.
+    """
+    from hpc_board.cli.exits import NO_VERDICT
+    from hpc_board.cli.output import print_blocks, print_json
+
+    pruned = open_().admin.prune(before, dry_run=dry_run)
+    if as_json:
+        from hpc_board.report.views.setup import PrunedView
+
+        print_json(PrunedView.of(pruned))
+    else:
+        from hpc_board.report.pruning import pruned_report
+
+        print_blocks(*pruned_report(pruned))
+    if any(each.problem for each in pruned.clusters.values()):
+        raise click.exceptions.Exit(NO_VERDICT)
 
 
 def _contents(contents: "Contents") -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from hpc_board.harness.processes.calls import Rules
 from hpc_board.model.eval_program import EvalProgram
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
-from hpc_board.model.job_environment import JobEnvironment
+from hpc_board.model.job_environment import JobEnvironment, RequestEnvironment
 from hpc_board.model.limits import Limits
 from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking
 
@@ -19,9 +19,10 @@ class JobSpec:
     """Submission, task and settings of an evaluation; the login side writes it and it holds no secret.
 
     `environment` lists the variables passed on to the processes of a submission, `job_environment` those by which the
-    scheduler describes the job. `data` are folders that the task's functions may read, in addition to those of a
-    submission. If the `harness` is the task's own, `eval` is its program, `file_sha256` has the hashes of the task's
-    files, `seed` is KernelBot's public one, and `world_size` the largest number of ranks of a case.
+    scheduler describes the job, and `request_environment` those of the amounts for which it has asked. `data` are
+    folders that the task's functions may read, in addition to those of a submission. If the `harness` is the task's
+    own, `eval` is its program, `file_sha256` has the hashes of the task's files, `seed` is KernelBot's public one, and
+    `world_size` the largest number of ranks of a case.
     """
 
     run: int
@@ -57,6 +58,7 @@ class JobSpec:
     seed: int | None = None
     world_size: int = 1
     job_environment: JobEnvironment = field(default_factory=JobEnvironment)
+    request_environment: RequestEnvironment = field(default_factory=RequestEnvironment)
 
 
 def facts(path: Path) -> JobSpec:
@@ -104,6 +106,7 @@ def facts(path: Path) -> JobSpec:
         seed=task.get("seed"),
         world_size=task.get("world_size", 1),
         job_environment=job_environment,
+        request_environment=RequestEnvironment.of(value.get("request_environment", {})),
     )
 
 

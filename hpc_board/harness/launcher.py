@@ -24,6 +24,7 @@ from hpc_board.harness.confine.scratch import (
     worker_home,
 )
 from hpc_board.harness.job_spec import JobSpec
+from hpc_board.harness.measure.usage import Usage
 from hpc_board.harness.own_eval.program import Program, Room
 from hpc_board.harness.processes.calls import CallFailed, judge_answer, worker_answer
 from hpc_board.harness.processes.child import Child
@@ -70,8 +71,9 @@ class Processes:
 
     A compiled submission runs from `library` once it exists, and all workers in the `container` if the settings ask for
     one. `isolation` is the level of the last worker; `left_processes` counts the processes that the kernel did not
-    release. `zygote_failed`: the zygote started no process when asked for one; `judge_said` may hold the reason.
-    `other_python` says how to select another Python if this one lacks a library of the task.
+    release. `usage` measures their memory and processor time. `zygote_failed`: the zygote started no process when asked
+    for one; `judge_said` may hold the reason. `other_python` says how to select another Python if this one lacks a
+    library of the task.
     """
 
     def __init__(self, job: JobSpec, folder: Path, harness: Path, scratch: Path) -> None:
@@ -87,6 +89,7 @@ class Processes:
         self.has_baseline = False
         self.isolation = ""
         self.left_processes = 0
+        self.usage = Usage()
         self.zygote_failed = False
         self.other_python = f"as gpus.{job.gpu}.python in the settings"
         self._job = job
@@ -308,12 +311,14 @@ class Processes:
 
     def dismiss(self, child: Child | Program) -> None:
         """End a process, and all processes that it has left."""
+        self.usage.sample()
         child.end()
         self._children.remove(child)
         self._note_left(kill_orphans(self.pids()))
 
     def reap(self) -> None:
         """Reap every orphan that has ended."""
+        self.usage.sample()
         reap_orphans(self.pids())
 
     def pids(self) -> list[int]:
@@ -322,6 +327,8 @@ class Processes:
 
     def close(self, patience_seconds: float = REAP_SECONDS) -> None:
         """End all remaining processes."""
+        if self._children:
+            self.usage.sample()
         for child in self._children:
             child.end(patience_seconds)
         self._children.clear()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.job_spec import facts
+from hpc_board.harness.measure.usage import memory_facts
 from hpc_board.harness.node import MEMORY_RAN_OUT, node_facts, oom_kills
 from hpc_board.harness.processes.signals import SIGNALS, signal_name
 from hpc_board.harness.progress import Step, now_text, past
@@ -30,6 +31,7 @@ def account(path: Path, status: int) -> int:
     last = known.last
     cases: Sequence[Case] = ()
     provenance = {**node_facts(job.job_environment), **provenance_of(job), "isolation": known.isolation}
+    provenance |= memory_facts(job.request_environment, job.job_environment)
     if ended_by in SIGNALS:
         verdict, name = Verdict.INFRA_ERROR, signal_name(ended_by)
         message = f"stopped by {name} {last.words() if last else 'before the first case'}"

@@ -133,6 +133,7 @@ class Supervisor:
         if verdict in (Verdict.TASK_ERROR, Verdict.INFRA_ERROR) and not stopped_by:
             verdict, message = self._unless_filled(verdict, message)
         processes.close(patience_seconds)
+        self._provenance.update(processes.usage.facts(self._job.request_environment, self._job.job_environment))
         judged = verdict is Verdict.TASK_ERROR or (verdict is Verdict.INFRA_ERROR and processes.zygote_failed)
         if judged and processes.judge_said.total_bytes:
             message += f"\nThe judge printed:\n{processes.judge_said.log().text[-_JUDGE_SAID_MAX:]}"

@@ -5,6 +5,8 @@ from typing import Any
 
 from hpc_board.model.value import Value
 
+_DIGITS_MAX = 12
+
 
 class JobEnvironment(Value):
     """The names of a scheduler's variables, each "" if its jobs have no such variable.
@@ -42,3 +44,45 @@ class JobEnvironment(Value):
     def restart_count(self, environ: Mapping[str, str]) -> int:
         """Return the number of times the scheduler restarted the job of `environ`."""
         return int(environ.get(self.restarts, "0"))
+
+
+class RequestEnvironment(Value):
+    """The names of a scheduler's variables for the amounts that a job has asked for, each "" without such a variable.
+
+    Attributes:
+        memory_mib: the memory on the node.
+        memory_per_cpu_mib: the memory for each CPU.
+        memory_per_gpu_mib: the memory for each GPU.
+        cpus: the CPUs on the node.
+        gpus: the GPUs on the node.
+    """
+
+    memory_mib: str = ""
+    memory_per_cpu_mib: str = ""
+    memory_per_gpu_mib: str = ""
+    cpus: str = ""
+    gpus: str = ""
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> "RequestEnvironment":
+        """Return the environment with the attributes in the JSON object `value`; others are a later version's."""
+        return cls(**{name: value[name] for name in cls.__match_args__ if name in value})
+
+    def cpu_count(self, environ: Mapping[str, str]) -> int:
+        """Return the number of CPUs of the job of `environ`; 0 if unknown."""
+        return _count(environ, self.cpus)
+
+    def memory_bytes(self, environ: Mapping[str, str]) -> int:
+        """Return the memory for which the job of `environ` has asked; 0 if unknown, or all of the node's."""
+        mebibytes = (
+            _count(environ, self.memory_mib)
+            or _count(environ, self.memory_per_cpu_mib) * _count(environ, self.cpus)
+            or _count(environ, self.memory_per_gpu_mib) * _count(environ, self.gpus)
+        )
+        return mebibytes * 2**20
+
+
+def _count(environ: Mapping[str, str], name: str) -> int:
+    """Return the number in a variable; 0 without one."""
+    text = environ.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _DIGITS_MAX else 0

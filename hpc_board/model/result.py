@@ -19,6 +19,15 @@ WIDE_INTERVAL = 0.1
 
 INTERRUPTED = "interrupted"
 """The fact in a result's provenance that names the signal which told its job to end."""
+
+MEMORY_PEAK_BYTES = "memory_peak_bytes"
+MEMORY_ASKED_BYTES = "memory_asked_bytes"
+CPU_SECONDS = "cpu_seconds"
+CPUS_ASKED = "cpus_asked"
+ELAPSED_SECONDS = "elapsed_seconds"
+USAGE = (MEMORY_PEAK_BYTES, MEMORY_ASKED_BYTES, CPU_SECONDS, CPUS_ASKED, ELAPSED_SECONDS)
+"""The facts in a result's provenance about the use of a job; each may be missing."""
+
 LIBRARY_MISSING = "which the task needs: install it there"
 """Part of every message about a library missing in a job's Python, by which reports recognize this fault."""
 

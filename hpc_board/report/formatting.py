@@ -32,6 +32,14 @@ def span_text(length: timedelta) -> str:
     return f"{seconds // 86400} d"
 
 
+def bytes_text(count: int) -> str:
+    """Return a number of bytes in its largest binary unit: "512 MiB", "1.2 GiB"."""
+    for unit, size in (("TiB", 2**40), ("GiB", 2**30)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count / 2**20:.0f} MiB" if count >= 2**20 else f"{count / 1024:.0f} KiB"
+
+
 def count_text(count: int, noun: str) -> str:
     """Return a count with its noun, in the plural unless it is one."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

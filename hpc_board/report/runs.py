@@ -8,15 +8,16 @@ from hpc_board.domain.run import RETRY, Progress, Run, RunState, Status
 from hpc_board.domain.score_interval import full_score_text
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
+from hpc_board.domain.usage import Usage, usage_of
 from hpc_board.model.peaks import Peak, Share
-from hpc_board.model.result import PUBLIC_PASSED, Case, Result, Timing, Verdict, case_share, device_peak
+from hpc_board.model.result import PUBLIC_PASSED, USAGE, Case, Result, Timing, Verdict, case_share, device_peak
 from hpc_board.model.result import Log as Printed
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.explanations import state_meaning, verdict_meaning
-from hpc_board.report.formatting import count_text, moment_text, speedup_text, telling_line
+from hpc_board.report.formatting import bytes_text, count_text, moment_text, speedup_text, telling_line
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_columns import outcome, run_tone
@@ -67,7 +68,7 @@ def run_report(
         blocks += _waiting_blocks(run, progress)
     blocks += [Heading("Run"), Facts(tuple(_run_facts(run)))]
     if result is not None:
-        blocks += _provenance_blocks(result)
+        blocks += _machine_blocks(result)
         blocks += kernel_logs(run, result)
     return tuple(blocks)
 
@@ -87,7 +88,7 @@ def run_overview(
     """
     blocks = [*run_outcome(run, result, history, progress, placing, log=log), Heading("Run")]
     blocks.append(Facts(tuple(_run_facts(run))))
-    return (*blocks, *_provenance_blocks(result)) if result is not None else tuple(blocks)
+    return (*blocks, *_machine_blocks(result)) if result is not None else tuple(blocks)
 
 
 def run_outcome(
@@ -206,7 +207,7 @@ def trial_report(run: Run, result: Result) -> tuple[Block, ...]:
     return (
         Heading(f"{one_line(run.file_name)} for {run.task}, mode {run.mode}, on this machine's {run.gpu}"),
         *_result_blocks(run, result, None, result.cases),
-        *_provenance_blocks(result),
+        *_machine_blocks(result),
         *kernel_logs(run, result),
     )
 
@@ -556,8 +557,14 @@ def _remark_facts(run: Run) -> Iterator[tuple[str, str]]:
         yield "rerun", f"of submission {rerun.of_submission}, by {one_line(rerun.by_user)}"
 
 
-def _provenance_blocks(result: Result) -> Iterator[Block]:
-    rows = [(one_line(name).replace("_", " "), _fact_text(name, fact)) for name, fact in result.provenance.items()]
+def _machine_blocks(result: Result) -> Iterator[Block]:
+    """Return the use of memory and processors, and the facts on machine and tools."""
+    usage = usage_of(result)
+    if usage is not None:
+        yield Heading("Resources")
+        yield Facts(tuple(_usage_facts(usage)))
+    told = {name: fact for name, fact in result.provenance.items() if name not in USAGE}
+    rows = [(one_line(name).replace("_", " "), _fact_text(name, fact)) for name, fact in told.items()]
     if result.started_at:
         rows.append(("started", _told_moment_text(result.started_at)))
     if result.ended_at:
@@ -568,6 +575,18 @@ def _provenance_blocks(result: Result) -> Iterator[Block]:
     if shown:
         yield Heading("Machine")
         yield Facts(shown)
+
+
+def _usage_facts(usage: Usage) -> Iterator[tuple[str, str]]:
+    asked, cpus = usage.memory_asked_bytes, usage.cpus_asked
+    if usage.memory_peak_bytes is not None:
+        used = f"at most {bytes_text(usage.memory_peak_bytes)}" + (f" of {bytes_text(asked)}" if asked else "")
+        yield "memory", ": ".join(filter(None, (used, usage.memory_advice)))
+    if usage.mean_cpus is not None:
+        used = f"on average {usage.mean_cpus:.1f}" + (f" of {cpus}" if cpus else "")
+        yield "CPUs", ": ".join(filter(None, (used, usage.cpu_advice)))
+    if usage.cpu_seconds is not None and usage.elapsed_seconds is not None:
+        yield "CPU time", f"{usage.cpu_seconds:.1f} s in {usage.elapsed_seconds:.1f} s"
 
 
 def _told_moment_text(told: str) -> str:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
@@ -267,6 +267,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
         "shown_as": run.file_name,
         "environment": sorted(gpu.env),
         "job_environment": asdict(kind_of(gpu.cluster).job_environment),
+        "request_environment": asdict(kind_of(gpu.cluster).request_environment),
         "emulated": gpu.emulated,
         # A library from one image may not run in another, and nothing in an image identifies it.
         "build_cache": BUILD_CACHE if gpu.container is None else "",
@@ -435,15 +436,21 @@ class Folders(msgspec.Struct, frozen=True):
                 hint="The run is sent when the folder can be read again.",
             ) from error
 
-    def remove_unused_harnesses(self, needed: Collection[str]) -> None:
-        """Remove harnesses that are not `needed` and were not used for HARNESS_UNUSED_SECONDS; ignore failures."""
+    def remove_unused_harnesses(self, needed: Collection[str], *, dry_run: bool = False) -> Sequence[int]:
+        """Remove harnesses that are not `needed` and were not used for HARNESS_UNUSED_SECONDS; ignore failures.
+
+        Returns:
+            The size of each, also in a `dry_run`, which removes none.
+        """
 
         def unneeded(name: str) -> bool:
             match = _HARNESS_FILE.fullmatch(name)
             return match is not None and (name.startswith(".") or match[1] not in needed)
 
         with suppress(OSError):
-            self.files.remove_unused(self._harness_file("").parent, HARNESS_UNUSED_SECONDS, unneeded)
+            harnesses = self._harness_file("").parent
+            return self.files.remove_unused(harnesses, HARNESS_UNUSED_SECONDS, unneeded, dry_run=dry_run)
+        return ()
 
     def _harness_file(self, sha256: str) -> Path:
         return harness_file(folder(self.board, "any"), sha256)
@@ -484,6 +491,32 @@ class Folders(msgspec.Struct, frozen=True):
             f"{os.path.normpath(path)}: the {name} cannot be written: {error.strerror or error}",
             hint=f"Free some space, or point `{self.setting}` in the settings to a folder that you may write.",
         )
+
+    def folder_names(self) -> Sequence[str]:
+        """Return the names of the job folders, those of other boards in the same place among them.
+
+        Raises:
+            OSError: there is no folder for them, or it cannot be read now.
+        """
+        return self.files.folders_in(self.board / "runs")
+
+    def bytes_of(self, name: str) -> int:
+        """Return the size of all files of a job folder.
+
+        Raises:
+            OSError: it does not exist, or cannot be read now.
+            InputError: the name contains a path to another folder.
+        """
+        return self.files.bytes_in(folder(self.board, name))
+
+    def remove(self, name: str) -> None:
+        """Remove a job folder, also one that is gone.
+
+        Raises:
+            OSError: it is a link, or something of it may be left.
+            InputError: the name contains a path to another folder.
+        """
+        self.files.remove_folder(folder(self.board, name), alone=True)
 
     def read(self, run: Run, name: str, limit: int, *, end: bool = False) -> bytes:
         """Return the file `name` of the run's job folder, as `Files.read` does.

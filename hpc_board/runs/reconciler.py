@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.pruned import ClusterPruned, Pruned
 from hpc_board.domain.result_checks import ended_at, result_faults
 from hpc_board.domain.run import (
     NOT_ACCEPTED,
@@ -53,6 +54,7 @@ from hpc_board.runs import job_folder
 from hpc_board.runs.backoff import LOOK_PATIENCE, LOOK_SECONDS, PATIENCE, SILENCE_SECONDS, Backoff, NextScan
 from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
 from hpc_board.runs.fair_queue import FairQueue
+from hpc_board.runs.pruning import PASS_FOLDERS_MAX, NextPruning, Pruning
 from hpc_board.schedulers import AnyKind, Arrays, Job, JobKey, Nodes, Scheduler, kind_of
 from hpc_board.store import Store
 from hpc_board.transport.patience import is_hurried, is_out_of_time
@@ -81,6 +83,7 @@ _GATE = "advance.gate.lock"
 The kernel gives a free lock to any taker: without a gate, clients that take turns would keep LOCK shared for ever.
 """
 
+_PRUNINGS_MAX = 20_000
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_MAX = 160
 _UNNAMED_LOCK = "advance.unnamed.lock"
@@ -139,6 +142,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     - `harness` returns the bytes of the harness file.
     - `folders` has the clusters whose job folders lie outside `folder`.
     - `queue` holds back runs of users who have many in flight; None sends all.
+    - `prune_after` is the age at which the job folders of ended runs are removed; None keeps them.
     """
 
     folder: Path
@@ -149,6 +153,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     harness: Callable[[], bytes]
     folders: Mapping[str, job_folder.Folders] = msgspec.field(default_factory=dict)
     queue: FairQueue | None = None
+    prune_after: timedelta | None = None
     settle: timedelta = SETTLE
     lock_seconds: float = LOCK_SECONDS
 
@@ -243,6 +248,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 errors += self._ask_scheduler(cluster, self._in_flight(cluster, _told_already), polls.append)
             if silent_seconds is not None:
                 self._note_silence(cluster, silent_seconds)
+            if chosen is None and not is_hurried():
+                self._prune_old(cluster)
         return Pass(frozenset({cluster}), frozenset({cluster} if asks else ()), tuple(errors), tuple(polls))
 
     def _probe(self, cluster: str, sendable: Sequence[Run]) -> list[SchedulerError]:
@@ -362,6 +369,56 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     def _cancel_jobs(self, runs: Sequence[Run]) -> None:
         self.schedulers[runs[0].cluster].cancel([_key(run) for run in runs])
+
+    def prune(self, before: datetime, *, dry_run: bool = False) -> Pruned:
+        """Remove the job folders of runs that ended `before` that time, and unused harnesses, on all clusters.
+
+        A `dry_run` only counts them. A cluster whose lock another process keeps for long has a problem.
+        """
+        return Pruned(before, dry_run, {name: self._prune_on(name, before, dry_run=dry_run) for name in self.names})
+
+    def _prune_on(self, cluster: str, before: datetime, *, dry_run: bool) -> ClusterPruned:
+        if dry_run:
+            done = self._pruning(cluster, before)(dry_run=True)
+            return self._without_harnesses(cluster, done, dry_run=True)
+        done = ClusterPruned()
+        try:
+            for _ in range(_PRUNINGS_MAX):
+                # The lock is free in between, so that a long pruning delays no run.
+                with self._lock(cluster, wait_seconds=self.lock_seconds) as mine:
+                    if not mine:
+                        return replace(done, problem="another client is busy with the cluster")
+                    more = self._pruning(cluster, before)(limit=PASS_FOLDERS_MAX)
+                    done = ClusterPruned(done.folders + more.folders, done.bytes + more.bytes, problem=more.problem)
+                    if more.folders < PASS_FOLDERS_MAX:
+                        return self._without_harnesses(cluster, done)
+        except StorageError as error:
+            return replace(done, problem=error.message)
+        return done
+
+    def _without_harnesses(self, cluster: str, done: ClusterPruned, *, dry_run: bool = False) -> ClusterPruned:
+        needed = {run.harness_sha256 for run in self.store.runs.in_flight(damaged=_told_already)}
+        sizes = self._folders_on(cluster).remove_unused_harnesses(needed, dry_run=dry_run)
+        return replace(done, bytes=done.bytes + sum(sizes), harness_files=len(sizes))
+
+    def _prune_old(self, cluster: str) -> None:
+        """Remove some job folders of old runs, if the settings say so and the last time is long ago."""
+        if self.prune_after is None:
+            return
+        following = NextPruning(self.folder / f"pruned-{cluster}")
+        if following.due(_now()):
+            done = self._pruning(cluster, _now() - self.prune_after)(limit=PASS_FOLDERS_MAX)
+            with _writing(self.folder):
+                following.settle(_now(), done.folders)
+
+    def _pruning(self, cluster: str, before: datetime) -> Pruning:
+        return Pruning(
+            self._folders_on(cluster),
+            self.store,
+            partial(self.takes, cluster),
+            lambda run: self._kind(run.cluster).log_name(run.status.job_id) if run.cluster in self.clusters else "",
+            before,
+        )
 
     def asked_at(self, cluster: str) -> datetime | None:
         """Return the time of any client's last query to this cluster's scheduler."""
@@ -1022,20 +1079,26 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         )
         if status.state in RETRIED and not run.status.cancel_requested and run.retry < self._retries(run):
             failed[run.id] = status
-        elif status.state.ended and partial is not None:
-            self.store.runs.stop(run.id, status, partial)
         elif status.state.ended:
             log = self._log_end(run)
             exceeded = self._kind(run.cluster).memory_exceeded(log)
-            if exceeded and status.state in (RunState.ERROR, RunState.OUT_OF_MEMORY):
+            # Slurm 26.05 cancels a job whose step exceeds its memory.
+            unasked = () if run.status.cancel_requested else (RunState.CANCELLED,)
+            if exceeded and status.state in (RunState.ERROR, RunState.OUT_OF_MEMORY, *unasked):
                 status = replace(status, state=RunState.OUT_OF_MEMORY, reason=exceeded)
-            self._store_status(run, replace(status, source=f"{status.source}{_last_words(log)}"))
+            if partial is not None:
+                self.store.runs.stop(run.id, status, partial)
+            else:
+                self._store_status(run, replace(status, source=f"{status.source}{_last_words(log)}"))
         elif status != run.status:
             changed[run.id] = status
         return status
 
     def _folders(self, run: Run) -> job_folder.Folders:
-        return self.folders.get(run.cluster) or job_folder.Folders(self.folder)
+        return self._folders_on(run.cluster)
+
+    def _folders_on(self, cluster: str) -> job_folder.Folders:
+        return self.folders.get(cluster) or job_folder.Folders(self.folder)
 
     def _log_end(self, run: Run) -> str:
         """Return the end of the job's output; empty without output."""

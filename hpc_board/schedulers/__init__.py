@@ -18,7 +18,7 @@ from hpc_board.domain.graces import RESULT_GRACE
 from hpc_board.domain.job_options import JobOptions, time_limit_seconds
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Availability, Cluster, ContainerRuntime, Device, Gpu
-from hpc_board.model.job_environment import JobEnvironment
+from hpc_board.model.job_environment import JobEnvironment, RequestEnvironment
 
 if TYPE_CHECKING:
     from hpc_board.domain.diagnostic import Diagnostic
@@ -239,6 +239,7 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         shared: whether questions burden other users; then clients of a board share answers, and pauses between
             questions grow while nothing changes.
         job_environment: the names of the variables that describe a job to itself.
+        request_environment: those of the amounts for which it has asked.
         exports: the variables that a batch script sets for the job's programs.
         result_grace: the maximum delay of a result after the end of its job.
         job_options: the options of a submission that its jobs have.
@@ -255,6 +256,7 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     on_this_machine: bool = False
     shared: bool = True
     job_environment: JobEnvironment = JobEnvironment()
+    request_environment: RequestEnvironment = RequestEnvironment()
     exports: "Mapping[str, str]" = MappingProxyType({})
     result_grace: timedelta = RESULT_GRACE
     job_options: tuple[str, ...] = ("time", "retries")

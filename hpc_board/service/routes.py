@@ -116,6 +116,7 @@ ROUTES: Mapping[str, Route] = {
     "admin_views.stop": _PARTICIPANT,
     "admin_views.boards": _CREATOR,
     "admin_views.people": _ADMIN,
+    "admin.prune": structs.replace(_ADMIN, types=("hpc_board.domain.pruned",)),
     "admin.statistics": structs.replace(_ADMIN, types=("hpc_board.domain.statistics",)),
 }
 """The routes by name. The role is checked before anything runs, and by the method again."""

@@ -467,6 +467,20 @@ def m012_retries(db: "Database") -> None:
     db.execute(_RUNS_WITH_RETRIES)
 
 
+_PRUNED = (
+    "CREATE TRIGGER pruned_stay BEFORE UPDATE ON pruned "
+    "BEGIN SELECT RAISE(ABORT, 'rows of pruned are never changed'); END"
+)
+
+
+def m013_pruned(db: "Database") -> None:
+    """Add the runs whose job folders were removed, with the end of the job's output."""
+    db.execute(
+        "CREATE TABLE pruned (run INTEGER PRIMARY KEY REFERENCES runs (id), at TEXT NOT NULL, log TEXT NOT NULL)"
+    )
+    db.execute(_PRUNED)
+
+
 _STEPS = (
     m001_board,
     m002_partials,
@@ -480,6 +494,7 @@ _STEPS = (
     m010_score_intervals,
     m011_job_options,
     m012_retries,
+    m013_pruned,
 )
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 _SET = "hpc_board"
@@ -493,7 +508,7 @@ def known_statements() -> frozenset[str]:
         f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END"
         for table in (*_FACTS, "partials", *_BOARD_FACTS, "feed", *_RETRIES)
     )
-    return frozenset(map(plain, (*triggers, _COUNTED_RUNS, _RUNS_WITH_RETRIES)))
+    return frozenset(map(plain, (*triggers, _PRUNED, _COUNTED_RUNS, _RUNS_WITH_RETRIES)))
 
 
 @cache

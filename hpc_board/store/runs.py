@@ -2,12 +2,13 @@
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from hpc_board.domain.pruned import PrunedRun
 from hpc_board.domain.run import Retry, Run, RunState, Status, WholeRun
 from hpc_board.domain.score_interval import Interval
 from hpc_board.errors import DamagedRowError, InputError
@@ -16,8 +17,8 @@ from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.listing import EVERY_RUN, RunQuery, select
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import RowReader, unreadable
-from hpc_board.store.row_texts import optional_time_text, plain_text
+from hpc_board.store.row_reader import Row, RowReader, unreadable
+from hpc_board.store.row_texts import optional_time_text, plain_text, time_text
 from hpc_board.store.rows import (
     case_row,
     case_value,
@@ -170,7 +171,30 @@ class RunGateway:
             db.table("partials").insert({"run": number, "document": document})
             return True
 
+    def prune(self, logs: Mapping[int, str]) -> None:
+        """Record that the job folders of these runs are removed, each with the end of its job's output.
+
+        A run that was recorded before keeps its row.
+
+        Raises:
+            ValueError: a run has not ended.
+        """
+        at = time_text(datetime.now(UTC))
+        with self._file.writing() as db:
+            if any(_is_in_flight(db, number) for number in logs):
+                raise ValueError("a run in flight keeps its job folder")
+            rows = ({"run": number, "at": at, "log": plain_text(log)} for number, log in logs.items())
+            db.table("pruned").insert_all(rows, ignore=True)
+
     # One run
+
+    def pruned(self, number: int) -> PrunedRun | None:
+        """Return the record of a run whose job folder was removed by pruning; None for other runs."""
+        with self._file.reading() as db:
+            for row in db.table("pruned").rows_where("run = ?", [row_id(number)]):
+                reader = RowReader(row, "pruned", "run")
+                return PrunedRun(reader.moment("at"), reader.text("log"))
+        return None
 
     def get(self, number: int) -> Run:
         """Return a run as it is now."""
@@ -214,12 +238,38 @@ class RunGateway:
         with self._file.reading() as db:
             return select(db, query, limit)
 
-    def numbered(self, numbers: Collection[int]) -> dict[int, Run]:
-        """Return these runs by their numbers, without the numbers that no run has."""
+    def numbered(
+        self, numbers: Collection[int], *, damaged: Callable[[DamagedRowError], object] | None = None
+    ) -> dict[int, Run]:
+        """Return these runs by their numbers, without the numbers that no run has; `damaged` is that of `in_flight`."""
         where = "id IN (SELECT value FROM json_each(:numbers))"
         with self._file.reading() as db:
             rows = db.view("run_details").rows_where(where, {"numbers": json.dumps([*numbers])})
-            return {run.id: run for run in map(run_value, rows)}
+            return {run.id: run for run in _readable(rows, damaged)}
+
+    def of_array(self, array: str, *, damaged: Callable[[DamagedRowError], object] | None = None) -> tuple[Run, ...]:
+        """Return the runs with a job in the array of this name; `damaged` is that of `in_flight`."""
+        where = (
+            "id IN (SELECT id FROM runs WHERE token > :array || '.' AND token < :array || '/' "
+            "UNION SELECT run FROM retries WHERE token > :array || '.' AND token < :array || '/')"
+        )
+        with self._file.reading() as db:
+            rows = db.view("run_details").rows_where(where, {"array": array}, order_by="id")
+            return tuple(_readable(rows, damaged))
+
+    def tokens(self, numbers: Collection[int]) -> dict[int, tuple[str, ...]]:
+        """Return the tokens of all jobs of each of these runs, oldest first."""
+        statement = (
+            "SELECT id AS run, 0 AS number, token FROM runs WHERE id IN (SELECT value FROM json_each(:runs)) "
+            "UNION SELECT run, number, token FROM retries WHERE run IN (SELECT value FROM json_each(:runs)) "
+            "ORDER BY run, number"
+        )
+        found: dict[int, tuple[str, ...]] = {}
+        with self._file.reading() as db:
+            for row in db.query(statement, {"runs": json.dumps([*numbers])}):
+                token = RowReader(row, "tokens of run", "run").token()
+                found[row["run"]] = (*found.get(row["run"], ()), token)
+        return found
 
     def started(self, numbers: Collection[int]) -> dict[int, datetime]:
         """Return the moment since which each of these runs was last seen running, without runs that never ran."""
@@ -256,16 +306,8 @@ class RunGateway:
             condition += " and cluster = :cluster"
         if outside:
             condition += " and cluster not in (select value from json_each(:outside))"
-        found = []
         with self._file.reading() as db:
-            for row in db.view("run_details").rows_where(condition, given, order_by="id"):
-                try:
-                    found.append(run_value(row))
-                except DamagedRowError as error:
-                    if damaged is None:
-                        raise
-                    damaged(error)
-        return tuple(found)
+            return tuple(_readable(db.view("run_details").rows_where(condition, given, order_by="id"), damaged))
 
     def has_in_flight(self) -> bool:
         """Return whether any run has not ended."""
@@ -294,6 +336,17 @@ class RunGateway:
 
 
 # Within a transaction
+
+
+def _readable(rows: Iterable[Row], damaged: Callable[[DamagedRowError], object] | None) -> Iterator[Run]:
+    """Yield the runs of rows; `damaged` is called with the error of a damaged one, by default it is raised."""
+    for row in rows:
+        try:
+            yield run_value(row)
+        except DamagedRowError as error:
+            if damaged is None:
+                raise
+            damaged(error)
 
 
 def stored_run(db: Readable, number: int) -> Run:

@@ -100,8 +100,13 @@ class Files(Protocol):
             SchedulerError: the machine cannot be reached; whether the file is there now is unknown.
         """
 
-    def remove_unused(self, folder: Path, seconds: float, unneeded: Callable[[str], bool]) -> None:
+    def remove_unused(
+        self, folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool = False
+    ) -> Sequence[int]:
         """Remove the regular files of `folder` that are older than `seconds` and have an `unneeded` name.
+
+        Returns:
+            The size of each, also in a `dry_run`, which removes none.
 
         Raises:
             OSError: some of them may be left.
@@ -114,11 +119,28 @@ class Files(Protocol):
             OSError: it is not there, or cannot be read now.
         """
 
-    def remove_folder(self, folder: Path) -> None:
-        """Remove a folder with all that is in it, and the one above it if it is empty then; links are not followed.
+    def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
+        """Remove a folder with all that is in it, and unless `alone` the one above it if it is empty then.
+
+        Links are not followed: one in place of the folder stays.
 
         Raises:
             OSError: something of it may be left.
+        """
+
+    def folders_in(self, folder: Path) -> Sequence[str]:
+        """Return the names of the folders in a folder, without links; of very many, on another machine, some.
+
+        Raises:
+            NotADirectoryError: it is a link.
+            OSError: it is not there, or cannot be read now.
+        """
+
+    def bytes_in(self, folder: Path) -> int:
+        """Return the size of all files below a folder; links are not followed.
+
+        Raises:
+            OSError: it is not there, or cannot be read now.
         """
 
     def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:

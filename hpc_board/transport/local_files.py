@@ -1,12 +1,14 @@
 """The files of the machine that hpc-board runs on."""
 
+import errno
 import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import Never
 
 from hpc_board.files import read_bounded, write_whole
 from hpc_board.transport import RENEW_SECONDS, check_paths, draft_of
@@ -68,18 +70,26 @@ class LocalFiles:
         self.write(path, data)
         return True
 
-    def remove_unused(self, folder: Path, seconds: float, unneeded: Callable[[str], bool]) -> None:
+    def remove_unused(
+        self, folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool = False
+    ) -> Sequence[int]:
         """Remove the regular files of `folder` that are older than `seconds` and have an `unneeded` name.
+
+        Returns:
+            The size of each, also in a `dry_run`, which removes none.
 
         Raises:
             OSError: some of them may be left.
         """
-        oldest = time.time() - seconds
+        oldest, sizes = time.time() - seconds, []
         for path in filter(lambda path: unneeded(path.name), folder.iterdir()):
             with suppress(FileNotFoundError):  # another client may do the same
                 facts = path.lstat()
                 if stat.S_ISREG(facts.st_mode) and facts.st_mtime < oldest:
-                    path.unlink()
+                    if not dry_run:
+                        path.unlink()
+                    sizes.append(facts.st_size)
+        return sizes
 
     def names(self, folder: Path) -> frozenset[str]:
         """Return the names in a folder.
@@ -89,16 +99,48 @@ class LocalFiles:
         """
         return frozenset(os.listdir(folder))  # noqa: PTH208 - names alone
 
-    def remove_folder(self, folder: Path) -> None:
-        """Remove a folder with all that is in it, and the one above it if it is empty then; links are not followed.
+    def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
+        """Remove a folder with all that is in it, and unless `alone` the one above it if it is empty then.
+
+        Links are not followed: one in place of the folder stays.
 
         Raises:
             OSError: something of it may be left.
         """
+        if folder.is_symlink():
+            raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
         if folder.is_dir():
             shutil.rmtree(folder)
-        with suppress(OSError):
-            folder.parent.rmdir()
+        if not alone:
+            with suppress(OSError):
+                folder.parent.rmdir()
+
+    def folders_in(self, folder: Path) -> Sequence[str]:
+        """Return the names of the folders in a folder, without links; of very many, on another machine, some.
+
+        Raises:
+            NotADirectoryError: it is a link.
+            OSError: it is not there, or cannot be read now.
+        """
+        if folder.is_symlink():
+            raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+    def bytes_in(self, folder: Path) -> int:
+        """Return the size of all files below a folder; links are not followed.
+
+        Raises:
+            OSError: it is not there, or cannot be read now.
+        """
+        opened = _open_folder(folder)
+        try:
+            total = 0
+            for _, _, names, below in os.fwalk(".", dir_fd=opened, onerror=_raise):
+                total += sum(os.stat(name, dir_fd=below, follow_symlinks=False).st_size for name in names)
+            return total
+        finally:
+            os.close(opened)
 
     def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
         """Return the first `limit` bytes of a job's file, and one more of a longer one; the last ones, if `end`.
@@ -115,6 +157,10 @@ class LocalFiles:
             return stat.S_ISREG(path.lstat().st_mode)
         except OSError:
             return False
+
+
+def _raise(error: OSError) -> Never:
+    raise error
 
 
 def _open_folder(path: Path | str, below: int | None = None) -> int:

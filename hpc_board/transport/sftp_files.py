@@ -2,12 +2,13 @@
 
 import contextlib
 import errno
+import itertools
 import math
 import secrets
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -135,13 +136,18 @@ class SftpFiles:
             self._compared_at = {path: now}
         return written
 
-    def remove_unused(self, folder: Path, seconds: float, unneeded: Callable[[str], bool]) -> None:
+    def remove_unused(
+        self, folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool = False
+    ) -> Sequence[int]:
         """Remove the regular files of `folder` that are older than `seconds` and have an `unneeded` name.
+
+        Returns:
+            The size of each, also in a `dry_run`, which removes none.
 
         Raises:
             OSError: some of them may be left.
         """
-        self._told(lambda sftp: _remove_unused(sftp, folder, seconds, unneeded))
+        return self._told(lambda sftp: _remove_unused(sftp, folder, seconds, unneeded, dry_run=dry_run))
 
     def names(self, folder: Path) -> frozenset[str]:
         """Return the names in a folder.
@@ -151,8 +157,10 @@ class SftpFiles:
         """
         return frozenset(self._told(lambda sftp: [entry.filename for entry in _entries(sftp, folder)]))
 
-    def remove_folder(self, folder: Path) -> None:
-        """Remove a folder with all that is in it, and the one above it if it is empty then; links are not followed.
+    def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
+        """Remove a folder with all that is in it, and unless `alone` the one above it if it is empty then.
+
+        Links are not followed: one in place of the folder stays.
 
         Raises:
             OSError: something of it may be left.
@@ -160,10 +168,28 @@ class SftpFiles:
 
         def remove(sftp: "SFTPClient") -> None:
             _remove(sftp, folder)
-            with contextlib.suppress(OSError):
-                sftp.rmdir(str(folder.parent))
+            if not alone:
+                with contextlib.suppress(OSError):
+                    sftp.rmdir(str(folder.parent))
 
         self._told(remove)
+
+    def folders_in(self, folder: Path) -> Sequence[str]:
+        """Return the names of the folders in a folder, without links; of very many, on another machine, some.
+
+        Raises:
+            NotADirectoryError: it is a link.
+            OSError: it is not there, or cannot be read now.
+        """
+        return self._told(lambda sftp: _folders_in(sftp, folder))
+
+    def bytes_in(self, folder: Path) -> int:
+        """Return the size of all files below a folder; links are not followed.
+
+        Raises:
+            OSError: it is not there, or cannot be read now.
+        """
+        return self._told(lambda sftp: sum(size or 0 for _, size in _below(sftp, folder)))
 
     def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
         """Return the first `limit` bytes of a job's file, and one more of a longer one; the last ones, if `end`.
@@ -334,12 +360,17 @@ def _ensure(sftp: "SFTPClient", path: Path, draft: Path, data: bytes, *, compare
     return True
 
 
-def _remove_unused(sftp: "SFTPClient", folder: Path, seconds: float, unneeded: Callable[[str], bool]) -> None:
-    oldest = time.time() - seconds
+def _remove_unused(
+    sftp: "SFTPClient", folder: Path, seconds: float, unneeded: Callable[[str], bool], *, dry_run: bool
+) -> list[int]:
+    oldest, sizes = time.time() - seconds, []
     for entry in _entries(sftp, folder):
         if unneeded(entry.filename) and stat.S_ISREG(entry.st_mode or 0) and (entry.st_mtime or 0) < oldest:
             with contextlib.suppress(FileNotFoundError):  # another client may do the same
-                sftp.remove(str(folder / entry.filename))
+                if not dry_run:
+                    sftp.remove(str(folder / entry.filename))
+                sizes.append(entry.st_size or 0)
+    return sizes
 
 
 def _is_folder(sftp: "SFTPClient", path: Path) -> bool:
@@ -369,19 +400,41 @@ def _remove(sftp: "SFTPClient", folder: Path) -> None:
             return
     except OSError:
         return
-    found, left = [folder], [folder]
+    folders = [folder]
+    for path, size in _below(sftp, folder):
+        if size is None:
+            folders.append(path)
+        else:
+            sftp.remove(str(path))
+    for path in reversed(folders):
+        sftp.rmdir(str(path))
+
+
+def _below(sftp: "SFTPClient", folder: Path) -> Iterator[tuple[Path, int | None]]:
+    """Yield all entries below a folder, each file with its size, each folder without one before its own entries.
+
+    Links are not followed.
+    """
+    count, left = 1, [folder]
     while left:
         path = left.pop()
-        if len(found) > _ENTRIES_MAX or len(path.relative_to(folder).parts) > _DEPTH_MAX:
+        if count > _ENTRIES_MAX or len(path.relative_to(folder).parts) > _DEPTH_MAX:
             raise OSError(errno.ELOOP, f"{folder.name} has too many folders in one another")
         for entry in _entries(sftp, path):
             if stat.S_ISDIR(entry.st_mode or 0):
-                found.append(path / entry.filename)
+                count += 1
                 left.append(path / entry.filename)
+                yield path / entry.filename, None
             else:
-                sftp.remove(str(path / entry.filename))
-    for path in reversed(found):
-        sftp.rmdir(str(path))
+                yield path / entry.filename, entry.st_size or 0
+
+
+def _folders_in(sftp: "SFTPClient", folder: Path) -> list[str]:
+    """Return the names of folders in a folder, of _ENTRIES_MAX entries at most."""
+    if not stat.S_ISDIR(sftp.lstat(str(folder)).st_mode or 0):
+        raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
+    entries = itertools.islice(sftp.listdir_iter(str(folder), read_aheads=1), _ENTRIES_MAX)
+    return [entry.filename for entry in entries if stat.S_ISDIR(entry.st_mode or 0)]
 
 
 def _entries(sftp: "SFTPClient", folder: Path) -> "list[SFTPAttributes]":

@@ -40,6 +40,26 @@ def test_the_best_run_of_a_user_stands_on_the_board_and_all_of_them_in_the_histo
     assert board.run("code", "1").stdout == SLOW
 
 
+def test_a_pruned_run_keeps_its_report_its_output_and_its_code(board: BoardFiles) -> None:
+    loud = RIGHT.replace("    return", "    print('from the kernel')\n    return")
+    board.run("submit", board.kernel(loud), "--mode", "ranked", "--wait")
+    board.run("submit", board.kernel(HANGING), "--mode", "test", "--wait", "--timeout", "0")
+    board.run("cancel", "2")
+    board.run("watch", "2")
+    with (board.folder / "board" / "runs" / "1" / "slurm-1.out").open("a") as log:
+        log.write("from the job\n")
+    asked = [("run", "1"), ("run", "1", "--log"), ("run", "2"), ("code", "1"), ("run", "1", "--json")]
+    before = [board.run(*words).stdout for words in asked]
+    assert "from the job" in before[1]
+    assert board.json("admin", "prune", "--older-than", "0d", "--dry-run")["clusters"][0]["folders"] == 2
+    done = board.run("admin", "prune", "--older-than", "0d")
+    assert done.stdout.startswith("Removed 2 job folders of runs that ended before ")
+    assert not any((board.folder / "board" / "runs").iterdir())
+    assert [board.run(*words).stdout for words in asked] == before
+    board.json("admin", "rerun", "double", "--submission", "1")
+    assert board.ended(3)["verdict"] == "pass"
+
+
 def test_a_submission_that_is_not_ranked_stays_off_the_board(board: BoardFiles) -> None:
     for mode in ("test", "benchmark"):
         assert board.run("submit", board.kernel(), "--mode", mode, "--wait").returncode == 0

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -51,6 +52,19 @@ def test_a_ranked_submission_to_two_gpus_is_judged_timed_and_ranked_on_both(boar
     provenance = board.json("run", str(sent["runs"][0]["id"]))["provenance"]
     assert provenance["emulated"] is True
     assert provenance["partition"] == "h100"
+
+
+def test_a_run_tells_what_it_used_of_what_it_asked_for(board: BoardFiles) -> None:
+    settings = yaml.safe_load(board.settings.read_text())
+    settings["gpus"]["H100"] |= {"memory": "3G", "cpus_per_task": 2}
+    board.settings.write_text(yaml.safe_dump(settings))
+    body = "    held = bytearray(200 * 2**20)\n    return"
+    (run,) = board.json("submit", board.kernel(RIGHT.replace("    return", body)), "--gpu", "H100", "--wait")["runs"]
+    usage = board.json("run", str(run["id"]))["usage"]
+    assert 200 * 2**20 < usage["memory_peak_bytes"] < 1200 * 2**20
+    assert (usage["memory_asked_bytes"], usage["cpus_asked"]) == (3 * 2**30, 2)
+    assert 0 < usage["cpu_seconds"] <= 2 * usage["elapsed_seconds"] + 1
+    assert re.search(r"memory +at most \d+ MiB of 3\.0 GiB", board.run("run", str(run["id"])).stdout)
 
 
 @pytest.mark.torch

@@ -17,6 +17,11 @@ _ON_H100 = {
     "gpu_driver": "550.54",
     "emulated": False,
     "isolation": "S4",
+    "memory_peak_bytes": 1_300_000_000,
+    "memory_asked_bytes": 16 * 2**30,
+    "cpu_seconds": 14.2,
+    "cpus_asked": 8,
+    "elapsed_seconds": 9.0,
 }
 
 ON_CPU: Mapping[str, Any] = {

@@ -158,6 +158,7 @@ CASES = (
     Case("admin-doctor", "admin doctor", "dean", plain=_without_host, files_alone=_OWN_FILES),
     Case("admin-detect", "admin detect", "dean", files_alone=_OWN_FILES),
     Case("admin-backup", "admin backup saved.db", "dean"),
+    Case("admin-prune", "admin prune --older-than 2020-01-01", "dean"),
     Case(
         "admin-restore",
         "admin restore saved.db --yes",

@@ -35,6 +35,21 @@ NO_SECOND_CASE = Edit(
 )
 
 
+HOLDING = "held = bytearray(150 * 2**20)"
+
+
+@pytest.mark.parametrize(
+    "body", [HOLDING, f"subprocess.run([sys.executable, '-c', '{HOLDING}'])"], ids=["worker", "its child"]
+)
+def test_the_memory_and_the_processor_time_of_a_submission_are_counted(tmp_path: Path, body: str) -> None:
+    submission = RIGHT.replace("    return", f"    import subprocess, sys\n    {body}\n    return")
+    told = evaluate(tmp_path, submission).result.provenance
+    assert 150 * 2**20 < told["memory_peak_bytes"] < 600 * 2**20
+    assert 0 < told["cpu_seconds"] < 60
+    assert told["elapsed_seconds"] > 0
+    assert "memory_asked_bytes" not in told
+
+
 def test_what_the_zygote_printed_is_told_where_it_can_start_nothing(tmp_path: Path) -> None:
     result = evaluate(tmp_path, RIGHT, harness=edited((ZYGOTE_ENDS,))).result
     assert result.verdict is Verdict.INFRA_ERROR

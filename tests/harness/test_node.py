@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.harness.measure.usage import group_peak_bytes
 from hpc_board.harness.node import gpu_facts, gpu_state_after, oom_kills, visible_gpu
 
 UUID = "GPU-6ff3f9b9-9c1c-4f3e-8f3c-0c1d2e3f4a5b"
@@ -81,25 +82,44 @@ def test_the_first_gpu_that_a_job_may_use_is_known_without_a_library(
     assert visible_gpu({} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}) == found
 
 
-def cgroups(folder: Path, own: str, counts: dict[str, str]) -> int:
+def cgroups(folder: Path, own: str, counts: dict[str, str]) -> tuple[Path, Path]:
     (folder / "own").write_text(own)
     for name, text in counts.items():
         path = folder / "mount" / name
         path.parent.mkdir(parents=True)
         path.write_text(text)
-    return oom_kills(folder / "own", folder / "mount")
+    return folder / "own", folder / "mount"
 
 
 def test_the_nearest_control_group_that_counts_tells_how_many_memory_has_cost(tmp_path: Path) -> None:
     events = {"slurm/job_7/memory.events": "low 0\noom 2\noom_kill 2\noom_group_kill 0\n"}
-    assert cgroups(tmp_path, "0::/slurm/job_7/step_batch/task_0\n", events) == 2
+    assert oom_kills(*cgroups(tmp_path, "0::/slurm/job_7/step_batch/task_0\n", events)) == 2
 
 
 def test_the_first_version_of_control_groups_tells_it_too(tmp_path: Path) -> None:
     counts = {"memory/slurm/job_7/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"}
-    assert cgroups(tmp_path, "9:cpuset:/\n4:memory:/slurm/job_7\n0::/\n", counts) == 1
+    assert oom_kills(*cgroups(tmp_path, "9:cpuset:/\n4:memory:/slurm/job_7\n0::/\n", counts)) == 1
 
 
 @pytest.mark.parametrize("own", ["", "nonsense\n", "0::/gone\n"])
 def test_a_node_that_does_not_tell_counts_none(tmp_path: Path, own: str) -> None:
-    assert cgroups(tmp_path, own, {}) == 0
+    assert oom_kills(*cgroups(tmp_path, own, {})) == 0
+
+
+@pytest.mark.parametrize(
+    ("own", "file"),
+    [
+        (
+            "0::/system.slice/slurmstepd.scope/job_7/step_batch/user/task_0\n",
+            "system.slice/slurmstepd.scope/job_7/memory.peak",
+        ),
+        ("4:memory:/slurm/uid_5/job_7/step_0\n0::/\n", "memory/slurm/uid_5/job_7/memory.max_usage_in_bytes"),
+    ],
+)
+def test_the_peak_of_memory_is_that_of_the_job_s_control_group_and_of_no_other(
+    tmp_path: Path, own: str, file: str
+) -> None:
+    paths = cgroups(tmp_path, own, {file: "123456789\n"})
+    assert group_peak_bytes("7", *paths) == 123456789
+    assert group_peak_bytes("70", *paths) == 0
+    assert group_peak_bytes("", *paths) == 0

@@ -1,8 +1,8 @@
-"""A folder with a whole Debian in it, whose Slurm is newer than the host's, and with pyslurm.
+"""A folder with a whole Debian in it, whose Slurm is newer than the host's, with pyslurm, and with Apptainer.
 
     make slurm-chroot          # or: sudo .venv/bin/python -m tests.slurm.chroot
 
-It takes two minutes, 1 GB, root and mmdebstrap; packages come from where this host's apt and pip get theirs. The
+It takes four minutes, 1.5 GB, root and mmdebstrap; packages come from where this host's apt and pip get theirs. The
 folder is `$HPC_BOARD_CHROOT`, else one in the user's cache; remove it to have it made anew.
 """
 
@@ -20,6 +20,12 @@ SUITE = "forky"
 """The Debian release: the one after 13, whose Slurm was 26.05.5 when the tests were written."""
 
 PYSLURM = "25.11.2"
+
+IMAGE = "/opt/judge.sif"
+"""The image of Apptainer within the folder."""
+
+IMAGE_SUITE, APPTAINER_SUITE = "trixie", "sid"
+"""The Debian releases of the image, and of Apptainer."""
 
 PYTHON = "/opt/pyslurm/bin/python"
 """The Python within the folder that can import pyslurm."""
@@ -54,6 +60,19 @@ _COMPATIBLE = """\
 #define slurm_free_ctl_conf slurm_free_conf
 """
 
+# Root of a container often lacks a capability that Apptainer wants of root; in a namespace of users it needs none.
+_APPTAINER = """\
+#!/bin/sh
+export APPTAINER_USERNS=1
+exec /usr/bin/apptainer "$@"
+"""
+
+_ADD_APPTAINER = f"""\
+apt-get update -qq
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends apptainer squashfuse >/dev/null
+apptainer build --force {IMAGE} /opt/judge
+"""
+
 _BUILD = f"""\
 set -e
 mkdir -p /build/include
@@ -84,9 +103,14 @@ def hindrance() -> str:
     return f"there is no {', '.join(absent)} here" if absent else ""
 
 
+ENTER = """cd "$0"; pivot_root . mnt; exec chroot . sh -ec 'umount -l /mnt; exec "$@"' sh "$@\""""
+"""The shell's words that, after `mounts`, run "$@" with "$0" as root; Apptainer refuses a root that is no mount."""
+
+
 def mounts(root: Path, shared: list[Path]) -> str:
     """The shell's words that make `root` usable in a mount namespace of one's own; `shared` keep their paths there."""
-    commands = [["mount", "-t", "proc", "proc", f"{root}/proc"], ["mount", "--rbind", "/dev", f"{root}/dev"]]
+    commands = [["mount", "--bind", str(root), str(root)], ["mount", "-t", "proc", "proc", f"{root}/proc"]]
+    commands.append(["mount", "--rbind", "/dev", f"{root}/dev"])
     for path in shared:
         commands += [["mkdir", "-p", f"{root}{path}"], ["mount", "--bind", str(path), f"{root}{path}"]]
     return " && ".join(map(shlex.join, commands))
@@ -95,12 +119,21 @@ def mounts(root: Path, shared: list[Path]) -> str:
 def main() -> int:
     """Make the folder if it is not there."""
     root = folder()
-    if root.exists():
+    if root.exists() and (root / IMAGE.lstrip("/")).exists():
         sys.stdout.write(f"{root} is there\n")
         return 0
     if os.geteuid() != 0 or shutil.which("mmdebstrap") is None:
         sys.stderr.write("This takes root and mmdebstrap (`apt-get install mmdebstrap`).\n")
         return 2
+    if not root.exists():
+        _make(root)
+    _add_apptainer(root)
+    sys.stdout.write(f"made {root}\n")
+    return 0
+
+
+def _make(root: Path) -> None:
+    """Make the folder with the newer Slurm and pyslurm."""
     unfinished = root.with_name(f"{root.name}.unfinished")
     if unfinished.exists():
         shutil.rmtree(unfinished)
@@ -112,8 +145,29 @@ def main() -> int:
     )
     _build_pyslurm(unfinished)
     unfinished.rename(root)
-    sys.stdout.write(f"made {root}\n")
-    return 0
+
+
+def _add_apptainer(root: Path) -> None:
+    """Add Apptainer, which the suite itself lacks, and an image with a Python."""
+    tree = root / "opt" / "judge"
+    if not tree.exists():
+        options = [f"--aptopt={line}" for line in _apt_options()]
+        subprocess.run(
+            ["mmdebstrap", "--variant=minbase", *options, "--include=python3", IMAGE_SUITE, tree, *_mirror()],
+            check=True,
+        )
+    (mirror,) = _mirror() or ["http://deb.debian.org/debian"]
+    (root / "etc/apt/sources.list.d/apptainer.list").write_text(f"deb {mirror} {APPTAINER_SUITE} main\n")
+    pin = f"Package: *\nPin: release n={APPTAINER_SUITE}\nPin-Priority: 100\n"
+    (root / "etc/apt/preferences.d/apptainer").write_text(pin)
+    program = root / "usr/local/bin/apptainer"
+    program.write_text(_APPTAINER)
+    program.chmod(0o755)
+    subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", f"{mounts(root, [])}; {ENTER}", str(root), "sh", "-ec", _ADD_APPTAINER],
+        check=True,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"},
+    )
 
 
 def _build_pyslurm(root: Path) -> None:

@@ -40,6 +40,15 @@ NODES = {"h100-1": "gpu:h100:2", "a100-1": "gpu:a100:2", "cpu-1": ""}
 """The nodes and their GPUs; each has a partition of its own, called as the node without its number."""
 
 _PATH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
+_MEMORY_GROUPS = Path("/sys/fs/cgroup/memory")
+_CONTROL_GROUPS = """\
+CgroupPlugin=cgroup/v1
+CgroupMountpoint=/sys/fs/cgroup
+CgroupAutomount=no
+ConstrainRAMSpace=yes
+ConstrainSwapSpace=yes
+AllowedSwapSpace=0
+"""
 _START_SECONDS = 60.0
 _SOCKET_PATH_MAX = 100
 _CHROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -58,6 +67,11 @@ def missing_programs(*, accounting: bool = False) -> list[str]:
     return [name for name in names if shutil.which(name, path=_PATH) is None]
 
 
+def has_memory_groups() -> bool:
+    """Whether this host has control groups of memory, of the first version, in which a lab may make its own."""
+    return os.access(_MEMORY_GROUPS / "memory.limit_in_bytes", os.R_OK) and os.access(_MEMORY_GROUPS, os.W_OK)
+
+
 class SlurmLab:
     """A Slurm cluster of three nodes on this host: partitions `h100` and `a100` with two GPUs each, and `cpu`.
 
@@ -67,6 +81,7 @@ class SlurmLab:
 
     With `member_of`, a lab with accounting, it is another cluster of that lab's slurmdbd; `configuration` names it.
     The daemons start after the shell commands of `setup`, in a mount namespace of their own.
+    With `control_groups` jobs have a limit of memory by the kernel, see `has_memory_groups`.
 
     `root` is a folder that tests/slurm/chroot.py made: daemons and jobs run within, and see the temporary folder and
     the repository under their own paths. Commands in the lab's `environment` go there too.
@@ -82,6 +97,7 @@ class SlurmLab:
         member_of: "SlurmLab | None" = None,
         setup: str = "",
         root: Path | None = None,
+        control_groups: bool = False,
     ) -> None:
         self.folder = folder.absolute()
         self.root = root
@@ -91,6 +107,9 @@ class SlurmLab:
         self._member_of = member_of
         self._setup = setup
         self._dbd_port = 0
+        self._control_groups = control_groups
+        if control_groups:
+            self._configuration = {"TaskPlugin": "task/cgroup", **self._configuration}
         self._keeper: subprocess.Popen[bytes] | None = None
         self.client = "cli"
 
@@ -142,6 +161,11 @@ class SlurmLab:
         if self._keeper is not None and self._keeper.stdin is not None:
             self._keeper.stdin.close()
             self._keeper.wait()
+        if self._control_groups:
+            for group in _MEMORY_GROUPS.glob("slurm_*"):
+                for below in sorted(group.glob("**/"), reverse=True):
+                    with contextlib.suppress(OSError):
+                        below.rmdir()
 
     def run(self, *argv: str) -> str:
         """The standard output of a Slurm command; CalledProcessError if it fails."""
@@ -218,7 +242,7 @@ class SlurmLab:
 
         repository = Path(chroot.__file__).parents[2]
         mounts = chroot.mounts(self.root, [Path(tempfile.gettempdir()), self.folder, repository])
-        return ["unshare", "--mount", "sh", "-ec", f'{mounts}; exec chroot "$0" "$@"', str(self.root), *argv]
+        return ["unshare", "--mount", "sh", "-ec", f"{mounts}; {chroot.ENTER}", str(self.root), *argv]
 
     def _write_commands(self, keeper_pid: int) -> None:
         """Commands that run where the keeper runs, in the caller's folder if that is visible there."""
@@ -294,7 +318,9 @@ class SlurmLab:
             daemons[f"slurmd.{node}"] = ["slurmd", "-D", "-N", node, "-f", str(self.folder / "slurm.conf")]
         daemons["slurmctld"] = ["slurmctld", "-D", "-c", "-f", str(self.folder / "slurm.conf")]
         (self.folder / "slurm.conf").write_text("\n".join(lines) + "\n")
-        if self.root is not None:
+        if self._control_groups:
+            (self.folder / "cgroup.conf").write_text(_CONTROL_GROUPS)
+        elif self.root is not None:
             (self.folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
         (self.folder / "gres.conf").write_text("\n".join(self._gres_lines()) + "\n")
         (self.folder / "daemons.json").write_text(json.dumps(daemons, indent=1))

@@ -23,7 +23,7 @@ from hpc_board.report.views.runs import (
     TrialView,
     WholeRunView,
 )
-from hpc_board.report.views.setup import BackupView, DetectionView, InitView, ReleaseView, RestoredView
+from hpc_board.report.views.setup import BackupView, DetectionView, InitView, PrunedView, ReleaseView, RestoredView
 from hpc_board.report.views.standings import (
     ComparisonsView,
     FeedView,
@@ -83,6 +83,7 @@ PRINTED = (
     Printed(("admin doctor",), list[DiagnosticView]),
     Printed(("admin backup",), BackupView),
     Printed(("admin restore",), RestoredView),
+    Printed(("admin prune",), PrunedView),
     Printed(("admin limit",), LimitsView),
     Printed(("admin limits",), list[LimitsView]),
     Printed(("admin ban", "admin unban", "admin stop", "admin start"), SwitchView),

@@ -3,8 +3,9 @@
 from hpc_board.domain.moderation import REASON_CHARACTERS_MAX, Remark, Removal, Rerun
 from hpc_board.domain.run import Run
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
+from hpc_board.domain.usage import Usage
 from hpc_board.model.text import one_line
-from hpc_board.report.views import Moment, View, moment_of
+from hpc_board.report.views import Moment, Seconds, View, moment_of
 
 
 class JobView(View, frozen=True):
@@ -79,4 +80,34 @@ class RemovalView(View, frozen=True):
             by=one_line(removal.by_user),
             at=moment_of(removal.at),
             reason=one_line(removal.reason, REASON_CHARACTERS_MAX),
+        )
+
+
+class RunUsageView(View, frozen=True):
+    """The memory and the processors that a job used beside the amounts that it asked for; `null` where unknown."""
+
+    memory_peak_bytes: int | None
+    """the peak of its memory: that of its control group, else the sum of its processes, in which shared pages count
+    several times"""
+    memory_asked_bytes: int | None
+    """the memory that it asked for"""
+    cpu_seconds: Seconds | None
+    """the processor time of all its processes"""
+    elapsed_seconds: Seconds | None
+    """the time in which it used that"""
+    cpus_asked: int | None
+    """the number of its CPUs"""
+    advice: list[str]
+    """remedies for amounts that are far from the need"""
+
+    @classmethod
+    def of(cls, usage: Usage) -> "RunUsageView":
+        """Return the object of a use."""
+        return cls(
+            memory_peak_bytes=usage.memory_peak_bytes,
+            memory_asked_bytes=usage.memory_asked_bytes,
+            cpu_seconds=usage.cpu_seconds,
+            elapsed_seconds=usage.elapsed_seconds,
+            cpus_asked=usage.cpus_asked,
+            advice=[advice for advice in (usage.memory_advice, usage.cpu_advice) if advice],
         )

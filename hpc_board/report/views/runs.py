@@ -9,12 +9,13 @@ from msgspec import Meta
 from hpc_board.domain.moderation import Removal
 from hpc_board.domain.run import Run, Status
 from hpc_board.domain.standing import Placing
+from hpc_board.domain.usage import usage_of
 from hpc_board.model.result import Case, Result
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.run_columns import Line, json_fields
 from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment_of
 from hpc_board.report.views.results import CaseView, cases_of, log_text
-from hpc_board.report.views.run_parts import RemovalView
+from hpc_board.report.views.run_parts import RemovalView, RunUsageView
 
 
 class RemovedRunView(View, frozen=True):
@@ -95,6 +96,8 @@ class ResultView(View, frozen=True):
     """the beginning and the end of the kernel's output"""
     stderr: str
     """those of its errors"""
+    usage: RunUsageView | None
+    """the memory and the processors that the job used; `null` without a result"""
 
 
 class LookView(View, frozen=True):
@@ -226,6 +229,7 @@ def whole(
     run: Run, placing: Placing | None, result: Result | None, history: Sequence[Status], *, samples: bool = False
 ) -> WholeRunView:
     """Return a run with its cases, its history, its node and its output; `samples` adds the time of every call."""
+    usage = usage_of(result) if result else None
     about = ResultView(
         stopped=printable(result.message, MESSAGE_CHARACTERS_MAX) if result and result.interrupted else "",
         profile=log_text(result.profile) if result else "",
@@ -234,6 +238,7 @@ def whole(
         build=log_text(result.build) if result else "",
         stdout=log_text(result.stdout) if result else "",
         stderr=log_text(result.stderr) if result else "",
+        usage=RunUsageView.of(usage) if usage else None,
     )
     cases = cases_of(result, samples=samples) if result else []
     return {**_keys(Line(run, placing, cases)), **msgspec.structs.asdict(about)}

@@ -1,6 +1,8 @@
 """The JSON of setup: detected settings, the files of a new board, the steps that are left, backups, the release."""
 
-from hpc_board.report.views import View
+from hpc_board.domain.pruned import Pruned
+from hpc_board.model.text import one_line
+from hpc_board.report.views import LINE_CHARACTERS_MAX, Moment, View, moment_of
 from hpc_board.report.views.diagnostics import DiagnosticView
 
 
@@ -91,3 +93,51 @@ class InitView(View, frozen=True):
     """the steps that are left"""
     remarks: list[str]
     """remarks on the detection and the settings"""
+
+
+class ClusterPrunedView(View, frozen=True):
+    """The removed job folders of a cluster."""
+
+    cluster: str
+    """the name of the cluster"""
+    folders: int
+    """the number of job folders"""
+    harness_files: int
+    """the number of unused files of the harness"""
+    bytes: int
+    """the size of their files"""
+    problem: str
+    """the reason why others stayed; empty without any"""
+
+
+class PrunedView(View, frozen=True):
+    """The removed job folders of runs that ended long ago."""
+
+    before: Moment
+    """the time before which the runs ended"""
+    dry_run: bool
+    """true if nothing was removed: the numbers are those of a removal"""
+    bytes: int
+    """the space that is freed on all clusters"""
+    clusters: list[ClusterPrunedView]
+    """the clusters of the settings"""
+
+    @classmethod
+    def of(cls, pruned: Pruned) -> "PrunedView":
+        """Return the object of a pruning."""
+        clusters = [
+            ClusterPrunedView(
+                cluster=name,
+                folders=each.folders,
+                harness_files=each.harness_files,
+                bytes=each.bytes,
+                problem=one_line(each.problem, LINE_CHARACTERS_MAX),
+            )
+            for name, each in pruned.clusters.items()
+        ]
+        return cls(
+            before=moment_of(pruned.before),
+            dry_run=pruned.dry_run,
+            bytes=sum(each.bytes for each in clusters),
+            clusters=clusters,
+        )

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from hpc_board.domain.cluster_info import ClusterInfo, ClusterNode, Partition
 from hpc_board.domain.gpu_names import MODELS, Model, board_name, parse_gpu_name, parse_gpu_names
+from hpc_board.domain.usage import CPU_MEMORY_MIB, CPUS, MEMORY_MIB
 from hpc_board.model.gpu import Device
 from hpc_board.model.names import NAME
 from hpc_board.model.text import one_line
 from hpc_board.schedulers.settings_text import Detected, comment, commented, quoted, scalar
 from hpc_board.schedulers.slurm.gres import Gres, gres_list
-from hpc_board.schedulers.slurm.needs import CPU_MEMORY_MIB, CPUS, MEMORY_MIB
 from hpc_board.schedulers.slurm.sbatch import time_limit
 
 _NODES_SHOWN = 4

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from hpc_board.domain.job_options import OPTION_NAMES, JobOptions
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu
-from hpc_board.model.job_environment import JobEnvironment
+from hpc_board.model.job_environment import JobEnvironment, RequestEnvironment
 from hpc_board.schedulers import GpuFault, Remark, Scheduler, SchedulerKind, Surroundings
 from hpc_board.schedulers.sections import GpuSection, OptionValue, RemoteClusterSection
 from hpc_board.schedulers.slurm import (
@@ -114,6 +114,13 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         node="SLURMD_NODENAME",
         partition="SLURM_JOB_PARTITION",
         passed_on=("SLURM_CPUS_ON_NODE", "SLURM_JOB_NAME"),
+    )
+    request_environment = RequestEnvironment(
+        memory_mib="SLURM_MEM_PER_NODE",
+        memory_per_cpu_mib="SLURM_MEM_PER_CPU",
+        memory_per_gpu_mib="SLURM_MEM_PER_GPU",
+        cpus="SLURM_CPUS_ON_NODE",
+        gpus="SLURM_GPUS_ON_NODE",
     )
     exports = MappingProxyType({"SLURM_EXPORT_ENV": "ALL"})
     job_options = OPTION_NAMES

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from hpc_board.domain.cluster_info import ClusterInfo, Partition
 from hpc_board.domain.diagnostic import Diagnostic, Severity
+from hpc_board.domain.usage import CPU_MEMORY_MIB, CPUS, MEMORY_MIB
 from hpc_board.errors import BoardError, SchedulerError
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import Job, Rehearsal, Rehearsed
 from hpc_board.schedulers.slurm import RequestStyle, gpu_options
-from hpc_board.schedulers.slurm.needs import CPU_MEMORY_MIB, CPUS, MEMORY_MIB, mebibytes
-from hpc_board.schedulers.slurm.sbatch import time_limit
+from hpc_board.schedulers.slurm.sbatch import mebibytes, time_limit
 
 _SHARES = ("--mem-per-", "--cpus-per-gpu", "--gpus-per-", "--threads-per-core", "--hint")
 """Options of a site that change the CPUs or the memory of a job."""

@@ -11,6 +11,7 @@ from hpc_board.errors import InputError
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.schedulers.slurm import GpuOptions, RequestStyle, gpu_options, with_options
 
+_UNITS = {"K": 1 / 1024, "M": 1, "": 1, "G": 1024, "T": 1024**2}
 MANAGED: frozenset[str] = frozenset(
     {
         # options with keys of their own in the settings
@@ -231,3 +232,9 @@ def _managed(name: str) -> str:
     if name in MANAGED:
         return name
     return next((managed for managed in sorted(MANAGED) if managed.startswith(name)), "")
+
+
+def mebibytes(memory: str) -> int | None:
+    """Return the MiB of a value of sbatch's --mem; None for 0, which is all memory of the node."""
+    unit = memory[-1].upper() if memory[-1:].isalpha() else ""
+    return int(int(memory.removesuffix(memory[-1]) if unit else memory) * _UNITS[unit]) or None

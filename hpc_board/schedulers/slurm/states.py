@@ -108,11 +108,14 @@ _REASONS: Final = {
 
 
 _MEMORY_EXCEEDED: Final = re.compile(
-    r"^slurm(?:stepd|d)(?:[-[][^:\s]{1,100})?: error: .{0,300}?(?:"
+    r"^(?:slurm(?:stepd|d)(?:[-[][^:\s]{1,100})?:|\[[0-9T:.-]{10,40}\]) error: .{0,300}?(?:"
     r"exceeded (?:job |step )?memory limit(?: \(([0-9]{1,18}) > ([0-9]{1,18})\))?|oom[_-]kill)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Words of the node's daemon: `OverMemoryKill` in slurmd's jobacct_gather, and the count of the control group."""
+"""Words of the node's daemon: `OverMemoryKill` in slurmd's jobacct_gather, and the count of the control group.
+
+Slurm 22.05 begins them with the daemon's name, 26.05 with the time.
+"""
 
 _PROLOG_FAILED: Final = re.compile(r"(?:Error running (?:slurm )?prolog: [0-9]{1,6}\s*){1,20}", re.IGNORECASE)
 """The words of slurmd in the output of a job whose script it did not start; nothing else is there then."""

@@ -367,7 +367,7 @@ def test_the_json_of_a_board_has_the_form_that_the_page_shows(ranked: tuple[Boar
 def test_the_list_of_runs_lacks_what_the_page_says(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
     files, _ = ranked
     (run,) = files.json("runs")
-    left_out = {"stopped", "profile", "history", "provenance", "build", "stdout", "stderr"}
+    left_out = {"stopped", "profile", "history", "provenance", "build", "stdout", "stderr", "usage"}
     assert set(shown_json()[0]) - set(run) == left_out
 
 
@@ -389,7 +389,16 @@ def test_every_entry_of_a_board_folder_is_explained(ranked: tuple[BoardFiles, di
     # folders elsewhere are looked into over SSH alone. What is free is kept of Slurm alone, and a look at few runs
     # takes too little time to be kept. A task
     # that was written just now is not.
-    others = {"tasks.json", "cache", "checks", "looked-here", "looked-here.watched", "free-here", "scanned-here"}
+    others = {
+        "tasks.json",
+        "cache",
+        "checks",
+        "looked-here",
+        "looked-here.watched",
+        "free-here",
+        "scanned-here",
+        "pruned-here",
+    }
     assert {name for name in names if not name.startswith("board.db-")} | others == explained
 
 

@@ -77,6 +77,25 @@ def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept
     assert MESSAGE in " ".join(plain(run_summary(ended, left)).split())
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_job_that_slurm_cancels_for_its_memory_ran_out_of_it(world: World, asked: bool) -> None:
+    run = running(world)
+    if asked:
+        world.store.runs.request_end([run.id], "cancel requested by ada")
+    world.leave(run, job_folder.RESULT, partial(run).to_json().encode())
+    words = b"[2026-11-25T22:18:58.104] error: StepId=2.0 exceeded memory limit (271572992 > 157286400), being killed\n"
+    world.leave(run, f"slurm-{world.store.runs.get(run.id).status.job_id}.out", words)
+    world.scheduler.status = JobStatus(JobState.CANCELLED, source="squeue: CANCELLED")
+    world.advance()
+    ended = world.store.runs.get(run.id)
+    if asked:
+        assert ended.state is RunState.CANCELLED
+    else:
+        assert ended.state is RunState.OUT_OF_MEMORY
+        assert ended.status.reason == "it used 259 MiB of memory, and its limit is 150 MiB"
+    assert world.store.runs.result(run.id) is not None
+
+
 def test_a_job_that_is_still_listed_is_waited_for(world: World) -> None:
     run = running(world)
     world.leave(run, job_folder.RESULT, partial(run).to_json().encode())

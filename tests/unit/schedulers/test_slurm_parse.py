@@ -851,6 +851,10 @@ def test_a_partition_that_does_not_exist_says_so() -> None:
             "it exceeded its limit of memory",
         ),
         ("slurmstepd[n1.a]: error: Detected 2 oom-kill event(s) in StepId=7.batch", "it exceeded its limit of memory"),
+        (
+            "[2026-11-25T22:01:10.043] error: StepId=3.0 exceeded memory limit (420098048 > 157286400), being killed\n",
+            "it used 401 MiB of memory, and its limit is 150 MiB",
+        ),
         ("my kernel: error: Exceeded job memory limit\n", ""),
         ("slurmstepd: error: *** JOB 12 ON n CANCELLED AT 2026 DUE TO TIME LIMIT ***\n", ""),
         ("", ""),

@@ -23,7 +23,8 @@ from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, statu
 from tests.values import replace
 
 TABLES = (
-    *("codes", "tasks", "submissions", "runs", "events", "results", "documents", "cases", "partials", "retries"),
+    *("codes", "tasks", "submissions", "runs", "events", "results", "documents", "cases", "partials"),
+    *("retries", "pruned"),
     *("boards", "decisions", "remarks", "scores", "bests", "feed", "removed", "in_flight"),
 )
 SKIPPED = frozenset({("boards", "id"), ("events", "id"), ("feed", "id"), ("decisions", "id"), ("remarks", "id")})
@@ -68,6 +69,7 @@ COMMANDS = {
     "cases": (("show", "vectoradd_py"), ("run", "2", "--json"), ("watch", "2")),
     "partials": (("run", "6"), ("run", "6", "--log")),
     "retries": (("run", "6"), ("runs", "--all", "--json"), ("poll",)),
+    "pruned": (("run", "6"), ("run", "6", "--log")),
     "boards": (("list",), ("task", "course"), ("update", "course", "--history"), ("admin", "log")),
     "decisions": (*DECIDED, ("admin", "bans"), ("admin", "export", "--format", "csv")),
     "remarks": (*DECIDED, ("run", "4"), ("admin", "export", "--format", "csv")),
@@ -99,6 +101,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     ended = status_of(RunState.NODE_FAIL)
     runs.retry_each({stopped.id: Retry("hb-0123456789abcdef", "n", ended, status_of(RunState.CREATED))})
     runs.stop(stopped.id, status_of(RunState.CANCELLED), partial)
+    runs.prune({stopped.id: "the last words"})
     board.submissions.note(removed.submission, "a note")
     board.moderation.remove([removed.submission], "a reason")
     board.moderation.ban("ada", "another")

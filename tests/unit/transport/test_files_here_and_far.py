@@ -109,6 +109,24 @@ def test_a_file_appears_whole_and_a_folder_goes_with_an_empty_one_above(files: F
     assert files.names(tmp_path) - {"home"} == {"kept"}
 
 
+def test_folders_are_listed_and_measured_without_links(files: Files, tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    files.write_folder(folder / "1", {"job.sh": b"12345", "task/deep/a": b"123"})
+    (folder / "file").write_bytes(b"1")
+    (folder / "2").symlink_to(folder / "1")
+    (folder / "1" / "out").symlink_to("/")
+    (tmp_path / "link").symlink_to(folder)
+    assert files.folders_in(folder) == ["1"]
+    with pytest.raises(NotADirectoryError, match="is a link"):
+        files.folders_in(tmp_path / "link")
+    with pytest.raises(FileNotFoundError):
+        files.folders_in(tmp_path / "none")
+    (folder / "1" / "out").unlink()
+    assert files.bytes_in(folder / "1") == 8
+    files.remove_folder(folder / "1", alone=True)
+    assert files.names(folder) == {"file", "2"}
+
+
 # Reading
 
 
@@ -240,7 +258,9 @@ def test_old_files_with_an_unneeded_name_are_removed(files: Files, tmp_path: Pat
     (folder / "folder").mkdir()
     for name in ("old", "needed", "link", "folder"):
         aged(folder / name, 100)
-    files.remove_unused(folder, 50, lambda name: name != "needed")
+    assert files.remove_unused(folder, 50, lambda name: name != "needed", dry_run=True) == [0]
+    assert "old" in files.names(folder)
+    assert files.remove_unused(folder, 50, lambda name: name != "needed") == [0]
     assert files.names(folder) == {"needed", "young", "link", "folder"}
     with pytest.raises(FileNotFoundError):
         files.remove_unused(tmp_path / "none", 50, lambda _: True)

@@ -1,0 +1,139 @@
+"""Pruning: job folders of runs that ended long ago are removed, since the database has all that reports show.
+
+A folder goes only if its name is that of a run of this board on this cluster, that run has ended, and the folder is no
+link. The end of the job's output is stored before.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from hpc_board.domain.pruned import ClusterPruned
+from hpc_board.domain.run import Run
+from hpc_board.errors import BoardError, DamagedRowError
+from hpc_board.model.text import one_line, printable
+from hpc_board.runs.backoff import SharedValue
+from hpc_board.runs.job_folder import Folders
+from hpc_board.store import Store
+
+KEPT_LOG_BYTES = 256 * 1024
+"""The length of the stored end of a job's output: as much as `hpc-board run ID --log` shows."""
+
+PASS_FOLDERS_MAX = 50
+"""The number of folders that a pass over runs removes at most: it holds the lock of its cluster meanwhile."""
+
+_PAUSE_SECONDS = 3600.0
+_SHORT_PAUSE_SECONDS = 60.0
+_RUN_FOLDER = re.compile(r"([0-9]{1,18})(?:-hb-[0-9a-f]{1,40})?")
+_TASK_FOLDER = re.compile(r"(hb-[0-9a-f]{1,40})\.[0-9]{1,7}")
+_ARRAY_FOLDER = re.compile(r"hb-[0-9a-f]{1,40}")
+
+
+class Pruning(msgspec.Struct, frozen=True):
+    """Pruning of the job folders of one cluster, whose lock the caller holds.
+
+    `log_name` returns the name of a job's output. A run counts if `takes` is true of its cluster, and it ended `before`
+    that time.
+    """
+
+    folders: Folders
+    store: Store
+    takes: Callable[[str], bool]
+    log_name: Callable[[Run], str]
+    before: datetime
+
+    def __call__(self, *, dry_run: bool = False, limit: int | None = None) -> ClusterPruned:
+        """Remove at most `limit` folders, or only count them in a `dry_run`; a folder that cannot be removed stays."""
+        count, freed, problem = 0, 0, ""
+        try:
+            for name, runs in self._ended(self.folders.folder_names()):
+                if limit is not None and count >= limit:
+                    break
+                try:
+                    freed += self._remove(name, runs, dry_run=dry_run)
+                    count += 1
+                except (OSError, BoardError, RecursionError) as error:
+                    problem = problem or f"{name}: {_words(error)}"
+        except FileNotFoundError:
+            pass
+        except (OSError, BoardError) as error:
+            problem = _words(error)
+        return ClusterPruned(folders=count, bytes=freed, problem=problem)
+
+    def _ended(self, names: Sequence[str]) -> Iterator[tuple[str, Sequence[Run]]]:
+        """Yield the names of folders that may go, each with the runs whose newest job it was.
+
+        A run that was sent again has a folder for each of its jobs. The folder of an array, with its script, goes with
+        the last task.
+        """
+        numbers = {int(match[1]) for name in names if (match := _RUN_FOLDER.fullmatch(name))}
+        arrays = {match[1] for name in names if (match := _TASK_FOLDER.fullmatch(name))}
+        arrays |= {name for name in names if _ARRAY_FOLDER.fullmatch(name)}
+        members = {array: self.store.runs.of_array(array, damaged=_ignored) for array in sorted(arrays)}
+        found = self.store.runs.numbered(numbers, damaged=_ignored)
+        found |= {run.id: run for runs in members.values() for run in runs}
+        ended = [run for run in found.values() if self._may_go(run)]
+        tokens = self.store.runs.tokens([run.id for run in ended])
+        present = set(names)
+        for run in ended:
+            newest = self.folders.of(run).name
+            jobs = (replace(run, token=token, retry=retry) for retry, token in enumerate(tokens[run.id]))
+            for name in dict.fromkeys(self.folders.of(job).name for job in jobs):
+                if name in present:
+                    yield name, [run] if name == newest else []
+        for array, runs in members.items():
+            if runs and array in present and all(map(self._may_go, runs)):
+                yield array, []
+
+    def _may_go(self, run: Run) -> bool:
+        return run.state.ended and run.status.at < self.before and self.takes(run.cluster)
+
+    def _remove(self, name: str, runs: Sequence[Run], *, dry_run: bool) -> int:
+        """Store the output of a folder's job, remove the folder, and return the bytes of its files."""
+        size = self.folders.bytes_of(name)
+        if not dry_run:
+            self.store.runs.prune({run.id: self._log(run) for run in runs})
+            self.folders.remove(name)
+        return size
+
+    def _log(self, run: Run) -> str:
+        with suppress(FileNotFoundError):
+            data = self.folders.read(run, self.log_name(run), KEPT_LOG_BYTES, end=True)
+            return printable(data.decode(errors="replace"), KEPT_LOG_BYTES)
+        return ""
+
+
+class NextPruning:
+    """The time of the next pruning of a cluster in a pass over its runs, shared by all clients of a board."""
+
+    def __init__(self, file: Path) -> None:
+        self._shared = SharedValue(file, float)
+
+    def due(self, now: datetime) -> bool:
+        """Return whether it is time to prune; a clock that was set back does not put that off."""
+        at = self._shared.read()
+        return at is None or not 0 < at - now.timestamp() <= _PAUSE_SECONDS
+
+    def settle(self, now: datetime, removed: int) -> None:
+        """Note the number of folders that a pass removed: after its maximum the next one is due soon.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        pause_seconds = _SHORT_PAUSE_SECONDS if removed >= PASS_FOLDERS_MAX else _PAUSE_SECONDS
+        self._shared.write(now.timestamp() + pause_seconds)
+
+
+def _ignored(_: DamagedRowError) -> None:
+    """Leave the folder of a damaged run alone."""
+
+
+def _words(error: OSError | BoardError | RecursionError) -> str:
+    if isinstance(error, BoardError):
+        return error.message
+    return one_line((isinstance(error, OSError) and error.strerror) or str(error), 200)
