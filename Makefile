@@ -23,13 +23,14 @@ demo: .venv/.demo ## three ranked submissions on this machine, in the folder dem
 # The judge measures times, so tests that depend on them run alone on the machine. Tests that wait for daemons and
 # terminals may time out on a busy machine: a failed test runs once more, alone, and has to pass then. Two processors
 # are busy with four workers, since a test waits for Slurm, other processes and the disk for two thirds of its time.
-# tests/conftest.py has the order of the files.
+# tests/conftest.py has the order of the files. The quiet tests come first, since one process compiles all modules then,
+# which four workers would do each for itself.
 .PHONY: test
 test: .venv/.dev slurm browser ## every test that this machine can run, and a count of the others
 	@status=0; \
-	$(BIN)/pytest --cache-clear -m "not quiet" --numprocesses 4 --dist loadfile --no-loadscope-reorder tests || status=$$?; \
+	$(BIN)/pytest --cache-clear -m quiet tests || status=$$?; \
 	[ $$status -le 1 ] || exit $$status; \
-	$(BIN)/pytest -m quiet tests || status=$$?; \
+	$(BIN)/pytest -m "not quiet" --numprocesses 4 --dist loadfile --no-loadscope-reorder tests || status=$$?; \
 	[ $$status = 1 ] || exit $$status; \
 	echo "The tests that failed, once more:"; \
 	$(BIN)/pytest -v --last-failed --last-failed-no-failures none --maxfail 1 tests

@@ -87,9 +87,9 @@ def test_no_run_of_an_array_is_lost_or_doubled(
 ) -> None:
     monkeypatch.setenv("SLURM_CONF", slurm_lab.environment["SLURM_CONF"])
     files = board_files(tmp_path, slurm=True, environ={"SLURM_CONF": slurm_lab.environment["SLURM_CONF"]})
-    killed(files, point, ["CPU"], count=4)
+    killed(files, point, ["CPU"], count=3)
     board = carried_on(files)
-    assert_nothing_lost(board, point, ["CPU"], count=4)
+    assert_nothing_lost(board, point, ["CPU"], count=3)
     arrays = {run.array for run in board.runs.list()}
     assert len(arrays) == (0 if point == "before the row" else 1)
     ours = [job_id for job_id, name, _ in slurm_jobs(files.environ) if name in arrays]

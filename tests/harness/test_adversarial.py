@@ -33,10 +33,10 @@ def pays(cheat: Cheat, found: Outcome) -> bool:
     ]
     for number in range(_TRIES):
         tried = found if number == 0 else outcome.__wrapped__(cheat)
-        times_ns = [outcome.__wrapped__(each).score_ns for each in honest]
-        if "slow reference" not in cheat.task:
-            times_ns.append(tried.baseline_ns)
-        if tried.score_ns > _PAID_SHARE_MIN * min(times_ns):
+        # The reference's time comes with each run; an honest kernel's takes a run of its own.
+        if "slow reference" not in cheat.task and tried.score_ns > _PAID_SHARE_MIN * tried.baseline_ns:
+            return True
+        if any(tried.score_ns > _PAID_SHARE_MIN * outcome.__wrapped__(each).score_ns for each in honest):
             return True
     return False
 

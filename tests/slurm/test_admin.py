@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,11 +17,13 @@ import yaml
 
 from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import BoardFiles, board_files, slurm_jobs
+from tests.harness.evaluations import QUICK
 from tests.slurm.lab import SlurmLab
 
 pytestmark = pytest.mark.slurm
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "slurm" / "sites" / "lab-22.05.yaml"
+TASKS = Path(__file__).parents[2] / "tasks"
 
 
 @pytest.fixture
@@ -310,6 +313,16 @@ def tight_lab() -> Iterator[SlurmLab]:
         yield lab
 
 
+def with_few_calls(task: Path, parent: Path) -> Path:
+    """Copy a bundled task into `parent`, with limits that make its measurement short; return `parent`."""
+    folder = shutil.copytree(task, parent / task.name)
+    shutil.copy(task.parent / "utils.py", parent)
+    document = yaml.safe_load((folder / "task.yml").read_text())
+    document["hpc_board"]["limits"] = QUICK
+    (folder / "task.yml").write_text(yaml.safe_dump(document))
+    return parent
+
+
 def test_from_detect_to_a_ranked_run_where_the_default_memory_does_not_do(tight_lab: SlurmLab, tmp_path: Path) -> None:
     environ = {"SLURM_CONF": tight_lab.environment["SLURM_CONF"], "XDG_DATA_HOME": str(tmp_path)}
     board = BoardFiles(tmp_path, tmp_path / "hpc-board.yaml", environ)
@@ -322,13 +335,13 @@ def test_from_detect_to_a_ranked_run_where_the_default_memory_does_not_do(tight_
     cpu["python"] = sys.executable
     settings["gpus"] = {"CPU": cpu, "TIGHT": {**cpu, "device": "cpu", "cpus_per_task": 1}}
     del settings["gpus"]["TIGHT"]["memory"]
+    settings["tasks"] = [str(with_few_calls(TASKS / "vectoradd_py", tmp_path / "tasks"))]
     board.settings.write_text(yaml.safe_dump(settings))
     _, found = checked(board, "--no-job")
     assert not {"cpus", "memory"} & {each["subject"] for each in found["CPU"]["lines"]}
     assert "the judge and the kernel's process share it" in line(found["TIGHT"], "cpus")["message"]
     assert "a job has 300 MiB (the default of cpu)" in line(found["TIGHT"], "memory")["message"]
     assert line(found["TIGHT"], "memory")["advice"].startswith("Set gpus.TIGHT.memory to 2000M or more")
-    template = (Path(__file__).parents[2] / "tasks" / "vectoradd_py" / "template.py").read_text()
-    kernel = board.kernel(template)
+    kernel = board.kernel((TASKS / "vectoradd_py" / "template.py").read_text())
     (run,) = board.json("submit", kernel, "--gpu", "CPU", "--mode", "ranked", "--wait")["runs"]
     assert (run["state"], run["verdict"], run["rank"]) == ("finished", "pass", 1), run

@@ -14,6 +14,7 @@ from textual.css.model import RuleSet
 from textual.css.parse import parse
 from textual.css.tokenize import tokenize_values
 from textual.css.tokenizer import Token
+from textual.screen import Screen
 
 from hpc_board.board import Board
 from hpc_board.service import server
@@ -26,6 +27,7 @@ from tests.tui.driving import Door
 _parse: Callable[..., Iterable[RuleSet]] = parse
 _tokens: dict[tuple[tuple[str, str], ...], dict[str, list[Token]]] = {}
 _rules: dict[tuple[Any, ...], tuple[RuleSet, ...]] = {}
+_paint: Callable[[Screen[Any]], None] = Screen._compositor_refresh
 
 
 def _tokens_once(values: dict[str, str]) -> dict[str, list[Token]]:
@@ -47,6 +49,25 @@ def _parsed_once(scope: str, css: str, read_from: Any, *, variable_tokens: Any, 
     return _rules[key]
 
 
+def _paint_when_read(screen: Screen[Any]) -> None:
+    """Leave out the painting of a change: a test that reads the screen, or takes a picture, renders all of it.
+
+    Textual renders each change for an app without a terminal, too, in a quarter of a test's processor time, and prints
+    none.
+    """
+    if screen is screen.app.screen:
+        screen._compositor._dirty_regions.clear()
+        screen._dirty_widgets.clear()
+    else:
+        _paint(screen)
+
+
+@pytest.fixture
+def every_paint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the app paint each change, as on a terminal."""
+    monkeypatch.setattr(Screen, "_compositor_refresh", _paint)
+
+
 @pytest.fixture(autouse=True)
 def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("TZ", "UTC")
@@ -58,6 +79,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     monkeypatch.setattr(_wait, "SLEEP_IDLE", 0.0005)
     monkeypatch.setattr(stylesheet, "tokenize_values", _tokens_once)
     monkeypatch.setattr(stylesheet, "parse", _parsed_once)
+    monkeypatch.setattr(Screen, "_compositor_refresh", _paint_when_read)
     time.tzset()
     yield
     monkeypatch.undo()

@@ -68,8 +68,8 @@ async def settled(pilot: Pilot[Any]) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
         pilot.app.screen._on_timer_update()
         calm = calm + 1 if quiet() else 0
-    stop_blinking(pilot)
-    await pilot.pause()
+    if stop_blinking(pilot):
+        await pilot.pause()
 
 
 def at_rest(app: App[Any]) -> bool:
@@ -86,16 +86,20 @@ def at_rest(app: App[Any]) -> bool:
     return not screen._callbacks
 
 
-def stop_blinking(pilot: Pilot[Any]) -> None:
-    """Let every cursor stand still, so that screens can be compared."""
-    for field in [*pilot.app.screen.query(Input), *pilot.app.screen.query(TextArea)]:
+def stop_blinking(pilot: Pilot[Any]) -> bool:
+    """Let every cursor stand still, so that screens can be compared; return whether any did not."""
+    fields = [*pilot.app.screen.query(Input), *pilot.app.screen.query(TextArea)]
+    blinking = [field for field in fields if field.cursor_blink]
+    for field in blinking:
         field.cursor_blink = False
+    return bool(blinking)
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
     """Press keys, each after the last one has had its effect."""
     for key in keys:
-        await pilot.press(key)
+        # `pilot.press` sends a message to every widget in sight, as `pilot.pause` does.
+        await pilot.app._press_keys([key])
         await settled(pilot)
 
 

@@ -882,6 +882,7 @@ async def test_no_error_of_the_board_ends_the_app(keys: tuple[str, ...]) -> None
         await until(pilot, lambda: "the disk is full" in text_of(pilot.app))
 
 
+@pytest.mark.usefixtures("every_paint")
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_hostile_text_is_shown_as_text(size: tuple[int, int]) -> None:
     evil = replace(

@@ -135,6 +135,7 @@ def failure(app: App[Any]) -> str:
 
 
 @pytest.mark.timeout(max(300, STEPS))
+@pytest.mark.usefixtures("every_paint")
 async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     files = board_files(tmp_path / "site", slurm=False)

@@ -110,6 +110,7 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[type, str]]:
     return paints
 
 
+@pytest.mark.usefixtures("every_paint")
 async def test_the_board_is_opened_after_the_first_paint(painted: list[tuple[type, str]]) -> None:
     seen = []
 
@@ -122,6 +123,7 @@ async def test_the_board_is_opened_after_the_first_paint(painted: list[tuple[typ
     assert [(screen, text.split()) for screen, text in seen][:1] == [(OpeningScreen, ["hpc-board"])]
 
 
+@pytest.mark.usefixtures("every_paint")
 async def test_the_first_paint_of_the_tasks_has_their_list(
     painted: list[tuple[type, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,7 @@ async def test_the_first_paint_of_the_tasks_has_their_list(
     assert "Reading the task folders" not in first
 
 
+@pytest.mark.usefixtures("every_paint")
 async def test_tasks_that_are_read_slowly_are_waited_for_in_words(painted: list[tuple[type, str]]) -> None:
     board = FakeBoard(held=["tasks"])
     async with app_on(board).run_test(size=(80, 24)) as pilot:
