@@ -7,8 +7,9 @@ from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version
 from hpc_board.model.score import full_score_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
+from hpc_board.report.columns import columns_table
 from hpc_board.report.formatting import count_text, moment_text, score_text, speedup_text
-from hpc_board.report.standing_columns import OVERLAPS, Line, in_use, rank_text, report_columns, trust_text
+from hpc_board.report.standing_columns import OVERLAPS, Line, rank_text, report_columns, trust_text
 
 NOBODY = "No results yet."
 NONE_OF_YOURS = "You have no passing ranked run here."
@@ -16,8 +17,6 @@ SHORT_VERSION = 12
 """The shown characters of a version, which `--task-version` accepts."""
 
 OVERLAPS_MEANING = f"{OVERLAPS} is a statistical tie with the row above: the intervals overlap."
-
-_GAP = "..."
 
 
 def board_report(
@@ -36,7 +35,13 @@ def board_report(
         lines = _lines(page, user, now)
     return (
         Heading(f"{task} on {page.gpu}"),
-        _table(lines, NONE_OF_YOURS if own_runs else NOBODY, own_runs=own_runs),
+        columns_table(
+            report_columns(),
+            lines,
+            {"user": ""} if own_runs else {},
+            ages=now is not None,
+            empty=NONE_OF_YOURS if own_runs else NOBODY,
+        ),
         *_remarks(page, "run" if own_runs else "entry", more),
     )
 
@@ -95,32 +100,6 @@ def versions_table(versions: Sequence[Version], present: str) -> Table:
         for each in versions
     )
     return Table(columns, rows, "No submissions yet.")
-
-
-def _table(lines: Sequence[Line | None], empty: str, *, own_runs: bool = False) -> Table:
-    """Return the lines of a board under the columns that have something; None is a gap."""
-    shown = [line for line in lines if line is not None]
-    columns = [column for column in report_columns() if in_use(column, shown)]
-    titles = {"user": ""} if own_runs else {}
-    ages = any(line.now for line in shown)
-    titles |= {"submitted": "Age"} if ages else {}
-    return Table(
-        tuple(
-            Column(
-                titles.get(column.key, column.title).upper(),
-                column.right or (ages and column.key == "submitted"),
-                column.flexible,
-                column.least,
-                column.leaves,
-            )
-            for column in columns
-        ),
-        tuple(
-            (_GAP, *("" for _ in columns[1:])) if line is None else tuple(column.text(line) for column in columns)
-            for line in lines
-        ),
-        empty,
-    )
 
 
 def _lines(page: Page, user: str, now: datetime | None) -> list[Line | None]:

@@ -12,15 +12,14 @@ from textual.widgets import Static
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Page, Standing
 from hpc_board.model.score import full_score_text, wide_interval_text
+from hpc_board.report.columns import TableColumn
 from hpc_board.report.standing_columns import (
     OVERLAPS,
     Emphasis,
     Layout,
     Line,
     Listed,
-    StandingColumn,
     all_listed,
-    in_use,
     listed_columns,
 )
 from hpc_board.tui import paging
@@ -66,11 +65,11 @@ def _columns(layout: Layout, lines: Sequence[Line] | None = None) -> tuple[Colum
     return tuple(
         Column(column.key, column.title, width.cells, column.right, width.grows, width.from_width, width.most)
         for column, _, width in listed_columns(layout)
-        if lines is None or in_use(column, lines)
+        if lines is None or column.in_use(lines)
     )
 
 
-def _cell(line: Line, column: StandingColumn, listed: Listed) -> Text:
+def _cell(line: Line, column: TableColumn[Line, Listed], listed: Listed) -> Text:
     text = (listed.text or column.text)(line)
     has_none = column.optional and not text and not isinstance(line.row, Standing)
     return toned(text, Tone.PLAIN if has_none else _tone(line, listed.emphasis))
