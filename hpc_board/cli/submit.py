@@ -152,6 +152,8 @@ def submit(
         raise click.UsageError("`-` is the only file, or none is.")
     if name is not None and not piped:
         raise click.UsageError("--name needs `-` as the file.")
+    from hpc_board.domain.draft import DraftRequest
+
     given = _given_options(job_options, extras)
     board = open_()
     if piped:
@@ -159,7 +161,7 @@ def submit(
             [_piped(name or _PIPED_NAME)], task=task, gpus=gpus, mode=mode, note=note, options=given
         )
     else:
-        drafts = board.submissions.drafts(files, task=task, gpus=gpus, mode=mode, note=note, options=given)
+        drafts = board.submissions.drafts(files, DraftRequest(task, tuple(gpus), mode, note, given))
     if dry_run:
         _print_previews(board.submissions.preview(*drafts, array=array), as_json=as_json)
         return
