@@ -6,12 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpc_board.board.context import Context, harness, utc_now
+from hpc_board.board.context import Context, harness
 from hpc_board.board.gpus import Gpus
 from hpc_board.board.leaderboards import Leaderboards
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.boards.moderation import best_of_before, named
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import NO_CHOICES, Draft, DraftRequest, Preview, RerunCandidate, Source, SubmissionRequest
 from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions
 from hpc_board.domain.moderation import Rerun

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version
+from hpc_board.domain.standing import MarkKind, Page, Standing, Version, with_marks
 from hpc_board.model.score import full_score_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
@@ -104,27 +104,15 @@ def versions_table(versions: Sequence[Version], present: str) -> Table:
 
 def _lines(page: Page, user: str, now: datetime | None) -> list[Line | None]:
     """Return the rows of the page with the marks between them, and the reader's own below a gap."""
-    lines: list[Line | None] = []
-    for row, marks in _between(page):
-        lines += [Line(mark, page, user, now=now) for mark in marks]
-        if row is not None:
-            lines.append(Line(row, page, user, now=now))
+    above, below = page.offset > 0 and bool(page.rows), page.offset + len(page.rows) < page.total
+    lines: list[Line | None] = [
+        Line(row, page, user, now=now) for _, row in with_marks(page.rows, page.marks, above=above, below=below)
+    ]
     own = page.own
     if own is not None and page.rows and own.run not in [row.run for row in page.rows]:
         mine = Line(own, page, user, now=now)
         lines = [mine, None, *lines] if own.score_s < page.rows[0].score_s else [*lines, None, mine]
     return lines
-
-
-def _between(page: Page) -> Iterator[tuple[Standing | None, list[Mark]]]:
-    """Yield each row of the page with the marks before it, and at the end of the board the marks behind it."""
-    marks = list(page.marks)
-    if page.offset and page.rows:
-        marks = [mark for mark in marks if mark.score_s >= page.rows[0].score_s]
-    for row in page.rows:
-        yield row, [mark for mark in marks if mark.score_s < row.score_s]
-        marks = [mark for mark in marks if mark.score_s >= row.score_s]
-    yield None, marks if page.offset + len(page.rows) >= page.total else []
 
 
 def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:

@@ -214,11 +214,13 @@ class RunGateway:
         cluster: str | None = None,
         outside: Collection[str] = (),
         damaged: Callable[[DamagedRowError], object] | None = None,
+        skip_damaged: bool = False,
     ) -> tuple[Run, ...]:
         """Return the runs that have not ended, all or those `among` these, oldest first.
 
         `cluster` limits them to those of a cluster, and the clusters of `outside` are left out.
         `damaged` is called with the error of each damaged row, whose run is left out; by default, the first is raised.
+        `skip_damaged` leaves them out without a report.
         """
         given = {
             "among": None if among is None else json.dumps([*among]),
@@ -236,9 +238,10 @@ class RunGateway:
                 try:
                     found.append(run_value(row))
                 except DamagedRowError as error:
-                    if damaged is None:
+                    if damaged is not None:
+                        damaged(error)
+                    elif not skip_damaged:
                         raise
-                    damaged(error)
         return tuple(found)
 
     def has_in_flight(self) -> bool:

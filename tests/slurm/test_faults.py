@@ -181,7 +181,7 @@ class Site:
 
     def later(self, delta: timedelta) -> None:
         """The board's clock from now on."""
-        self.patch.setattr(reconciler, "_now", lambda: datetime.now(UTC) + delta)
+        self.patch.setattr(reconciler, "utc_now", lambda: datetime.now(UTC) + delta)
 
 
 @pytest.fixture

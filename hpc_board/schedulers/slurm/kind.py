@@ -158,12 +158,6 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
 
         return SlurmScheduler(cluster, surroundings.host())
 
-    def log_name(self, job_id: str) -> str:
-        """Return the name that sbatch itself gives the output of a job."""
-        from hpc_board.schedulers.slurm.sbatch import log_name
-
-        return log_name(job_id)
-
     def memory_exceeded(self, log: str) -> str:
         """Return the limit and the use of a job that Slurm killed for its memory, from its words in the job's log."""
         from hpc_board.schedulers.slurm.states import memory_exceeded
