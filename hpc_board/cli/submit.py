@@ -13,7 +13,7 @@ from hpc_board.cli.options import (
     SECONDS,
     Open,
     examples,
-    gpu_names,
+    gpus_option,
     json_option,
     mode_names,
     sbatch_options,
@@ -54,15 +54,7 @@ _PIPED_NAME = "submission.py"
     help="Task; default: from the file's header.",
     shell_complete=task_names,
 )
-@click.option(
-    "-g",
-    "--gpu",
-    "gpus",
-    metavar="NAME",
-    multiple=True,
-    help="GPU or `all`; comma-separated or repeated. Default: from the file's header.",
-    shell_complete=gpu_names,
-)
+@gpus_option("GPU or `all`; comma-separated or repeated. Default: from the file's header.")
 @click.option(
     "-m",
     "--mode",
@@ -103,7 +95,7 @@ _PIPED_NAME = "submission.py"
     "timeout_seconds",
     metavar="SECONDS",
     type=SECONDS,
-    help="Longest --wait; the runs go on.",
+    help="Time-out of --wait; the runs continue.",
 )
 @json_option
 @click.pass_obj

@@ -285,12 +285,14 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
                 tuple(line for name in names for line in _lines_of(name, script)),
             )
         if asked.reservation:
-            yield Remark(f"It waits for the reservation {asked.reservation}.", _lines_of("reservation", script))
+            yield Remark(f"Waits for reservation {asked.reservation}.", _lines_of("reservation", script))
         if asked.nodelist or asked.exclude:
             marked = (*_lines_of("nodelist", script), *_lines_of("exclude", script))
-            yield Remark("It is kept to some nodes.", marked)
+            nodes = f"Restricted to nodes {asked.nodelist}" if asked.nodelist else ""
+            avoided = f"{'avoids' if nodes else 'Avoids'} nodes {asked.exclude}" if asked.exclude else ""
+            yield Remark(f"{'; '.join(filter(None, (nodes, avoided)))}.", marked)
         if asked.exclusive:
-            yield Remark("It takes a whole node for itself.", _lines_of("exclusive", script))
+            yield Remark("Uses a whole node exclusively.", _lines_of("exclusive", script))
 
 
 def _lines_of(option: str, script: Sequence[str]) -> tuple[str, ...]:
