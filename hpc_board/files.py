@@ -252,13 +252,15 @@ def read_bytes(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = o
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
     if len(data) > bytes_max:
-        raise InputError(f"{_shown(path)} is too large: more than {bytes_max:,} bytes.", hint="Make the file smaller.")
+        raise InputError(
+            f"{shown_path(path)} is too large: more than {bytes_max:,} bytes.", hint="Make the file smaller."
+        )
     return data
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> InputError:
     """Return the error for a user's file that `error` kept from being read."""
-    name = _shown(path)
+    name = shown_path(path)
     match error:
         case FileNotFoundError():
             return InputError(f"{name}: there is no such file.", hint="Check the path for typing errors.")
@@ -273,7 +275,8 @@ def _unreadable(path: Path, error: OSError | ValueError) -> InputError:
     return InputError(f"{name} is not a path: {error}.", hint="Check the path.")
 
 
-def _shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
+    """Return a path for a message, on one line."""
     return one_line(str(path), 300)
 
 
@@ -301,7 +304,7 @@ def read_text(path: Path, bytes_max: int, open_: Callable[[Path], BinaryIO] = op
     Raises:
         InputError: it does not exist, is not a regular file, unreadable, too large, or not UTF-8 text.
     """
-    return decoded(read_bytes(path, bytes_max, open_), _shown(path))
+    return decoded(read_bytes(path, bytes_max, open_), shown_path(path))
 
 
 def decoded(data: bytes, source: str) -> str:

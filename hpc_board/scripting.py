@@ -216,45 +216,42 @@ class Board:
         note: str = "",
         array: bool | None = None,
         sbatch: Sequence[str] = (),
-        **job_options: str,
+        **job_options: str | int,
     ) -> Runs:
         """Submit files, or texts by their file names, and return their runs: one for each file and GPU.
 
         Task and GPUs that are not given come from each file's header. From three equal jobs on, they are sent as one
         job array; `array` decides otherwise. `sbatch` and `job_options` are the options of `hpc-board submit` for jobs,
-        such as `qos="night"`.
+        such as `qos="night"` and `retries=2`.
 
         Raises:
             InputError: a file, the task, a GPU or the mode is invalid; nothing is sent.
             Refused: the board takes no such submission; nothing is sent.
             SchedulerRefused: the scheduler refused every job.
         """
-        from hpc_board.domain.draft import Source
+        from hpc_board.domain.draft import DraftRequest, Source
         from hpc_board.domain.job_options import JobOptions, check
         from hpc_board.settings_file import given_options
 
         try:
-            options = JobOptions(**job_options, sbatch=tuple(sbatch))
+            options = JobOptions(**{name: str(value) for name, value in job_options.items()}, sbatch=tuple(sbatch))
         except TypeError:
             unknown = ", ".join(sorted(set(job_options) - set(JobOptions.__struct_fields__)))
             raise InputError(
                 f"unknown job option: {unknown}", hint=f"Job options: {', '.join(JobOptions.__struct_fields__)}."
             ) from None
         check(options, "the call")
-        wanted: Any = {
-            "task": task,
-            "gpus": (gpus,) if isinstance(gpus, str) else tuple(gpus),
-            "mode": mode,
-            "note": note,
-            "options": given_options(options, os.environ),
-        }
+        request = DraftRequest(
+            task, (gpus,) if isinstance(gpus, str) else tuple(gpus), mode, note, given_options(options, os.environ)
+        )
         submissions = self._board.submissions
         with self._session():
             if isinstance(files, Mapping):
-                drafts = submissions.draft_sources([Source(*each) for each in files.items()], **wanted)
+                sources = [Source(*each) for each in files.items()]
+                drafts = submissions.draft_sources(sources, **msgspec.structs.asdict(request))
             else:
                 paths = [files] if isinstance(files, str | os.PathLike) else files
-                drafts = submissions.drafts([Path(path) for path in paths], **wanted)
+                drafts = submissions.drafts([Path(path) for path in paths], request)
             return self._seen([run.id for run in submissions.submit(*drafts, array=array)])
 
     def wait(self, runs: Iterable[Run], *, timeout_seconds: float | None = None) -> Runs:

@@ -69,7 +69,9 @@ HostName = Annotated[
 AccountName = Annotated[str, Meta(pattern=rf"\A{ACCOUNT_PATTERN}\Z", description=ACCOUNT_PATTERN_WORDS)]
 
 
-OptionName = Literal["account", "qos", "reservation", "constraint", "time", "exclude", "nodelist", "sbatch"]
+OptionName = Literal[
+    "account", "qos", "reservation", "constraint", "time", "exclude", "nodelist", "retries", "max-running", "sbatch"
+]
 
 
 class DefaultsSection(Section, frozen=True):

@@ -15,8 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from hpc_board.errors import InputError
-from hpc_board.files import NotRegularFileError
-from hpc_board.model.text import one_line
+from hpc_board.files import NotRegularFileError, shown_path
 
 _LINKS_MAX = 40
 _LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -148,18 +147,14 @@ def _check_owner(status: os.stat_result, path: Path, owners: Collection[int]) ->
     if status.st_uid not in owners:
         whose = "neither to you nor to root" if os.geteuid() in owners else "not to root"
         raise InputError(
-            f"{_shown(path)} belongs {whose}, and its settings would run commands in your name.",
+            f"{shown_path(path)} belongs {whose}, and its settings would run commands in your name.",
             hint="If you trust it, name it yourself: --config FILE",
         )
 
 
 def _writable(path: Path, status: os.stat_result) -> InputError:
     return InputError(
-        f"{_shown(path)} may be written by others (mode {stat.S_IMODE(status.st_mode):o}), and its settings would run "
-        "commands in your name.",
-        hint=f"Try: chmod go-w '{_shown(path)}'. Or, if you trust it, name the settings yourself: --config FILE",
+        f"{shown_path(path)} may be written by others (mode {stat.S_IMODE(status.st_mode):o}), and its settings would "
+        "run commands in your name.",
+        hint=f"Try: chmod go-w '{shown_path(path)}'. Or, if you trust it, name the settings yourself: --config FILE",
     )
-
-
-def _shown(path: Path) -> str:
-    return one_line(str(path), 300)

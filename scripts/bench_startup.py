@@ -23,6 +23,12 @@ TAB = (
     " 'COMP_WORDS': 'hpc-board submit --task vec', 'COMP_CWORD': '3'}; " + RUN
 )
 KERNEL = "#!POPCORN leaderboard vectoradd_py\n"
+SLURM = """\
+clusters:
+  main: {scheduler: slurm}
+gpus:
+  A100: {cluster: main, partition: gpu, gres: "gpu:a100:1"}
+"""
 HEAVY = ("textual", "torch", "paramiko", "numpy", "pandas", "rich")
 CLICK_ALONE = (*HEAVY, "jinja2", "yaml", "msgspec", "sqlite3", "sqlite_utils", "hpc_board.board")
 READING = (
@@ -34,6 +40,8 @@ READING = (
     "hpc_board.model.limits",
     "hpc_board.runs.job_folder",
     "hpc_board.runs.reconciler",
+    "hpc_board.schedulers.slurm.client",
+    "hpc_board.schedulers.local.client",
 )
 UNNEEDED = {
     "--version": (*CLICK_ALONE, "click"),
@@ -41,10 +49,14 @@ UNNEEDED = {
     "list": READING,
     "runs": READING,
     "show": READING,
+    "list, Slurm": READING,
+    "runs, Slurm": READING,
+    "show, Slurm": READING,
     "Tab after --task": CLICK_ALONE,
     "submit --dry-run": (*HEAVY, "sqlite_utils"),
 }
 GOALS = {"--version": 4.0, "list": 8.0, "runs": 8.0, "show": 8.0, "Tab after --task": 6.0}
+GOALS |= {f"{name}, Slurm": GOALS[name] for name in ("list", "runs", "show")}
 """The goals for commands, in times of a bare Python; printed beside the measured value, and never a failure."""
 
 
@@ -53,6 +65,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         kernel = Path(folder) / "kernel.py"
         kernel.write_text(KERNEL, encoding="utf-8")
+        settings = Path(folder) / "slurm.yaml"
+        settings.write_text(SLURM, encoding="utf-8")
         environ = {**os.environ, "XDG_DATA_HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_CACHE_HOME": folder}
         environ.pop("HPC_BOARD_CONFIG", None)
         # An installed program has its byte code; a checkout must not be compiled in each round.
@@ -65,6 +79,9 @@ def main() -> int:
             "list": (*BOARD, "list"),
             "runs": (*BOARD, "runs"),
             "show": (*BOARD, "show", "vectoradd_py"),
+            "list, Slurm": (*BOARD, "--config", str(settings), "list"),
+            "runs, Slurm": (*BOARD, "--config", str(settings), "runs"),
+            "show, Slurm": (*BOARD, "--config", str(settings), "show", "vectoradd_py"),
             "Tab after --task": ("-c", TAB),
             "submit --dry-run": (*BOARD, "submit", str(kernel), "--gpu", "all", "--dry-run"),
         }

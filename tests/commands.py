@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _REPOSITORY = Path(__file__).parents[1]
 
@@ -99,3 +99,9 @@ def _server() -> socket.socket:
             {**os.environ, "PYTHONPATH": str(_REPOSITORY)},
         )
     return ours
+
+
+def printed_json(done: subprocess.CompletedProcess[str]) -> Any:
+    """What a command printed with `--json`; it must have succeeded or evaluated something."""
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout)

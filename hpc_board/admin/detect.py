@@ -40,7 +40,7 @@ def detected_cluster(host: Host, cluster: str | None = None) -> Detected:
                 return _diagnosed(_Search(kind, found))
         except SchedulerRefused as error:
             refusals.append(error)
-    raise refusals[0] if refusals else SchedulerRefused("no scheduler tells of itself", hint=_BY_HAND)
+    raise refusals[0] if refusals else SchedulerRefused("no scheduler was detected", hint=_BY_HAND)
 
 
 def detected_settings(host: Host, board: str, gpus: Sequence[tuple[str, Device]]) -> Detected:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpc_board.board.context import Context, harness, utc_now
+from hpc_board.board.context import Context, harness
 from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.roles import Role
 from hpc_board.errors import Refused
 from hpc_board.store.folder import make_board_folder

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -250,8 +250,3 @@ def harness() -> bytes:
     from hpc_board.harness.bundle import harness_bytes
 
     return harness_bytes()
-
-
-def utc_now() -> datetime:
-    """Return the current time in UTC."""
-    return datetime.now(UTC)

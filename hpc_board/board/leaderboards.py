@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from hpc_board.board.context import Context, utc_now
+from hpc_board.board.context import Context
 from hpc_board.board.tasks import Tasks
 from hpc_board.boards.editor import (
     BoardArchive,
@@ -20,6 +20,7 @@ from hpc_board.boards.editor import (
     unknown_members,
 )
 from hpc_board.domain.board_options import UNCHANGED, RequestedOptions
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.moderation import NO_LIMITS, Limits
 from hpc_board.domain.roles import Role
 from hpc_board.domain.user_board import BoardChange, BoardRequest, CreatedBoard, PackedSource, Plan, Synced

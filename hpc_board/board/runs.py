@@ -187,10 +187,9 @@ class Runs:
             InputError: its leaderboard is hidden from the user.
             Refused: it belongs to another user, and this one is no participant.
         """
-        if run.user != self._context.user:
+        if not self._sees(run):
             self._context.require(Role.PARTICIPANT, "see the runs of others")
-            if run.task in self._context.editor.hidden():
-                raise InputError(f"there is no run {run.id}", hint="`hpc-board runs` lists your runs.")
+            raise InputError(f"there is no run {run.id}", hint="`hpc-board runs` lists your runs.")
         return run
 
     def list(
@@ -247,23 +246,27 @@ class Runs:
         Runs that never ran, or are invisible to the user, are left out.
         """
         found = self._context.store.runs.started(runs)
-        everyone, hidden = self._seen_of_others()
+        everyone, hidden = others = self._seen_of_others()
         if everyone and not hidden:
             return found
         stored = self._context.store.runs
-        return {number: at for number, at in found.items() if self._sees(stored.get(number), everyone, hidden)}
+        return {number: at for number, at in found.items() if self._sees(stored.get(number), others)}
 
     def _seen_of_others(self) -> tuple[bool, frozenset[str]]:
         """Return whether the user sees others' runs, and the names of hidden leaderboards."""
         return self._context.role.may_act_as(Role.PARTICIPANT), self._context.editor.hidden()
 
-    def _sees(self, run: Run, everyone: bool, hidden: Collection[str]) -> bool:
-        return run.user == self._context.user or (everyone and run.task not in hidden)
+    def _sees(self, run: Run, others: tuple[bool, Collection[str]] | None = None) -> bool:
+        """Return whether the run is visible to the user; `others` are `_seen_of_others`, if they are known."""
+        if run.user == self._context.user:
+            return True
+        everyone, hidden = others or self._seen_of_others()
+        return everyone and run.task not in hidden
 
     def in_flight(self) -> tuple[Run, ...]:
         """Return the unfinished runs that are visible to the user, oldest first."""
-        everyone, hidden = self._seen_of_others()
-        return tuple(run for run in self._context.store.runs.in_flight() if self._sees(run, everyone, hidden))
+        others = self._seen_of_others()
+        return tuple(run for run in self._context.store.runs.in_flight() if self._sees(run, others))
 
     def followed(self, known: Collection[int] = ()) -> tuple[Run, ...]:
         """Return the user's own runs: the newest FOLLOWED_MAX unfinished ones, and all of `known`."""

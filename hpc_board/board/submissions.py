@@ -6,13 +6,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpc_board.board.context import Context, harness, utc_now
+from hpc_board.board.context import Context, harness
 from hpc_board.board.gpus import Gpus
 from hpc_board.board.leaderboards import Leaderboards
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.boards.moderation import best_of_before, named
-from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source, SubmissionRequest
+from hpc_board.domain.clock import utc_now
+from hpc_board.domain.draft import NO_CHOICES, Draft, DraftRequest, Preview, RerunCandidate, Source, SubmissionRequest
 from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
@@ -82,25 +83,16 @@ class Submissions:
             Refused: the board takes no submissions or none of the user's, a rate limit is reached, the deadline has
                 passed, or the user is no participant.
         """
-        return self.drafts([file], task=task, gpus=gpus, mode=mode, note=note, options=options)[0]
+        return self.drafts([file], DraftRequest(task, tuple(gpus), mode, note, options))[0]
 
-    def drafts(
-        self,
-        files: Sequence[Path],
-        *,
-        task: str | None = None,
-        gpus: Sequence[str] = (),
-        mode: str | None = None,
-        note: str = "",
-        options: GivenOptions = NOTHING_GIVEN,
-    ) -> list[Draft]:
+    def drafts(self, files: Sequence[Path], request: DraftRequest = NO_CHOICES) -> list[Draft]:
         """Return a checked draft of each of `files`, as `draft` does; each task is read once.
 
         The order of the checks is: whether the board takes submissions, and the user's; the file's name and extension;
         its header; the task; the user's rate limit; the deadline; the GPUs.
         """
         self._check_open()
-        return self._drafts([read_source(file) for file in files], task, gpus, mode, note, options)
+        return self._drafts([read_source(file) for file in files], request)
 
     def draft_sources(
         self,
@@ -113,40 +105,28 @@ class Submissions:
         options: GivenOptions = NOTHING_GIVEN,
     ) -> list[Draft]:
         """Return a checked draft of each of `sources`, as `drafts` does of files."""
-        return self._drafts_of_sources(sources, task, gpus, mode, note, options)
+        return self._received(sources, DraftRequest(task, tuple(gpus), mode, note, options))
 
-    def _drafts_of_sources(
-        self,
-        sources: Sequence[Source],
-        task: str | None,
-        gpus: Sequence[str],
-        mode: str | None,
-        note: str,
-        options: GivenOptions,
-        *,
-        warn: bool = True,
-    ) -> list[Draft]:
+    def _received(self, sources: Sequence[Source], request: DraftRequest, *, warn: bool = True) -> list[Draft]:
+        """Return the drafts of sources whose names and number are unchecked."""
         _check_number(sources)
         self._check_open(warn=warn)
         for source in sources:
             check_source(source)
-        return self._drafts(sources, task, gpus, mode, note, options, warn=warn)
+        return self._drafts(sources, request, warn=warn)
 
     def _requested(self, requests: Sequence[SubmissionRequest]) -> list[Draft]:
-        """Return the checked drafts of requests; those with equal options count as one batch.
+        """Return the checked drafts of requests; those with equal choices count as one batch.
 
         The user has had the warnings when the drafts of these requests were made.
         """
         _check_number(requests)
-        alike: dict[object, list[int]] = {}
+        alike: dict[DraftRequest, list[int]] = {}
         for index, each in enumerate(requests):
-            alike.setdefault((each.task, each.gpus, each.mode, each.note, each.options), []).append(index)
+            alike.setdefault(each.choices, []).append(index)
         drafts: dict[int, Draft] = {}
-        for indexes in alike.values():
-            sources, first = [requests[index].source for index in indexes], requests[indexes[0]]
-            made = self._drafts_of_sources(
-                sources, first.task, first.gpus, first.mode, first.note, first.options, warn=False
-            )
+        for request, indexes in alike.items():
+            made = self._received([requests[index].source for index in indexes], request, warn=False)
             drafts |= zip(indexes, made, strict=True)
         return [drafts[index] for index in range(len(requests))]
 
@@ -158,28 +138,14 @@ class Submissions:
         """Check requests as `drafts` does, and submit them as `submit` does."""
         return self.submit(*self._requested(requests), array=array)
 
-    def _drafts(
-        self,
-        sources: Sequence[Source],
-        task: str | None,
-        gpus: Sequence[str],
-        mode: str | None,
-        note: str,
-        options: GivenOptions,
-        *,
-        warn: bool = True,
-    ) -> list[Draft]:
+    def _drafts(self, sources: Sequence[Source], request: DraftRequest, *, warn: bool = True) -> list[Draft]:
         find_task, now, admit = cache(self._tasks.get), utc_now(), self._admission()
         late = self._context.role is Role.ADMIN
         rules = self._context.settings.option_rules(served=self._context.installation.served)
         drafts = [
             draft(
                 source,
-                task_name=task,
-                gpu_names=gpus,
-                mode_name=mode,
-                note=note,
-                options=options,
+                request,
                 rules=rules,
                 find_task=find_task,
                 gpus=self._context.settings.gpus,
@@ -220,7 +186,8 @@ class Submissions:
         file_name, code = self.code(found.submission)
         source = Source(file_name, code.decode())
         given = GivenOptions(command=found.options)
-        return self._drafts([source], found.task, [found.gpu], mode or str(found.mode), found.note, given)[0]
+        request = DraftRequest(found.task, (found.gpu,), mode or str(found.mode), found.note, given)
+        return self._drafts([source], request)[0]
 
     def preview(self, *drafts: Draft, array: bool | None = None) -> list[Preview]:
         """Return the batch script and the command for each GPU of each draft; nothing is stored or sent.
@@ -395,15 +362,6 @@ class Submissions:
         found = self.get(submission)
         self._context.rules.check_reader(found, shown_to_others=self._shown_to_others(found))
         return found.file_name, self._context.store.submissions.code(found.code_sha256)
-
-    def shows_code(self, submission: Submission) -> bool:
-        """Return whether participants may read another user's submission now, by the terms of its leaderboard.
-
-        Raises:
-            InputError, Refused: as of `get`.
-        """
-        # The stored submission counts: the fields of `submission` may be another process's invention.
-        return self._shown_to_others(self.get(submission.id))
 
     def _shown_to_others(self, submission: Submission) -> bool:
         return self._context.editor.shows_code(submission.task, self._first_sent(submission).submitted_at, utc_now())

@@ -1,7 +1,6 @@
 """Overviews for admins: leaderboards, and users with the decisions about them."""
 
 from collections.abc import Callable, Collection
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -9,6 +8,7 @@ from hpc_board.boards.moderation import Require
 from hpc_board.domain.admin_views import BoardState, HourCount, LimitUse, PersonState
 from hpc_board.domain.board_options import Visibility
 from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.moderation import LIMITED_PERIOD, NO_LIMITS, Category, Decision, Limits
 from hpc_board.domain.roles import GROUP, Role, Roles
 from hpc_board.domain.user_board import CreatedBoard
@@ -44,7 +44,7 @@ class AdminViews(msgspec.Struct, frozen=True):
         made = {board.name: board for board in self.created() if board.terms.changeable_by(self.user, self.role)}
         tasks = [task for task in self.tasks().tasks if self.role is Role.ADMIN or task.name in made]
         limits = {decision.subject: each for decision, each in self.store.moderation.limits()}
-        sent = self.store.moderation.sent_since(_now() - LIMITED_PERIOD)
+        sent = self.store.moderation.sent_since(utc_now() - LIMITED_PERIOD)
         boards = []
         for task in tasks:
             here = [each for each in sent if each.board == task.name]
@@ -74,7 +74,7 @@ class AdminViews(msgspec.Struct, frozen=True):
         self.require(Role.ADMIN, "look after people")
         known = self.store.moderation.user_names(after=after, limit=limit, part=part)
         chosen = sorted({*known, *self._named(after, part)})[:limit]
-        now = _now()
+        now = utc_now()
         limits = {decision.subject: each for decision, each in self.store.moderation.limits()}
         sent = self.store.moderation.sent_since(now - LIMITED_PERIOD, chosen)
         found = self.store.moderation.user_states(chosen, now)
@@ -111,7 +111,3 @@ def _uses(own: Collection[HourCount], limits: dict[str, Limits]) -> tuple[LimitU
             if most is not None and used:
                 uses.append(LimitUse(board, category, used, most))
     return tuple(uses)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
 from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from hpc_board.accounts import is_user
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import RerunCandidate, Source
 from hpc_board.domain.moderation import (
     BAN,
@@ -68,7 +68,7 @@ class Rules(msgspec.Struct, frozen=True):
         """
         self.require(Role.ADMIN, "ban users")
         self._check_known(user)
-        because, now = _reason(reason, needed=True), _now()
+        because, now = _reason(reason, needed=True), utc_now()
         ends_at = drafts.end_given(until, now, what="end of the ban", option="--until") if until.strip() else None
         end = "" if ends_at is None else ends_at.isoformat()
         return self.store.moderation.switch(Decision(BAN, USER, user, self.user, now, because, end))
@@ -91,7 +91,7 @@ class Rules(msgspec.Struct, frozen=True):
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "list bans")
-        return self.store.moderation.bans(_now())
+        return self.store.moderation.bans(utc_now())
 
     def stop(self, reason: str = "") -> bool:
         """Refuse the submissions of all but admins, and return whether the board took them before.
@@ -114,7 +114,7 @@ class Rules(msgspec.Struct, frozen=True):
         return self._switch(START, EVERYTHING, "", _reason(reason))
 
     def _switch(self, action: str, kind: str, subject: str, reason: str) -> bool:
-        return self.store.moderation.switch(Decision(action, kind, subject, self.user, _now(), reason))
+        return self.store.moderation.switch(Decision(action, kind, subject, self.user, utc_now(), reason))
 
     def _check_known(self, user: str) -> None:
         _check_name(user)
@@ -143,7 +143,7 @@ class Rules(msgspec.Struct, frozen=True):
         def change(present: Limits) -> Limits:
             return Limits(*((present if each in kept else limits).of(each) for each in Category))
 
-        return self.store.moderation.set_limits(board, change, self.user, _now())
+        return self.store.moderation.set_limits(board, change, self.user, utc_now())
 
     def limits(self) -> tuple[tuple[Decision, Limits], ...]:
         """Return the visible leaderboards with limits, by name, each with the decision that set them."""
@@ -160,7 +160,7 @@ class Rules(msgspec.Struct, frozen=True):
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "remove submissions")
-        self.store.moderation.remove(dict.fromkeys(numbers), self.user, _now(), _reason(reason, needed=True))
+        self.store.moderation.remove(dict.fromkeys(numbers), self.user, utc_now(), _reason(reason, needed=True))
 
     def readmit(self, numbers: Collection[int], reason: str = "") -> None:
         """Return removed submissions to the standings, all or none.
@@ -170,7 +170,7 @@ class Rules(msgspec.Struct, frozen=True):
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "readmit submissions")
-        self.store.moderation.readmit(dict.fromkeys(numbers), self.user, _now(), _reason(reason))
+        self.store.moderation.readmit(dict.fromkeys(numbers), self.user, utc_now(), _reason(reason))
 
     def decisions(
         self,
@@ -213,7 +213,7 @@ class Rules(msgspec.Struct, frozen=True):
         if not text.strip():
             raise InputError("The note is empty.", hint="Give a text.")
         drafts.check_note(text)
-        self.store.moderation.add_note(found.id, text.strip(), self.user, _now())
+        self.store.moderation.add_note(found.id, text.strip(), self.user, utc_now())
 
     # Submitting
 
@@ -223,7 +223,7 @@ class Rules(msgspec.Struct, frozen=True):
         Raises:
             Refused: the board takes no submissions, or none of the user's.
         """
-        return self.store.moderation.check_open(self.user, _now(), admin=self.admin)
+        return self.store.moderation.check_open(self.user, utc_now(), admin=self.admin)
 
     def admission(self) -> Callable[[Task, Mode], None]:
         """Return a check of the limits for the submissions of one batch, one after the other.
@@ -246,7 +246,7 @@ class _Admission(msgspec.Struct, frozen=True):
             return
         key = task.name, Category.of(mode)
         self.seen[key] = self.seen.get(key, 0) + 1
-        self.store.moderation.check_limit(self.user, task.name, mode, self.seen[key], _now())
+        self.store.moderation.check_limit(self.user, task.name, mode, self.seen[key], utc_now())
 
 
 def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[RerunCandidate]:
@@ -332,7 +332,3 @@ def _reason(text: str, *, needed: bool = False) -> str:
         raise InputError("The reason is empty.", hint="Give --reason; the user sees it.")
     drafts.check_reason(reason)
     return reason
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpc_board.cli.options import PATH_OR_NAME, Open, created_names, examples, gpu_names, json_option, task_names
+from hpc_board.cli.options import PATH_OR_NAME, Open, created_names, examples, gpus_option, json_option, task_names
 from hpc_board.errors import InputError, Refused
 
 if TYPE_CHECKING:
@@ -18,15 +18,7 @@ BAD_FILE = InputError.exit_code
 _DEADLINE = 'Last moment: "2030-12-31", "2030-12-31 18:00", "+30d", "+90m", "none"; UTC unless it names a zone.'
 
 _deadline = click.option("--deadline", metavar="D", help=_DEADLINE)
-_gpus = click.option(
-    "-g",
-    "--gpu",
-    "gpus",
-    metavar="NAME",
-    multiple=True,
-    help='GPUs of the board, comma-separated or repeated; "all" for every GPU in the settings.',
-    shell_complete=gpu_names,
-)
+_gpus = gpus_option('GPUs of the board, comma-separated or repeated; "all" for every GPU in the settings.')
 _members = click.option(
     "--member", "members", metavar="WHO", multiple=True, help="Member of the closed board: a user or a @group."
 )

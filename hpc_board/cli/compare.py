@@ -4,21 +4,13 @@ from collections.abc import Sequence
 
 import click
 
-from hpc_board.cli.options import SUBMISSION_NUMBER, Open, examples, gpu_names, json_option, submission_numbers
+from hpc_board.cli.options import SUBMISSION_NUMBER, Open, examples, gpus_option, json_option, submission_numbers
 
 
 @click.command(epilog=examples("hpc-board compare 12 15", "hpc-board compare 12 15 --gpu H100 --json"))
 @click.argument("one", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
 @click.argument("other", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
-@click.option(
-    "-g",
-    "--gpu",
-    "gpus",
-    metavar="NAME",
-    multiple=True,
-    help="Only on this GPU; may be repeated. Default: all common GPUs.",
-    shell_complete=gpu_names,
-)
+@gpus_option("Only on this GPU; may be repeated. Default: all common GPUs.")
 @json_option
 @click.pass_obj
 def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hpc_board.cli.options import PATH_OR_NAME, Open, examples, force_option, gpu_names, json_option, task_names
+from hpc_board.cli.options import PATH_OR_NAME, Open, examples, force_option, gpus_option, json_option, task_names
 from hpc_board.errors import InputError
 from hpc_board.model.names import listed
 
@@ -63,15 +63,7 @@ class Since(click.ParamType[datetime]):
     shell_complete=task_names,
     help="Only this task; may be repeated.",
 )
-@click.option(
-    "-g",
-    "--gpu",
-    "gpus",
-    metavar="NAME",
-    multiple=True,
-    shell_complete=gpu_names,
-    help="Only this GPU; comma-separated or repeated.",
-)
+@gpus_option("Only this GPU; comma-separated or repeated.")
 @click.option("--since", metavar="MOMENT", type=Since(), help="Only submissions since: 2026-11-22, 30d, 12h.")
 @click.option("--with-code", is_flag=True, help="Include the submitted files of all users.")
 @force_option

@@ -2,7 +2,7 @@
 
 import click
 
-from hpc_board.cli.options import Open, examples, gpu_names, json_option, task_names
+from hpc_board.cli.options import Open, examples, gpus_option, json_option, task_names
 from hpc_board.model.names import listed
 
 
@@ -10,15 +10,7 @@ from hpc_board.model.names import listed
     epilog=examples("hpc-board admin milestones vectoradd_py", "hpc-board admin milestones vectoradd_py --gpu H100")
 )
 @click.argument("name", shell_complete=task_names)
-@click.option(
-    "-g",
-    "--gpu",
-    "gpus",
-    metavar="NAME",
-    multiple=True,
-    help="Only this GPU; comma-separated or repeated. Default: all GPUs of the task.",
-    shell_complete=gpu_names,
-)
+@gpus_option("Only this GPU; comma-separated or repeated. Default: all GPUs of the task.")
 @json_option
 @click.pass_obj
 def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> None:

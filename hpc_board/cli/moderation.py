@@ -10,7 +10,7 @@ from hpc_board.cli.options import (
     Count,
     Open,
     examples,
-    gpu_names,
+    gpus_option,
     json_option,
     submission_numbers,
     task_names,
@@ -294,15 +294,7 @@ def log(open_: Open, *, user: str | None, name: str | None, limit: int, as_json:
 )
 @click.argument("name", shell_complete=task_names)
 @click.option("--top", metavar="N", type=Count(10_000), help="Only the first N users of each GPU; default: 100.")
-@click.option(
-    "-g",
-    "--gpu",
-    "gpus",
-    metavar="NAME",
-    multiple=True,
-    help="Only this GPU; comma-separated or repeated. Default: all GPUs of the task.",
-    shell_complete=gpu_names,
-)
+@gpus_option("Only this GPU; comma-separated or repeated. Default: all GPUs of the task.")
 @click.option(
     "--submission",
     "submissions",

@@ -158,6 +158,11 @@ def gpu_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) 
     return _beginning(incomplete, lambda board: (gpu.name for gpu in board.gpus.all()), ctx, kept="gpus")
 
 
+def gpus_option(text: str) -> "Callable[[Callable[..., object]], Callable[..., object]]":
+    """Return the option for names of GPUs, with this help."""
+    return click.option("-g", "--gpu", "gpus", metavar="NAME", multiple=True, help=text, shell_complete=gpu_names)
+
+
 def mode_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete modes."""
     from hpc_board.model.task import Mode

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpc_board.cli.options import Count, Open, examples, gpu_names, json_option, task_names
+from hpc_board.cli.options import Count, Open, examples, gpus_option, json_option, task_names
 from hpc_board.errors import InputError
 from hpc_board.model.names import listed
 
@@ -20,15 +20,7 @@ _HISTORY_MAX = 10_000
 
 _name = click.argument("name", shell_complete=task_names)
 _name_if_any = click.argument("name", shell_complete=task_names, required=False)
-_gpus = click.option(
-    "-g",
-    "--gpu",
-    "gpus",
-    metavar="NAME",
-    multiple=True,
-    help="Only this GPU; comma-separated or repeated. Default: all GPUs of the task.",
-    shell_complete=gpu_names,
-)
+_gpus = gpus_option("Only this GPU; comma-separated or repeated. Default: all GPUs of the task.")
 _top = click.option(
     "--top",
     type=Count(_ROWS_MAX),

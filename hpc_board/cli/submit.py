@@ -13,7 +13,7 @@ from hpc_board.cli.options import (
     SECONDS,
     Open,
     examples,
-    gpu_names,
+    gpus_option,
     json_option,
     mode_names,
     sbatch_options,
@@ -54,15 +54,7 @@ _PIPED_NAME = "submission.py"
     help="Task; default: from the file's header.",
     shell_complete=task_names,
 )
-@click.option(
-    "-g",
-    "--gpu",
-    "gpus",
-    metavar="NAME",
-    multiple=True,
-    help="GPU or `all`; comma-separated or repeated. Default: from the file's header.",
-    shell_complete=gpu_names,
-)
+@gpus_option("GPU or `all`; comma-separated or repeated. Default: from the file's header.")
 @click.option(
     "-m",
     "--mode",
@@ -105,7 +97,7 @@ _PIPED_NAME = "submission.py"
     "timeout_seconds",
     metavar="SECONDS",
     type=SECONDS,
-    help="Longest --wait; the runs go on.",
+    help="Time-out of --wait; the runs continue.",
 )
 @json_option
 @click.pass_obj
@@ -154,6 +146,8 @@ def submit(
         raise click.UsageError("`-` is the only file, or none is.")
     if name is not None and not piped:
         raise click.UsageError("--name needs `-` as the file.")
+    from hpc_board.domain.draft import DraftRequest
+
     given = _given_options(job_options, extras)
     board = open_()
     if piped:
@@ -161,7 +155,7 @@ def submit(
             [_piped(name or _PIPED_NAME)], task=task, gpus=gpus, mode=mode, note=note, options=given
         )
     else:
-        drafts = board.submissions.drafts(files, task=task, gpus=gpus, mode=mode, note=note, options=given)
+        drafts = board.submissions.drafts(files, DraftRequest(task, tuple(gpus), mode, note, given))
     if dry_run:
         _print_previews(board.submissions.preview(*drafts, array=array), as_json=as_json)
         return

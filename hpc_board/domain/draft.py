@@ -36,21 +36,37 @@ class Draft(msgspec.Struct, frozen=True):
     given: GivenOptions = NOTHING_GIVEN
 
 
-class SubmissionRequest(msgspec.Struct, frozen=True):
-    """A file to submit with the names of its task, GPUs and mode, which the receiver of the request checks."""
+class DraftRequest(msgspec.Struct, frozen=True):
+    """The unchecked choices of a submission beside its file: the names of task, GPUs and mode, a note and job options.
 
-    source: Source
+    A task and GPUs that are not given come from the file's header.
+    """
+
     task: str | None = None
     gpus: tuple[str, ...] = ()
     mode: str | None = None
     note: str = ""
     options: GivenOptions = NOTHING_GIVEN
 
+
+NO_CHOICES = DraftRequest()
+
+
+class SubmissionRequest(DraftRequest, frozen=True, kw_only=True):
+    """A file to submit with its choices, which the receiver of the request checks."""
+
+    source: Source
+
     @classmethod
     def of(cls, draft: Draft) -> "SubmissionRequest":
         """Return the request that makes `draft` anew."""
         gpus = tuple(gpu.name for gpu in draft.gpus)
-        return cls(draft.source, draft.task.name, gpus, str(draft.mode), draft.note, draft.given)
+        return cls(draft.task.name, gpus, str(draft.mode), draft.note, draft.given, source=draft.source)
+
+    @property
+    def choices(self) -> DraftRequest:
+        """The request without its file."""
+        return DraftRequest(self.task, self.gpus, self.mode, self.note, self.options)
 
 
 class Preview(msgspec.Struct, frozen=True):

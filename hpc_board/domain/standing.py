@@ -1,6 +1,6 @@
 """Standings: ranks, pages and marks of a leaderboard, and the sentence of a placing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -185,3 +185,21 @@ class Place(msgspec.Struct, frozen=True):
     gpu: str
     rank: int
     score_s: float
+
+
+def with_marks(
+    rows: Sequence[Standing], marks: Sequence[Mark], *, above: bool = False, below: bool = False
+) -> Iterator[tuple[int, Standing | Mark]]:
+    """Yield the rows with their indexes, and between them the marks in the order of times.
+
+    A mark has the index of the row after it. Marks outside the known rows are skipped if the board goes on `above` or
+    `below`.
+    """
+    left = [mark for mark in marks if not above or (rows and mark.score_s >= rows[0].score_s)]
+    for index, row in enumerate(rows):
+        while left and left[0].score_s < row.score_s:
+            yield index, left.pop(0)
+        yield index, row
+    if not below:
+        for mark in left:
+            yield max(0, len(rows) - 1), mark

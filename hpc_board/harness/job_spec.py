@@ -11,7 +11,7 @@ from hpc_board.model.eval_program import EvalProgram
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.job_environment import JobEnvironment, RequestEnvironment
 from hpc_board.model.limits import Limits
-from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking
+from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking, case_of
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ def facts(path: Path) -> JobSpec:
         rules=Rules(const_inputs=task["const_inputs"], fresh_output=task["fresh_output"]),
         minimum_isolation=value.get("minimum_isolation", ""),
         files=tuple(task["files"]),
-        tests=tuple(_case(case) for case in task["tests"]),
-        benchmarks=tuple(_case(case) for case in task["benchmarks"]),
+        tests=tuple(case_of(case) for case in task["tests"]),
+        benchmarks=tuple(case_of(case) for case in task["benchmarks"]),
         ranking_by=Ranking(task["ranking_by"]),
         phase_seconds=task["timeouts"],
         limits=Limits.of_task(task["limits"], value["device"]),
@@ -125,12 +125,3 @@ def _sandbox(value: dict[str, str] | None) -> Sandbox | None:
 def _eval(value: dict[str, Any]) -> EvalProgram:
     fields: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in value.items()}
     return EvalProgram(**fields)
-
-
-def _case(case: dict[str, Any]) -> dict[str, CaseValue]:
-    return {key: _frozen(value) for key, value in case.items()}
-
-
-def _frozen(value: Any) -> CaseValue:
-    frozen: CaseValue = tuple(map(_frozen, value)) if isinstance(value, list) else value
-    return frozen

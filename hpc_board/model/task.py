@@ -214,3 +214,13 @@ class Task(Value):
 def case_text(case: Mapping[str, CaseValue]) -> str:
     """Return a case as KernelBot writes it: "size: 127; seed: 4242"."""
     return "; ".join(f"{key}: {value}" for key, value in case.items())
+
+
+def case_of(values: Mapping[str, Any]) -> dict[str, CaseValue]:
+    """Return a case with the values that JSON has of it: lists become tuples."""
+    return {key: _frozen(value) for key, value in values.items()}
+
+
+def _frozen(value: Any) -> CaseValue:
+    frozen: CaseValue = tuple(map(_frozen, value)) if isinstance(value, list) else value
+    return frozen

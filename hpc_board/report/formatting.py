@@ -3,7 +3,15 @@
 from datetime import datetime, timedelta
 
 from hpc_board.model.score import duration_text
+from hpc_board.model.task import Ranking
 from hpc_board.model.text import one_line, printable
+
+RANKING_WORDS = {
+    Ranking.LAST: "the last benchmark",
+    Ranking.MEAN: "the arithmetic mean of the benchmarks",
+    Ranking.GEOM: "the geometric mean of the benchmarks",
+}
+"""The times by which a task ranks, in words."""
 
 
 def score_text(score_s: float | None) -> str:
@@ -18,9 +26,9 @@ def speedup_text(speedup: float | None) -> str:
     return f"{speedup:.2f}x" if speedup < 10 else f"{speedup:.3g}x"
 
 
-def moment_text(moment: datetime) -> str:
-    """Return a moment in the reader's time zone, to the minute."""
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+def moment_text(moment: datetime | None) -> str:
+    """Return a moment in the reader's time zone, to the minute; empty for None."""
+    return "" if moment is None else moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def span_text(length: timedelta) -> str:

@@ -7,6 +7,7 @@ import msgspec
 
 from hpc_board.domain.run import Progress
 from hpc_board.model.task import Mode, Task
+from hpc_board.report.run_words import place_text
 
 _PHASES = {
     Mode.TEST: ("test",),
@@ -47,9 +48,7 @@ def headway(mode: Mode, progress: Sequence[Progress], counts: Mapping[str, int])
             # Benchmarks in rows begin again with the first case.
             done = max(done, before + step.case - 1)
     total = sum(known.get(phase, 0) for phase in phases)
-    last = progress[-1]
-    words = last.phase if last.case is None or last.of is None else f"{last.phase} {last.case} of {last.of}"
-    return Headway(min(max(done, 0), total), total, words)
+    return Headway(min(max(done, 0), total), total, place_text(progress[-1]))
 
 
 def time_left(ran: timedelta | None, usual: timedelta | None) -> timedelta | None:

@@ -19,7 +19,7 @@ from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Tone
-from hpc_board.report.columns import Width, ordered
+from hpc_board.report.columns import TableColumn, Width, listed_with_places, ordered, reported
 from hpc_board.report.formatting import moment_text, score_text, span_text
 from hpc_board.report.moderation import remarks_text
 from hpc_board.report.run_words import MODE_WORDS, age, outcome_words, ran, span, trust, waited, why_now
@@ -132,53 +132,32 @@ class Listed(msgspec.Struct, frozen=True):
     text: Callable[[Line], str] | None = None
 
 
-class RunColumn(msgspec.Struct, frozen=True):
+class RunColumn(TableColumn[Line, Listed], frozen=True):
     """A column of runs.
 
     Attributes:
-        key: the name of the column.
-        title: the title, which reports have in capitals.
-        text: the text of a cell, safe to print.
-        right: True for numbers, which are aligned.
-        flexible: True where a cell may be cut in a table that is too wide, down to `least` cells.
-        least: the least width of a flexible column.
-        leaves: the place in the order in which columns are left out of a table that is still too wide; 0 for never.
-        optional: True where the column is left out if all its cells are empty.
-        in_report: True where the command line shows it.
-        listed: its place in the app, if any.
         fields: the keys that JSON has for it.
         exported: the columns that exports have for it.
     """
 
-    key: str
-    title: str = ""
-    text: Callable[[Line], str] = lambda _: ""
-    right: bool = False
-    flexible: bool = False
-    least: int = 6
-    leaves: int = 0
-    optional: bool = False
-    in_report: bool = True
-    listed: Listed | None = None
     fields: tuple[Field, ...] = ()
     exported: tuple[Exported, ...] = ()
 
 
-def report_columns() -> tuple[RunColumn, ...]:
+def report_columns() -> tuple[TableColumn[Line, Listed], ...]:
     """Return the columns of reports, in their order."""
-    return ordered((column for column in COLUMNS if column.in_report), _REPORT_ORDER)
+    return reported(COLUMNS, _REPORT_ORDER)
 
 
-def listed_columns(in_list: RunList) -> tuple[tuple[RunColumn, Listed, Width], ...]:
+def listed_columns(in_list: RunList) -> tuple[tuple[TableColumn[Line, Listed], Listed, Width], ...]:
     """Return the columns of a list of the app, in their order, with their widths."""
     found = ((column, listed, listed.widths.get(in_list)) for column, listed in all_listed())
     return tuple((column, listed, width) for column, listed, width in found if width is not None)
 
 
-def all_listed() -> tuple[tuple[RunColumn, Listed], ...]:
+def all_listed() -> tuple[tuple[TableColumn[Line, Listed], Listed], ...]:
     """Return the columns of all lists of the app, in their order."""
-    found = ordered(COLUMNS, _LISTED_ORDER)
-    return tuple((column, column.listed) for column in found if column.listed is not None)
+    return listed_with_places(COLUMNS, _LISTED_ORDER)
 
 
 def run_tone(run: Run) -> Tone:
@@ -411,6 +390,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         "outcome",
         "Outcome",
         lambda line: outcome(line.run),
+        toned=True,
         listed=Listed(
             {
                 RunList.OWN: Width(8, most=20),

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from hpc_board.domain.run import Run
-from hpc_board.report.blocks import Column, Table
+from hpc_board.report.blocks import Table
+from hpc_board.report.columns import columns_table
 from hpc_board.report.run_columns import Line, report_columns, run_tone
 
 NO_RUNS = "No runs yet. Submit one with `hpc-board submit FILE`."
@@ -24,25 +25,5 @@ def runs_table(
     """
     lines = [Line(run, now=now) for run in runs]
     left_out = {key for key, shown in (("user", users), ("submission", numbers), ("job", numbers)) if not shown}
-    columns = [
-        column
-        for column in report_columns()
-        if column.key not in left_out and (not column.optional or any(map(column.text, lines)))
-    ]
-    titles = {} if now is None else {"submitted": "Age"}
-    return Table(
-        tuple(
-            Column(
-                titles.get(column.key, column.title).upper(),
-                column.right or column.key in titles,
-                column.flexible,
-                column.least,
-                column.leaves,
-                column.key == "outcome",
-            )
-            for column in columns
-        ),
-        tuple(tuple(column.text(line) for column in columns) for line in lines),
-        empty,
-        tuple(map(run_tone, runs)),
-    )
+    columns = [column for column in report_columns() if column.key not in left_out]
+    return columns_table(columns, lines, ages=now is not None, empty=empty, tones=tuple(map(run_tone, runs)))

@@ -87,15 +87,17 @@ def why(run: Run) -> str:
     return f"on {run.status.node}" if run.status.node else ""
 
 
-def step(progress: Progress) -> str:
-    """Return the current step of a running harness: "bench 2/3", "build"."""
-    phase = one_line(_SHORT_PHASES.get(progress.phase, progress.phase), 20)
-    return phase if progress.case is None or progress.of is None else f"{phase} {progress.case}/{progress.of}"
+def place_text(step: Progress, *, short: bool = False) -> str:
+    """Return the position of a running harness: "benchmark 2 of 3", "build", and if `short` "bench 2/3"."""
+    phase = one_line(_SHORT_PHASES.get(step.phase, step.phase), 20) if short else step.phase
+    if step.case is None or step.of is None:
+        return phase
+    return f"{phase} {step.case}/{step.of}" if short else f"{phase} {step.case} of {step.of}"
 
 
 def why_now(run: Run, progress: Progress | None) -> str:
     """Return a run's current step, if any, and the reason for its state."""
-    return why(run) if progress is None else " · ".join(filter(None, (step(progress), why(run))))
+    return why(run) if progress is None else " · ".join(filter(None, (place_text(progress, short=True), why(run))))
 
 
 def waited(run: Run, started: datetime | None, now: datetime) -> timedelta | None:

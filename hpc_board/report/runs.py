@@ -21,7 +21,7 @@ from hpc_board.report.formatting import bytes_text, count_text, moment_text, spe
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_columns import outcome, run_tone
-from hpc_board.report.run_words import case_last, short_specs, verdict_text
+from hpc_board.report.run_words import case_last, place_text, short_specs, state_text, verdict_text
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
@@ -137,24 +137,7 @@ def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
     if run.state.ended and run.state is not RunState.FINISHED:
         meaning = state_meaning(run.state)
         blocks.append(Paragraph(f"{meaning.what}\n{meaning.next}"))
-    columns = (
-        Column("SINCE"),
-        Column("STATE"),
-        Column("JOB"),
-        Column("REASON", flexible=True),
-        Column("SOURCE", flexible=True),
-    )
-    rows = tuple(
-        (
-            status.at.astimezone().strftime("%Y-%m-%d %H:%M:%S"),
-            str(status.state).replace("_", " "),
-            one_line(status.job_id, 40),
-            one_line(status.reason, 500),
-            one_line(status.source, 500),
-        )
-        for status in history
-    )
-    blocks.append(_without_empty(Table(columns, rows, "No history.")))
+    blocks.append(_without_empty(_history_table(history)))
     last = run.status
     if last.unanswered:
         blocks.append(Paragraph("Submission unconfirmed; looking the job up until the scheduler answers."))
@@ -463,18 +446,30 @@ def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result |
     if partial is not None:
         yield from _case_blocks(run, partial.cases, own_eval=_by_own_eval(partial))
     yield Heading("Evidence")
-    columns = (Column("AT"), Column("STATE"), Column("REASON", flexible=True), Column("SOURCE", flexible=True))
+    yield _history_table(history, brief=True)
+    yield from job_log(run, log)
+
+
+def _history_table(history: Sequence[Status], *, brief: bool = False) -> Table:
+    """Return the states of a run with their evidence; a `brief` table leaves out dates and jobs."""
+    columns = (
+        Column("AT" if brief else "SINCE"),
+        Column("STATE"),
+        *(() if brief else (Column("JOB"),)),
+        Column("REASON", flexible=True),
+        Column("SOURCE", flexible=True),
+    )
     rows = tuple(
         (
-            status.at.astimezone().strftime("%H:%M:%S"),
-            str(status.state).replace("_", " "),
+            status.at.astimezone().strftime("%H:%M:%S" if brief else "%Y-%m-%d %H:%M:%S"),
+            state_text(status.state),
+            *(() if brief else (one_line(status.job_id, 40),)),
             one_line(status.reason, 500),
             one_line(status.source, 500),
         )
         for status in history
     )
-    yield Table(columns, rows, "No history.")
-    yield from job_log(run, log)
+    return Table(columns, rows, "No history.")
 
 
 def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
@@ -520,13 +515,13 @@ def _unconfirmed_blocks(run: Run) -> Iterator[Block]:
 
 def step_text(step: Progress) -> str:
     """Return the position of a running harness on one line: "benchmark 2 of 5: size: 1024"."""
-    place = step.phase if step.case is None else f"{step.phase} {step.case} of {step.of}"
+    place = place_text(step)
     return one_line(f"{place}: {step.message}" if step.message else place)
 
 
 def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
     when = f"at {moment_text(run.ended_at)}" if run.ended_at else f"since {moment_text(run.status.at)}"
-    yield "state", f"{str(run.state).replace('_', ' ')} {when}"
+    yield "state", f"{state_text(run.state)} {when}"
     yield "file", f"{one_line(run.file_name)} (submission {run.submission})"
     if run.note:
         yield "note", one_line(run.note, NOTE_CHARACTERS_MAX)

@@ -5,7 +5,7 @@ in `report/` and not beside the boards: reports are drawn from it, the app, the 
 board lie above reports, and imports run downward.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
 
@@ -16,7 +16,7 @@ from hpc_board.domain.score_interval import wide_interval_text
 from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
 from hpc_board.model.task import ISOLATED
 from hpc_board.model.text import one_line
-from hpc_board.report.columns import Width, ordered
+from hpc_board.report.columns import TableColumn, Width, listed_with_places, ordered, reported
 from hpc_board.report.formatting import moment_text, score_text, span_text, speedup_text
 
 OVERLAPS = "~"
@@ -130,52 +130,31 @@ class Drawn(msgspec.Struct, frozen=True):
     look: str = ""
 
 
-class StandingColumn(msgspec.Struct, frozen=True):
+class StandingColumn(TableColumn[Line, Listed], frozen=True):
     """A column of standings.
 
     Attributes:
-        key: the name of the column.
-        title: the title; reports print it in capitals.
-        text: the text of a cell, safe to print.
-        right: True for numbers, which are aligned right.
-        flexible: True if a table that is too wide may cut its cells, down to `least` cells.
-        least: the least width of a flexible column.
-        leaves: the place in the order in which columns are left out of a table that is still too wide; 0 for never.
-        optional: True if the column is omitted when all its cells are empty.
         fields: its keys in JSON.
-        in_report: True if the command line shows it.
-        listed: its place in the app, if any.
         drawn: its place on the page for a browser, if any.
     """
 
-    key: str
-    title: str
-    text: Callable[[Line], str]
-    right: bool = False
-    flexible: bool = False
-    least: int = 6
-    leaves: int = 0
-    optional: bool = False
     fields: tuple[Field, ...] = ()
-    in_report: bool = True
-    listed: Listed | None = None
     drawn: Drawn | None = None
 
 
-def report_columns() -> tuple[StandingColumn, ...]:
+def report_columns() -> tuple[TableColumn[Line, Listed], ...]:
     """Return the columns of reports, in their order."""
-    return ordered((column for column in COLUMNS if column.in_report), _REPORT_ORDER)
+    return reported(COLUMNS, _REPORT_ORDER)
 
 
-def listed_columns(layout: Layout) -> tuple[tuple[StandingColumn, Listed, Width], ...]:
+def listed_columns(layout: Layout) -> tuple[tuple[TableColumn[Line, Listed], Listed, Width], ...]:
     """Return the columns of a layout of the app, in their order, with their widths."""
     return tuple((column, listed, listed.widths[layout]) for column, listed in all_listed() if layout in listed.widths)
 
 
-def all_listed() -> tuple[tuple[StandingColumn, Listed], ...]:
+def all_listed() -> tuple[tuple[TableColumn[Line, Listed], Listed], ...]:
     """Return the columns of all layouts of the app, in their order."""
-    found = ordered(COLUMNS, _LISTED_ORDER)
-    return tuple((column, column.listed) for column in found if column.listed is not None)
+    return listed_with_places(COLUMNS, _LISTED_ORDER)
 
 
 def drawn_columns() -> tuple[tuple[StandingColumn, Drawn], ...]:
@@ -186,11 +165,6 @@ def drawn_columns() -> tuple[tuple[StandingColumn, Drawn], ...]:
 def values(line: Line, document: Document) -> dict[str, Value]:
     """Return the keys of a line in a document, in the order of the table, with their values."""
     return {each.key: each.value(line) for column in COLUMNS for each in column.fields if document in each.documents}
-
-
-def in_use(column: StandingColumn, lines: Sequence[Line]) -> bool:
-    """Return False for an optional column without a text in any of the lines."""
-    return not column.optional or any(map(column.text, lines))
 
 
 def rank_text(row: Standing) -> str:

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from hpc_board.domain.score_interval import full_score_text
-from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, Version
+from hpc_board.domain.standing import MarkKind, Page, Standing, Version, with_marks
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
+from hpc_board.report.columns import columns_table
 from hpc_board.report.formatting import count_text, moment_text, score_text, speedup_text
-from hpc_board.report.standing_columns import OVERLAPS, Line, in_use, rank_text, report_columns, trust_text
+from hpc_board.report.standing_columns import OVERLAPS, Line, rank_text, report_columns, trust_text
 
 NOBODY = "No results yet."
 NONE_OF_YOURS = "You have no passing ranked run here."
@@ -16,8 +17,6 @@ SHORT_VERSION = 12
 """The shown characters of a version, which `--task-version` accepts."""
 
 OVERLAPS_MEANING = f"{OVERLAPS} is a statistical tie with the row above: the intervals overlap."
-
-_GAP = "..."
 
 
 def board_report(
@@ -36,7 +35,13 @@ def board_report(
         lines = _lines(page, user, now)
     return (
         Heading(f"{task} on {page.gpu}"),
-        _table(lines, NONE_OF_YOURS if own_runs else NOBODY, own_runs=own_runs),
+        columns_table(
+            report_columns(),
+            lines,
+            {"user": ""} if own_runs else {},
+            ages=now is not None,
+            empty=NONE_OF_YOURS if own_runs else NOBODY,
+        ),
         *_remarks(page, "run" if own_runs else "entry", more),
     )
 
@@ -97,55 +102,17 @@ def versions_table(versions: Sequence[Version], present: str) -> Table:
     return Table(columns, rows, "No submissions yet.")
 
 
-def _table(lines: Sequence[Line | None], empty: str, *, own_runs: bool = False) -> Table:
-    """Return the lines of a board under the columns that have something; None is a gap."""
-    shown = [line for line in lines if line is not None]
-    columns = [column for column in report_columns() if in_use(column, shown)]
-    titles = {"user": ""} if own_runs else {}
-    ages = any(line.now for line in shown)
-    titles |= {"submitted": "Age"} if ages else {}
-    return Table(
-        tuple(
-            Column(
-                titles.get(column.key, column.title).upper(),
-                column.right or (ages and column.key == "submitted"),
-                column.flexible,
-                column.least,
-                column.leaves,
-            )
-            for column in columns
-        ),
-        tuple(
-            (_GAP, *("" for _ in columns[1:])) if line is None else tuple(column.text(line) for column in columns)
-            for line in lines
-        ),
-        empty,
-    )
-
-
 def _lines(page: Page, user: str, now: datetime | None) -> list[Line | None]:
     """Return the rows of the page with the marks between them, and the reader's own below a gap."""
-    lines: list[Line | None] = []
-    for row, marks in _between(page):
-        lines += [Line(mark, page, user, now=now) for mark in marks]
-        if row is not None:
-            lines.append(Line(row, page, user, now=now))
+    above, below = page.offset > 0 and bool(page.rows), page.offset + len(page.rows) < page.total
+    lines: list[Line | None] = [
+        Line(row, page, user, now=now) for _, row in with_marks(page.rows, page.marks, above=above, below=below)
+    ]
     own = page.own
     if own is not None and page.rows and own.run not in [row.run for row in page.rows]:
         mine = Line(own, page, user, now=now)
         lines = [mine, None, *lines] if own.score_s < page.rows[0].score_s else [*lines, None, mine]
     return lines
-
-
-def _between(page: Page) -> Iterator[tuple[Standing | None, list[Mark]]]:
-    """Yield each row of the page with the marks before it, and at the end of the board the marks behind it."""
-    marks = list(page.marks)
-    if page.offset and page.rows:
-        marks = [mark for mark in marks if mark.score_s >= page.rows[0].score_s]
-    for row in page.rows:
-        yield row, [mark for mark in marks if mark.score_s < row.score_s]
-        marks = [mark for mark in marks if mark.score_s >= row.score_s]
-    yield None, marks if page.offset + len(page.rows) >= page.total else []
 
 
 def _remarks(page: Page, noun: str, more: str) -> Iterator[Block]:

@@ -23,7 +23,7 @@ def tasks_table(tasks: Sequence[Task], gpus: Mapping[str, Sequence[Gpu]], now: d
         (
             one_line(task.name),
             " ".join(task.accepted),
-            _deadline_text(task.deadline, now),
+            deadline_text(task.deadline, now),
             ", ".join(gpu.name for gpu in gpus[task.name]) or "none here",
             one_line(first_sentence(task.description)),
         )
@@ -37,7 +37,8 @@ def first_sentence(description: str) -> str:
     return description.strip().split("\n\n", maxsplit=1)[0]
 
 
-def _deadline_text(deadline: datetime | None, now: datetime) -> str:
+def deadline_text(deadline: datetime | None, now: datetime) -> str:
+    """Return a deadline, marked once it is over; "none" without one."""
     if deadline is None:
         return "none"
     return moment_words(deadline) + (" (over)" if deadline <= now else "")

@@ -3,19 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from hpc_board.domain.board_options import moment_words
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import Limits
-from hpc_board.model.task import ISOLATED, CaseValue, Milestone, Ranking, Task, TaskFile, case_text
+from hpc_board.model.task import ISOLATED, CaseValue, Milestone, Task, TaskFile, case_text
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
+from hpc_board.report.formatting import RANKING_WORDS
+from hpc_board.report.tables import deadline_text
 
 _TIME_LIMITS = {"load_seconds": "load", "first_call_seconds": "first call", "call_seconds": "call"}
-_RANKED_BY = {
-    Ranking.LAST: "the median time of the last benchmark case",
-    Ranking.MEAN: "the arithmetic mean of the benchmark cases' median times",
-    Ranking.GEOM: "the geometric mean of the benchmark cases' median times",
-}
 
 
 def task_report(task: Task, gpus: Sequence[Gpu], now: datetime) -> tuple[Block, ...]:
@@ -50,12 +46,9 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
     if task.flags:
         yield "compiler flags", one_line(" ".join(task.flags))
     yield "GPUs", ", ".join(gpu.name for gpu in gpus) or "none in the settings"
-    if task.deadline is None:
-        yield "deadline", "none"
-    else:
-        yield "deadline", moment_words(task.deadline) + (" (over)" if task.deadline <= now else "")
-    score = _RANKED_BY[task.ranking_by]
-    yield "score", score if task.harness == ISOLATED else score.replace("median", "reported mean")
+    yield "deadline", deadline_text(task.deadline, now)
+    times = "median times" if task.harness == ISOLATED else "reported mean times"
+    yield "score", f"{RANKING_WORDS[task.ranking_by]}, by {times}"
     timeouts = task.timeouts
     yield "test time limit", f"{timeouts.test_seconds} s"
     yield "benchmark time limit", f"{timeouts.benchmark_seconds} s"

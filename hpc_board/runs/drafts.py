@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Protocol
 
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
-from hpc_board.domain.draft import Draft, Source
+from hpc_board.domain.draft import Draft, DraftRequest, Source
 from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.job_options import (
-    NOTHING_GIVEN,
-    GivenOptions,
     JobOptions,
     OptionRules,
     time_limit_seconds,
@@ -117,12 +115,8 @@ def header(source: Source) -> Directives:
 
 def draft(
     source: Source,
+    request: DraftRequest,
     *,
-    task_name: str | None,
-    gpu_names: Sequence[str],
-    mode_name: str | None,
-    note: str,
-    options: GivenOptions = NOTHING_GIVEN,
     rules: OptionRules = EVERY_OPTION,
     find_task: Callable[[str], Task],
     gpus: Sequence[Gpu],
@@ -130,11 +124,11 @@ def draft(
     after_deadline: bool = False,
     admit: Callable[[Task, Mode], object] = lambda _task, _mode: None,
 ) -> Draft:
-    """Return the draft that `source`, its header and the options request at the time `now`.
+    """Return the draft that `source`, its header and `request` ask for at the time `now`.
 
-    Options must agree with the header: the same task, and only GPUs that the header names. `gpu_names` may hold commas
+    The request must agree with the header: the same task, and only GPUs that the header names. Its GPUs may hold commas
     and `all`; the only GPU of the settings is the default. The default mode is `test`, so that no submission is ranked
-    by accident. `rules` are the settings' for the jobs' `options`. `find_task` raises InputError for an unknown name.
+    by accident. `rules` are the settings' for the options of jobs. `find_task` raises InputError for an unknown name.
     `admit` raises Refused if the user's limits forbid the submission; it is called before the deadline is checked.
     `after_deadline` skips that check.
 
@@ -144,22 +138,22 @@ def draft(
             deadline has passed.
     """
     asked = header(source)
-    task = _task(task_name, asked, find_task)
-    mode = mode_called(mode_name)
+    task = _task(request.task, asked, find_task)
+    mode = mode_called(request.mode)
     admit(task, mode)
     if not after_deadline:
         _check_deadline(task, now)
     check_support(task)
     language = _language(source, task)
-    chosen = _chosen_gpus(task, gpu_names, asked, gpus)
+    chosen = _chosen_gpus(task, request.gpus, asked, gpus)
     _check_devices(source, language, task, chosen)
     for each in chosen:
         kind_of(each.cluster).with_gpus(each, task.world_size)
     _check_cases(task, mode)
-    check_note(note)
-    effective = rules.effective(options, asked.options, source.file_name)
-    _check_job_options(task, mode, chosen, effective, asked.options.over(options.command))
-    return Draft(source, task, chosen, mode, note, options=effective, given=options)
+    check_note(request.note)
+    effective = rules.effective(request.options, asked.options, source.file_name)
+    _check_job_options(task, mode, chosen, effective, asked.options.over(request.options.command))
+    return Draft(source, task, chosen, mode, request.note, options=effective, given=request.options)
 
 
 def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOptions, outright: JobOptions) -> None:

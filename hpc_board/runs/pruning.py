@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from hpc_board.domain.pruned import ClusterPruned
 from hpc_board.domain.run import Run
-from hpc_board.errors import BoardError, DamagedRowError
+from hpc_board.errors import BoardError
 from hpc_board.model.text import one_line, printable
 from hpc_board.runs.backoff import SharedValue
 from hpc_board.runs.job_folder import Folders
@@ -68,14 +68,14 @@ class Pruning(msgspec.Struct, frozen=True):
     def _ended(self, names: Sequence[str]) -> Iterator[tuple[str, Sequence[Run]]]:
         """Yield the names of folders that may go, each with the runs whose newest job it was.
 
-        A run that was sent again has a folder for each of its jobs. The folder of an array, with its script, goes with
-        the last task.
+        The folder of a damaged run stays. A run that was sent again has a folder for each of its jobs. The folder of an
+        array, with its script, goes with the last task.
         """
         numbers = {int(match[1]) for name in names if (match := _RUN_FOLDER.fullmatch(name))}
         arrays = {match[1] for name in names if (match := _TASK_FOLDER.fullmatch(name))}
         arrays |= {name for name in names if _ARRAY_FOLDER.fullmatch(name)}
-        members = {array: self.store.runs.of_array(array, damaged=_ignored) for array in sorted(arrays)}
-        found = self.store.runs.numbered(numbers, damaged=_ignored)
+        members = {array: self.store.runs.of_array(array, skip_damaged=True) for array in sorted(arrays)}
+        found = self.store.runs.numbered(numbers, skip_damaged=True)
         found |= {run.id: run for runs in members.values() for run in runs}
         ended = [run for run in found.values() if self._may_go(run)]
         tokens = self.store.runs.tokens([run.id for run in ended])
@@ -127,10 +127,6 @@ class NextPruning:
         """
         pause_seconds = _SHORT_PAUSE_SECONDS if removed >= PASS_FOLDERS_MAX else _PAUSE_SECONDS
         self._shared.write(now.timestamp() + pause_seconds)
-
-
-def _ignored(_: DamagedRowError) -> None:
-    """Leave the folder of a damaged run alone."""
 
 
 def _words(error: OSError | BoardError | RecursionError) -> str:

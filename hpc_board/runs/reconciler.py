@@ -9,7 +9,7 @@ import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path
@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pruned import ClusterPruned, Pruned
 from hpc_board.domain.result_checks import ended_at, result_faults
 from hpc_board.domain.run import (
@@ -216,15 +217,15 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if not mine:
                 return None
             scan, began = NextScan(self.folder / f"scanned-{cluster}"), time.monotonic()
-            chosen = None if watched is None or scan.due(_now()) else self._watched(cluster, watched)
+            chosen = None if watched is None or scan.due(utc_now()) else self._watched(cluster, watched)
             damaged: list[BoardError] = []
             runs = self._in_flight(cluster, damaged.append) if chosen is None else chosen
             if chosen is None and cluster == self.names[0]:
                 damaged += self._mark_all_orphaned(damaged.append)
-            asks = bool(runs) and not is_out_of_time() and self._backoff(cluster).due(_now())
+            asks = bool(runs) and not is_out_of_time() and self._backoff(cluster).due(utc_now())
             if asks:
                 with _writing(self.folder):
-                    self._backoff(cluster).begin(_now())
+                    self._backoff(cluster).begin(utc_now())
             self._read_folders(cluster, [run for run in runs if not run.state.unsent], watched=chosen is not None)
             sendable = self._in_turn(cluster, [run for run in runs if self._may_send(run, asks=asks)])
             polls: list[Poll] = []
@@ -233,7 +234,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if hurries:
                 # No command that sends a job is killed: none begins before the scheduler has just answered.
                 if asks:
-                    silent += self._ask_scheduler(cluster, self._in_flight(cluster, _told_already), polls.append)
+                    silent += self._ask_scheduler(cluster, self._in_flight(cluster), polls.append)
                 silent += [] if silent or polls else self._probe(cluster, sendable)
                 sendable = [] if silent or is_out_of_time() else sendable
             unsent, silent_seconds = self._launch_all(
@@ -243,9 +244,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             errors: list[BoardError] = [*dict.fromkeys(filter(_leaves_unsent, unsent)), *silent, *damaged]
             if chosen is None:
                 with _writing(self.folder):
-                    scan.settle(_now(), time.monotonic() - began)
+                    scan.settle(utc_now(), time.monotonic() - began)
             if asks and not hurries:
-                errors += self._ask_scheduler(cluster, self._in_flight(cluster, _told_already), polls.append)
+                errors += self._ask_scheduler(cluster, self._in_flight(cluster), polls.append)
             if silent_seconds is not None:
                 self._note_silence(cluster, silent_seconds)
             if chosen is None and not is_hurried():
@@ -268,13 +269,14 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             return [error]
         return []
 
-    def _in_flight(self, cluster: str, damaged: Callable[[DamagedRowError], object]) -> tuple[Run, ...]:
-        return self.store.runs.in_flight(cluster=cluster, damaged=damaged)
+    def _in_flight(self, cluster: str, damaged: Callable[[DamagedRowError], object] | None = None) -> tuple[Run, ...]:
+        """Return the runs in flight of a cluster without damaged ones, which the beginning of a pass reports."""
+        return self.store.runs.in_flight(cluster=cluster, damaged=damaged, skip_damaged=True)
 
     def _watched(self, cluster: str, ids: Collection[int]) -> Sequence[Run] | None:
         """Return the cluster's unfinished runs of `ids`; None if its scheduler may be asked for them, with all runs."""
-        runs = self.store.runs.in_flight(ids, cluster=cluster, damaged=_told_already)
-        return None if runs and self._backoff(cluster).due(_now()) else runs
+        runs = self.store.runs.in_flight(ids, cluster=cluster, skip_damaged=True)
+        return None if runs and self._backoff(cluster).due(utc_now()) else runs
 
     def launch(self, runs: Sequence[Run]) -> list[BoardError]:
         """Send these new runs to their schedulers and return at most one error for each.
@@ -397,7 +399,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return done
 
     def _without_harnesses(self, cluster: str, done: ClusterPruned, *, dry_run: bool = False) -> ClusterPruned:
-        needed = {run.harness_sha256 for run in self.store.runs.in_flight(damaged=_told_already)}
+        needed = {run.harness_sha256 for run in self.store.runs.in_flight(skip_damaged=True)}
         sizes = self._folders_on(cluster).remove_unused_harnesses(needed, dry_run=dry_run)
         return replace(done, bytes=done.bytes + sum(sizes), harness_files=len(sizes))
 
@@ -406,10 +408,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         if self.prune_after is None:
             return
         following = NextPruning(self.folder / f"pruned-{cluster}")
-        if following.due(_now()):
-            done = self._pruning(cluster, _now() - self.prune_after)(limit=PASS_FOLDERS_MAX)
+        if following.due(utc_now()):
+            done = self._pruning(cluster, utc_now() - self.prune_after)(limit=PASS_FOLDERS_MAX)
             with _writing(self.folder):
-                following.settle(_now(), done.folders)
+                following.settle(utc_now(), done.folders)
 
     def _pruning(self, cluster: str, before: datetime) -> Pruning:
         return Pruning(
@@ -494,7 +496,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _may_send(self, run: Run, *, asks: bool) -> bool:
         """Return whether this pass sends a run; `asks` is whether it asks the run's scheduler."""
         if run.state is RunState.CREATED:
-            return not self._backoff(run.cluster).rests(_now())
+            return not self._backoff(run.cluster).rests(utc_now())
         return run.state is RunState.SUBMITTING and asks
 
     def _in_turn(self, cluster: str, runs: Sequence[Run]) -> list[Run]:
@@ -506,10 +508,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         if not any(run.state is RunState.CREATED for run in runs):
             return self._admitted(runs)
         held: dict[str, list[Run]] = {}
-        for run in self._in_flight(cluster, _told_already):
+        for run in self._in_flight(cluster):
             if _has_no_room(run):
                 held.setdefault(run.gpu, []).append(run)
-        resting = {gpu: waiting[0].status for gpu, waiting in held.items() if not _is_due(waiting, _now())}
+        resting = {gpu: waiting[0].status for gpu, waiting in held.items() if not _is_due(waiting, utc_now())}
         for run in runs:
             if run.gpu in resting and run.state is RunState.CREATED and not _is_held(run):
                 self._record(run, run.state, reason=resting[run.gpu].reason, source=resting[run.gpu].source)
@@ -519,7 +521,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         """Return the runs that the queue lets go now, and record the reasons of the others."""
         if self.queue is None or not runs:
             return [*runs]
-        admitted, reasons = self.queue.admitted(runs, self.store.runs.in_flight(damaged=_told_already))
+        admitted, reasons = self.queue.admitted(runs, self.store.runs.in_flight(skip_damaged=True))
         for run in runs:
             if run.id in reasons and run.status.reason != reasons[run.id]:
                 self._record(run, run.state, reason=reasons[run.id])
@@ -528,7 +530,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _complete_arrays(self, cluster: str, runs: Sequence[Run]) -> list[Run]:
         """Drop runs whose array is incomplete: two arrays with one job name cannot be told apart."""
         chosen = {run.id for run in runs}
-        going = self._in_flight(cluster, _told_already)
+        going = self._in_flight(cluster)
         unsent = (run for run in going if run.array and run.state.unsent)
         parts = {run.array for run in unsent if run.id not in chosen}
         return [run for run in runs if run.array not in parts]
@@ -668,7 +670,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return {run.id for run in found}
 
     def _waits(self, run: Run) -> bool:
-        return _now() - run.status.at < self.settle
+        return utc_now() - run.status.at < self.settle
 
     def _ensure_harness(self, folders: job_folder.Folders, sha256: str) -> None:
         """Write the harness of stored runs where their jobs find it.
@@ -680,7 +682,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         """
         if sha256 == self._harness_sha256:
             if folders.ensure_harness(self.harness()):
-                needed = {run.harness_sha256 for run in self.store.runs.in_flight(damaged=_told_already)}
+                needed = {run.harness_sha256 for run in self.store.runs.in_flight(skip_damaged=True)}
                 folders.remove_unused_harnesses(needed)
         elif not folders.has_harness(sha256):
             raise InputError("hpc-board was updated before the run was sent; submit again")
@@ -741,7 +743,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         if not prepared_jobs or not prepared_jobs[0].run.array or not prepared_jobs[0].max_running:
             return None
         array = prepared_jobs[0].run.array
-        in_flight = self._in_flight(prepared_jobs[0].run.cluster, _told_already)
+        in_flight = self._in_flight(prepared_jobs[0].run.cluster)
         sent = sum(run.array == array and not run.state.unsent for run in in_flight)
         return max(0, prepared_jobs[0].max_running - sent) if sent else None
 
@@ -774,7 +776,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         Raises:
             BoardError: the scheduler refuses it, or the outcome is unknown.
         """
-        now = _now()
+        now = utc_now()
         runs = self._store_each(
             _moved(prepared.run, RunState.SUBMITTING, source=f"{_TRY}{prepared.tries}", at=now)
             for prepared in prepared_jobs
@@ -811,10 +813,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 self._read_folder(run)
             return
         backoff = self._folder_backoff(cluster, watched=watched)
-        if not runs or not backoff.due(_now()):
+        if not runs or not backoff.due(utc_now()):
             return
         with _writing(self.folder):
-            backoff.begin(_now())
+            backoff.begin(utc_now())
         for run in runs:
             self._read_folder(run)
         with _writing(self.folder):
@@ -902,7 +904,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 return
         ranked = result.verdict is Verdict.PASS and run.mode is Mode.RANKED
         node = one_line(str(result.provenance.get("node") or result.provenance.get("host", "")), 120)
-        status = Status(RunState.FINISHED, _now(), run.status.job_id or one_line(result.job_id, 60), node)
+        status = Status(RunState.FINISHED, utc_now(), run.status.job_id or one_line(result.job_id, 60), node)
         score = score_s(result.cases, task.ranking_by) if ranked else None
         interval = score_interval(result.cases, task.ranking_by) if ranked else None
         try:
@@ -986,7 +988,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             where = f" on {end.node}" if end.node else ""
             why = f": {end.reason}" if end.reason else ""
             reason = f"{RETRY} {run.retry + 1} of {self._retries(run)} after {end.state}{where}{why}"
-            status = Status(RunState.CREATED, _now(), reason=reason, source=end.source)
+            status = Status(RunState.CREATED, utc_now(), reason=reason, source=end.source)
             retries[run.id] = Retry(tokens[run.id], drawn_nonce(), end, status)
         self.store.runs.retry_each(retries)
 
@@ -1004,7 +1006,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     def _note_silence(self, cluster: str, seconds: float) -> None:
         with _writing(self.folder):
-            self._backoff(cluster).fail(_now(), seconds)
+            self._backoff(cluster).fail(utc_now(), seconds)
 
     def _backoff(self, cluster: str) -> Backoff:
         settings = self.clusters[cluster]
@@ -1071,7 +1073,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         status = next_status(
             run.status,
             news,
-            _now(),
+            utc_now(),
             result_grace=self._kind(run.cluster).result_grace,
             interrupted=partial is not None,
             result_problem=result_problem,
@@ -1167,7 +1169,7 @@ def _moved(
 ) -> Run:
     """Return `run` in `state`, since `at` if given."""
     status = replace(
-        run.status.moved(state, _now()),
+        run.status.moved(state, utc_now()),
         job_id=job_id or run.status.job_id,
         reason=reason,
         source=source,
@@ -1178,11 +1180,7 @@ def _moved(
 
 def _cancel_reason(user: str) -> str:
     """Return the reason of a run whose cancellation `user` requested; its state keeps its own time."""
-    return f"cancel requested by {user} at {_now():%H:%M:%S} UTC"
-
-
-def _told_already(_: DamagedRowError) -> None:
-    """Ignore a damaged run, of which the beginning of a pass has told."""
+    return f"cancel requested by {user} at {utc_now():%H:%M:%S} UTC"
 
 
 def _unjudged(error: DamagedRowError) -> str:
@@ -1249,10 +1247,6 @@ def _is_active(news: JobStatus | None) -> bool:
 
 def _key(run: Run) -> JobKey:
     return JobKey(run.token, run.status.job_id, run.created_at)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 @contextmanager

@@ -221,6 +221,11 @@ class GpuFault(StrEnum):
     SEVERAL = "several"
 
 
+def log_name(job_id: str) -> str:
+    """Return the name that sbatch gives the output of a job, and for which users look."""
+    return f"slurm-{job_id}.out"
+
+
 class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     """A kind of scheduler: all that is the same on each of its clusters.
 
@@ -276,9 +281,9 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     def connect(self, cluster: Cluster, surroundings: Surroundings) -> Scheduler:
         """Return the door to a cluster of this kind."""
 
-    @abstractmethod
     def log_name(self, job_id: str) -> str:
-        """Return the name of the file in the job folder that takes the job's output."""
+        """Return the name of the file in the job folder that takes the job's output: sbatch's own, by default."""
+        return log_name(job_id)
 
     def memory_exceeded(self, log: str) -> str:
         """Return the limit and the use of a job that was killed for its memory, from the end of its `log`; or ""."""

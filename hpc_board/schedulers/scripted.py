@@ -1,4 +1,4 @@
-"""A test double for a scheduler: it has no cluster, answers as its fields say, and remembers its questions."""
+"""A test double for a scheduler: it has no cluster, answers as its fields say, and records its calls."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,20 +15,20 @@ class Scripted:
     """A scheduler whose answers a test writes; a field that is changed changes the next answer.
 
     Attributes:
-        status: what `poll` answers for each job; None for no answer about any.
+        status: the answer of `poll` for each job; None for no answer about any.
         submit_error: raised by `submit`, which leaves no job then.
-        loses_answer: whether `submit` takes the job and fails, like an sbatch whose socket timed out.
+        loses_answer: True if `submit` takes the job and fails, like an sbatch whose socket timed out.
         find_error: raised by `find`.
         poll_error: raised by `poll`.
         cancel_error: raised by `cancel`.
         on_submit: called first with each job. It may play the node, which writes into the job's folder, or raise.
-        on_poll: called first with each question. It may play the node, or raise.
+        on_poll: called first with the jobs of each call of `poll`. It may play the node, or raise.
         first_id: the id of the first job; the next ones count on from there.
         submitted: the jobs that were handed over, refused ones among them.
         jobs: the ids of the jobs that were taken, by their names.
-        looked_up: the names that `find` was asked for.
-        polled: the names of each question of `poll`.
-        cancelled: the ids of the jobs that `cancel` was given.
+        looked_up: the name of each call of `find`.
+        polled: the names of each call of `poll`.
+        cancelled: the ids of each call of `cancel`.
     """
 
     status: JobStatus | None = None

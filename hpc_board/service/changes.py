@@ -15,7 +15,7 @@ from hpc_board.boards.editor import Person
 from hpc_board.domain.change import Change
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
-from hpc_board.errors import BoardError, DamagedRowError
+from hpc_board.errors import BoardError
 from hpc_board.store.additions import Addition, Marks
 
 PAUSE_SECONDS = 0.5
@@ -180,7 +180,8 @@ class Changes:
         if changed is None:
             self._in_flight = {}
         if changed is None or changed:
-            found = {run.id: run for run in store.runs.in_flight(changed, damaged=_told_elsewhere)}
+            # The pass over the runs reports damaged rows.
+            found = {run.id: run for run in store.runs.in_flight(changed, skip_damaged=True)}
             kept = {id_: run for id_, run in self._in_flight.items() if id_ not in (changed or ())}
             self._in_flight = kept | found
         return additions
@@ -258,7 +259,3 @@ class _Stream:
 def _tell(told: "Sequence[tuple[_Stream, Change]]") -> None:
     for stream, change in told:
         stream.take(change)
-
-
-def _told_elsewhere(_: DamagedRowError) -> None:
-    """Leave out a damaged row, which the pass over the runs reports."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hpc_board.boards.moderation import Rules
     from hpc_board.domain.board_options import RequestedOptions
     from hpc_board.domain.change import Change
-    from hpc_board.domain.draft import Draft, Preview, RerunCandidate
+    from hpc_board.domain.draft import Draft, DraftRequest, Preview, RerunCandidate
     from hpc_board.domain.run import Run
     from hpc_board.domain.service_address import MungeAddress, SshAddress
     from hpc_board.domain.submission import Directives
@@ -389,16 +389,19 @@ class _Submissions(_Part):
 
         return header(read_source(file))
 
-    def draft(self, file: Path, **options: Any) -> "Draft":
+    def draft(self, file: Path, **choices: Any) -> "Draft":
         """Return a checked draft of `file`."""
-        return self.drafts([file], **options)[0]
+        return self._drafts([file], **choices)[0]
 
-    def drafts(self, files: Sequence[Path], **options: Any) -> "list[Draft]":
+    def drafts(self, files: Sequence[Path], request: "DraftRequest | None" = None) -> "list[Draft]":
         """Return a checked draft of each of `files`."""
+        return self._drafts(files, **({} if request is None else msgspec.structs.asdict(request)))
+
+    def _drafts(self, files: Sequence[Path], **choices: Any) -> "list[Draft]":
         from hpc_board.runs.drafts import read_source
 
         drafts: list[Draft] = _ask(
-            self._connection, "submissions.draft_sources", [read_source(file) for file in files], **options
+            self._connection, "submissions.draft_sources", [read_source(file) for file in files], **choices
         )
         return drafts
 

@@ -72,7 +72,8 @@ class Watching:
             return
         board = self._board()
         store = board.context.store.runs
-        found = {run.id: run for run in store.in_flight(wanted, damaged=_told_below)}
+        # A damaged row is read again below, and raises its error.
+        found = {run.id: run for run in store.in_flight(wanted, skip_damaged=True)}
         faults: dict[int, BoardError] = {}
         for id_ in wanted.difference(found):
             try:
@@ -129,7 +130,3 @@ class _Stream:
 
 def _progress(board: "Board", run: Run) -> Sequence[Progress]:
     return board.runs.progress(run.id) if run.state is RunState.RUNNING else ()
-
-
-def _told_below(_: DamagedRowError) -> None:
-    """Leave out a damaged row, whose own reading raises the error again."""

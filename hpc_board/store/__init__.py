@@ -9,7 +9,6 @@ from hpc_board.store.database import BUSY_TIMEOUT_SECONDS, DatabaseFile
 from hpc_board.store.journal import MOUNTS
 
 if TYPE_CHECKING:
-    from hpc_board.domain.run import WholeRun
     from hpc_board.store.additions import AdditionGateway
     from hpc_board.store.boards import BoardGateway, NewChange, Newest
     from hpc_board.store.export import ExportGateway
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from hpc_board.store.standings import StandingsGateway
     from hpc_board.store.submissions import NewRun, NewSubmission, SubmissionGateway
 
-__all__ = ["NewChange", "NewRun", "NewSubmission", "Newest", "RunQuery", "Store", "WholeRun"]
+__all__ = ["NewChange", "NewRun", "NewSubmission", "Newest", "RunQuery", "Store"]
 
 _MODULES = {
     "NewChange": "boards",
@@ -28,7 +27,6 @@ _MODULES = {
     "NewSubmission": "submissions",
     "Newest": "boards",
     "RunQuery": "listing",
-    "WholeRun": "runs",
 }
 
 if not TYPE_CHECKING:  # a type checker takes a name that is not imported above for a mistake

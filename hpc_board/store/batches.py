@@ -34,7 +34,7 @@ _CHOSEN = """
 
 
 class RunSelection(msgspec.Struct, frozen=True):
-    """Which runs are wanted: of these tasks, on these GPUs, submitted since then; all where nothing is said."""
+    """A selection of runs by task, GPU and moment of submission; an empty field selects all."""
 
     tasks: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Which journal SQLite may keep beside the database: it depends on the file system below."""
+"""The journal that SQLite may keep beside the database, by the file system below."""
 
 import re
 from pathlib import Path, PurePath

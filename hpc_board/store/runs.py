@@ -238,24 +238,22 @@ class RunGateway:
         with self._file.reading() as db:
             return select(db, query, limit)
 
-    def numbered(
-        self, numbers: Collection[int], *, damaged: Callable[[DamagedRowError], object] | None = None
-    ) -> dict[int, Run]:
-        """Return these runs by their numbers, without the numbers that no run has; `damaged` is that of `in_flight`."""
+    def numbered(self, numbers: Collection[int], *, skip_damaged: bool = False) -> dict[int, Run]:
+        """Return these runs by their numbers, without the numbers that no run has."""
         where = "id IN (SELECT value FROM json_each(:numbers))"
         with self._file.reading() as db:
             rows = db.view("run_details").rows_where(where, {"numbers": json.dumps([*numbers])})
-            return {run.id: run for run in _readable(rows, damaged)}
+            return {run.id: run for run in _readable(rows, skip=skip_damaged)}
 
-    def of_array(self, array: str, *, damaged: Callable[[DamagedRowError], object] | None = None) -> tuple[Run, ...]:
-        """Return the runs with a job in the array of this name; `damaged` is that of `in_flight`."""
+    def of_array(self, array: str, *, skip_damaged: bool = False) -> tuple[Run, ...]:
+        """Return the runs with a job in the array of this name."""
         where = (
             "id IN (SELECT id FROM runs WHERE token > :array || '.' AND token < :array || '/' "
             "UNION SELECT run FROM retries WHERE token > :array || '.' AND token < :array || '/')"
         )
         with self._file.reading() as db:
             rows = db.view("run_details").rows_where(where, {"array": array}, order_by="id")
-            return tuple(_readable(rows, damaged))
+            return tuple(_readable(rows, skip=skip_damaged))
 
     def tokens(self, numbers: Collection[int]) -> dict[int, tuple[str, ...]]:
         """Return the tokens of all jobs of each of these runs, oldest first."""
@@ -290,11 +288,13 @@ class RunGateway:
         cluster: str | None = None,
         outside: Collection[str] = (),
         damaged: Callable[[DamagedRowError], object] | None = None,
+        skip_damaged: bool = False,
     ) -> tuple[Run, ...]:
         """Return the runs that have not ended, all or those `among` these, oldest first.
 
         `cluster` limits them to those of a cluster, and the clusters of `outside` are left out.
         `damaged` is called with the error of each damaged row, whose run is left out; by default, the first is raised.
+        `skip_damaged` leaves them out without a report.
         """
         given = {
             "among": None if among is None else json.dumps([*among]),
@@ -307,7 +307,8 @@ class RunGateway:
         if outside:
             condition += " and cluster not in (select value from json_each(:outside))"
         with self._file.reading() as db:
-            return tuple(_readable(db.view("run_details").rows_where(condition, given, order_by="id"), damaged))
+            rows = db.view("run_details").rows_where(condition, given, order_by="id")
+            return tuple(_readable(rows, damaged, skip=skip_damaged))
 
     def has_in_flight(self) -> bool:
         """Return whether any run has not ended."""
@@ -338,15 +339,21 @@ class RunGateway:
 # Within a transaction
 
 
-def _readable(rows: Iterable[Row], damaged: Callable[[DamagedRowError], object] | None) -> Iterator[Run]:
-    """Yield the runs of rows; `damaged` is called with the error of a damaged one, by default it is raised."""
+def _readable(
+    rows: Iterable[Row], damaged: Callable[[DamagedRowError], object] | None = None, *, skip: bool = False
+) -> Iterator[Run]:
+    """Yield the runs of rows; `damaged` is called with the error of a damaged one, by default it is raised.
+
+    `skip` leaves damaged ones out without a report.
+    """
     for row in rows:
         try:
             yield run_value(row)
         except DamagedRowError as error:
-            if damaged is None:
+            if damaged is not None:
+                damaged(error)
+            elif not skip:
                 raise
-            damaged(error)
 
 
 def stored_run(db: Readable, number: int) -> Run:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from hpc_board.domain.task_rules import task_faults
-from hpc_board.model.task import CaseValue, Language, Milestone, Ranking, Task, TaskFile, Timeouts
+from hpc_board.model.task import Language, Milestone, Ranking, Task, TaskFile, Timeouts, case_of
 from hpc_board.model.text import one_line
 from hpc_board.store.row_reader import Row, RowReader, unreadable
 from hpc_board.store.row_texts import time_text
@@ -49,8 +49,8 @@ def task_of(value: Mapping[str, Any]) -> Task:
             **value,
             "language": Language(value["language"]),
             "files": tuple(TaskFile(**file) for file in value["files"]),
-            "tests": tuple(map(_case, value["tests"])),
-            "benchmarks": tuple(map(_case, value["benchmarks"])),
+            "tests": tuple(map(case_of, value["tests"])),
+            "benchmarks": tuple(map(case_of, value["benchmarks"])),
             "timeouts": Timeouts(**value["timeouts"]),
             "ranking_by": Ranking(value["ranking_by"]),
             "libraries": tuple(value["libraries"]),
@@ -66,14 +66,6 @@ def task_of(value: Mapping[str, Any]) -> Task:
             ),
         }
     )
-
-
-def _case(case: dict[str, Any]) -> dict[str, CaseValue]:
-    return {key: _frozen(value) for key, value in case.items()}
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
 def _as_json(value: Any) -> Any:

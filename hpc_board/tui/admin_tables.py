@@ -12,11 +12,11 @@ from hpc_board.domain.board_options import Visibility, moment_words
 from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Decision, Limits
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
-from hpc_board.report.formatting import span_text
+from hpc_board.report.formatting import moment_text, span_text
 from hpc_board.report.moderation import detail_text, limit_text, limits_text, removal_text, subject_text
 from hpc_board.report.run_columns import Line, RunList
 from hpc_board.report.run_words import trust, why
-from hpc_board.tui.formatting import moment, since, state, time_left
+from hpc_board.tui.formatting import since, state, time_left
 from hpc_board.tui.paging import Order
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import cells, columns
@@ -205,7 +205,7 @@ def _person_details(person: PersonState, now: datetime) -> RenderableType:
     banned = ""
     if ban is not None:
         until = f" until {moment_words(ban.ends_at)}" if ban.ends_at else ""
-        banned = f"by {ban.by_user} at {moment(ban.known_at) or '?'}{until}: {ban.reason}"
+        banned = f"by {ban.by_user} at {moment_text(ban.known_at) or '?'}{until}: {ban.reason}"
     uses = ", ".join(
         f"{use.board} {use.category} {use.used} of {use.limit}{', full' if use.holds else ''}" for use in person.uses
     )
@@ -250,7 +250,7 @@ def _decision_cells(decision: Decision, now: datetime) -> dict[str, Text]:
 
 
 def _decision_details(decision: Decision) -> RenderableType:
-    by = f"by {decision.by_user} at {moment(decision.known_at) or '?'}"
+    by = f"by {decision.by_user} at {moment_text(decision.known_at) or '?'}"
     head = _head(f"{decision.action} {subject_text(decision)}", by)
     return Group(head, facts([("Detail", detail_text(decision)), ("Reason", decision.reason)]))
 

@@ -763,10 +763,11 @@ class BoardApp(App[None]):
         self.notify(text, title="Warning", severity="warning", timeout=WARNING_SECONDS, markup=False)
 
     def _notify_end(self, run: "Run", rank: int | None) -> None:
-        from hpc_board.tui.formatting import score, state
+        from hpc_board.report.formatting import score_text
+        from hpc_board.tui.formatting import state
 
         word, tone = state(run)
-        parts = [f"{run.task} on {run.gpu}: {word}", score(run.score_s), f"rank {rank}" if rank else ""]
+        parts = [f"{run.task} on {run.gpu}: {word}", score_text(run.score_s), f"rank {rank}" if rank else ""]
         self.notify(
             ", ".join(filter(None, parts)),
             title=f"Run {run.id}",

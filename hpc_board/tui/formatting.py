@@ -5,8 +5,7 @@ from datetime import datetime, timedelta
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.gpu import Availability
 from hpc_board.model.result import Verdict
-from hpc_board.model.score import duration_text
-from hpc_board.model.task import Language, Mode, Ranking, Task
+from hpc_board.model.task import Language, Mode, Task
 from hpc_board.report.formatting import span_text
 from hpc_board.report.run_words import age
 from hpc_board.tui.palette import Tone
@@ -16,12 +15,6 @@ MODE_HELP = {
     Mode.BENCHMARK: "times the benchmark cases; not ranked",
     Mode.PROFILE: "profiles the kernel; not ranked",
     Mode.RANKED: "tests, then benchmarks; a pass is ranked",
-}
-
-RANKED_BY = {
-    Ranking.LAST: "the last benchmark",
-    Ranking.MEAN: "the arithmetic mean",
-    Ranking.GEOM: "the geometric mean",
 }
 
 SELECTED = "✓"
@@ -50,11 +43,6 @@ def state(run: Run) -> tuple[str, Tone]:
     return outcome(run), Tone.GOOD if passed else _TONES.get(run.state, Tone.BAD)
 
 
-def score(seconds: float | None) -> str:
-    """Return a score with its unit, empty for None."""
-    return "" if seconds is None else duration_text(seconds * 1e9)
-
-
 def since(run: Run, now: datetime) -> str:
     """Return the age of a run for a sentence: "for 3 min", "3 min ago"."""
     return f"{age(run, now)} ago" if run.state.ended else f"for {age(run, now)}"
@@ -67,11 +55,6 @@ def time_left(deadline: datetime | None, now: datetime) -> tuple[str, Tone]:
     if deadline <= now:
         return "closed", Tone.MUTED
     return span_text(deadline - now), Tone.WAITING if deadline - now < timedelta(days=1) else Tone.PLAIN
-
-
-def moment(at: datetime | None) -> str:
-    """Return a moment in the local time zone, to the minute, empty for None."""
-    return "" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def capacity(available: Availability) -> tuple[str, str]:

@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpc_board.report.views import moment_of
+
 if TYPE_CHECKING:
     import jinja2
 
@@ -38,12 +40,10 @@ def _environment() -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(moment=_moment, day=_day, minute=_minute, clock=_clock, tenth=_tenth, marked=_CODE.split)
+    environment.filters.update(
+        moment=moment_of, day=_day, minute=_minute, clock=_clock, tenth=_tenth, marked=_CODE.split
+    )
     return environment
-
-
-def _moment(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _day(at: datetime) -> str:

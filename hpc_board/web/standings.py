@@ -8,11 +8,11 @@ import msgspec
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import wide_interval_text
-from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
+from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, with_marks
 from hpc_board.model.score import duration_text
-from hpc_board.model.task import ISOLATED, Ranking, Task
+from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line
-from hpc_board.report.formatting import count_text, speedup_text
+from hpc_board.report.formatting import RANKING_WORDS, count_text, speedup_text
 from hpc_board.report.standing_columns import Drawn, Line, drawn_columns
 from hpc_board.report.standings import OVERLAPS_MEANING
 from hpc_board.report.tables import first_sentence
@@ -26,12 +26,6 @@ _SAID_MAX = 500
 """The maximum length of a note on a page."""
 
 _KINDS = {1: "first", 2: "second", 3: "third"}
-
-_RANKED_BY = {
-    Ranking.LAST: "Ranked by the last benchmark.",
-    Ranking.MEAN: "Ranked by the mean of the benchmarks.",
-    Ranking.GEOM: "Ranked by the geometric mean of the benchmarks.",
-}
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -78,7 +72,7 @@ class Section(msgspec.Struct, frozen=True):
     def of(cls, task: Task) -> "Section":
         """Return the head of a task."""
         sentence = one_line(first_sentence(task.description), 500)
-        return cls(one_line(task.name), sentence, _RANKED_BY[task.ranking_by], task.deadline)
+        return cls(one_line(task.name), sentence, f"Ranked by {RANKING_WORDS[task.ranking_by]}.", task.deadline)
 
 
 def board_table(
@@ -108,15 +102,9 @@ def board_table(
 
 def rows(found: Page, said: Mapping[int, Run] = MappingProxyType({})) -> Iterator[Row]:
     """Yield the rows of a board, with the marks in the order of their times."""
-    marks = list(found.marks)
-    for row in found.rows:
-        while marks and marks[0].score_s < row.score_s:
-            yield _mark(found, marks.pop(0))
-        yield _row(found, row, said.get(row.run))
     # A mark that is slower than all that is shown may be faster than a row that is not.
-    if len(found.rows) == found.total:
-        for mark in marks:
-            yield _mark(found, mark)
+    for _, row in with_marks(found.rows, found.marks, below=len(found.rows) != found.total):
+        yield _mark(found, row) if isinstance(row, Mark) else _row(found, row, said.get(row.run))
 
 
 def _facts(task: Task, found: Page) -> str:

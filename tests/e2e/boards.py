@@ -1,6 +1,5 @@
 """Boards to try the whole path on: a settings file, a task that takes milliseconds, kernels, and a scheduler."""
 
-import json
 import os
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.commands import run_hpc_board
+from tests.commands import printed_json, run_hpc_board
 from tests.harness.evaluations import QUICK, REFERENCE
 
 RIGHT = "#!POPCORN leaderboard double\n\ndef custom_kernel(data):\n    return [2 * x for x in data]\n"
@@ -49,9 +48,7 @@ class BoardFiles:
 
     def json(self, *words: str | Path) -> Any:
         """What the command prints with `--json`; it must succeed or have evaluated something."""
-        done = self.run(*words, "--json")
-        assert done.returncode in (0, 1), done.stderr
-        return json.loads(done.stdout)
+        return printed_json(self.run(*words, "--json"))
 
     def ended(self, run: int) -> dict[str, Any]:
         """The run's object at its end, for which one client waits."""

@@ -1,6 +1,5 @@
 """A served board that its players reach by ssh: each is the account that has logged in, and no other."""
 
-import json
 import os
 import pwd
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 import yaml
 
 from tests.accounts import needs_accounts
-from tests.commands import run_hpc_board
+from tests.commands import printed_json, run_hpc_board
 from tests.conftest import short_folder
 from tests.e2e.boards import RIGHT, board_files
 from tests.e2e.test_served_board import ADA, BOB, FASTER, OWNER, TEACHER, environment, service, socket_place
@@ -41,9 +40,7 @@ class Player:
         return run_hpc_board(words, environ=self.environ, folder=self.home)
 
     def json(self, *words: str | Path) -> Any:
-        done = self.run(*words, "--json")
-        assert done.returncode in (0, 1), done.stderr
-        return json.loads(done.stdout)
+        return printed_json(self.run(*words, "--json"))
 
     def file(self, text: str) -> Path:
         path = self.home / "kernel.py"

@@ -1,6 +1,5 @@
 """A competition on a served board whose players sit at another machine: another network, reached by munge alone."""
 
-import json
 import os
 import pwd
 import signal
@@ -14,6 +13,7 @@ from typing import Any
 import yaml
 
 from tests.accounts import command_as, needs_accounts
+from tests.commands import printed_json
 from tests.conftest import short_folder
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.e2e.test_served_board import ADA, BOB, FASTER, OWNER, TEACHER, environment, socket_place
@@ -49,9 +49,7 @@ class Player:
         )
 
     def json(self, *words: str | Path) -> Any:
-        done = self.run(*words, "--json")
-        assert done.returncode in (0, 1), done.stderr
-        return json.loads(done.stdout)
+        return printed_json(self.run(*words, "--json"))
 
     def file(self, text: str, name: str = "kernel.py") -> Path:
         path = self.home / name

@@ -1,6 +1,5 @@
 """A competition on a served board: an account of its own has the board, and three others play through its socket."""
 
-import json
 import os
 import pwd
 import signal
@@ -16,7 +15,7 @@ import pytest
 import yaml
 
 from tests.accounts import command_as, needs_accounts
-from tests.commands import UnixAccount, run_hpc_board
+from tests.commands import UnixAccount, printed_json, run_hpc_board
 from tests.conftest import short_folder
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
 from tests.slurm.lab import SlurmLab
@@ -46,9 +45,7 @@ class Player:
         return run_hpc_board(words, environ=self.environ, folder=self.home, account=self.account)
 
     def json(self, *words: str | Path) -> Any:
-        done = self.run(*words, "--json")
-        assert done.returncode in (0, 1), done.stderr
-        return json.loads(done.stdout)
+        return printed_json(self.run(*words, "--json"))
 
     def file(self, text: str, name: str = "kernel.py") -> Path:
         path = self.home / name

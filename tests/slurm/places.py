@@ -62,3 +62,11 @@ def source_of(lab: SlurmLab) -> str:
 
 def _unexpected(warning: str) -> NoReturn:
     raise AssertionError(warning)
+
+
+def lab_at(request: pytest.FixtureRequest, name: str, chroot_lab: ChrootLab, **arguments: object) -> SlurmLab:
+    """The lab of this host that all tests share, or one in the folder with another Slurm."""
+    if request.param == "host":
+        shared: SlurmLab = request.getfixturevalue(name)
+        return shared
+    return chroot_lab(**arguments).asked_through("pyslurm" if request.param.endswith("pyslurm") else "cli")

@@ -33,7 +33,7 @@ from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import RIGHT, WRONG, BoardFiles, board_files, slurm_jobs
 from tests.slurm import places
 from tests.slurm.lab import SlurmLab
-from tests.slurm.places import PLACES, ChrootLab, source_of
+from tests.slurm.places import PLACES, ChrootLab, lab_at, source_of
 from tests.values import replace
 
 pytestmark = pytest.mark.slurm
@@ -41,12 +41,6 @@ pytestmark = pytest.mark.slurm
 CLUSTER = Cluster("main", "slurm")
 CPU = Gpu("CPU", CLUSTER, Device.CPU, "cpu")
 WAIT_SECONDS = 120.0
-
-
-@pytest.fixture(scope="module")
-def chroot_lab() -> Iterator[ChrootLab]:
-    with places.chroot_labs() as lab:
-        yield lab
 
 
 @pytest.fixture(scope="module", params=PLACES)
@@ -65,13 +59,6 @@ def narrow_lab() -> Iterator[SlurmLab]:
     skip_without_slurm()
     with short_folder() as folder, SlurmLab(folder / "lab", configuration={"MaxArraySize": "4"}) as lab:
         yield lab
-
-
-def lab_at(request: pytest.FixtureRequest, name: str, chroot_lab: ChrootLab, **arguments: object) -> SlurmLab:
-    if request.param == "host":
-        shared: SlurmLab = request.getfixturevalue(name)
-        return shared
-    return chroot_lab(**arguments).asked_through("pyslurm" if request.param.endswith("pyslurm") else "cli")
 
 
 # The scheduler

@@ -24,6 +24,7 @@ import yaml
 
 from hpc_board import settings as config
 from hpc_board.board import Board
+from hpc_board.domain.draft import DraftRequest
 from hpc_board.domain.graces import MISSING_GRACE, RESULT_GRACE
 from hpc_board.domain.run import UNREADABLE, Run, RunState
 from hpc_board.errors import SchedulerError, StorageError
@@ -208,7 +209,7 @@ class Site:
 
     def later(self, delta: timedelta) -> None:
         """The board's clock from now on."""
-        self.patch.setattr(reconciler, "_now", lambda: datetime.now(UTC) + delta)
+        self.patch.setattr(reconciler, "utc_now", lambda: datetime.now(UTC) + delta)
 
 
 @pytest.fixture
@@ -566,7 +567,7 @@ def test_runs_of_an_array_whose_prolog_fails_are_sent_again_as_other_jobs(site: 
     with failing_prolog(site.lab, "cpu-1"):
         files = [site.files.kernel(RIGHT, f"k{number}.py") for number in range(3)]
         board = site.board
-        runs = board.submissions.submit(*board.submissions.drafts(files, gpus=("CPU",), mode="test"))
+        runs = board.submissions.submit(*board.submissions.drafts(files, DraftRequest(gpus=("CPU",), mode="test")))
         # Tasks whose turn comes after the drain wait for the node.
         failed = [site.until(run, fits=lambda run: bool(run.status.node)) for run in runs[:1]]
         site.later(RESULT_GRACE)

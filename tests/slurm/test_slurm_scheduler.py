@@ -23,7 +23,7 @@ from hpc_board.transport.conversation import Conversation
 from hpc_board.transport.this_host import ThisHost
 from tests.slurm import places
 from tests.slurm.lab import SlurmLab
-from tests.slurm.places import PLACES, ChrootLab, source_of
+from tests.slurm.places import PLACES, ChrootLab, lab_at, source_of
 from tests.values import replace
 from tests.waiting import awaited
 
@@ -77,12 +77,6 @@ class CountingHost:
         return self.host.converse(argv)
 
 
-@pytest.fixture(scope="module")
-def chroot_lab() -> Iterator[ChrootLab]:
-    with places.chroot_labs() as lab:
-        yield lab
-
-
 @pytest.fixture(scope="module", params=PLACES)
 def slurm_lab(request: pytest.FixtureRequest, chroot_lab: ChrootLab) -> SlurmLab:
     return lab_at(request, "slurm_lab", chroot_lab)
@@ -96,14 +90,6 @@ def forgetful_lab(request: pytest.FixtureRequest, chroot_lab: ChrootLab) -> Slur
 @pytest.fixture(scope="module", params=PLACES)
 def accounting_lab(request: pytest.FixtureRequest, chroot_lab: ChrootLab) -> SlurmLab:
     return lab_at(request, "accounting_lab", chroot_lab, configuration={"MinJobAge": "2"}, accounting=True)
-
-
-def lab_at(request: pytest.FixtureRequest, name: str, chroot_lab: ChrootLab, **arguments: object) -> SlurmLab:
-    """The lab of this host that all tests share, or one in the folder with another Slurm."""
-    if request.param == "host":
-        shared: SlurmLab = request.getfixturevalue(name)
-        return shared
-    return chroot_lab(**arguments).asked_through("pyslurm" if request.param.endswith("pyslurm") else "cli")
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from hpc_board.service.client import RemoteBoard
 from hpc_board.settings import Settings
 from hpc_board.tui.screens import submit
 from tests.service import serving
+from tests.tmux import Tmux, tmux_server
 from tests.tui.driving import Door
 
 _parse: Callable[..., Iterable[RuleSet]] = parse
@@ -112,3 +113,9 @@ def kernel(tmp_path: Path) -> Path:
     """A submission whose header names a task and two GPUs, by a path below the present folder."""
     (tmp_path / "kernel.py").write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpus h100 A100\nimport torch\n")
     return Path("kernel.py")
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    with tmux_server(tmp_path) as server:
+        yield server

@@ -14,7 +14,7 @@ from hpc_board.board.standings import Standings
 from hpc_board.board.submissions import Submissions
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.catalog import Catalog
-from hpc_board.domain.draft import Draft, Preview, Source
+from hpc_board.domain.draft import Draft, DraftRequest, Preview, Source
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.gpus import gpu as gpu_called
@@ -355,11 +355,7 @@ class FakeBoard(Board):
         self._enter("draft")
         return intake.draft(
             intake.read_source(file),
-            task_name=task,
-            gpu_names=gpus,
-            mode_name=mode,
-            note=note,
-            options=options,
+            DraftRequest(task, tuple(gpus), mode, note, options),
             find_task=Catalog(self.known_tasks).task,
             gpus=self.known_gpus,
             now=NOW,
@@ -370,10 +366,7 @@ class FakeBoard(Board):
         found = self.run(run)
         return intake.draft(
             Source(found.file_name, "import torch\n"),
-            task_name=found.task,
-            gpu_names=[found.gpu],
-            mode_name=mode or str(found.mode),
-            note=found.note,
+            DraftRequest(found.task, (found.gpu,), mode or str(found.mode), found.note),
             find_task=Catalog(self.known_tasks).task,
             gpus=self.known_gpus,
             now=NOW,

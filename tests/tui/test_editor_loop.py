@@ -1,14 +1,13 @@
 """The loop edit, test, read, edit: `e` opens the user's editor on each screen with a file, and `s` sends it."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hpc_board.errors import InputError, Refused
 from hpc_board.tui import editor, own_copy
-from tests.tmux import Tmux, shown_in, tmux_server
+from tests.tmux import Tmux, shown_in
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_board import FakeBoard
 
@@ -37,12 +36,6 @@ app.run()
 print("sent", [draft.source.data.decode().splitlines()[-1] for draft in board.sent], "code", app.return_code)
 import time; time.sleep(60)
 """
-
-
-@pytest.fixture
-def tmux(tmp_path: Path) -> Iterator[Tmux]:
-    with tmux_server(tmp_path) as server:
-        yield server
 
 
 def start(tmux: Tmux, folder: Path, *, status: int = 0, editor_name: str = "") -> Path:

@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -35,7 +34,7 @@ from hpc_board.tui.screens.too_small import TooSmallScreen
 from hpc_board.tui.terminal import clipboard_sequence, notification_sequence
 from hpc_board.tui.widgets.error_box import ErrorBox
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files
-from tests.tmux import Tmux, shown_in, tmux_server
+from tests.tmux import Tmux, shown_in
 from tests.tui.driving import app_on, opened, press, settled, text_of, until
 from tests.tui.fake_board import NOW, RUNS, FakeBoard
 from tests.tui.test_terminal import on_a_terminal
@@ -382,12 +381,6 @@ def test_an_app_whose_terminal_has_gone_ends_although_it_ignores_the_signal() ->
 
 
 # tmux
-
-
-@pytest.fixture
-def tmux(tmp_path: Path) -> Iterator[Tmux]:
-    with tmux_server(tmp_path) as server:
-        yield server
 
 
 def app_in_tmux(tmux: Tmux, files: BoardFiles, *words: str, size: tuple[int, int] = (80, 24)) -> None:

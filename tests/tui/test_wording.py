@@ -8,11 +8,12 @@ import pytest
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode, Ranking
+from hpc_board.report.formatting import RANKING_WORDS
 from hpc_board.report.plain import plain
 from hpc_board.report.run_columns import outcome
 from hpc_board.report.run_words import why
 from hpc_board.report.tasks import task_report
-from hpc_board.tui.formatting import MODE_HELP, RANKED_BY, languages, listing, state, time_left
+from hpc_board.tui.formatting import MODE_HELP, languages, listing, state, time_left
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.widgets.path_input import completion
 from tests.tui.fake_board import NOW, TASKS, run
@@ -40,7 +41,7 @@ def test_every_mode_is_explained_in_the_form(mode: Mode) -> None:
 @pytest.mark.parametrize("ranking", Ranking)
 def test_the_score_of_a_task_is_named_in_words(ranking: Ranking) -> None:
     report = task_report(replace(TASKS[0], ranking_by=ranking), (), NOW)
-    assert RANKED_BY[ranking].removesuffix(" benchmark") in plain(report, 100)
+    assert RANKING_WORDS[ranking] in plain(report, 100)
 
 
 @pytest.mark.parametrize(

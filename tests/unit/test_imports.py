@@ -131,11 +131,15 @@ def test_a_dry_run_loads_the_template_engine_and_no_database(board: Recorded) ->
     assert loaded & (HEAVY | {"sqlite_utils"}) == set()
 
 
-def test_the_settings_load_no_client_of_a_scheduler(board: Recorded) -> None:
+@pytest.mark.parametrize("argv", [("list",), ("runs",), ("show", "vectoradd_py")])
+def test_a_board_with_a_slurm_cluster_is_read_without_a_client_of_a_scheduler(
+    board: Recorded, argv: tuple[str, ...]
+) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
     settings = board.folder / "hpc-board.yaml"
     text = settings.read_text().replace("clusters:\n", "clusters:\n  main: {scheduler: slurm}\n")
     settings.write_text(text.replace("gpus:\n", "gpus:\n  A100: {cluster: main, partition: p}\n"))
-    loaded = modules(board, "list")
+    loaded = modules(board, *argv)
     assert "hpc_board.schedulers.sections" in loaded
     packages = ("hpc_board.schedulers.slurm.", "hpc_board.schedulers.local.")
     assert {name.rpartition(".")[2] for name in loaded if name.startswith(packages)} == {"kind"}

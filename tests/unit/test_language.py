@@ -38,8 +38,8 @@ DONE = (
     "yaml_sections.py",
 )
 
-QUESTION = re.compile(r"(?:What|Whether|Who|Whose|How)\b")
-HIDDEN_ACTOR = re.compile(r"\b(?:somebody|nobody|whoever|everybody)\b", re.IGNORECASE)
+QUESTION = re.compile(r"(?:What|Whether|Which|Where|Why|Who|Whose|How)\b")
+HIDDEN_ACTOR = re.compile(r"\b(?:somebody|nobody|someone|anyone|whoever|everybody)\b", re.IGNORECASE)
 
 # Values that programs read: the name of a role.
 VALUES = {"nobody"}

@@ -50,10 +50,10 @@ class Export(msgspec.Struct, frozen=True):
     kept_back: frozenset[str] = frozenset()
 
     def check(self) -> None:
-        """Check that this can be written.
+        """Check that this export can be written.
 
         Raises:
-            InputError: the form is none, cannot hold what is wanted, or needs a library that is not here.
+            InputError: the form is unknown, cannot hold the selection, or needs a library that is not installed.
         """
         if self.form not in FORMATS:
             raise InputError(f"{self.form!r} is no format", hint=f"Formats: {', '.join(FORMATS)}.")

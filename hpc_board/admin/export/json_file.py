@@ -18,7 +18,7 @@ FORMAT = "hpc-board export 1"
 def write(
     sink: IO[bytes], store: Store, columns: Sequence[Exported], chosen: RunSelection, at: datetime
 ) -> tuple[int, int]:
-    """Write every chosen run and the standings of the chosen boards; how many of each there were."""
+    """Write the selected runs and the standings of their boards; return the number of each."""
     head = {
         "format": FORMAT,
         "exported_at": moment(at),

@@ -68,11 +68,5 @@ class LocalKind(SchedulerKind[ClusterSection, GpuSection]):
         ]
         return Detected("\n".join(lines) + "\n", tuple(name for name, _ in gpus))
 
-    def log_name(self, job_id: str) -> str:
-        """Return the name of a job's output, which equals Slurm's, so that users look for one name."""
-        from hpc_board.schedulers.local.records import log_name
-
-        return log_name(job_id)
-
 
 LOCAL = LocalKind()

@@ -17,11 +17,6 @@ RECORD_BYTES_MAX = 256 * 1024
 _DEVICE_CHARACTERS_MAX = 100
 
 
-def log_name(job_id: str) -> str:
-    """Return the name of the file that takes a job's output."""
-    return f"slurm-{job_id}.out"
-
-
 class DamagedRecord(Exception):
     """A file in the queue that this program cannot have written."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from hpc_board.domain.run import JobState
 from hpc_board.errors import StorageError
 from hpc_board.model.text import one_line
+from hpc_board.schedulers import log_name
 from hpc_board.schedulers.local.processes import (
     Process,
     boot_id,
@@ -23,7 +24,7 @@ from hpc_board.schedulers.local.processes import (
     processes,
 )
 from hpc_board.schedulers.local.queue import Queue, running, waiting
-from hpc_board.schedulers.local.records import End, Start, Ticket, log_name
+from hpc_board.schedulers.local.records import End, Start, Ticket
 from hpc_board.schedulers.local.slots import Slot, slot_environment
 
 GATE = 'read -r go && exec bash "$1" </dev/null'

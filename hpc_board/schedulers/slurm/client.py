@@ -11,7 +11,7 @@ from hpc_board.domain.run import PROLOG_FAILED, JobState, JobStatus, array_of
 from hpc_board.errors import InputError, QueueFull, SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Gpu
 from hpc_board.model.text import one_line
-from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed, SchedulerNode
+from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed, SchedulerNode, log_name
 from hpc_board.schedulers.slurm import cluster_options, gpu_options
 from hpc_board.schedulers.slurm.addressed import AddressedHost
 from hpc_board.schedulers.slurm.capacity import availability, nodes_of
@@ -31,7 +31,7 @@ from hpc_board.schedulers.slurm.outputs import (
     submitted_job_id,
 )
 from hpc_board.schedulers.slurm.refusals import QUEUE_FULL, not_accepted, words_of
-from hpc_board.schedulers.slurm.sbatch import argument, log_name, ranges
+from hpc_board.schedulers.slurm.sbatch import argument, ranges
 from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed, Host
 from hpc_board.transport.patience import is_out_of_time, time_limit, unhurried

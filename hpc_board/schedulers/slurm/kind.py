@@ -181,12 +181,6 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
 
         return SlurmScheduler(cluster, surroundings.host())
 
-    def log_name(self, job_id: str) -> str:
-        """Return the name that sbatch itself gives the output of a job."""
-        from hpc_board.schedulers.slurm.sbatch import log_name
-
-        return log_name(job_id)
-
     def memory_exceeded(self, log: str) -> str:
         """Return the limit and the use of a job that Slurm killed for its memory, from its words in the job's log."""
         from hpc_board.schedulers.slurm.states import memory_exceeded
@@ -328,12 +322,14 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
                 tuple(line for name in names for line in _lines_of(name, script)),
             )
         if asked.reservation:
-            yield Remark(f"It waits for the reservation {asked.reservation}.", _lines_of("reservation", script))
+            yield Remark(f"Waits for reservation {asked.reservation}.", _lines_of("reservation", script))
         if asked.nodelist or asked.exclude:
             marked = (*_lines_of("nodelist", script), *_lines_of("exclude", script))
-            yield Remark("It is kept to some nodes.", marked)
+            nodes = f"Restricted to nodes {asked.nodelist}" if asked.nodelist else ""
+            avoided = f"{'avoids' if nodes else 'Avoids'} nodes {asked.exclude}" if asked.exclude else ""
+            yield Remark(f"{'; '.join(filter(None, (nodes, avoided)))}.", marked)
         if asked.exclusive:
-            yield Remark("It takes a whole node for itself.", _lines_of("exclusive", script))
+            yield Remark("Uses a whole node exclusively.", _lines_of("exclusive", script))
 
 
 def _lines_of(option: str, script: Sequence[str]) -> tuple[str, ...]:

@@ -76,11 +76,6 @@ _EXTRA = re.compile(r"--([a-z][a-z0-9-]*)(?:=(.*))?", re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=&()-]*")
 
 
-def log_name(job_id: str) -> str:
-    """Return the name of the file with a job's output: sbatch's default."""
-    return f"slurm-{job_id}.out"
-
-
 def directive(name: str, value: str = "") -> str:
     r"""Return the line of a batch script that sets an option; a flag has no value.
 

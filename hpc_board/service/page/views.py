@@ -19,7 +19,8 @@ from hpc_board.model.text import one_line
 from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.feeds import feed_line
 from hpc_board.report.formatting import count_text, score_text, speedup_text
-from hpc_board.report.run_words import times, trust
+from hpc_board.report.run_columns import outcome
+from hpc_board.report.run_words import times, trust, verdict_text
 from hpc_board.report.standing_columns import drawn_columns
 from hpc_board.report.tables import first_sentence
 from hpc_board.report.times import scatter_name, scatter_text
@@ -220,7 +221,7 @@ def _run(board: "Board", number: int, at: datetime) -> Content:
         task=one_line(run.task),
         linked=any(task.name == run.task for task in board.tasks.catalog().tasks),
         outcome=_outcome(run, placing),
-        state=str(run.verdict or run.state).replace("_", " "),
+        state=outcome(run),
         passed=run.verdict is Verdict.PASS,
         facts=_facts(board, run, placing, at),
         cases=[_case_line(case) for case in cases],
@@ -267,7 +268,7 @@ def _case_line(case: Case) -> _CaseLine:
         one_line(case.phase, 20),
         case.index + 1,
         one_line(case.spec),
-        str(case.verdict).replace("_", " "),
+        verdict_text(case.verdict),
         duration_text(timing.median_ns) if timing else "",
         scatter_text(timing) if timing else "",
         duration_text(timing.baseline_ns) if timing and timing.baseline_ns else "",

@@ -11,9 +11,8 @@ from textual.binding import Binding, BindingType
 from hpc_board.board import Board
 from hpc_board.domain.feed import FeedEntry, FeedKind
 from hpc_board.report.feeds import feed_line
-from hpc_board.report.formatting import span_text
+from hpc_board.report.formatting import moment_text, span_text
 from hpc_board.tui import targets
-from hpc_board.tui.formatting import moment
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Order, Page, forward
 from hpc_board.tui.palette import Tone, toned
@@ -134,5 +133,5 @@ class FeedScreen(BoardScreen):
 
 
 def _details(entry: FeedEntry) -> Group:
-    head = toned(f"{moment(entry.at)} · run {entry.run} · submission {entry.submission}", Tone.MUTED)
+    head = toned(f"{moment_text(entry.at)} · run {entry.run} · submission {entry.submission}", Tone.MUTED)
     return Group(toned(feed_line(entry), _TONES[entry.news.kind], 600), head)

@@ -17,12 +17,12 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.errors import BoardError
 from hpc_board.report.blocks import Block
-from hpc_board.report.formatting import span_text
+from hpc_board.report.formatting import moment_text, span_text
 from hpc_board.report.run_columns import Line, RunList
 from hpc_board.report.run_words import times, trust, why
 from hpc_board.report.runs import run_outcome, step_text
 from hpc_board.tui import targets
-from hpc_board.tui.formatting import moment, since, state
+from hpc_board.tui.formatting import since, state
 from hpc_board.tui.messages import Open, SideChosen
 from hpc_board.tui.paging import Order, Page, forward
 from hpc_board.tui.palette import Tone, toned
@@ -328,7 +328,7 @@ class RunsScreen(BoardScreen):
                 ),
             ),
             ("Times", times(run, line.started, self.now())),
-            ("Starts", moment(run.status.expected_start)),
+            ("Starts", moment_text(run.status.expected_start)),
             ("Evidence", run.status.source if run.status.source != why(run) else ""),
             ("Trust", trust(run)),
         ]

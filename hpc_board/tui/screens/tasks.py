@@ -23,8 +23,9 @@ from hpc_board.errors import InputError
 from hpc_board.files import write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
+from hpc_board.report.formatting import RANKING_WORDS, score_text
 from hpc_board.tui import own_copy, targets
-from hpc_board.tui.formatting import RANKED_BY, languages, score, time_left
+from hpc_board.tui.formatting import languages, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
@@ -453,7 +454,7 @@ class TasksScreen(BoardScreen):
             "task": toned(task.name),
             "language": toned(languages(task), Tone.MUTED),
             "gpus": toned(" ".join(task.gpus) or "all", Tone.MUTED),
-            "best": toned(score(own.score_s) if own else "", Tone.OWN),
+            "best": toned(score_text(own.score_s) if own else "", Tone.OWN),
             "rank": toned(f"#{own.rank}" if own else "", Tone.OWN),
             "left": toned(left, tone),
         }
@@ -527,7 +528,7 @@ class TasksScreen(BoardScreen):
 
     def _facts(self, task: Task) -> Table:
         left, _ = time_left(task.deadline, self.now())
-        ranked_by = RANKED_BY[task.ranking_by]
+        ranked_by = RANKING_WORDS[task.ranking_by]
         several = [("Languages", ", ".join(task.accepted))] if len(task.accepted) > 1 else []
         return facts(
             [
@@ -592,9 +593,9 @@ def _places(boards: Sequence[Page]) -> Text:
         elif board.own is None:
             line.append(f"{'-':>4}  {'':>9}")
         else:
-            line.append(f"#{board.own.rank:<3}  {score(board.own.score_s):>9}", Tone.OWN.value)
+            line.append(f"#{board.own.rank:<3}  {score_text(board.own.score_s):>9}", Tone.OWN.value)
         for best in board.rows[:1]:
-            line.append(f"  of {board.total}, best {score(best.score_s)} by ", Tone.MUTED.value)
+            line.append(f"  of {board.total}, best {score_text(best.score_s)} by ", Tone.MUTED.value)
             line.append_text(toned(best.user, Tone.MUTED, 24))
         lines.append(line)
     return Text("\n").join(lines)

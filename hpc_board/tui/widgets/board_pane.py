@@ -11,16 +11,15 @@ from textual.widgets import Static
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text, wide_interval_text
-from hpc_board.domain.standing import Mark, Page, Standing
+from hpc_board.domain.standing import Mark, Page, Standing, with_marks
+from hpc_board.report.columns import TableColumn
 from hpc_board.report.standing_columns import (
     OVERLAPS,
     Emphasis,
     Layout,
     Line,
     Listed,
-    StandingColumn,
     all_listed,
-    in_use,
     listed_columns,
 )
 from hpc_board.tui import paging
@@ -43,34 +42,16 @@ class Placed(msgspec.Struct, frozen=True):
 _BY_PLACE: Order[Placed] = Order(lambda placed: placed.place, identity=lambda placed: placed.row.run)
 
 
-def with_marks(
-    rows: Sequence[Placed], marks: Sequence[Mark], *, above: bool, below: bool
-) -> Iterator[tuple[int, Standing | Mark]]:
-    """Yield the rows with their indexes, and between them the marks in the order of times.
-
-    A mark has the index of the row after it. Marks outside the known rows are skipped if the board goes on `above` or
-    `below`.
-    """
-    left = [mark for mark in marks if not above or (rows and mark.score_s >= rows[0].row.score_s)]
-    for index, placed in enumerate(rows):
-        while left and left[0].score_s < placed.row.score_s:
-            yield index, left.pop(0)
-        yield index, placed.row
-    if not below:
-        for mark in left:
-            yield max(0, len(rows) - 1), mark
-
-
 def _columns(layout: Layout, lines: Sequence[Line] | None = None) -> tuple[Column, ...]:
     """Return the columns of a layout, without those that are empty in all given lines."""
     return tuple(
         Column(column.key, column.title, width.cells, column.right, width.grows, width.from_width, width.most)
         for column, _, width in listed_columns(layout)
-        if lines is None or in_use(column, lines)
+        if lines is None or column.in_use(lines)
     )
 
 
-def _cell(line: Line, column: StandingColumn, listed: Listed) -> Text:
+def _cell(line: Line, column: TableColumn[Line, Listed], listed: Listed) -> Text:
     text = (listed.text or column.text)(line)
     has_none = column.optional and not text and not isinstance(line.row, Standing)
     return toned(text, Tone.PLAIN if has_none else _tone(line, listed.emphasis))
@@ -162,7 +143,8 @@ class BoardPane(ListPane[Placed]):
         """Yield the rows with the marks between them, then the removed runs."""
         window = self.window
         marks = self.page.marks if self.page else ()
-        for index, line in with_marks(window.items, marks, above=window.above, below=window.below):
+        rows = [placed.row for placed in window.items]
+        for index, line in with_marks(rows, marks, above=window.above, below=window.below):
             yield index, f"{line.kind}-{line.run}-{line.name}" if isinstance(line, Mark) else str(line.run), line
         if not window.below:
             for run in self._removed:

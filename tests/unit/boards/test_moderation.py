@@ -304,10 +304,11 @@ import sys
 from pathlib import Path
 from hpc_board import settings as config
 from hpc_board.board import Board
+from hpc_board.domain.draft import DraftRequest
 from hpc_board.errors import Refused
 
 board = Board(config.load(Path(sys.argv[1]), {}), user="bob")
-drafts = board.submissions.drafts([Path(sys.argv[2])], mode="test")
+drafts = board.submissions.drafts([Path(sys.argv[2])], DraftRequest(mode="test"))
 print("drafted", flush=True)
 sys.stdin.readline()
 try:

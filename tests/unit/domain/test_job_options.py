@@ -1,5 +1,7 @@
 """Options of a submission's jobs: their values, the order in which they apply, and the permission of the settings."""
 
+from typing import get_args
+
 import pytest
 
 from hpc_board.domain.job_options import (
@@ -17,6 +19,7 @@ from hpc_board.domain.job_options import (
 )
 from hpc_board.domain.submission import DirectiveError, directives
 from hpc_board.errors import InputError, Refused
+from hpc_board.settings import OptionName
 
 EVERY = JobOptions("a", "q", "r1,r2", "ib&big", "00:10:00", "n[1-3]", "n4", ("--comment=night", "--contiguous"))
 
@@ -60,8 +63,10 @@ def test_a_value_that_could_be_more_than_one_value_is_refused(name: str, value: 
 
 
 def test_usual_values_are_taken() -> None:
-    check(EVERY, "the command")
-    check(JobOptions(sbatch=("--begin=now+1hour", "--nice=100", "--mail-type=END,FAIL", "--licenses=a@b:2")), "")
+    extras = JobOptions(sbatch=("--begin=now+1hour", "--nice=100", "--mail-type=END,FAIL", "--licenses=a@b:2"))
+    for usual in (EVERY, extras):
+        check(usual, "the command")
+        assert parsed(usual.text) == usual
 
 
 def test_the_command_comes_first_then_the_header_variables_and_defaults() -> None:
@@ -140,3 +145,7 @@ def test_constraints_hold_together() -> None:
     assert joined_constraints(["a|b", "", "c", "c"]) == "(a|b)&(c)"
     assert joined_constraints(["", "a"]) == "a"
     assert not joined_constraints([""])
+
+
+def test_the_settings_name_every_option_of_a_submission() -> None:
+    assert get_args(OptionName) == OPTION_NAMES

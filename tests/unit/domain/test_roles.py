@@ -10,6 +10,7 @@ import pytest
 from hpc_board import settings as config
 from hpc_board.accounts import Groups
 from hpc_board.board import Board
+from hpc_board.domain.draft import DraftRequest
 from hpc_board.domain.roles import Role, Roles
 from hpc_board.errors import DocumentError, Refused
 
@@ -130,7 +131,7 @@ def test_somebody_who_is_no_participant_neither_sees_nor_submits(tmp_path: Path)
     settings = _settings(tmp_path, "roles: {participants: [nobody]}")
     (tmp_path / "board").mkdir()
     board = Board(settings)
-    (draft,) = board.submissions.drafts([tmp_path / "kernel.py"], gpus=["CPU"])
+    (draft,) = board.submissions.drafts([tmp_path / "kernel.py"], DraftRequest(gpus=("CPU",)))
     (run,) = board.submissions.submit(draft)
     board.runs.cancel(run.id)
     stranger = Board(settings, user="hpc-board-nobody-has-this-name")

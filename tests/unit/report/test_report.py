@@ -879,8 +879,8 @@ def test_a_busy_machine_is_told_with_what_helps(cpus: int | None, used: str) -> 
     text = text_of(run_summary(run, result, placing=FIRST))
     assert "First place on H100: 2.10 ms (1.90 to 2.40 ms)." in text
     assert (
-        f"Busy machine: other work used {used} during timing. Resubmit when the node is idle, or request the whole "
-        "node (`exclusive: true` in the settings)." in " ".join(text.split())
+        f"Busy machine: other work used {used} during timing. Resubmit when the node is idle, or ask the board's admin "
+        "for whole nodes (`exclusive: true`)." in " ".join(text.split())
     )
     assert "No other work" not in text
     told = outcome_line(run, result, FIRST).text

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpc_board.domain.catalog import Catalog
-from hpc_board.domain.draft import Draft, Source
+from hpc_board.domain.draft import Draft, DraftRequest, Source
 from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import BoardError, InputError, Refused
@@ -47,10 +47,7 @@ def drafted(
 ) -> Draft:
     return draft(
         Source(file_name, text),
-        task_name=task,
-        gpu_names=gpus,
-        mode_name=mode,
-        note=note,
+        DraftRequest(task, tuple(gpus), mode, note),
         find_task=catalog.task,
         gpus=board,
         now=NOW,

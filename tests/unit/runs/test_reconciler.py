@@ -296,7 +296,7 @@ def test_a_folder_on_another_machine_is_looked_into_less_and_less_often(
     world: World, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ) -> None:
     clock = [datetime(2026, 5, 1, tzinfo=UTC)]
-    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
+    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: clock[0])
     run, task, files = world.run(), a_task(), Counting()
     folders = job_folder.Folders(world.folder, files, "board_folder" if elsewhere else "board")
     clusters = {"main": replace(CLUSTER, poll_seconds=3600)}
@@ -329,7 +329,7 @@ def test_a_scheduler_with_nothing_new_is_asked_less_and_less_often(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [datetime(2026, 5, 1, tzinfo=UTC)]
-    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
+    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: clock[0])
     run = world.run()
     patient = replace(world.advance, clusters={"main": replace(CLUSTER, scheduler="slurm", poll_seconds=10)})
     patient.launch([run])
@@ -369,7 +369,7 @@ def hanging_scheduler(clock: list[float]) -> Scripted:
 def beside(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Scripted, Reconciler, list[float]]:
     """A board that has a cluster `hangs` beside `main`, and its clock."""
     clock, noon = [0.0], datetime(2026, 5, 1, 12, tzinfo=UTC)
-    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: noon + timedelta(seconds=clock[0]))
+    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: noon + timedelta(seconds=clock[0]))
     monkeypatch.setattr("hpc_board.runs.reconciler.time", SimpleNamespace(monotonic=lambda: clock[0]))
     hanging = hanging_scheduler(clock)
     advance = replace(
@@ -733,7 +733,7 @@ def test_a_job_that_ended_without_a_result_says_what_it_printed_last(
     world.advance()
     waiting = world.store.runs.get(run.id).status.source
     assert waiting == "squeue: FAILED (NonZeroExitCode)"
-    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: datetime.now(UTC) + RESULT_GRACE)
+    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: datetime.now(UTC) + RESULT_GRACE)
     world.advance()
     ended = world.store.runs.get(run.id)
     assert ended.state is RunState.ERROR
@@ -794,7 +794,7 @@ def test_a_wish_to_cancel_says_when_it_was_made(world: World, monkeypatch: pytes
     run = world.run()
     world.advance.launch([run])
     since = world.store.runs.get(run.id).status.at
-    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: datetime(2026, 5, 1, 13, 3, 9, tzinfo=UTC))
+    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: datetime(2026, 5, 1, 13, 3, 9, tzinfo=UTC))
     cancel(world.advance, run)
     status = world.store.runs.history(run.id)[-1]
     assert (status.reason, status.at) == ("cancel requested by ada at 13:03:09 UTC", since)
@@ -1025,7 +1025,7 @@ def test_a_run_whose_folder_cannot_be_read_for_hours_ends_with_its_result(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [datetime.now(UTC)]
-    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
+    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: clock[0])
     run, task = world.run(), a_task()
     world.advance.launch([run])
     world.leave(run, job_folder.RESULT, right_result(run, task).to_json().encode())
@@ -1048,7 +1048,7 @@ def test_a_result_that_comes_while_the_scheduler_is_asked_is_not_taken_for_none(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [datetime.now(UTC)]
-    monkeypatch.setattr("hpc_board.runs.reconciler._now", lambda: clock[0])
+    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: clock[0])
     run, task = world.run(), a_task()
     world.advance.launch([run])
     world.scheduler.status = JobStatus(JobState.ENDED)

@@ -262,7 +262,8 @@ def test_an_adopted_job_can_be_cancelled(bench: Bench) -> None:
     bench.await_file(key, "begun")
     bench.kill_spooler()
     bench.scheduler.cancel([key])
-    bench.await_state(key, JobState.CANCELLED)
+    assert bench.await_state(key, JobState.CANCELLED).state is JobState.CANCELLED
+    await_true(lambda: not bench.pids())
 
 
 def test_a_script_whose_start_was_never_stored_does_not_run(tmp_path: Path) -> None:
@@ -506,7 +507,7 @@ def test_jobs_of_two_boards_share_the_devices_of_a_machine(bench: Bench) -> None
 def test_a_board_whose_user_has_no_folder_for_devices_runs_its_jobs(bench: Bench) -> None:
     (bench.root / "file").touch()
     bench.scheduler = LocalScheduler(HERE, bench.folder, devices=bench.root / "file" / "devices")
-    bench.await_state(bench.submit("a", "exit 0"), JobState.ENDED)
+    assert bench.await_state(bench.submit("a", "exit 0"), JobState.ENDED).state is JobState.ENDED
 
 
 def test_a_job_that_ran_when_the_machine_was_restarted_has_lost_its_node(bench: Bench) -> None:
