@@ -90,8 +90,8 @@ LIGHT = _theme(
     },
 )
 
-SIXTEEN = "ansi-dark"
-"""Textual's theme in the terminal's own colours, for terminals with sixteen colours."""
+SIXTEEN = {DARK.name: "ansi-dark", LIGHT.name: "ansi-light"}
+"""Textual's themes in the terminal's own colours, for terminals with sixteen colours."""
 
 
 def tone_variables(theme: Theme) -> dict[str, str]:

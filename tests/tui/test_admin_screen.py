@@ -91,8 +91,8 @@ async def test_an_admin_gets_there_by_the_key_and_by_the_palette() -> None:
         assert isinstance(front(pilot.app), AdminScreen)
         await press(pilot, "A")
         assert len([screen for screen in pilot.app.screen_stack if isinstance(screen, AdminScreen)]) == 1
-        await press(pilot, "escape", "r", "ctrl+p", *"administer the b")
-        await until(pilot, lambda: "Boards, users, ranked runs" in text_of(pilot.app))
+        await press(pilot, "escape", "r", "ctrl+p", *"administration")
+        await until(pilot, lambda: "Manage boards, users" in text_of(pilot.app))
         await pilot.press("down", "enter")
         await until(pilot, lambda: isinstance(front(pilot.app), AdminScreen))
         await press(pilot, "escape")

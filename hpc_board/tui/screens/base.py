@@ -76,6 +76,8 @@ class BoardScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", tooltip="Go back", id="screen.back"),
     ]
+    NAME: ClassVar[str] = ""
+    """The name of this screen in the help, by default that of its class."""
     HELP: ClassVar[str] = ""
     """The paragraph on this screen in the help."""
     SHOWS_OUTPUT: ClassVar[bool] = False
@@ -91,9 +93,11 @@ class BoardScreen(Screen[None]):
     """True once a question of this screen has been answered or has failed."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Give the screen's bindings ids, by which preferences change their keys."""
+        """Give the screen a name, and its bindings ids, by which preferences change their keys."""
+        name = cls.__name__.removesuffix("Screen")
         if "BINDINGS" in cls.__dict__:
-            cls.BINDINGS = named(cls.BINDINGS, cls.__name__.removesuffix("Screen").lower())
+            cls.BINDINGS = named(cls.BINDINGS, name.lower())
+        cls.NAME = cls.NAME or name
         super().__init_subclass__(**options)
 
     title_bar = getters.query_one(TitleBar)

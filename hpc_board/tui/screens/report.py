@@ -71,6 +71,7 @@ class _RunRead(msgspec.Struct, frozen=True):
 class ReportScreen(BoardScreen):
     """A run on several pages, read again while the run is in flight."""
 
+    NAME: ClassVar[str] = "Run"
     CSS_PATH = "report.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "next", "Next step", tooltip="Show the next steps after a run that did not pass"),

@@ -55,19 +55,19 @@ class RunsScreen(BoardScreen):
 
     CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs, after confirmation"),
+        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs"),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the task of the selected run"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
         Binding("a", "everyone", "Own/all", tooltip="Switch between your runs and all users' runs"),
-        Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again, after confirmation"),
-        Binding("space", "select", "Select", tooltip="Select the run, or unselect it, to cancel or rerun several"),
+        Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again"),
+        Binding("space", "select", "Select", tooltip="Select or unselect the run, for Cancel and Rerun"),
         Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all runs read so far, or none"),
         Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
         Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
         Binding("w", "watch", "Watch", show=False, tooltip="Test the file of the selected run on every save"),
         Binding("e", "edit", "Edit", show=False, tooltip="Edit the selected run's file, then submit it"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the selected run"),
-        Binding("m", "mark", "Mark", show=False, tooltip="Mark the selected run, then another one, to compare them"),
+        Binding("m", "mark", "Mark", show=False, tooltip="Mark the run; a second mark compares both"),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (

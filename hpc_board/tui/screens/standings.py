@@ -30,6 +30,7 @@ _PANE_WIDTH = 60
 class StandingsScreen(BoardScreen):
     """A board for each GPU, as many side by side as fit; the user's rows are marked."""
 
+    NAME: ClassVar[str] = "Board"
     CSS_PATH = "standings.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "submit", "Submit", tooltip="Submit a file for this task"),
