@@ -133,18 +133,24 @@ def test_a_histogram_has_every_call_and_no_bar_for_none() -> None:
     assert drawn is not None
     assert sum(drawn.counts) + drawn.slower == len(samples)
     assert (drawn.low_ns, drawn.median_ns, drawn.median_bin) == (10.0, 10.0, 0)
-    bars = [line.plain for line in histogram_lines(samples, 10.0, 4, 3)[:3]]
+    lines = [line.plain for line in histogram_lines(samples, 10.0, 8, 3)]
+    assert [line[:4] for line in lines[:4]] == ["50 │", "   │", "   │", " 0 └"]
+    bars = [line[4:] for line in lines[:3]]
     assert [bars[row][0] for row in range(3)] == ["█", "█", "█"]
     assert bars[2][3] == "▁" or drawn.counts[3] == 0
     assert all(len(bar) == 4 for bar in bars)
     wide = histogram(samples, 10.0, 60)
     assert wide is not None
     assert len(wide.counts) == 16
-    assert all(len(line.plain) == 48 for line in histogram_lines(samples, 10.0, 60, 3)[:4])
+    assert all(len(line.plain) == 4 + 48 for line in histogram_lines(samples, 10.0, 64, 3)[:4])
+    assert all(len(line.plain) == 4 + 9 * 16 for line in histogram_lines(samples, 10.0, 150, 3)[:4])
 
 
 def test_a_histogram_of_rows_names_the_lower_quartile() -> None:
-    assert histogram_lines([10.0, 11.0, 12.0], 10.5, 20, 3, "row")[-1].plain == "┴ lower quartile 10.5 ns of 3 rows"
+    assert (
+        histogram_lines([10.0, 11.0, 12.0], 10.5, 20, 3, "row")[-1].plain
+        == "rows by time; ┴ lower quartile 10.5 ns of 3"
+    )
 
 
 @pytest.mark.parametrize("samples", [[], [5.0], [5.0, 5.0], [0.0, 0.0], [1.0, 1e300], [1e-9] * 99 + [1e9]])

@@ -310,6 +310,11 @@ class ListPane(Vertical, Generic[T]):
         """Redraw all rows with the next pages."""
         self._rows = {}
 
+    def redraw_known(self) -> None:
+        """Redraw all known rows at once."""
+        self._rows = {key: Row(key, self.cells_of(line)) for key, line in self._items.items()}
+        self._show_rows()
+
     def read_on(self) -> None:
         """Request the pages close to the visible ones."""
         if self._is_known and self._is_filling and self._window.above:

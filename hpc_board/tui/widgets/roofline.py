@@ -30,7 +30,6 @@ _TONES = {REFERENCE: Tone.WAITING, BEST: Tone.GOOD, OWN: Tone.OWN}
 
 _NAMES = {OWN: "this run", BEST: "the best", REFERENCE: "the reference"}
 _LABEL = 9
-_COLUMNS_MAX = 100
 _ROWS_MIN, _ROWS_MAX = 5, 18
 _AXIS_LINES = 2
 _LEAST, _MOST = 1e-6, 1e60
@@ -131,7 +130,7 @@ def roofline(
     # The plot gets the lines that the text leaves; long lines of the text wrap.
     lines = sum(max(1, math.ceil(line.cell_len / max(1, width))) for line in (head, *below))
     rows = max(_ROWS_MIN, min(_ROWS_MAX, height - lines - _AXIS_LINES - 1))
-    return Group(head, *roofline_lines(cases, peak, min(width, _COLUMNS_MAX), rows), *below)
+    return Group(head, *roofline_lines(cases, peak, width, rows), *below)
 
 
 def roofline_lines(cases: Sequence[Measured], peak: Peak, width: int, height: int) -> list[Text]:
