@@ -123,7 +123,7 @@ def _vouching_text(run: Run, result: Result) -> str:
         "judged by the task's own harness" if _by_own_eval(result) else "",
         f"isolation {isolation}" if isolation else "",
         "run as root" if result.provenance.get("root") else "",
-        f"on {run.status.node}" if run.status.node else "",
+        f"node {run.status.node}" if run.status.node else "",
         f"job {run.status.job_id}" if run.status.job_id else "",
     )
     return " · ".join(one_line(part) for part in parts if part)
@@ -436,7 +436,7 @@ def _peak_blocks(cases: Sequence[Case], peak: Peak | None) -> Iterator[Paragraph
     peaks = dict.fromkeys(units[share.resource].format(share.rate / 1e12) for share in found)
     if peaks:
         yield Paragraph(
-            f"OF PEAK: the task's minimal work as a share of the device's {' or '.join(peaks)}.", Tone.QUIET
+            f"Of peak: the task's minimal work as a share of the device's {' or '.join(peaks)}.", Tone.QUIET
         )
 
 

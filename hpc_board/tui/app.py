@@ -147,7 +147,7 @@ class BoardApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
-            Binding("ctrl+q", "quit", "Quit", tooltip="Quit (also q outside text fields); runs go on"),
+            Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside text fields; runs go on"),
             Binding("q", "quit", show=False),
             Binding("ctrl+p", "commands", "Actions", tooltip="Find an action by its name"),
             Binding("f1", "help", "Help", tooltip="Show the keys of this screen"),

@@ -476,7 +476,7 @@ async def test_pages_that_cannot_be_read_say_so_and_stay() -> None:
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "2")
-        assert "No data yet. The query is repeated." in text_of(pilot.app)
+        assert "No data yet. Retrying automatically." in text_of(pilot.app)
         assert "Free some space." in text_of(pilot.app)
         board.failures.clear()
         await press(pilot, "f5")

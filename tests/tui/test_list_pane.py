@@ -169,7 +169,7 @@ async def test_a_list_that_could_not_be_read_says_so_until_it_can() -> None:
     app = Numbers(30)
     app.refuses = True
     async with app.run_test(size=(60, 24)) as pilot:
-        await until(pilot, lambda: shown(pilot, "No data yet. The query is repeated."))
+        await until(pilot, lambda: shown(pilot, "No data yet. Retrying automatically."))
         app.refuses = False
         app.read(anew=False)
         await until(pilot, lambda: shown(pilot, "This is 30."))

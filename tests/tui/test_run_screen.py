@@ -56,7 +56,7 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
             line = pilot.app.screen.query_one(KeyLine)
             assert sum(key.cells for key in line.keys) <= line.size.width
         assert "Passed: 3 tests and 3 benchmarks." in seen["1"]
-        assert "self-run · isolation S4 · on node07 · job 8039" in seen["1"]
+        assert "self-run · isolation S4 · node node07 · job 8039" in seen["1"]
         assert "size: 127; seed: 4242" in seen["2"]
         assert "hello from the kernel" in seen["3"]
         assert "No compiler output." in seen["4"]

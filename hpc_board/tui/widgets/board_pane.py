@@ -148,7 +148,7 @@ class BoardPane(ListPane[Placed]):
     def compose(self) -> ComposeResult:
         """Yield the rows and the summary."""
         yield from super().compose()
-        yield Static(toned("Reading the board …", Tone.MUTED), classes="hint", markup=False)
+        yield Static(toned("Loading the board …", Tone.MUTED), classes="hint", markup=False)
 
     def on_resize(self) -> None:
         """Choose the columns that fit, and read the rows that became visible."""
