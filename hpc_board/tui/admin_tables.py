@@ -31,7 +31,7 @@ _BOARD_COLUMNS = (
     Column("by", "Creator", 10, from_width=90),
     Column("gpus", "GPUs", 14, from_width=70),
     Column("limits", "Limits", 11),
-    Column("sent", "Submitted/h", 11, right=True),
+    Column("sent", "Sent/h", 8, right=True),
     Column("users", "Users", 5, right=True, from_width=66),
 )
 _PEOPLE_COLUMNS = (
@@ -39,7 +39,7 @@ _PEOPLE_COLUMNS = (
     Column("role", "Role", 11),
     Column("ban", "Ban", 17),
     Column("limits", "Limits", 8),
-    Column("sent", "Submitted/h", 11, right=True, from_width=74),
+    Column("sent", "Sent/h", 8, right=True, from_width=70),
     Column("runs", "Runs/h", 8, right=True),
     Column("last", "Last", 6, right=True, from_width=78),
 )

@@ -190,10 +190,10 @@ async def test_the_runs_of_a_user_are_those_of_no_other_name_like_it() -> None:
     async with app_on(board).run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "2", "enter")
-        assert "No item matches “ad”." in text_of(pilot.app)
+        assert "No row matches “ad”." in text_of(pilot.app)
         await press(pilot, "slash", *"h100", "enter")
         assert "Admin / Ranked runs · ad · /h100" in text_of(pilot.app).splitlines()[0]
-        assert "No item matches “ad h100”." in text_of(pilot.app)
+        assert "No row matches “ad h100”." in text_of(pilot.app)
 
 
 async def test_a_board_is_closed_and_opened_by_its_key() -> None:
@@ -410,7 +410,7 @@ async def test_the_log_is_narrowed_down(words: str, actions: set[str]) -> None:
         }
         assert shown == actions
         if not actions:
-            assert "No item matches “qqq”" in text_of(pilot.app)
+            assert "No row matches “qqq”" in text_of(pilot.app)
 
 
 # Long lists, refreshing, failing

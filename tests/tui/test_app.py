@@ -775,10 +775,10 @@ async def test_no_number_of_a_report_is_cut(width: int) -> None:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "enter")
         text = text_of(pilot.app)
-        assert "#  OUTCOME   MEDIAN" in text
+        assert "#  Outcome   Median" in text
         assert all(f"{time} µs" in text for time in ("12.0", "24.0", "48.0"))
-        assert ("STD ERROR" in text) == ("± 0.02 µs" in text)
-        assert "STD ERROR" in text or width < 80
+        assert ("Std error" in text) == ("± 0.02 µs" in text)
+        assert "Std error" in text or width < 80
 
 
 async def test_a_note_is_shown_with_its_run() -> None:
