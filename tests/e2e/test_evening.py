@@ -137,7 +137,9 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.until("Run 6", "Passed", without="in flight", name="watched")
     others.take("h100")
     others.take("a100")
-    terminal.press("Escape", "q")
+    terminal.press("Escape")
+    terminal.until("Runs / own")
+    terminal.press("q")
     terminal.until("$")
 
     files.kernel(kernel(0.2, "H100", "A100"))
