@@ -436,7 +436,7 @@ def _peak_blocks(cases: Sequence[Case], peak: Peak | None) -> Iterator[Paragraph
     peaks = dict.fromkeys(units[share.resource].format(share.rate / 1e12) for share in found)
     if peaks:
         yield Paragraph(
-            f"Of peak: the task's minimal work as a share of the device's {' or '.join(peaks)}.", Tone.QUIET
+            f"OF PEAK: the task's minimal work as a share of the device's {' or '.join(peaks)}.", Tone.QUIET
         )
 
 
