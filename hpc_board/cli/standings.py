@@ -163,7 +163,7 @@ def history(
 ) -> None:
     """Show your times on a board over time.
 
-    Prints a plot and a table of all passing ranked runs in the order of submission. CHANGE is relative to the fastest
+    Prints a plot and a table of all passing ranked runs in the order of submission. VS BEST is relative to the fastest
     earlier run.
     """
     from hpc_board.cli.output import print_blocks, print_json

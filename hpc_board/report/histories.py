@@ -10,15 +10,21 @@ from hpc_board.report.blocks import Block, Column, Heading, Log, Paragraph, Tabl
 from hpc_board.report.formatting import moment_text, score_text
 
 PLOT_COLUMNS = 78
-_PLOT_ROWS = 11
+PLOT_ROWS = 11
+_LABEL_ROWS = 5
+"""The rows from one label of the vertical axis to the next."""
+
 _AXIS = " |"
 _LABEL = 8
 
 
-def history_report(task: str, page: Page, user: str) -> tuple[Block, ...]:
+def history_report(
+    task: str, page: Page, user: str, width: int = PLOT_COLUMNS, height: int = PLOT_ROWS
+) -> tuple[Block, ...]:
     """Return the ranked runs of `user`, the rows of `page`, in the order of their submissions.
 
-    A page without all runs has the newest ones, and the report says so.
+    The plot has `width` columns, and at most `height` rows of points. A page without all runs has the newest ones, and
+    the report says so.
     """
     runs = sorted(page.rows, key=lambda row: (row.submitted_at, row.run))
     heading = Heading(f"{task} on {page.gpu}: {one_line(user)}")
@@ -36,7 +42,8 @@ def history_report(task: str, page: Page, user: str) -> tuple[Block, ...]:
         heading_blocks = (heading,)
     if len(runs) == 1:
         return *heading_blocks, table
-    plot = Log("score by submission; * new best, o slower", "\n".join(_plot(runs)))
+    title = "Score (logarithmic) by submission: * new best, o slower"
+    plot = Log(title, "\n".join(_plot(runs, width, height)))
     return *heading_blocks, plot, table
 
 
@@ -54,7 +61,7 @@ def _table(runs: Sequence[Standing]) -> Table:
     columns = (
         Column("SUBMITTED"),
         Column("SCORE", right=True),
-        Column("CHANGE", right=True),
+        Column("VS BEST", right=True),
         Column("RUN", right=True),
         Column("FILE", flexible=True),
     )
@@ -76,21 +83,23 @@ def _table(runs: Sequence[Standing]) -> Table:
     return Table(columns, tuple(rows))
 
 
-def _plot(runs: Sequence[Standing]) -> list[str]:
-    """Draw runs as points from left to right, the slower the higher, on a logarithmic scale; in 78 columns of ASCII."""
+def _plot(runs: Sequence[Standing], width: int, height: int) -> list[str]:
+    """Draw runs as points from left to right, the slower the higher, on a logarithmic scale; in columns of ASCII."""
     scores = [run.score_s for run in runs]
     low, high = math.log(min(scores)), math.log(max(scores))
-    columns = min(PLOT_COLUMNS - _LABEL - len(_AXIS), max(len(runs) * 4, 24))
-    cells = [[" "] * columns for _ in range(_PLOT_ROWS)]
+    columns = max(24, width - _LABEL - len(_AXIS))
+    # The first and the last row have labels.
+    last_row = max(2, (height - 1) // _LABEL_ROWS) * _LABEL_ROWS
+    cells = [[" "] * columns for _ in range(last_row + 1)]
     points = sorted(zip(bests(runs), range(len(runs)), strict=True))  # the best ones last, over the others
     for best, index in points:
         share = 0.5 if high == low else (high - math.log(scores[index])) / (high - low)
-        row = round(share * (_PLOT_ROWS - 1))
+        row = round(share * last_row)
         column = 1 + round(index * (columns - 2) / (len(runs) - 1))
         cells[row][min(column, columns - 1)] = "*" if best else "o"
     labels = {
-        row: duration_text(math.exp(high - (high - low) * row / (_PLOT_ROWS - 1)) * 1e9)
-        for row in (range(0, _PLOT_ROWS, 5) if high > low else (_PLOT_ROWS // 2,))
+        row: duration_text(math.exp(high - (high - low) * row / last_row) * 1e9)
+        for row in (range(0, last_row + 1, _LABEL_ROWS) if high > low else (last_row // 2,))
     }
     lines = [f"{labels.get(row, ''):>{_LABEL}}{_AXIS}{''.join(line)}".rstrip() for row, line in enumerate(cells)]
     first, last = (f"{run.submitted_at.astimezone():%Y-%m-%d}" for run in (runs[0], runs[-1]))

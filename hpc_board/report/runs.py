@@ -125,7 +125,7 @@ def _vouching_text(run: Run, result: Result) -> str:
         "judged by the task's own harness" if _by_own_eval(result) else "",
         f"isolation {isolation}" if isolation else "",
         "run as root" if result.provenance.get("root") else "",
-        f"on {run.status.node}" if run.status.node else "",
+        f"node {run.status.node}" if run.status.node else "",
         f"job {run.status.job_id}" if run.status.job_id else "",
     )
     return " · ".join(one_line(part) for part in parts if part)

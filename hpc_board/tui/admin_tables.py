@@ -31,7 +31,7 @@ _BOARD_COLUMNS = (
     Column("by", "Creator", 10, from_width=90),
     Column("gpus", "GPUs", 14, from_width=70),
     Column("limits", "Limits", 11),
-    Column("sent", "Sent 1 h", 8, right=True),
+    Column("sent", "Sent/h", 8, right=True),
     Column("users", "Users", 5, right=True, from_width=66),
 )
 _PEOPLE_COLUMNS = (
@@ -39,8 +39,8 @@ _PEOPLE_COLUMNS = (
     Column("role", "Role", 11),
     Column("ban", "Ban", 17),
     Column("limits", "Limits", 8),
-    Column("sent", "Sent 1 h", 8, right=True, from_width=70),
-    Column("runs", "Runs 1 h", 8, right=True),
+    Column("sent", "Sent/h", 8, right=True, from_width=70),
+    Column("runs", "Runs/h", 8, right=True),
     Column("last", "Last", 6, right=True, from_width=78),
 )
 _LOG_COLUMNS = (
@@ -85,7 +85,7 @@ def people(now: Clock) -> Kind[PersonState]:
         order=BY_NAME,
         details=lambda person: _person_details(person, now()),
         filter_words="part of a user's name",
-        nothing=lambda: "No users yet.",
+        nothing=lambda: "No users yet.\nThey appear with their first submission.",
         title="Users",
         heading=lambda person: person.name,
     )
@@ -100,7 +100,7 @@ def runs(now: Clock) -> Kind[Run]:
         order=NEWEST_RUN,
         details=lambda run: _run_details(run, now()),
         filter_words="words of any column or the file: eve h100 pass",
-        nothing=lambda: "No ranked runs yet.",
+        nothing=lambda: "No ranked runs yet.\nThey appear when a run in mode ranked passes.",
         title="Ranked runs",
         heading=lambda run: f"Run {run.id}",
     )
@@ -115,7 +115,7 @@ def log(now: Clock) -> Kind[Decision]:
         order=NEWEST_DECISION,
         details=_decision_details,
         filter_words="words of any column: eve matmul",
-        nothing=lambda: "No admin actions yet.",
+        nothing=lambda: "No admin actions yet.\n1, 2 and 3 have the actions.",
         title="Log",
         heading=lambda decision: f"Decision {decision.number}",
     )

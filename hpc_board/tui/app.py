@@ -17,8 +17,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 from textual import events, on, work
 from textual.app import App, SuspendNotSupported
-from textual.binding import Binding, BindingType
-from textual.command import SimpleCommand, SimpleProvider
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.reactive import var
@@ -31,8 +30,8 @@ from textual.worker import get_current_worker
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, InputError
 from hpc_board.tui import keys, preferences, targets, themes
-from hpc_board.tui.actions import Actions
-from hpc_board.tui.messages import Answer, Chosen, Heard, Open, RunsState, SideChosen, Tick
+from hpc_board.tui.actions import Actions, PaletteLine
+from hpc_board.tui.messages import Answer, BackgroundFound, Chosen, Heard, Open, RunsState, SideChosen, Tick
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.screens.opening import OpeningScreen
@@ -75,10 +74,13 @@ _FIRST_LIST_SECONDS = 5.0
 _HANGUP_SECONDS = 3.0
 """The time-out for the app's exit after the loss of its terminal."""
 
+_RECENT_MAX = 5
+"""The most lines of the palette that precede the others as they were used before."""
+
 PLACES: tuple[tuple[str, str, targets.Target], ...] = (
-    ("Submit a file", "The form for a submission", targets.Submit()),
-    ("Show the runs", "Your runs, or everyone's", targets.Runs()),
-    ("Show the feed", "Recent changes of the standings", targets.Feed()),
+    ("Submit a file", "Open the form for a submission", targets.Submit()),
+    ("Show the runs", "Open the list of your runs", targets.Runs()),
+    ("Show the feed", "Open the recent changes of the standings", targets.Feed()),
 )
 """The targets that the command palette offers on all screens: name, description, target."""
 
@@ -145,7 +147,7 @@ class BoardApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
-            Binding("ctrl+q", "quit", "Quit", tooltip="Quit (also q outside text fields); runs go on"),
+            Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside text fields; runs go on"),
             Binding("q", "quit", show=False),
             Binding("ctrl+p", "commands", "Actions", tooltip="Find an action by its name"),
             Binding("f1", "help", "Help", tooltip="Show the keys of this screen"),
@@ -190,7 +192,7 @@ class BoardApp(App[None]):
         self._focus_at: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
         self._role = Role.NONE
         themes.dress(self)
-        self.theme = self._first_theme()
+        self.theme = self._chosen_theme() or themes.DARK.name
         themes.redress(self)
         self.set_keymap(dict(self._preferences.keys))
 
@@ -206,8 +208,7 @@ class BoardApp(App[None]):
         """Follow changes of the theme, and signals."""
         self.theme_changed_signal.subscribe(self, lambda _: self._redraw())
         self._handle_signals()
-        if not self.is_headless and self.console.color_system == "standard" and self.theme == themes.DARK.name:
-            self.theme = themes.SIXTEEN
+        self.theme = self._fitting(self.theme)
 
     def on_ready(self) -> None:
         """Open the board after the first paint."""
@@ -362,20 +363,26 @@ class BoardApp(App[None]):
     def action_help(self) -> None:
         """Show the keys of the screen in front."""
         from hpc_board.tui.screens.base import BoardScreen
-        from hpc_board.tui.screens.help import HelpScreen
+        from hpc_board.tui.screens.help import HelpKey, HelpScreen, KeyGroup
+
+        def group(active: ActiveBinding) -> KeyGroup:
+            if active.node is self or active.binding.id == "screen.back":
+                return KeyGroup.APP
+            return KeyGroup.PLACES if keys.opens_place(active.binding.action) else KeyGroup.ACTIONS
 
         screen = self.screen
         if isinstance(screen, BoardScreen):
             lines = [
-                (
+                HelpKey(
                     self.get_key_display(active.binding),
                     active.binding.tooltip or active.binding.description,
                     active.binding.id or "",
+                    group(active),
                 )
                 for active in screen.active_bindings.values()
                 if active.binding.tooltip
             ]
-            self.push_screen(HelpScreen(screen.HELP, lines))
+            self.push_screen(HelpScreen(screen.NAME, screen.HELP, lines))
 
     def action_commands(self) -> None:
         """Open the palette with all actions of the screen in front and of the app."""
@@ -384,24 +391,42 @@ class BoardApp(App[None]):
         screen = self.screen
         if not isinstance(screen, BoardScreen):
             return
-        found: dict[str, SimpleCommand] = {}
+        found: dict[str, PaletteLine] = {}
         for active in screen.active_bindings.values():
             binding = active.binding
             # Bindings without an id move cursors; the app's own actions follow those of the screen.
             if not (binding.id and binding.tooltip and active.enabled) or active.node is self:
                 continue
-            key = self.get_key_display(binding)
-            words = f"{binding.tooltip or binding.description}   ({key})"
             act = partial(self.run_action, binding.action, active.node)
-            found.setdefault(binding.action, SimpleCommand(binding.description, act, words))
-        self._offer([*found.values(), *self._app_commands()], "Find an action …")
+            key = self.get_key_display(binding)
+            found.setdefault(binding.action, PaletteLine(binding.description, binding.tooltip, key, act))
+        lines = [*found.values(), *self._app_commands()]
+        recent = self._memory.get("palette", "recent", ())
+        # Sorting keeps the order of all others.
+        lines.sort(key=lambda line: recent.index(line.name) if line.name in recent else len(recent))
+        self.push_screen(Actions([self._recorded(line) for line in lines], "Find an action …"))
 
     def action_themes(self) -> None:
-        """Choose the colours of the app."""
-        names = [themes.DARK.name, themes.LIGHT.name]
-        names += [name for name in sorted(self.available_themes) if name not in names]
-        chosen = [SimpleCommand(name, partial(self._choose_theme, name), self._theme_words(name)) for name in names]
-        self._offer(chosen, "Choose the colours …")
+        """Choose the theme, which the app shows while the cursor moves over the list."""
+        before = self.theme
+        # The one in use is first, since the app shows the theme under the cursor.
+        names = list(dict.fromkeys([before, themes.DARK.name, themes.LIGHT.name, *sorted(self.available_themes)]))
+        lines = [PaletteLine(name, self._theme_words(name), "", partial(self._choose_theme, name)) for name in names]
+
+        def show(name: str | None) -> None:
+            self.theme = name or before
+
+        self.push_screen(Actions(lines, "Choose a theme …", show))
+
+    def _recorded(self, line: PaletteLine) -> PaletteLine:
+        """Return a line of the palette that goes to the top of the next one."""
+
+        def act() -> object:
+            recent = [line.name, *(name for name in self._memory.get("palette", "recent", ()) if name != line.name)]
+            self._memory.set("palette", "recent", tuple(recent[:_RECENT_MAX]))
+            return line.act()
+
+        return replace(line, act=act)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the admin key from users without the role, and on the Admin screen itself."""
@@ -433,23 +458,18 @@ class BoardApp(App[None]):
             self._memory.flush()
         self.exit(return_code=code)
 
-    def _offer(self, commands: list[SimpleCommand], placeholder: str) -> None:
-        provider = SimpleProvider(self.screen, [*commands])
-        # Textual's types miss that a provider instance is callable, as its own `search_commands` relies on.
-        self.push_screen(Actions([provider], placeholder=placeholder))  # type: ignore[list-item]
-
-    def _app_commands(self) -> list[SimpleCommand]:
+    def _app_commands(self) -> list[PaletteLine]:
         places = [
-            SimpleCommand(name, partial(self.post_message, Open(target)), words) for name, words, target in PLACES
+            PaletteLine(name, words, "", partial(self.post_message, Open(target))) for name, words, target in PLACES
         ]
         if self._role.may_act_as(Role.CREATOR):
-            words = "Boards, users, ranked runs and the audit log   (A)"
-            places.append(SimpleCommand("Administer the board (admin)", self.action_admin, words))
+            words = "Manage boards, users, ranked runs and the log"
+            places.append(PaletteLine("Administration", words, "A", self.action_admin))
         return [
             *places,
-            SimpleCommand("Change the theme (colours)", self.action_themes, f"now: {self.theme}"),
-            SimpleCommand("Help", self.action_help, "Keys of this screen   (?)"),
-            SimpleCommand("Quit", self.action_quit, "Runs go on   (q)"),
+            PaletteLine("Theme", f"Choose the colours; now {self.theme}", "", self.action_themes),
+            PaletteLine("Help", "Show the keys of this screen", "?", self.action_help),
+            PaletteLine("Quit", "Quit; runs go on", "q", self.action_quit),
         ]
 
     def _theme_words(self, name: str) -> str:
@@ -462,13 +482,28 @@ class BoardApp(App[None]):
         # A later change of the settings overrides this choice.
         self._memory.set("app", "theme-before", self._preferences.theme)
 
-    def _first_theme(self) -> str:
-        """Return the theme chosen last, or that of the settings if they changed since."""
+    def _chosen_theme(self) -> str:
+        """Return the theme chosen last, or that of the settings if they changed since; empty if there is none."""
         chosen = self._memory.get("app", "theme", "")
         if self._memory.get("app", "theme-before", "") != self._preferences.theme:
             chosen = ""
         wanted = chosen or self._preferences.theme
-        return wanted if wanted in self.available_themes else themes.DARK.name
+        return wanted if wanted in self.available_themes else ""
+
+    @property
+    def follows_background(self) -> bool:
+        """Return whether the theme is that of the terminal's background, as the user has chosen none."""
+        return not self._chosen_theme()
+
+    def _fitting(self, theme: str) -> str:
+        """Return the theme that shows `theme` in the terminal's colours."""
+        has_sixteen = not self.is_headless and self.console.color_system == "standard"
+        return themes.SIXTEEN.get(theme, theme) if has_sixteen else theme
+
+    @on(BackgroundFound)
+    def _follow_background(self, event: BackgroundFound) -> None:
+        if self.follows_background:
+            self.theme = self._fitting((themes.LIGHT if event.is_light else themes.DARK).name)
 
     def _redraw(self) -> None:
         """Redraw the parts that Rich drew in the colours of the former theme."""

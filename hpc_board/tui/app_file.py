@@ -12,7 +12,7 @@ from hpc_board.tui.preferences import Notify, Preferences
 from hpc_board.yaml_document import Document
 from hpc_board.yaml_sections import Line, Section
 
-_THEMES_HINT = 'Ctrl+P, then "Change the theme (colours)", lists all themes'
+_THEMES_HINT = "^p, then Theme, lists all themes"
 """A hint in place of all names, which would fill the error box."""
 
 _KEY = re.compile(r"(?:(?:ctrl|shift|alt|super|meta|hyper)\+)*(?:[!-~]|[a-z][a-z0-9_]{0,31})\Z")

@@ -51,7 +51,7 @@ def since(run: Run, now: datetime) -> str:
 def time_left(deadline: datetime | None, now: datetime) -> tuple[str, Tone]:
     """Return the time to a deadline and its tone: the last day has that of a warning."""
     if deadline is None:
-        return "open", Tone.MUTED
+        return "-", Tone.MUTED
     if deadline <= now:
         return "closed", Tone.MUTED
     return span_text(deadline - now), Tone.WAITING if deadline - now < timedelta(days=1) else Tone.PLAIN

@@ -66,12 +66,24 @@ VERBS: Mapping[str, Verb] = {
 }
 """The meaning of each key that types a character; the digits open the pages of a screen."""
 
+_PLACES = frozenset(
+    action.partition("(")[0]
+    for verb in VERBS.values()
+    if verb.meaning.startswith(("go to", "view"))
+    for action in verb.actions
+)
+
 _DISPLAYED = {"esc": "Esc", "⏎": "Enter", "space": "Space", "tab": "Tab", "pgup": "PgUp", "pgdn": "PgDn"}
 
 
 def displayed(name: str) -> str:
     """Return the one spelling of a key that all screens show, of a name as Textual displays it."""
     return _DISPLAYED.get(name, name.upper() if re.fullmatch(r"f\d+", name) else name)
+
+
+def opens_place(action: str) -> bool:
+    """Return whether an action opens another place, and changes nothing."""
+    return action.rpartition(".")[2].partition("(")[0] in _PLACES
 
 
 def named(bindings: Iterable[BindingType], prefix: str) -> list[BindingType]:

@@ -81,3 +81,11 @@ class Chosen(Message):
     def __init__(self, choice: "Choice") -> None:
         super().__init__()
         self.choice = choice
+
+
+class BackgroundFound(Message, bubble=False):
+    """The terminal's answer on its background."""
+
+    def __init__(self, *, is_light: bool) -> None:
+        super().__init__()
+        self.is_light = is_light

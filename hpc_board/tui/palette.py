@@ -23,6 +23,13 @@ class Tone(Enum):
     BAD = "$bad"
 
 
+def empty_text(words: str) -> Text:
+    """Return the text of a part without contents: its reason, and the next key on a second line."""
+    reason, _, next_step = words.partition("\n")
+    lines = [toned(reason, Tone.PLAIN, 500), *([toned(next_step, Tone.MUTED, 300)] if next_step else [])]
+    return Text("\n").join(lines)
+
+
 def toned(text: object, tone: Tone = Tone.PLAIN, limit: int = 200) -> Text:
     """Return `text` on one line in a tone, without markup and control characters."""
     return Text(one_line(str(text), limit), style=tone.value)

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import re
 import selectors
 import sys
 import threading
@@ -14,6 +15,7 @@ from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
 from hpc_board.model.text import one_line
+from hpc_board.tui.messages import BackgroundFound
 
 _POLL_SECONDS = 0.1
 _CHUNK_BYTES = 4096
@@ -28,6 +30,21 @@ GONE_SECONDS = 10.0
 
 _NO_TERMINAL = 129
 """The exit status after the loss of the terminal: that of a process killed by SIGHUP."""
+
+
+_BACKGROUND_QUERY = "\x1b]11;?\x1b\\"
+_MUTE_TERMINALS = re.compile(r"(dumb|linux|unknown|cons|vt\d|ansi|sun)|\Z")
+"""Terminals without such a query by the start of their names; some of them would show it as text."""
+
+_BACKGROUND = re.compile(r"\x1b\]11;([^\x07\x1b]{0,64})(?:\x07|\x1b\\)")
+_BACKGROUND_BEGUN = re.compile(r"\x1b(?:\](?:1(?:1(?:;[^\x07\x1b]{0,64}\x1b?)?)?)?)?\Z")
+_RGB = re.compile(r"rgba?:([0-9a-f]{1,4})/([0-9a-f]{1,4})/([0-9a-f]{1,4})(?:/[0-9a-f]{1,4})?", re.IGNORECASE)
+_LUMINANCE = (0.2126, 0.7152, 0.0722)
+_LIGHT_FROM = 0.5
+
+_ESCAPE_SECONDS = 2.0
+"""The time after the query in which a lone Escape may be the beginning of its answer; a later answer comes in one piece
+on all but the slowest lines."""
 
 
 ABANDON_SECONDS = 2.0
@@ -51,12 +68,69 @@ def abandon_questions(code: int, others: Collection[threading.Thread]) -> None:
         os._exit(code)
 
 
+class BackgroundAnswers:
+    """A filter that takes the terminal's answers on its background colour out of the input, however late they come."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._escapes_until = time.monotonic() + _ESCAPE_SECONDS
+
+    def split(self, text: str) -> tuple[str, bool | None]:
+        """Return the input without answers, and True for a light background, False for a dark one, None for neither.
+
+        The beginning of an answer is held back until the next call; an empty text releases it.
+        """
+        if not text:
+            text, self._held = self._held, ""
+            return text, None
+        text, self._held = self._held + text, ""
+        found = [light for answer in _BACKGROUND.finditer(text) if (light := is_light(answer[1])) is not None]
+        text = _BACKGROUND.sub("", text)
+        begun = _BACKGROUND_BEGUN.search(text)
+        if begun and (begun[0] != "\x1b" or time.monotonic() < self._escapes_until):
+            text, self._held = text[: begun.start()], begun[0]
+        return text, found[-1] if found else None
+
+
+def is_light(colour: str) -> bool | None:
+    """Return whether a colour, as terminals tell it (`rgb:ffff/ffff/ffff`), is light; None if it is no colour."""
+    found = _RGB.fullmatch(colour.strip())
+    if found is None:
+        return None
+    parts = (int(part, 16) / (16 ** len(part) - 1) for part in found.groups())
+    luminance: float = sum(weight * part for weight, part in zip(_LUMINANCE, parts, strict=True))
+    return luminance >= _LIGHT_FROM
+
+
+def background_query(environ: Mapping[str, str]) -> str:
+    """Return the query for the terminal's background colour (OSC 11); nothing without colours or without such a query.
+
+    tmux and screen answer for their own window, or drop the query.
+    """
+    if environ.get("NO_COLOR") or _MUTE_TERMINALS.match(environ.get("TERM", "")):
+        return ""
+    return _BACKGROUND_QUERY
+
+
 class TerminalDriver(LinuxDriver):
-    """Textual's driver, which shows bytes that are not UTF-8 as "\N{REPLACEMENT CHARACTER}" instead of crashing."""
+    """Textual's driver, which shows bytes that are not UTF-8 as "\N{REPLACEMENT CHARACTER}" instead of crashing.
+
+    If the app `follows_background`, the driver asks the terminal for it, and waits for no answer: there may be none.
+    """
+
+    def start_application_mode(self) -> None:
+        """Start the terminal's mode for apps, and ask for its background."""
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+        if not (self.input_tty and getattr(self._app, "follows_background", False)):
+            return
+        if query := background_query(os.environ):
+            self.write(query)
+            self.flush()
 
     def run_input_thread(self) -> None:
         """Convert the terminal's input into events until the app exits."""
         parser = XTermParser()
+        answers = BackgroundAnswers()
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
         with selectors.DefaultSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
@@ -65,7 +139,9 @@ class TerminalDriver(LinuxDriver):
                 if data == b"":
                     self._report_loss()
                     return
-                text = decode(data) if data else ""
+                text, light = answers.split(decode(data) if data else "")
+                if light is not None:
+                    self.process_message(BackgroundFound(is_light=light))
                 # An empty text would end the parser's input.
                 for event in parser.feed(text) if text else ():
                     self.process_message(event)

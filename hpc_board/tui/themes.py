@@ -44,6 +44,7 @@ def _theme(name: str, *, dark: bool, colours: Mapping[str, str]) -> Theme:
             "scrollbar-background-active": background,
             "border": accent,
             "border-blurred": colours["bar"],
+            "edge": colours["bar"],
         },
     )
 
@@ -90,19 +91,23 @@ LIGHT = _theme(
     },
 )
 
-SIXTEEN = "ansi-dark"
-"""Textual's theme in the terminal's own colours, for terminals with sixteen colours."""
+SIXTEEN = {DARK.name: "ansi-dark", LIGHT.name: "ansi-light"}
+"""Textual's themes in the terminal's own colours, for terminals with sixteen colours."""
 
 
 def tone_variables(theme: Theme) -> dict[str, str]:
     """Return the colours of the tones in `theme` by CSS variable."""
     made = {**theme.to_color_system().generate(), **theme.variables}
     if theme.ansi:
-        muted = "ansi_bright_black"
+        muted = edge = "ansi_bright_black"
     else:
-        muted = Color.parse(made["background"]).blend(Color.parse(made["foreground"]), 0.65).hex
+        background, foreground = Color.parse(made["background"]), Color.parse(made["foreground"])
+        muted = background.blend(foreground, 0.65).hex
+        # The themes' own colour of an edge without the focus is that of their background.
+        edge = background.blend(foreground, 0.25).hex
     found = {
         "muted": muted,
+        "edge": edge,
         "accented": made["text-primary"],
         "good": made["text-success"],
         "waiting": made["text-warning"],

@@ -12,9 +12,11 @@ _ROOT = Path(__file__).parents[2]
 
 
 class Terminal:
-    """A shell in a terminal of 80x24, in which `hpc-board` is the client of a board."""
+    """A shell in a terminal, in which `hpc-board` is the client of a board."""
 
-    def __init__(self, tmux: Tmux, files: BoardFiles, captures: Path | None = None) -> None:
+    def __init__(
+        self, tmux: Tmux, files: BoardFiles, captures: Path | None = None, size: tuple[int, int] = (80, 24)
+    ) -> None:
         self._tmux = tmux
         self._captures = captures
         self._count = 0
@@ -31,8 +33,8 @@ class Terminal:
             **files.environ,
         }
         assigned = [f"{name}={value}" for name, value in environ.items()]
-        size = ("-x", "80", "-y", "24", "-c", str(files.folder))
-        tmux("new-session", "-d", "-s", "board", *size, "env", *assigned, "bash", "--norc", "--noprofile")
+        where = ("-x", str(size[0]), "-y", str(size[1]), "-c", str(files.folder))
+        tmux("new-session", "-d", "-s", "board", *where, "env", *assigned, "bash", "--norc", "--noprofile")
         self.until("$")
 
     def press(self, *keys: str) -> None:

@@ -1,4 +1,4 @@
-"""An evening with one kernel: the app in a terminal of 80x24 on a real Slurm, from the first run to a first place.
+"""An evening with one kernel: the app in a terminal of 120x40 on a real Slurm, from the first run to a first place.
 
 HPC_BOARD_CAPTURES names a folder for what stood on the screen at each step, as numbered text files.
 """
@@ -30,13 +30,21 @@ def kernel(seconds: float, *gpus: str) -> str:
     )
 
 
+def editor_of(files: BoardFiles) -> Path:
+    """An editor that makes a kernel twice as fast."""
+    script = files.folder / "editor"
+    script.write_text('#!/bin/sh\nsed -i "s/sleep(0.2)/sleep(0.1)/" "$1"\n')
+    script.chmod(0o755)
+    return script
+
+
 @pytest.fixture
 def terminal(tmp_path: Path, files: BoardFiles) -> Iterator[Terminal]:
     captures = Path(CAPTURES) if CAPTURES else None
     if captures is not None:
         captures.mkdir(parents=True, exist_ok=True)
     with tmux_server(tmp_path) as tmux:
-        yield Terminal(tmux, files, captures)
+        yield Terminal(tmux, files, captures, (120, 40))
 
 
 @pytest.fixture
@@ -101,19 +109,52 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     others.take("h100")
     others.take("a100")
 
+    # Both GPUs are taken: two runs that wait are cancelled at once.
     files.kernel(kernel(0.2, "H100", "A100"))
-    terminal.type("hpc-board kernel.py")
+    terminal.type(f"export EDITOR={editor_of(files)}; hpc-board kernel.py")
+    terminal.until("Ready: double on H100 and A100, mode test: 2 jobs.")
+    terminal.press("C-s")
+    terminal.until("Runs / own", "2 in flight", "waiting for resources")
+    terminal.press("Home", "Space", "Down", "Space")
+    terminal.until("2 selected", name="selected")
+    terminal.press("c")
+    terminal.until("Cancel 2 runs: ", name="cancel-two")
+    terminal.press("Enter")
+    terminal.until("cancelled", without="in flight", name="cancelled-two")
+
+    # The file is edited and sent again, then watched: each save of it is a test.
+    terminal.press("Home", "e")
+    terminal.until("Ready: double on H100 and A100, mode test: 2 jobs.", name="edited")
+    assert "sleep(0.1)" in (files.folder / "kernel.py").read_text()
+    terminal.press("s")
+    terminal.until("Runs / own", "2 in flight", "waiting for resources")
+    others.leave("h100")
+    others.leave("a100")
+    terminal.until("5 double", "pass", without="in flight", name="resent")
+    terminal.press("Home", "w")
+    terminal.until("watching: save the file to test it", name="watching")
+    files.kernel(kernel(0.0, "H100", "A100"))
+    terminal.until("Run 6", "Passed", without="in flight", name="watched")
+    others.take("h100")
+    others.take("a100")
+    terminal.press("Escape")
+    terminal.until("Runs / own")
+    terminal.press("q")
+    terminal.until("$")
+
+    files.kernel(kernel(0.2, "H100", "A100"))
+    terminal.type("clear; hpc-board kernel.py")
     terminal.until("Ready: double on H100 and A100, mode test: 2 jobs.")
     terminal.press("Tab", "Tab", "Tab", "Enter")
     terminal.until("benchmark times the benchmark cases", "ranked tests, then benchmarks")
     terminal.press("End", "Enter")
     terminal.until("Ready: double on H100 and A100, mode ranked: 2 jobs.", name="ready")
     terminal.press("C-s")
-    terminal.until("Runs / own", "2 in flight", "waiting for resources (Resources)", name="queued")
+    terminal.until("Runs / own", "2 in flight", "waiting for resources", name="queued")
 
     # The one whose GPU comes free runs and is judged; the other one is cancelled.
     terminal.press("Up", "c")
-    terminal.until("Cancel run 3, double on A100?", name="cancel")
+    terminal.until("Cancel run 8, double on A100?", name="cancel")
     terminal.press("Enter")
     terminal.until("1 in flight", "cancelled", name="cancelled")
     terminal.press("Down")
@@ -122,7 +163,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     # What a call takes of itself is subtracted.
     terminal.until("pass", pattern=r"\b(199|20\d) ms", without="in flight", name="passed")
     terminal.press("Enter")
-    terminal.until("Run 2", "Passed", "Second place on H100", name="report")
+    terminal.until("Run 7", "Passed", "Second place on H100", name="report")
     terminal.press("b")
     terminal.until("You are 2 of 2 on H100", "1 grace", name="second")
 
@@ -131,7 +172,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.press("s")
     terminal.until("Ready: double on H100, mode ranked: one job.")
     terminal.press("C-s")
-    terminal.until("Run 4", "Passed", "First place on H100", name="faster")
+    terminal.until("Run 9", "Passed", "First place on H100", name="faster")
     terminal.press("b")
     terminal.until("You are 1 of 2 on H100", "2 grace", name="first")
     terminal.press("f")
@@ -143,18 +184,18 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.press("s")
     terminal.until("Ready: double on H100, mode ranked: one job.")
     terminal.press("C-s")
-    terminal.until("Run 5", "queued", "1 in flight")
+    terminal.until("Run 10", "queued", "1 in flight")
     terminal.press("q")
-    terminal.until("Run 5 goes on. `hpc-board runs` lists your runs.", name="left")
+    terminal.until("Run 10 goes on. `hpc-board runs` lists your runs.", name="left")
     others.leave("h100")
     others.wait_for_nobody("h100")
-    assert not board.runs.get(5).state.ended
+    assert not board.runs.get(10).state.ended
     terminal.type("clear; hpc-board")
     terminal.until("hpc-board Tasks", "double")
     terminal.press("r")
-    terminal.until("Runs / own", "5 double", "pass", without="in flight", name="back")
+    terminal.until("Runs / own", "10 double", "pass", without="in flight", name="back")
     terminal.press("q")
     terminal.until("$")
     found = {run.id: (run.state, str(run.verdict)) for run in board.runs.list()}
-    assert found[5] == found[4] == found[2] == (RunState.FINISHED, "pass")
-    assert found[3][0] is RunState.CANCELLED
+    assert found[10] == found[9] == found[7] == found[6] == found[5] == found[4] == (RunState.FINISHED, "pass")
+    assert found[2][0] is found[3][0] is found[8][0] is RunState.CANCELLED

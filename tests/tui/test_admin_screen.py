@@ -91,8 +91,8 @@ async def test_an_admin_gets_there_by_the_key_and_by_the_palette() -> None:
         assert isinstance(front(pilot.app), AdminScreen)
         await press(pilot, "A")
         assert len([screen for screen in pilot.app.screen_stack if isinstance(screen, AdminScreen)]) == 1
-        await press(pilot, "escape", "r", "ctrl+p", *"administer the b")
-        await until(pilot, lambda: "Boards, users, ranked runs" in text_of(pilot.app))
+        await press(pilot, "escape", "r", "ctrl+p", *"administration")
+        await until(pilot, lambda: "Manage boards, users" in text_of(pilot.app))
         await pilot.press("down", "enter")
         await until(pilot, lambda: isinstance(front(pilot.app), AdminScreen))
         await press(pilot, "escape")
@@ -190,10 +190,10 @@ async def test_the_runs_of_a_user_are_those_of_no_other_name_like_it() -> None:
     async with app_on(board).run_test(size=(100, 30)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "2", "enter")
-        assert "No item matches “ad”." in text_of(pilot.app)
+        assert "No row matches “ad”." in text_of(pilot.app)
         await press(pilot, "slash", *"h100", "enter")
         assert "Admin / Ranked runs · ad · /h100" in text_of(pilot.app).splitlines()[0]
-        assert "No item matches “ad h100”." in text_of(pilot.app)
+        assert "No row matches “ad h100”." in text_of(pilot.app)
 
 
 async def test_a_board_is_closed_and_opened_by_its_key() -> None:
@@ -410,7 +410,7 @@ async def test_the_log_is_narrowed_down(words: str, actions: set[str]) -> None:
         }
         assert shown == actions
         if not actions:
-            assert "No item matches “qqq”" in text_of(pilot.app)
+            assert "No row matches “qqq”" in text_of(pilot.app)
 
 
 # Long lists, refreshing, failing
@@ -476,7 +476,7 @@ async def test_pages_that_cannot_be_read_say_so_and_stay() -> None:
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "A", "2")
-        assert "No data yet. The query is repeated." in text_of(pilot.app)
+        assert "No data yet. Retrying automatically." in text_of(pilot.app)
         assert "Free some space." in text_of(pilot.app)
         board.failures.clear()
         await press(pilot, "f5")

@@ -458,9 +458,9 @@ async def test_the_keys_come_back_with_the_room_for_them() -> None:
     async with app_on(FakeBoard()).run_test(size=(60, 16)) as pilot:
         await settled(pilot)
         await press(pilot, "r")
-        assert "a Own/all" not in text_of(pilot.app)
+        assert "a All users" not in text_of(pilot.app)
         await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: "a Own/all" in text_of(pilot.app))
+        await until(pilot, lambda: "a All users" in text_of(pilot.app))
 
 
 async def test_a_key_is_pressed_with_the_mouse() -> None:
@@ -775,10 +775,10 @@ async def test_no_number_of_a_report_is_cut(width: int) -> None:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "enter")
         text = text_of(pilot.app)
-        assert "#  OUTCOME   MEDIAN" in text
+        assert "#  Outcome   Median" in text
         assert all(f"{time} µs" in text for time in ("12.0", "24.0", "48.0"))
-        assert ("STD ERROR" in text) == ("± 0.02 µs" in text)
-        assert "STD ERROR" in text or width < 80
+        assert ("Std error" in text) == ("± 0.02 µs" in text)
+        assert "Std error" in text or width < 80
 
 
 async def test_a_note_is_shown_with_its_run() -> None:

@@ -87,7 +87,7 @@ async def test_a_first_question_that_fails_is_asked_again() -> None:
         await pilot.press("r")
         await until(pilot, lambda: "queued" in text_of(app))
         await pilot.press("p")
-        await until(pilot, lambda: "No data yet. The query is repeated." in text_of(app))
+        await until(pilot, lambda: "No data yet. Retrying automatically." in text_of(app))
         board.failures.clear()
         await until(pilot, lambda: "3/8" in text_of(app))
 

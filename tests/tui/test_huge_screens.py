@@ -60,3 +60,16 @@ async def test_a_list_that_is_not_huge_reads_no_run() -> None:
         await pilot.resize_terminal(160, 40)
         await settled(pilot)
         assert "Second place on H100" in text_of(app)
+
+
+@pytest.mark.parametrize(("width", "cells"), [(120, 0), (160, 6), (200, 6)])
+async def test_each_row_of_a_board_has_a_bar_of_its_speed(width: int, cells: int) -> None:
+    app = app_on(FakeBoard())
+    async with app.run_test(size=(width, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        shown = text_of(app)
+        assert ("Of top speed" in shown) == bool(cells)
+        assert (f"{'█' * cells} 100 %" in shown) == bool(cells)
+        # The second has 12.3 µs, the first 11.0 µs.
+        assert (" 89 %" in shown) == bool(cells)

@@ -162,14 +162,14 @@ async def test_an_empty_list_and_one_that_nothing_fits_say_so() -> None:
         await until(pilot, lambda: shown(pilot, "There are no numbers."))
         assert app.pane.count == "0"
         app.pane.narrow("5")
-        await until(pilot, lambda: shown(pilot, "No item matches “5”."))
+        await until(pilot, lambda: shown(pilot, "No row matches “5”."))
 
 
 async def test_a_list_that_could_not_be_read_says_so_until_it_can() -> None:
     app = Numbers(30)
     app.refuses = True
     async with app.run_test(size=(60, 24)) as pilot:
-        await until(pilot, lambda: shown(pilot, "No data yet. The query is repeated."))
+        await until(pilot, lambda: shown(pilot, "No data yet. Retrying automatically."))
         app.refuses = False
         app.read(anew=False)
         await until(pilot, lambda: shown(pilot, "This is 30."))

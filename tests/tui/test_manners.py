@@ -25,6 +25,7 @@ from hpc_board.store import Store
 from hpc_board.tui import app as app_module
 from hpc_board.tui import keys, themes
 from hpc_board.tui.app import BoardApp, keyed, load_preferences
+from hpc_board.tui.messages import BackgroundFound
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.screens.runs import RunsScreen
@@ -59,7 +60,7 @@ async def test_every_action_of_the_screen_and_of_the_app_is_in_the_palette() -> 
         shown = text_of(pilot.app)
         for binding in RunsScreen.BINDINGS:
             assert binding.tooltip in shown or not binding.tooltip, binding  # type: ignore[union-attr]
-        for words in ("Submit a file", "Show the runs", "Change the theme (colours)", "Help", "Quit"):
+        for words in ("Submit a file", "Show the runs", "Theme", "Help", "Quit"):
             assert words in shown
 
 
@@ -77,10 +78,18 @@ async def test_a_theme_is_chosen_in_the_palette_and_remembered(tmp_path: Path) -
     file = tmp_path / "app.json"
     async with app_with(FakeBoard(), memory=Memory(file)).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "ctrl+p", *"change the th")
-        await until(pilot, lambda: "now: hpc-board" in text_of(pilot.app))
+        await press(pilot, "ctrl+p", *"theme")
+        await until(pilot, lambda: "now hpc-board" in text_of(pilot.app))
         await press(pilot, "down", "enter")
-        await until(pilot, lambda: "Choose the colours" in text_of(pilot.app))
+        await until(pilot, lambda: "Choose a theme" in text_of(pilot.app))
+        # The app shows the theme under the cursor, until the palette is closed without a choice.
+        await press(pilot, "down")
+        await until(pilot, lambda: pilot.app.theme == themes.LIGHT.name)
+        await press(pilot, "escape")
+        assert pilot.app.theme == themes.DARK.name
+        # An action that was used is the first one from then on.
+        await press(pilot, "ctrl+p", "enter")
+        await until(pilot, lambda: "Choose a theme" in text_of(pilot.app))
         await press(pilot, *"board-light")
         await until(pilot, lambda: "hpc-board-light" in text_of(pilot.app))
         await press(pilot, "down", "enter")
@@ -90,6 +99,16 @@ async def test_a_theme_is_chosen_in_the_palette_and_remembered(tmp_path: Path) -
     # Who writes another theme into the settings afterwards means that one.
     later = app_with(FakeBoard(), memory=Memory(file), user_preferences=Preferences(theme="nord"))
     assert later.theme == "nord"
+
+
+async def test_a_theme_that_the_user_chose_wins_over_the_background() -> None:
+    for chosen, theme in (("", themes.LIGHT.name), ("nord", "nord"), (themes.DARK.name, themes.DARK.name)):
+        app = app_with(FakeBoard(), user_preferences=Preferences(theme=chosen))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await settled(pilot)
+            app.post_message(BackgroundFound(is_light=True))
+            await settled(pilot)
+            assert app.theme == theme
 
 
 async def test_every_theme_shows_every_screen() -> None:

@@ -133,7 +133,7 @@ async def test_the_first_paint_of_the_tasks_has_their_list(
     first = next(text for screen, text in painted if screen is TasksScreen)
     assert "vectoradd" in first
     assert " s Submit " in first
-    assert "Reading the task folders" not in first
+    assert "Loading the tasks" not in first
 
 
 @pytest.mark.usefixtures("every_paint")
@@ -141,7 +141,7 @@ async def test_tasks_that_are_read_slowly_are_waited_for_in_words(painted: list[
     board = FakeBoard(held=["tasks"])
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: painted[-1][0] is TasksScreen)
-        assert "Reading the task folders" in painted[-1][1]
+        assert "Loading the tasks" in painted[-1][1]
         board.free()
         await until(pilot, lambda: "vectoradd" in painted[-1][1])
 

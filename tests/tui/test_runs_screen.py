@@ -201,7 +201,7 @@ async def test_runs_that_could_never_be_read_are_asked_for_again() -> None:
     board = FakeBoard(failures={"runs": StorageError("the disk is full")})
     async with app_on(board, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
-        await until(pilot, lambda: "No data yet. The query is repeated." in text_of(pilot.app))
+        await until(pilot, lambda: "No data yet. Retrying automatically." in text_of(pilot.app))
         board.failures.clear()
         await until(pilot, lambda: "41" in listed(pilot.app))
 

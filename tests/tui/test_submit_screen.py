@@ -172,7 +172,7 @@ async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(
         assert not board.sent
         await pilot.press("P")
         moments[0] += timedelta(seconds=60)
-        await until(pilot, lambda: "paused: Space resumes" in text_of(app))
+        await until(pilot, lambda: "paused: P resumes" in text_of(app))
         assert not board.sent
         await pilot.press("P")
         await until(pilot, lambda: len(board.sent) == 1)

@@ -15,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.tui.terminal import BackgroundAnswers, is_light
+from tests.tmux import shown_in, tmux_server
+
 _ROOT = Path(__file__).parents[2]
 _DEADLINE_SECONDS = 60.0
 
@@ -77,13 +80,13 @@ class Terminal:
 
 
 @contextmanager
-def on_a_terminal(program: str) -> Iterator[Terminal]:
+def on_a_terminal(program: str, kind: str = "xterm-256color") -> Iterator[Terminal]:
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with subprocess.Popen(
         [sys.executable, "-c", program],
         cwd=_ROOT,
-        env=os.environ | {"TERM": "xterm-256color", "PYTHONPATH": str(_ROOT)},
+        env=os.environ | {"TERM": kind, "PYTHONPATH": str(_ROOT)},
         stdin=slave,
         stdout=slave,
         stderr=slave,
@@ -152,3 +155,84 @@ def test_the_form_has_the_file_as_the_editor_left_it(tmp_path: Path, monkeypatch
         terminal.until(b"Header: task matmul")
         terminal.type(b"\x11")
         assert terminal.end() == 0
+
+
+_ASKS = b"\x1b]11;?"
+_LIGHT = "48;2;251;251;252"
+_DARK = "48;2;21;24;29"
+
+
+def test_a_terminal_that_answers_light_has_the_light_theme_and_no_stray_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with on_a_terminal(_APP) as terminal:
+        terminal.until(_ASKS)
+        terminal.until(b"vectoradd")
+        assert _DARK.encode() in terminal.shown
+        # As over a slow line: late, and in two parts.
+        terminal.type(b"\x1b]11;rgb:ffff/ff")
+        terminal.type(b"ff/eeee\x1b\\")
+        terminal.until(_LIGHT.encode())
+        terminal.type(b"s")
+        terminal.until(b"Choose a file.")
+        terminal.type(b"\x11")
+        assert terminal.end() == 0
+
+
+@pytest.mark.parametrize(("no_color", "kind"), [("1", "xterm-256color"), ("", "vt100"), ("", "linux")])
+def test_a_terminal_without_colours_or_such_answers_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch, no_color: str, kind: str
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    with on_a_terminal(_APP, kind) as terminal:
+        terminal.until(b"vectoradd")
+        terminal.type(b"\x11")
+        assert terminal.end() == 0
+        assert _ASKS not in terminal.shown
+
+
+@pytest.mark.parametrize(("style", "background"), [("bg=#ffffff", _LIGHT), ("default", _DARK)])
+def test_the_theme_fits_a_tmux_that_answers_and_one_that_does_not(tmp_path: Path, style: str, background: str) -> None:
+    with tmux_server(tmp_path) as tmux:
+        command = ["env", f"PYTHONPATH={_ROOT}", "COLORTERM=truecolor", "NO_COLOR=", sys.executable, "-c", _APP]
+        tmux("new-session", "-d", "-s", "app", "-x", "80", "-y", "24", "cat")
+        tmux("set", "-g", "default-terminal", "tmux-256color")
+        tmux("set", "-g", "window-style", style)
+        tmux("respawn-window", "-k", "-t", "app", *command)
+        shown_in(tmux, "app", lambda text: "#1" in text)
+        tmux("send-keys", "-t", "app", "/", "zz")
+        shown = shown_in(tmux, "app", lambda text: "No task matches." in text)
+        assert shown.splitlines()[1].strip() == "zz"
+        assert background in tmux("capture-pane", "-e", "-p", "-t", "app")
+
+
+def test_answers_on_the_background_are_taken_out_of_the_input_in_any_parts() -> None:
+    typed = "a\x1b]11;rgb:0000/0000/0000\x07b\x1b[A\x1b]11;rgba:ff/ff/ff/ff\x1b\\c\x1b]12;x\x07"
+    for size in range(1, len(typed)):
+        answers = BackgroundAnswers()
+        parts = [answers.split(typed[at : at + size]) for at in range(0, len(typed), size)]
+        assert "".join(text for text, _ in parts) + answers.split("")[0] == "ab\x1b[Ac\x1b]12;x\x07"
+        assert False in {light for _, light in parts} or size > 40
+
+
+def test_a_lone_escape_is_released_by_the_next_look_at_the_input() -> None:
+    answers = BackgroundAnswers()
+    assert answers.split("\x1b") == ("", None)
+    assert answers.split("") == ("\x1b", None)
+
+
+@pytest.mark.parametrize(
+    ("colour", "light"),
+    [
+        ("rgb:ffff/ffff/ffff", True),
+        ("rgb:f/f/e", True),
+        ("rgba:fdfd/f6f6/e3e3/ffff", True),
+        ("rgb:0000/2b2b/3636", False),
+        ("rgb:0000/0000/ffff", False),
+        ("?", None),
+        ("rgb:fffff/0/0", None),
+        ("", None),
+    ],
+)
+def test_a_background_is_light_by_its_luminance(colour: str, light: bool | None) -> None:
+    assert is_light(colour) is light

@@ -69,7 +69,7 @@ def test_the_last_day_of_a_task_is_a_warning() -> None:
     assert time_left(NOW + timedelta(hours=7), NOW) == ("7 h", Tone.WAITING)
     assert time_left(NOW + timedelta(days=9), NOW) == ("9 d", Tone.PLAIN)
     assert time_left(NOW, NOW) == ("closed", Tone.MUTED)
-    assert time_left(None, NOW) == ("open", Tone.MUTED)
+    assert time_left(None, NOW) == ("-", Tone.MUTED)
 
 
 def test_words_are_listed_as_in_a_sentence() -> None:

@@ -1,6 +1,6 @@
 """The Admin screen: boards, users, ranked runs, and the audit log."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -68,15 +68,15 @@ class AdminScreen(BoardScreen):
 
     CSS_PATH = "admin.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("V", "visibility", "Open/close", tooltip="Show the selected board to all users, or to members only"),
+        Binding("V", "visibility", "Close", tooltip="Show the selected board to all users, or to members only"),
         Binding("D", "deadline", "Deadline", tooltip="Change the deadline of the selected board"),
-        Binding("S", "stop", "Stop/start", tooltip="Stop submissions to all boards, or start them again"),
+        Binding("S", "stop", "Stop", tooltip="Stop submissions to all boards, or start them again"),
         Binding(
             "H", "limits", "Hourly limits", tooltip="Limit the submissions per user and hour to the selected board"
         ),
         Binding("R", "rerun", "Rerun", tooltip="Rerun the best submissions of the previous version"),
-        Binding("B", "ban", "Ban/unban", tooltip="Ban the selected user from submitting, or lift the ban"),
-        Binding("X", "remove", "Remove/readmit", tooltip="Remove the submission from the standings, or readmit it"),
+        Binding("B", "ban", "Ban", tooltip="Ban the selected user from submitting, or lift the ban"),
+        Binding("X", "remove", "Remove", tooltip="Remove the submission from the standings, or readmit it"),
         Binding("v", "code", "Code", tooltip="Show the file of the selected run"),
         Binding("i", "note", "Note", tooltip="Add a note to the selected run, if it is your own"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
@@ -110,7 +110,7 @@ class AdminScreen(BoardScreen):
 
     def compose_body(self) -> ComposeResult:
         """Yield the state of submissions, the names of the pages, and the lists."""
-        yield Static(toned("Reading …", Tone.MUTED), id="stop", markup=False)
+        yield Static(toned("Loading …", Tone.MUTED), id="stop", markup=False)
         yield Sections(self._pages, id="pages")
         lists: dict[str, tuple[Any, Callable[[str], Page[Any]]]] = {
             "boards": (admin_tables.boards, self._boards),
@@ -199,6 +199,19 @@ class AdminScreen(BoardScreen):
 
     # Boards
 
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        """Return the labels of keys whose effect depends on the screen's state, by action."""
+        labels = {} if self._stop is None else {"stop": "Start"}
+        match self._selected if self.is_mounted else None:
+            case BoardState(visibility=Visibility.CLOSED):
+                labels["visibility"] = "Open"
+            case PersonState() as person if person.ban is not None:
+                labels["ban"] = "Unban"
+            case Run(remarks=remarks) if remarks.removal is not None:
+                labels["remove"] = "Readmit"
+        return labels
+
     def action_stop(self) -> None:
         """Stop submissions to all boards, or start them again."""
         stopped = self._stop is not None
@@ -244,7 +257,7 @@ class AdminScreen(BoardScreen):
                 Line("Deadline", present, '"2030-12-31 18:00", "+7d" from now, or none', needed=True),
                 Line("Reason", placeholder="kept in the board's history"),
             ],
-            "Change it",
+            "Change",
             lambda lines: self._changed(board.name, RequestedOptions(deadline=lines[0]), lines[1]),
         )
 

@@ -1,7 +1,7 @@
 """The base of all screens: the frame, and questions to the board in threads."""
 
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from inspect import isawaitable
@@ -76,6 +76,8 @@ class BoardScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", tooltip="Go back", id="screen.back"),
     ]
+    NAME: ClassVar[str] = ""
+    """The name of this screen in the help, by default that of its class."""
     HELP: ClassVar[str] = ""
     """The paragraph on this screen in the help."""
     SHOWS_OUTPUT: ClassVar[bool] = False
@@ -91,9 +93,11 @@ class BoardScreen(Screen[None]):
     """True once a question of this screen has been answered or has failed."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Give the screen's bindings ids, by which preferences change their keys."""
+        """Give the screen a name, and its bindings ids, by which preferences change their keys."""
+        name = cls.__name__.removesuffix("Screen")
         if "BINDINGS" in cls.__dict__:
-            cls.BINDINGS = named(cls.BINDINGS, cls.__name__.removesuffix("Screen").lower())
+            cls.BINDINGS = named(cls.BINDINGS, name.lower())
+        cls.NAME = cls.NAME or name
         super().__init_subclass__(**options)
 
     title_bar = getters.query_one(TitleBar)
@@ -247,7 +251,7 @@ class BoardScreen(Screen[None]):
             question = (
                 f"Submit the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
             )
-        self.app.push_screen(Confirm(question, "Submit it" if len(runs) == 1 else "Submit them", "Don't"), act)
+        self.app.push_screen(Confirm(question, "Resubmit", "Keep"), act)
 
     def edit_file_of(self, run: Run) -> None:
         """Open the user's editor with the file of a run, and then the form with it."""
@@ -272,6 +276,11 @@ class BoardScreen(Screen[None]):
         """Update what time alone changes; called about once a second while the screen of a served board is in front."""
         for pane in self.query(ListPane):
             pane.redraw_ages()
+
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        """Return the labels of keys whose effect depends on the screen's state, by action."""
+        return {}
 
     @property
     def rests(self) -> bool:

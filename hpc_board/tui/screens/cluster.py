@@ -41,7 +41,7 @@ _COLUMNS = (
     Column("queued", "Queued", 6, right=True),
     Column("own", "Yours", 11),
     Column("state", "State", 12, grows=True),
-    Column("asked", "Asked", 6, right=True, from_width=70),
+    Column("asked", "Age", 6, right=True, from_width=70),
 )
 
 
@@ -164,7 +164,7 @@ class ClusterScreen(BoardScreen):
         if status.problem:
             parts.append(toned(status.problem, Tone.BAD, 1000))
             last = f"The data above is {span_text(self.now() - known.at)} old." if known else "No data yet."
-            parts.append(toned(f"{last} The query is repeated; runs go on meanwhile.", Tone.MUTED, 300))
+            parts.append(toned(f"{last} Retrying automatically; your runs continue.", Tone.MUTED, 300))
         if status.warning:
             parts.append(toned(status.warning, Tone.WAITING, 1000))
         place = " · ".join(filter(None, (gpu.cluster.name, gpu.cluster.scheduler, _host(gpu), gpu.partition)))

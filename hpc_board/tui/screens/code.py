@@ -20,7 +20,7 @@ class CodeScreen(BoardScreen):
 
     CSS_PATH = "code.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("m", "mark", "Mark", tooltip="Mark this submission, then another one, to compare them"),
+        Binding("m", "mark", "Mark", tooltip="Mark the file; a second mark compares both"),
     ]
     HELP: ClassVar[str] = (
         "You can read your own files at any time. Admins can read all files; other users can after the deadline, if "
@@ -42,7 +42,7 @@ class CodeScreen(BoardScreen):
         """Read the file."""
         super().on_mount()
         self.title_bar.show_place("Board", f"Submission {self._submission}")
-        self.view.say("Reading the file …")
+        self.view.say("Loading the file …")
         self.view.view.focus()
         submission = self._submission
 

@@ -38,7 +38,7 @@ class CompareScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read both submissions."""
         super().on_mount()
-        self.times.show([Paragraph("Reading both submissions …")])
+        self.times.show([Paragraph("Loading both submissions …")])
         self.times.focus()
         self._ask()
 

@@ -1,5 +1,6 @@
 """The feed: recent changes of the standings."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from rich.console import Group
@@ -22,7 +23,7 @@ from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _COLUMNS = (
     Column("age", "Age", 6, right=True),
-    Column("kind", "Change", 6),
+    Column("kind", "Event", 6),
     Column("line", "", 30, grows=True),
 )
 _TONES = {
@@ -42,7 +43,7 @@ class FeedScreen(BoardScreen):
     CSS_PATH = "feed.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("b", "standings", "Board", tooltip="Show the board of the selected entry"),
-        Binding("a", "all_tasks", "This task/all", tooltip="Switch between the selected entry's task and all tasks"),
+        Binding("a", "all_tasks", "All tasks", tooltip="Switch between the selected entry's task and all tasks"),
     ]
     HELP: ClassVar[str] = (
         "record: the best time on a board. podium: a rank among the first three. first: a user's first pass on a "
@@ -63,8 +64,11 @@ class FeedScreen(BoardScreen):
             cells=self._cells,
             order=_NEWEST,
             details=_details,
-            waiting="Reading the feed …",
-            nothing=lambda: f"No changes of the standings{f' of {self._only}' if self._only else ''} yet.",
+            waiting="Loading the feed …",
+            nothing=lambda: (
+                f"No changes of the standings{f' of {self._only}' if self._only else ''} yet.\n"
+                "Press Esc, then s to submit a file in mode ranked."
+            ),
             title="Feed",
             heading=lambda entry: f"Run {entry.run}",
         )
@@ -94,6 +98,11 @@ class FeedScreen(BoardScreen):
         if (entry := self._selected) is not None:
             self.post_message(Open(targets.Standings(entry.task, entry.gpu)))
 
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        """Return the labels of keys whose effect depends on the screen's state, by action."""
+        return {"all_tasks": "All tasks" if self._only else "This task"}
+
     def action_all_tasks(self) -> None:
         """Switch between one task and all tasks."""
         if self._only is not None:
@@ -101,6 +110,7 @@ class FeedScreen(BoardScreen):
         elif (entry := self._selected) is not None:
             self._only = entry.task
         self._show_place()
+        self.refresh_bindings()
         self.pane.forget()
         self.read(self.pane, patient=False)
 

@@ -59,7 +59,7 @@ class PickFile(ModalScreen[Path | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("backspace", "up", "Folder above", key_display="⌫", tooltip="Show the folder above"),
         Binding("tilde", "home", "Home", key_display="~", tooltip="Show your home folder"),
-        Binding("ctrl+r", "recent", "Last folders", tooltip="Cycle through the folders of recent submissions"),
+        Binding("ctrl+r", "recent", "Last folders", tooltip="Open the next folder of a recent submission"),
         Binding("escape", "dismiss", "Close"),
     ]
 

@@ -68,18 +68,22 @@ class _RunRead(msgspec.Struct, frozen=True):
     pace: Pace = Pace({})
 
 
+_OVERVIEW_NEXT = "Press 1 for the overview."
+
+
 class ReportScreen(BoardScreen):
     """A run on several pages, read again while the run is in flight."""
 
+    NAME: ClassVar[str] = "Run"
     CSS_PATH = "report.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "next", "Next step", tooltip="Show the next steps after a run that did not pass"),
-        Binding("c", "cancel", "Cancel", tooltip="Cancel this run, after confirmation"),
+        Binding("c", "cancel", "Cancel", tooltip="Cancel this run"),
         Binding("L", "log", "Log", tooltip="Switch between report and log"),
         Binding("slash", "search_log", "Search", key_display="/", tooltip="Search the log"),
         Binding("b", "standings", "Board", tooltip="Show the board of this run"),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the same task"),
-        Binding("R", "resubmit", "Rerun", tooltip="Submit the same file again, after confirmation"),
+        Binding("R", "resubmit", "Rerun", tooltip="Submit the same file again"),
         Binding("w", "watch", "Watch", tooltip="Test the file of this run on every save"),
         Binding("e", "edit", "Edit", tooltip="Edit the file of this run, then submit it"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of this run"),
@@ -121,7 +125,7 @@ class ReportScreen(BoardScreen):
 
     def compose_body(self) -> ComposeResult:
         """Yield the state in one line, the names of the pages, and the pages."""
-        yield Static(toned("Reading the run …", Tone.MUTED), id="headline", markup=False)
+        yield Static(toned("Loading the run …", Tone.MUTED), id="headline", markup=False)
         yield HeadwayLine(id="headway")
         yield Sections(_PAGES, id="pages")
         with Container(id="panes"):
@@ -384,14 +388,15 @@ class ReportScreen(BoardScreen):
         self.evidence.show(run_evidence(run, event.history))
         waits = "" if run.state.ended else " yet; they come with the result"
         cases, processors = (result.cases, processors_of(result)) if result else ((), None)
-        self.cases_pane.show(cases, nothing=f"No cases{waits}.", processors=processors)
+        self.cases_pane.show(cases, nothing=f"No cases{waits}.\n{_OVERVIEW_NEXT}", processors=processors)
         logs = run_logs(result, event.log)
         text = "\n".join(f"── {log.title}\n{log.text.rstrip()}\n" for log in logs)
-        self.printed.show(text, nothing=nothing_printed(run), growing=not run.state.ended)
+        self.printed.show(text, nothing=f"{nothing_printed(run)}\n{_OVERVIEW_NEXT}", growing=not run.state.ended)
         build = printable(result.build.text, len(result.build.text)) if result else ""
-        self.build.show(build, nothing=f"No compiler output{waits and ' yet'}.", growing=False)
+        no_build = f"No compiler output{waits and ' yet'}.\n{_OVERVIEW_NEXT}"
+        self.build.show(build, nothing=no_build, growing=False)
         profile = printable(result.profile.text, len(result.profile.text)) if result else ""
-        nothing = "No profile: only runs in mode profile have one."
+        nothing = "No profile: only runs in mode profile have one.\nPress s to submit one."
         self.profile.show(profile, nothing=nothing, growing=False)
         self.roof.show(result, event.best, nothing=f"No times{waits}.")
         self._arrange()

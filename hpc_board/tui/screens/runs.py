@@ -1,6 +1,6 @@
 """The list of runs, with a filter and details of the selected run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import ClassVar
@@ -37,7 +37,7 @@ _STEPS_MAX = 16
 _STALE = timedelta(seconds=10)
 """The least age of data that the title shows."""
 
-_CHOSEN = "m on another run compares both, m on this one unmarks it"
+_CHOSEN = "m on another run compares both; m again unmarks this one"
 
 
 class _Preview(msgspec.Struct, frozen=True):
@@ -55,19 +55,19 @@ class RunsScreen(BoardScreen):
 
     CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs, after confirmation"),
+        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs"),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the task of the selected run"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
-        Binding("a", "everyone", "Own/all", tooltip="Switch between your runs and all users' runs"),
-        Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again, after confirmation"),
-        Binding("space", "select", "Select", tooltip="Select the run, or unselect it, to cancel or rerun several"),
+        Binding("a", "everyone", "All users", tooltip="Switch between your runs and all users' runs"),
+        Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again"),
+        Binding("space", "select", "Select", tooltip="Select or unselect the run, for Cancel and Rerun"),
         Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all runs read so far, or none"),
         Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
         Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
         Binding("w", "watch", "Watch", show=False, tooltip="Test the file of the selected run on every save"),
-        Binding("e", "edit", "Edit", show=False, tooltip="Edit the selected run's file, then submit it"),
+        Binding("e", "edit", "Edit", show=False, tooltip="Edit the file of the selected run, then submit it"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the selected run"),
-        Binding("m", "mark", "Mark", show=False, tooltip="Mark the selected run, then another one, to compare them"),
+        Binding("m", "mark", "Mark", show=False, tooltip="Mark the run; a second mark compares both"),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
     HELP: ClassVar[str] = (
@@ -110,7 +110,7 @@ class RunsScreen(BoardScreen):
             details=self._details,
             filter_words="words of any column, the note or the file: h100 wrong float4",
             unfit="No run matches",
-            waiting="Reading the runs …",
+            waiting="Loading the runs …",
             nothing=self._nothing,
             submission=lambda line: line.run.submission,
             title="Runs",
@@ -157,10 +157,16 @@ class RunsScreen(BoardScreen):
         else:
             super().action_back()
 
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        """Return the labels of keys whose effect depends on the screen's state, by action."""
+        return {"everyone": "Your runs" if self._everyone else "All users"}
+
     def action_everyone(self) -> None:
         """Switch between the user's runs and all users' runs."""
         self._everyone = not self._everyone
         self.memory.set("runs", "everyone", self._everyone)
+        self.refresh_bindings()
         self.pane.grid.set_columns(columns(self._list))
         self.pane.unchoose()
         self.pane.forget()

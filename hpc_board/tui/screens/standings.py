@@ -1,6 +1,6 @@
 """The standings of one task on each GPU."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -30,14 +30,15 @@ _PANE_WIDTH = 60
 class StandingsScreen(BoardScreen):
     """A board for each GPU, as many side by side as fit; the user's rows are marked."""
 
+    NAME: ClassVar[str] = "Board"
     CSS_PATH = "standings.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "submit", "Submit", tooltip="Submit a file for this task"),
         Binding("left,h", "turn(-1)", "Previous GPU", show=False, tooltip="Show the previous GPU's board"),
         Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's board"),
         Binding("u", "mine", "Your row", tooltip="Go to your row, and from there to the first"),
-        Binding("a", "own", "Own/all", tooltip="Switch between the standings and your ranked runs"),
-        Binding("m", "mark", "Mark", tooltip="Mark the selected row, then another one, to compare them"),
+        Binding("a", "own", "Your runs", tooltip="Switch between the standings and your ranked runs"),
+        Binding("m", "mark", "Mark", tooltip="Mark the row; a second mark compares both"),
         Binding("v", "code", "Code", tooltip="Show the file of the selected row, if you may read it"),
         Binding("t", "trend", "Trend", tooltip="Show the selected user's scores over time"),
         Binding("f", "feed", "Feed", tooltip="Show recent changes of this task's standings"),
@@ -65,7 +66,7 @@ class StandingsScreen(BoardScreen):
         """Yield a tab and a board for each GPU."""
         yield Tabs(id="gpus")
         yield Horizontal(id="boards")
-        yield Static(toned("Reading the boards …", Tone.MUTED), id="note", markup=False, classes="hint")
+        yield Static(toned("Loading the boards …", Tone.MUTED), id="note", markup=False, classes="hint")
 
     def on_mount(self) -> None:
         """Read the GPUs of the task."""
@@ -90,9 +91,15 @@ class StandingsScreen(BoardScreen):
         else:
             self.tabs.action_previous_tab()
 
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        """Return the labels of keys whose effect depends on the screen's state, by action."""
+        return {"own": "All users" if self._own else "Your runs"}
+
     def action_own(self) -> None:
         """Switch between the standings and the user's ranked runs."""
         self._own = not self._own
+        self.refresh_bindings()
         self._show_place()
         for pane in self.query(BoardPane):
             pane.jump(Span())

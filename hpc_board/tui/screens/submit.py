@@ -110,7 +110,7 @@ class SubmitScreen(BoardScreen):
                     yield Static(id="header-note", markup=False)
                 with Horizontal(classes="field"):
                     yield Label("Task")
-                    yield Select[str]([], prompt="reading the tasks …", compact=True, id="task")
+                    yield Select[str]([], prompt="loading the tasks …", compact=True, id="task")
                 with Horizontal(classes="field"):
                     yield Label("Mode")
                     modes = [(f"{mode:<9}  {words}", mode) for mode, words in MODE_HELP.items()]

@@ -42,7 +42,7 @@ _COLUMNS = (
     Column("gpus", "GPUs", 4, from_width=50, most=18),
     Column("best", "Your best", 9, right=True),
     Column("rank", "Rank", 4, right=True),
-    Column("left", "Closes in", 9, right=True),
+    Column("left", "Deadline", 8, right=True),
 )
 _PARTS = ("description", "reference", "starter")
 _FILTER_MAX = 200
@@ -79,21 +79,19 @@ class TasksScreen(BoardScreen):
             for number, part in enumerate(_PARTS, start=1)
         ),
         Binding("W", "write", "Write", tooltip="Write the starter to a file"),
-        Binding("e", "edit", "Edit", tooltip="Edit your file of this name, or else the starter, then submit it"),
-        Binding(
-            "d", "description", "Description", show=False, tooltip="Focus the description to scroll it, or the list"
-        ),
+        Binding("e", "edit", "Edit", tooltip="Edit your file or the starter, then submit it"),
+        Binding("d", "description", "Description", show=False, tooltip="Move the focus between list and description"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the shown text to the clipboard"),
         Binding("f5", "reload", "Reload", show=False, tooltip="Read the task folders again"),
     ]
     HELP: ClassVar[str] = (
         "A submission is one file with a kernel. The judge runs it on the cluster's GPUs, checks each answer and times "
         "each call; a board ranks the fastest passing run of each user. W writes the starter of a task, whose first "
-        "line names the task; `hpc-board kernel.py` opens the app with that file in the form. Ctrl+P finds an action "
-        "by its name. Runs go on after you quit.\n\n"
-        "Select a task and press s (or Enter) to submit a file for it. Rank and best are those on the GPU with your "
-        "best rank; the details list all GPUs. A colour marks deadlines within a day. While you type after /, the task "
-        "with the best matching name is selected; Enter keeps the words, Esc clears them."
+        "line names the task; `hpc-board kernel.py` opens the app with that file in the form. Runs go on after you "
+        "quit.\n\n"
+        "Select a task and press s (or Enter) to submit a file for it. Rank and best are your best ones over all GPUs; "
+        "the details list each GPU. A colour marks deadlines within a day. While you type after /, the task with the "
+        "best matching name is selected; Enter keeps the words, Esc clears them."
     )
 
     grid = getters.query_one("#tasks", Grid)
@@ -125,7 +123,7 @@ class TasksScreen(BoardScreen):
                 )
                 yield ListPane(kind, id="task-list", grid_id="tasks")
             with VerticalScroll(id="about", classes="panel"):
-                yield Static(toned("Reading the task folders …", Tone.MUTED), id="facts", markup=False)
+                yield Static(toned("Loading the tasks …", Tone.MUTED), id="facts", markup=False)
                 yield Static(id="places", markup=False)
 
     def on_mount(self) -> None:
@@ -497,7 +495,7 @@ class TasksScreen(BoardScreen):
         self.memory.set("tasks", "selected", task.name)
         self.about.border_title = toned(task.name, limit=60)
         self.query_one("#facts", Static).update(self._facts(task))
-        self.places.update(toned("Reading your ranks …", Tone.MUTED))
+        self.places.update(toned("Loading your ranks …", Tone.MUTED))
         self.description.update(printable(task.description))
         self._show_code()
         self.ask("places", lambda: self._places_of(task), partial(self._show_places, task.name))
@@ -532,7 +530,7 @@ class TasksScreen(BoardScreen):
         several = [("Languages", ", ".join(task.accepted))] if len(task.accepted) > 1 else []
         return facts(
             [
-                ("Closes", f"{moment_words(task.deadline)} ({left})" if task.deadline else "never"),
+                ("Deadline", f"{moment_words(task.deadline)} ({left})" if task.deadline else "-"),
                 *several,
                 ("Cases", f"{len(task.tests)} tests, {len(task.benchmarks)} benchmarks, ranked by {ranked_by}"),
             ]
@@ -544,7 +542,7 @@ class TasksScreen(BoardScreen):
 
 
 def _filter_input() -> Input:
-    return Input(placeholder="words of a task's name, language, GPUs or first line", compact=True, id="filter")
+    return Input(placeholder="Search tasks", compact=True, id="filter")
 
 
 def _searched(task: Task) -> str:
@@ -589,7 +587,7 @@ def _places(boards: Sequence[Page]) -> Text:
     for board in boards:
         line = Text.assemble((board.gpu.ljust(width), Tone.MUTED.value))
         if not board.rows:
-            line.append("no entries", Tone.MUTED.value)
+            line.append("no results", Tone.MUTED.value)
         elif board.own is None:
             line.append(f"{'-':>4}  {'':>9}")
         else:

@@ -1,13 +1,13 @@
 """A user's scores on a board over time."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import getters
+from textual import events, getters
 from textual.app import ComposeResult
 
 from hpc_board.board import Board
-from hpc_board.domain.standing import Rows
-from hpc_board.report.blocks import Block
+from hpc_board.domain.standing import Page, Rows
 from hpc_board.report.histories import history_report
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
@@ -16,13 +16,17 @@ RUNS_MAX = 200
 """The most runs to read; plot and table have no room for more."""
 
 
+_PLOT_SHARE = 0.6
+"""The share of the screen's height for the plot; the table follows."""
+
+
 class TrendScreen(BoardScreen):
     """A user's ranked runs on one board as a plot and a table."""
 
     CSS_PATH = "trend.tcss"
     HELP: ClassVar[str] = (
-        "Each point is a passing ranked run, oldest on the left; the vertical axis is the score on a logarithmic "
-        "scale. * is a personal best, o is not. Change is relative to the fastest earlier run."
+        "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
+        "scale. * is a personal best, o is not. Vs best is relative to the fastest earlier run."
     )
 
     blocks = getters.query_one(Blocks)
@@ -31,6 +35,7 @@ class TrendScreen(BoardScreen):
         super().__init__(board, now)
         self._board_of = task, gpu
         self._whose = user
+        self._pages: Sequence[Page] = ()
 
     def compose_body(self) -> ComposeResult:
         """Yield the report."""
@@ -43,12 +48,26 @@ class TrendScreen(BoardScreen):
         self.blocks.focus()
         self.look_again()
 
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw the plot in the new size."""
+        super().on_resize(event)
+        self.call_after_refresh(self._draw)
+
     def look_again(self) -> None:
         """Read the runs again."""
         (task, gpu), user = self._board_of, self._whose
 
-        def question() -> tuple[Block, ...]:
-            pages = self.board.standings.pages(task, [gpu], rows=Rows.NEWEST, limit=RUNS_MAX, user=user)
-            return tuple(block for page in pages for block in history_report(task, page, user))
+        def question() -> Sequence[Page]:
+            return self.board.standings.pages(task, [gpu], rows=Rows.NEWEST, limit=RUNS_MAX, user=user)
 
-        self.ask("trend", question, self.blocks.show, patient=True)
+        self.ask("trend", question, self._show, patient=True)
+
+    def _show(self, pages: Sequence[Page]) -> None:
+        self._pages = pages
+        self._draw()
+
+    def _draw(self) -> None:
+        width, height = self.blocks.scrollable_content_region.size
+        task, _ = self._board_of
+        reports = (history_report(task, page, self._whose, width, round(_PLOT_SHARE * height)) for page in self._pages)
+        self.blocks.show([block for report in reports for block in report])

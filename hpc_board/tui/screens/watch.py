@@ -1,7 +1,7 @@
 """The watch of a file, which is submitted in mode test on every save."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -82,7 +82,7 @@ class WatchScreen(BoardScreen):
 
     CSS_PATH = "watch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("P", "pause", "Pause/resume", tooltip="Pause submissions, or resume them"),
+        Binding("P", "pause", "Pause", tooltip="Pause submissions, or resume them"),
         Binding("escape", "back", "Stop", tooltip="Stop the watch; its runs go on", id="screen.back"),
     ]
     SHOWS_OUTPUT: ClassVar[bool] = True
@@ -154,9 +154,15 @@ class WatchScreen(BoardScreen):
         super().show_ages()
         self._show_standing()
 
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        """Return the labels of keys whose effect depends on the screen's state, by action."""
+        return {"pause": "Resume" if self._paused else "Pause"}
+
     def action_pause(self) -> None:
         """Pause or resume the watch."""
         self._paused = not self._paused
+        self.refresh_bindings()
         self._show_standing()
 
     def _look(self) -> None:
@@ -185,7 +191,7 @@ class WatchScreen(BoardScreen):
     def _pending_reason(self) -> str:
         """Return the reason to delay a submission, empty if there is none."""
         if self._paused:
-            return "paused: Space resumes"
+            return "paused: P resumes"
         going = sorted(run.id for run in self._runs if not run.state.ended)
         if going:
             what = "waiting for run {}" if len(going) == 1 else "waiting for runs {}"
@@ -268,7 +274,7 @@ class WatchScreen(BoardScreen):
 
     def _show_standing(self) -> None:
         if self._paused:
-            words = toned("paused: Space resumes", Tone.WAITING)
+            words = toned("paused: P resumes", Tone.WAITING)
         elif self.is_open("send"):
             words = toned("saved: submitting …", Tone.ACCENT)
         elif self._is_new:

@@ -15,6 +15,7 @@ from textual.widgets import Static
 
 from hpc_board.model.text import printable
 from hpc_board.report import blocks
+from hpc_board.report.formatting import count_text
 from hpc_board.tui.palette import Tone
 
 _TONES = {
@@ -24,6 +25,7 @@ _TONES = {
     blocks.Tone.BAD: Tone.BAD,
     blocks.Tone.QUIET: Tone.MUTED,
 }
+_ACRONYMS = {"GPU": "GPU", "GPUS": "GPUs"}
 _GAP = 2
 _FLEXIBLE_MIN = 12
 """The least width of a flexible column; narrower tables drop other columns."""
@@ -98,8 +100,7 @@ class _FittingTable(msgspec.Struct, frozen=True):
         rows = tuple(tuple(row[index] for index in kept) for row in self.table.rows)
         yield _drawn_table(blocks.Table(columns, rows))
         if more := len(self.table.columns) - len(kept):
-            words = "1 column" if more == 1 else f"{more} columns"
-            yield Text(f"{words} more in a wider terminal", Tone.MUTED.value)
+            yield Text(f"+{count_text(more, 'column')} on a wider terminal", Tone.MUTED.value)
 
     def _kept(self, width: int) -> list[int]:
         kept = list(range(len(self.table.columns)))
@@ -121,11 +122,17 @@ def _table(table: blocks.Table) -> RenderableType:
     return _FittingTable(table) if table.rows else Text(printable(table.empty), Tone.MUTED.value)
 
 
+def _head(title: str) -> str:
+    """Return the head of a column as the app's lists have it; reports have it in capitals."""
+    words = " ".join(_ACRONYMS.get(word, word.lower()) for word in title.split())
+    return words[:1].upper() + words[1:]
+
+
 def _drawn_table(table: blocks.Table) -> Drawn:
     drawn = Drawn(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style=Tone.MUTED.value)
     for column in table.columns:
         drawn.add_column(
-            Text(column.title),
+            Text(_head(column.title)),
             justify="right" if column.right else "left",
             no_wrap=not column.flexible,
             overflow="fold",

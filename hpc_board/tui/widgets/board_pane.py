@@ -1,5 +1,6 @@
 """The board of one GPU: its rows, the marks between them, and a summary line."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 
@@ -29,6 +30,13 @@ from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _NARROW_BELOW = 78
+_BAR = "bar"
+_BARS = {150: 30, 100: 20, 64: 12}
+"""The cells of a row's bar by the least width of the pane."""
+
+_SHARE_CELLS = 6
+_INTERVAL_CELLS = 19
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 _LEGEND = f"{OVERLAPS}: statistical tie with the row above."
 
 
@@ -74,6 +82,14 @@ def _tone(line: Line, emphasis: Emphasis) -> Tone:
             return Tone.WAITING if emulated else Tone.MUTED
 
 
+def _bar(share: float, cells: int) -> str:
+    """Return a bar for a share of the leader's speed, with the share."""
+    room = cells - _SHARE_CELLS
+    eighths = max(1, round(8 * room * min(1.0, share)))
+    bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+    return f"{bar:<{room}} {100 * share:3.0f} %"
+
+
 class BoardPane(ListPane[Placed]):
     """The board on `gpu` for `user`, with the GPU's name as its title and a summary below.
 
@@ -106,12 +122,14 @@ class BoardPane(ListPane[Placed]):
         self._now = now
         self._removed: tuple[Run, ...] = ()
         self._own_runs = False
+        self._fastest_s = math.inf
+        self._bar_cells = 0
         self._columns = _columns(Layout.WIDE)
 
     def compose(self) -> ComposeResult:
         """Yield the rows and the summary."""
         yield from super().compose()
-        yield Static(toned("Reading the board …", Tone.MUTED), classes="hint", markup=False)
+        yield Static(toned("Loading the board …", Tone.MUTED), classes="hint", markup=False)
 
     def on_resize(self) -> None:
         """Choose the columns that fit, and read the rows that became visible."""
@@ -133,7 +151,10 @@ class BoardPane(ListPane[Placed]):
         """Show pages with the data that they carry."""
         parts = tuple(parts)
         for part in parts:
+            if self._own_runs != part.about[-1]:
+                self._fastest_s = math.inf
             self.page, self._removed, self._own_runs = part.about
+            self._fastest_s = min(self._fastest_s, *(placed.row.score_s for placed in part.items), math.inf)
         # Speed-ups and marks of all rows depend on the last page.
         self.redraw()
         super().show(parts)
@@ -153,17 +174,25 @@ class BoardPane(ListPane[Placed]):
     def cells_of(self, line: Standing | Mark | Run) -> dict[str, Text]:
         """Return the cells of a line."""
         shown = self._line(line)
-        return {column.key: _cell(shown, column, listed) for column, listed in all_listed()}
+        cells = {column.key: _cell(shown, column, listed) for column, listed in all_listed()}
+        score_s = line.score_s
+        cells[_BAR] = Text()
+        if self._bar_cells and score_s and self._fastest_s < math.inf:
+            bar = _bar(self._fastest_s / score_s, self._bar_cells)
+            cells[_BAR] = Text(bar, (Tone.ACCENT if shown.is_own else Tone.MUTED).value)
+        return cells
 
     def prepare(self) -> None:
         """Choose the columns that fit the rows."""
         self._fit()
 
     def _fit(self) -> None:
-        columns = self._fitting_columns()
+        bar_cells, columns = self._bar_cells, self._fitting_columns()
         if columns != self._columns:
             self._columns = columns
             self.grid.set_columns(columns)
+        if bar_cells != self._bar_cells:
+            self.redraw_known()
 
     def _fitting_columns(self) -> tuple[Column, ...]:
         rows, is_narrow = [placed.row for placed in self.window.items], self.size.width < _NARROW_BELOW
@@ -173,8 +202,12 @@ class BoardPane(ListPane[Placed]):
             wide, narrow = Layout.WIDE_WITH_INTERVALS, Layout.NARROW_WITH_INTERVALS
         columns = _columns(narrow if is_narrow else wide, lines)
         if any(row.overlaps_above for row in rows):
-            return tuple(replace(each, width=each.width + 1) if each.key == "rank" else each for each in columns)
-        return columns
+            columns = tuple(replace(each, width=each.width + 1) if each.key == "rank" else each for each in columns)
+        # Only a huge terminal has room for bars.
+        room = self.size.width - (_INTERVAL_CELLS if wide is Layout.WIDE_WITH_INTERVALS else 0)
+        bars = (cells for least, cells in _BARS.items() if room >= least and rows and self.screen.has_class("-huge"))
+        self._bar_cells = next(bars, 0)
+        return (*columns, Column(_BAR, "Of top speed", self._bar_cells)) if self._bar_cells else columns
 
     def _line(self, row: Standing | Mark | Run) -> Line:
         return Line(row, self.page, self._user, own_runs=self._own_runs, now=self._now())

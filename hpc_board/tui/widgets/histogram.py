@@ -1,6 +1,7 @@
 """A histogram of the times of calls, drawn with block characters.
 
-It needs no plot library; those for Textual are poorly maintained.
+Textual's Sparkline would draw a bin without calls as a bar, and has no axes; the plot libraries for Textual are poorly
+maintained.
 """
 
 import math
@@ -13,8 +14,8 @@ from hpc_board.model.score import duration_text
 from hpc_board.tui.palette import Tone
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
+_AXIS = " │"
 _BINS_MIN = 8
-_BIN_CELLS_MAX = 3
 _TAIL = 2.0
 """The cut-off of outliers, as a multiple of the 95th percentile's distance from the minimum. Outliers are only counted,
 as they would compress all other calls into one bar."""
@@ -60,22 +61,32 @@ def histogram_lines(
 ) -> list[Text]:
     """Return the histogram in lines of at most `width` cells, `height` of them bars; none for fewer than two calls.
 
-    For rows of calls (`counted`), the lower quartile replaces the median.
+    The axes are the number of calls in a bin, and the time. For rows of calls (`counted`), the lower quartile replaces
+    the median.
     """
-    drawn = histogram(samples_ns, median_ns, width)
+    label = len(str(len(samples_ns))) + len(_AXIS)
+    drawn = histogram(samples_ns, median_ns, max(2, width - label))
     if drawn is None:
         return []
-    cells = max(1, min(_BIN_CELLS_MAX, width // len(drawn.counts)))
+    cells = max(1, (width - label) // len(drawn.counts))
     across = cells * len(drawn.counts)
-    bars = [Text(line, Tone.ACCENT.value) for line in _bars(drawn.counts, height, cells)]
+    bars = [
+        Text.assemble(
+            (f"{max(drawn.counts) if row == 0 else '':>{label - len(_AXIS)}}{_AXIS}", Tone.MUTED.value),
+            (line, Tone.ACCENT.value),
+        )
+        for row, line in enumerate(_bars(drawn.counts, height, cells))
+    ]
     median = cells * drawn.median_bin + cells // 2
     axis = Text.assemble(
-        ("─" * median, Tone.MUTED.value), ("┴", Tone.WAITING.value), ("─" * (across - median - 1), Tone.MUTED.value)
+        (f"{0:>{label - len(_AXIS)}} └{'─' * median}", Tone.MUTED.value),
+        ("┴", Tone.WAITING.value),
+        ("─" * (across - median - 1), Tone.MUTED.value),
     )
     low, high = duration_text(drawn.low_ns), duration_text(drawn.high_ns)
-    ends = Text(f"{low}{high:>{max(len(high) + 1, across - len(low))}}", Tone.MUTED.value)
+    ends = Text(f"{'':>{label}}{low}{high:>{max(len(high) + 1, across - len(low))}}", Tone.MUTED.value)
     name = "median" if counted == "call" else "lower quartile"
-    words = f"┴ {name} {duration_text(drawn.median_ns)} of {len(samples_ns)} {counted}s"
+    words = f"{counted}s by time; ┴ {name} {duration_text(drawn.median_ns)} of {len(samples_ns)}"
     if drawn.slower:
         words += f"; {drawn.slower} slower, up to {duration_text(max(samples_ns))}"
     return [*bars, axis, ends, Text(words, Tone.MUTED.value)]

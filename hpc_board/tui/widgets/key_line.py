@@ -44,8 +44,8 @@ class Key(msgspec.Struct, frozen=True):
 class KeyLine(Static, can_focus=False):
     """The keys in the order of their bindings, clickable, without those that do not fit.
 
-    `labels` replace those of the bindings of these actions. One widget draws all keys, since each widget adds to the
-    time in which a screen opens.
+    `labels` replace those of the bindings of these actions, as do the `key_labels` of the screen, which change. One
+    widget draws all keys, since each widget adds to the time in which a screen opens.
     """
 
     def __init__(self, labels: Mapping[str, str] | None = None) -> None:
@@ -99,6 +99,7 @@ class KeyLine(Static, can_focus=False):
 
     def _all_keys(self) -> list[Key]:
         """Return one key for each action."""
+        labels = {**self._labels, **getattr(self.screen, "key_labels", {})}
         first: dict[str, ActiveBinding] = {}
         for active in self.screen.active_bindings.values():
             if active.binding.show:
@@ -107,7 +108,7 @@ class KeyLine(Static, can_focus=False):
             Key(
                 active.binding.key,
                 self.app.get_key_display(active.binding),
-                self._labels.get(action, active.binding.description),
+                labels.get(action, active.binding.description),
                 active.tooltip,
                 active.enabled,
                 action == _HELP,

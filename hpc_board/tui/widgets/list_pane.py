@@ -19,13 +19,13 @@ from textual.widgets import Static
 from hpc_board.errors import BoardError
 from hpc_board.tui.formatting import MARKED, SELECTED
 from hpc_board.tui.paging import Order, Page, Part, Span, Window, whole
-from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.grid import Column, Grid, Row
 
 T = TypeVar("T")
 
-_UNKNOWN = "No data yet. The query is repeated."
+_UNKNOWN = "No data yet. Retrying automatically."
 
 
 class _Edge(Enum):
@@ -66,8 +66,8 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     scrolls: bool = False
     opens: bool = True
     filter_words: str = ""
-    unfit: str = "No item matches"
-    waiting: str = "Reading …"
+    unfit: str = "No row matches"
+    waiting: str = "Loading …"
     nothing: Callable[[], str] = str
     submission: Callable[[Any], int | None] = _no_submission
     title: str = ""
@@ -310,6 +310,11 @@ class ListPane(Vertical, Generic[T]):
         """Redraw all rows with the next pages."""
         self._rows = {}
 
+    def redraw_known(self) -> None:
+        """Redraw all known rows at once."""
+        self._rows = {key: Row(key, self.cells_of(line)) for key, line in self._items.items()}
+        self._show_rows()
+
     def read_on(self) -> None:
         """Request the pages close to the visible ones."""
         if self._is_known and self._is_filling and self._window.above:
@@ -393,9 +398,7 @@ class ListPane(Vertical, Generic[T]):
             return
         if not self.query(".empty"):
             self.mount(Static(classes="empty", markup=False))
-        first, _, next_step = words.partition("\n")
-        text = Text("\n").join([toned(first, Tone.PLAIN, 300), toned(next_step, Tone.MUTED, 300)])
-        self.query_one(".empty", Static).update(text)
+        self.query_one(".empty", Static).update(empty_text(words))
 
     def _show_title(self) -> None:
         """Show the position in the list and the filter on the panel of the table."""

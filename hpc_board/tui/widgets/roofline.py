@@ -20,7 +20,7 @@ from hpc_board.model.result import Result, Verdict, device_peak
 from hpc_board.model.text import printable
 from hpc_board.tui.formatting import listing
 from hpc_board.tui.leader import Best
-from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.palette import Tone, empty_text, toned
 
 OWN, BEST, REFERENCE = "o", "b", "r"
 """The signs of the points: this run, the best run of its board, the task's reference."""
@@ -30,7 +30,6 @@ _TONES = {REFERENCE: Tone.WAITING, BEST: Tone.GOOD, OWN: Tone.OWN}
 
 _NAMES = {OWN: "this run", BEST: "the best", REFERENCE: "the reference"}
 _LABEL = 9
-_COLUMNS_MAX = 100
 _ROWS_MIN, _ROWS_MAX = 5, 18
 _AXIS_LINES = 2
 _LEAST, _MOST = 1e-6, 1e60
@@ -97,14 +96,15 @@ class RooflinePane(VerticalScroll):
         self._peak = device_peak(result) if result is not None else None
         self._best = best
         self._device = str(result.provenance.get("gpu_name", "")) if result is not None else ""
-        self._nothing = nothing if result is None else _missing(self._cases, self._device)
+        self._nothing = nothing if result is None else _missing(result, self._cases, self._device)
         self._draw()
 
     def _draw(self) -> None:
         text = self.query_one("#roofline-text", Static)
+        text.set_class(self.is_empty, "-empty")
         width, height = self._drawn_size = self.size.width, self.size.height
         if self._peak is None or not self._cases:
-            text.update(toned(self._nothing, Tone.MUTED, 500))
+            text.update(empty_text(f"{self._nothing}\nPress 2 for the cases."))
             return
         text.update(roofline(self._cases, self._peak, self._best, self._device, width - 3, height))
 
@@ -131,7 +131,7 @@ def roofline(
     # The plot gets the lines that the text leaves; long lines of the text wrap.
     lines = sum(max(1, math.ceil(line.cell_len / max(1, width))) for line in (head, *below))
     rows = max(_ROWS_MIN, min(_ROWS_MAX, height - lines - _AXIS_LINES - 1))
-    return Group(head, *roofline_lines(cases, peak, min(width, _COLUMNS_MAX), rows), *below)
+    return Group(head, *roofline_lines(cases, peak, width, rows), *below)
 
 
 def roofline_lines(cases: Sequence[Measured], peak: Peak, width: int, height: int) -> list[Text]:
@@ -218,15 +218,14 @@ def _case_lines(cases: Sequence[Measured], peak: Peak) -> Iterator[Text]:
         yield line.append_text(toned(case.spec, Tone.MUTED))
 
 
-def _missing(cases: Sequence[Measured], device: str) -> str:
+def _missing(result: Result, cases: Sequence[Measured], device: str) -> str:
     """Return the reason why a result has no plot."""
-    if not cases:
-        return (
-            "No passing benchmark has a known least work: the bytes and operations of any right call "
-            "(`minimal_work` in the task's reference)."
-        )
-    whose = f"of {printable(device)}" if device else "of this device"
-    return f"The peak memory and arithmetic rates {whose} are unknown, so there is no roof to draw."
+    if cases:
+        return f"No roofline: the peak rates of {printable(device) if device else 'this device'} are unknown."
+    timed = [case for case in result.cases if case.phase != "test" and case.timing is not None]
+    if not any(case.verdict is Verdict.PASS for case in timed):
+        return "No roofline: no benchmark passed."
+    return "No roofline: the task's reference defines no `minimal_work`."
 
 
 class _Axis(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from textual.reactive import var
 from textual.strip import Strip
 from textual.widgets import Log, Static
 
-from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.widgets.filter_line import FilterLine
 
 _MATCHES_MAX = 10_000
@@ -205,7 +205,7 @@ class TextPane(Vertical):
         self._growing = growing
         words = self.query_one(".nothing", Static)
         words.display = not text
-        words.update(toned(nothing, Tone.MUTED, 500) if not text else "")
+        words.update(empty_text(nothing) if not text else "")
         if not self._text:
             self.view.following = growing
         if text != self._text:

@@ -468,6 +468,17 @@ def test_a_plot_fits_80_columns_of_ascii_and_has_every_run_and_the_ends_of_its_s
         assert "".join(line[8:] for line in plot).isascii()
 
 
+@pytest.mark.parametrize(("width", "height", "rows"), [(78, 11, 11), (116, 22, 21), (196, 5, 11)])
+def test_a_plot_is_as_wide_as_the_screen_and_about_as_high_as_asked(width: int, height: int, rows: int) -> None:
+    runs = tuple(replace(row(number, "ada", 1e-3 / number), run=number) for number in (1, 2, 3))
+    report = history_report("softmax", Page("H100", "v", runs, 3), "ada", width, height)
+    title, *plot = plain(report[1:2]).splitlines()
+    assert "Score (logarithmic) by submission: * new best, o slower" in title
+    assert len(plot) == rows + 2
+    assert plot[rows].endswith("-" * (width - 10))
+    assert ["1.00 ms" in plot[0], "333 µs" in plot[rows - 1]] == [True, True]
+
+
 def test_a_history_of_which_a_part_was_read_says_how_many_are_left_out() -> None:
     rows = tuple(replace(row(number, "ada", 1e-3 / number), run=number) for number in (1, 2, 3))
     assert "The newest 3 of 1,204 runs; 1,201 older ones left out" in plain(
