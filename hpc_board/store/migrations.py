@@ -426,6 +426,11 @@ def m011_job_options(db: "Database") -> None:
     db.execute(_RUNS_WITH_OPTIONS)
 
 
+def m012_scores(db: "Database") -> None:
+    """Add an index for a list of all users' runs in the order of their scores."""
+    db.execute("CREATE INDEX results_by_score ON results (score_s) WHERE score_s IS NOT NULL")
+
+
 _STEPS = (
     m001_board,
     m002_partials,
@@ -438,6 +443,7 @@ _STEPS = (
     m009_row_times,
     m010_score_intervals,
     m011_job_options,
+    m012_scores,
 )
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 _SET = "hpc_board"

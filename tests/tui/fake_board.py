@@ -21,6 +21,7 @@ from hpc_board.domain.gpus import gpu as gpu_called
 from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status
+from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
 from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
 from hpc_board.errors import BoardError
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
@@ -463,10 +464,14 @@ class FakeBoard(Board):
         mode: Mode | None = None,
         state: RunState | None = None,  # noqa: ARG002
         verdict: Verdict | None = None,
+        order: RunOrder = NEWEST_FIRST,
+        behind: RunPosition | None = None,
+        ahead: RunPosition | None = None,
+        from_end: bool = False,
     ) -> tuple[Run, ...]:
         self._enter("runs")
         users = {user} if user else {run_.user for run_ in self.known_runs} if everyone else {self.user}
-        return tuple(
+        found = [
             run_
             for run_ in self.known_runs
             if run_.user in users
@@ -480,7 +485,14 @@ class FakeBoard(Board):
                 word in f"{run_.gpu} {run_.task} {outcome_of(run_)} {run_.note} {run_.mode}".lower()
                 for word in words.lower().split()
             )
-        )[:limit]
+        ]
+        found.sort(key=order.key, reverse=order.descending)
+        place = {run_.id: index for index, run_ in enumerate(found)}
+        if from_end:
+            return tuple(found[-limit:])
+        if ahead is not None:
+            return tuple(found[: place[ahead.run]][-limit:])
+        return tuple(found[place[behind.run] + 1 if behind is not None else 0 :][:limit])
 
     def started(self, runs: Collection[int]) -> dict[int, datetime]:
         known = {run_.id: run_ for run_ in self.known_runs}

@@ -40,7 +40,7 @@ class Placed(msgspec.Struct, frozen=True):
     row: Standing
 
 
-_BY_PLACE: Order[Placed] = Order(lambda placed: placed.place, identity=lambda placed: placed.row.run)
+_BY_PLACE: Order[Placed] = Order(lambda placed: placed.place, identity=lambda placed: placed.row.run, by_place=True)
 
 
 def with_marks(

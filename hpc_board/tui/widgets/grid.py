@@ -26,7 +26,8 @@ class Column(msgspec.Struct, frozen=True):
 
     `right` aligns it to the right; `grows` gives it the rest of the line. With `most`, it is as wide as its longest
     cell, between `width` and `most`. A table narrower than `from_width` cells omits it, and so does one whose other
-    columns need its room; the highest `from_width` goes first, and a column without one always stays.
+    columns need its room; the highest `from_width` goes first, and a column without one always stays. A click on the
+    head of a column that `sorts` sorts by it.
     """
 
     key: str
@@ -36,6 +37,14 @@ class Column(msgspec.Struct, frozen=True):
     grows: bool = False
     from_width: int = 0
     most: int = 0
+    sorts: bool = False
+
+
+class Sorting(msgspec.Struct, frozen=True):
+    """The column by which a table is sorted, and whether its values descend."""
+
+    key: str = ""
+    descending: bool = False
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -78,6 +87,13 @@ class Grid(DataTable[Text]):
             super().__init__()
             self.key = key
 
+    class HeadClicked(Message):
+        """A click on the head of a column that sorts."""
+
+        def __init__(self, key: str) -> None:
+            super().__init__()
+            self.key = key
+
     class Top(Message):
         """A jump to the first known row; the list may have rows before it."""
 
@@ -98,6 +114,7 @@ class Grid(DataTable[Text]):
         self._all_columns = tuple(columns)
         self._longest: dict[str, int] = {}
         """The longest cell of each column so far; columns do not shrink while a list is filtered."""
+        self._sorting = Sorting()
         self._layout: tuple[tuple[str, int], ...] = ()
         self._shown: tuple[Row, ...] = ()
         self._current: str | None = None
@@ -161,6 +178,13 @@ class Grid(DataTable[Text]):
         else:
             self._refill(select or current, anew=select is not None)
 
+    def set_sorting(self, sorting: Sorting) -> None:
+        """Show in its head by which column the table is sorted."""
+        if sorting != self._sorting:
+            self._sorting = sorting
+            if self._layout:
+                self._rebuild(self.current)
+
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Replace the columns."""
         self._all_columns = tuple(columns)
@@ -209,9 +233,14 @@ class Grid(DataTable[Text]):
             self.clear(columns=True)
             self.add_column("", key="edge", width=1)
             for key, width in self._layout:
-                label = Text(labels[key].label)
+                label = Text(labels[key].label + self._arrow(key))
                 self.add_column(self._fitted(label, key, width), key=key, width=width + _GAP)
         self._refill(current, anew=anew)
+
+    def _arrow(self, key: str) -> str:
+        if key != self._sorting.key:
+            return ""
+        return "▼" if self._sorting.descending else "▲"
 
     def _refill(self, select: str | None, *, anew: bool = False) -> None:
         top, before = self.scroll_offset.y, self.cursor_row
@@ -266,6 +295,13 @@ class Grid(DataTable[Text]):
         event.stop()
         # The cursor may have moved since.
         self._note(self.current)
+
+    @on(DataTable.HeaderSelected)
+    def _on_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        event.stop()
+        key = event.column_key.value
+        if any(column.key == key and column.sorts for column in self._all_columns):
+            self.post_message(self.HeadClicked(str(key)))
 
     @on(DataTable.RowSelected)
     def _on_row_selected(self, event: DataTable.RowSelected) -> None:
