@@ -18,7 +18,7 @@ from hpc_board.domain.draft import Draft, Preview, Source
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.gpus import gpu as gpu_called
-from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions
+from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions, OptionRules
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status
 from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
@@ -272,6 +272,7 @@ class FakeBoard(Board):
         self.role = Role.PARTICIPANT
         self.known_tasks = tuple(tasks)
         self.known_gpus = tuple(gpus)
+        self.rules = OptionRules()
         self.known_runs = list(runs)
         self.boards = dict(STANDINGS)
         self.histories: dict[str, tuple[Standing, ...]] = {}
@@ -295,7 +296,17 @@ class FakeBoard(Board):
             list="list_runs",
         )
         self.submissions = self._part(
-            Submissions, "draft", "draft_again", "preview", "submit", "code", "note", "compare", "rerun_plan", "rerun"
+            Submissions,
+            "draft",
+            "option_rules",
+            "draft_again",
+            "preview",
+            "submit",
+            "code",
+            "note",
+            "compare",
+            "rerun_plan",
+            "rerun",
         )
         self.standings = self._part(Standings, "pages", "removed", "feed", "placing", "places", "rank")
         self.leaderboards = self._part(Leaderboards, "plan_update", "carry_out")
@@ -361,10 +372,14 @@ class FakeBoard(Board):
             mode_name=mode,
             note=note,
             options=options,
+            rules=self.rules,
             find_task=Catalog(self.known_tasks).task,
             gpus=self.known_gpus,
             now=NOW,
         )
+
+    def option_rules(self) -> OptionRules:
+        return self.rules
 
     def draft_again(self, run: int, *, mode: str | None = None) -> Draft:
         self._enter("draft_again")

@@ -367,10 +367,10 @@ async def test_a_run_whose_state_changes_moves_in_the_order_of_states() -> None:
         await press(pilot, "r", "o", "o", "o", "G")
         await until(pilot, lambda: "Runs 300/300" in text_of(pilot.app))
         assert "State▲" in text_of(pilot.app)
-        board.known_runs = tuple(
+        board.known_runs = [
             replace(each, status=replace(each.status, state=RunState.CANCELLED)) if each.id == 299 else each
             for each in board.known_runs
-        )
+        ]
         screen = pilot.app.screen
         assert isinstance(screen, RunsScreen)
         screen.look_again()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Button, Select
 
+from hpc_board.domain.job_options import JobOptions, OptionRules
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import ContainerRuntime, JobContainer
@@ -262,3 +263,34 @@ async def test_a_task_that_is_not_the_headers_is_told_at_once(tmp_path: Path) ->
         await settled(pilot)
         assert "The header names task vectoradd, not grayscale." in " ".join(text_of(pilot.app).split())
         assert pilot.app.screen.query_one("#send", Button).disabled
+
+
+# Options of jobs
+
+
+async def test_the_options_field_completes_checks_and_sends_what_the_board_permits(kernel: Path) -> None:
+    kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpus H100\n#!HPCBOARD qos night\nimport torch\n")
+    board = FakeBoard()
+    board.rules = OptionRules(("qos", "time"))
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert "Set already: qos=night (the header)." in text_of(pilot.app)
+        pilot.app.screen.query_one("#options").focus()
+        await press(pilot, "t", "tab", *"10m")
+        assert '--time: expected a time up to a year as "MM"' in text_of(pilot.app)
+        await press(pilot, "ctrl+s")
+        assert not board.sent
+        await press(pilot, "backspace", "space", *"account=x")
+        assert "The option --account (this field) is not permitted" in text_of(pilot.app)
+        await press(pilot, *["backspace"] * len(" account=x"), "ctrl+s")
+        (draft,) = board.sent
+        assert draft.options == JobOptions(qos="night", time="10")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 16)])
+async def test_the_form_with_options_fits_a_terminal(kernel: Path, size: tuple[int, int]) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=size) as pilot:
+        await settled(pilot)
+        form = pilot.app.screen.query_one("#form")
+        assert form.max_scroll_y == 0
+        assert pilot.app.screen.query_one("#options").size.width > 40
