@@ -150,7 +150,9 @@ class RunsScreen(BoardScreen):
             return None
         if action == "filter" and self.is_mounted and self.pane.is_filtering:
             return False
-        if action in ("resubmit", "watch", "copy", "mark", "edit", "select", "toggle_all") and self._selected is None:
+        if action in ("select", "sort") and self._selected is None:
+            return False  # the keys that an empty list names need the room
+        if action in ("resubmit", "watch", "copy", "mark", "edit", "toggle_all") and self._selected is None:
             return None
         return super().check_action(action, parameters)
 

@@ -1,12 +1,15 @@
 """A table with fixed columns that keeps selection and scroll position on updates."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 from textual import events, on
 from textual.binding import Binding, BindingType
+from textual.coordinate import Coordinate
 from textual.message import Message
 from textual.reactive import var
 from textual.widgets import DataTable
@@ -19,6 +22,9 @@ _SIDES = 3
 """One cell before the columns, and two for the scrollbar, which must not cover numbers."""
 
 _SCREENFUL = 20
+
+_DRAWN_MAX = 4_000
+"""The most cells that are kept as they were drawn: several screens of them."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -115,6 +121,8 @@ class Grid(DataTable[Text]):
         self._longest: dict[str, int] = {}
         """The longest cell of each column so far; columns do not shrink while a list is filtered."""
         self._sorting = Sorting()
+        self._drawn: dict[Hashable, list[list[Segment]]] = {}
+        """The segments of cells that have been drawn."""
         self._layout: tuple[tuple[str, int], ...] = ()
         self._shown: tuple[Row, ...] = ()
         self._current: str | None = None
@@ -191,6 +199,52 @@ class Grid(DataTable[Text]):
         self._longest = {}
         self._note_longest()
         self._fit()
+
+    def notify_style_update(self) -> None:
+        """Draw all cells anew."""
+        self._drawn.clear()
+        super().notify_style_update()
+
+    def _render_cell(
+        self,
+        row_index: int,
+        column_index: int,
+        base_style: Style,
+        width: int,
+        cursor: bool = False,
+        hover: bool = False,
+    ) -> list[list[Segment]]:
+        """Return the segments of a cell.
+
+        A cell is one line that fits, so that nothing wraps. Textual wraps and pads each cell, and draws every cell in
+        sight anew after the change of any: most of the time of a refresh of a busy list.
+        """
+        if row_index < 0 or column_index < 0:
+            return super()._render_cell(row_index, column_index, base_style, width, cursor, hover)
+        text: Text = self.get_cell_at(Coordinate(row_index, column_index))
+        look = (base_style, cursor, hover, self._show_hover_cursor, self._pseudo_class_state)
+        key = (row_index, column_index, width, text.plain, text.style, tuple(text.spans), look)
+        if key not in self._drawn:
+            if len(self._drawn) >= _DRAWN_MAX:
+                self._drawn.clear()
+            component, post = self._get_styles_to_render_cell(
+                False,
+                False,
+                False,
+                hover,
+                cursor,
+                self.show_cursor,
+                self._show_hover_cursor,
+                self.cursor_foreground_priority == "css",
+                self.cursor_background_priority == "css",
+            )
+            style = base_style + Style.from_meta({"row": row_index, "column": column_index}) + component
+            # Rich leaves the style of a text without spans to its caller.
+            own = None if text.spans else self.app.console.get_style(text.style, default=Style.null())
+            drawn = Segment.apply_style(text.render(self.app.console), own)
+            segments = [*drawn, Segment(" " * (width - text.cell_len))]
+            self._drawn[key] = [list(Segment.apply_style(segments, style, post))]
+        return self._drawn[key]
 
     @on(events.Resize)
     def _fit(self) -> None:
