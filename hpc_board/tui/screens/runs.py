@@ -146,13 +146,17 @@ class RunsScreen(BoardScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the actions that do not apply to the selected run; their keys stay in place."""
+        if action in ("cancel", "select", "sort") and self.is_mounted and self.pane.is_empty:
+            return False  # the keys that an empty list names need the room
         if action == "cancel" and all(run.state.ended for run in self._chosen):
             return None
-        if action == "filter" and self.is_mounted and self.pane.is_filtering:
+        if (
+            action == "filter"
+            and self.is_mounted
+            and (self.pane.is_filtering or (self.pane.is_empty and not self.pane.words))
+        ):
             return False
-        if action in ("select", "sort") and self._selected is None:
-            return False  # the keys that an empty list names need the room
-        if action in ("resubmit", "watch", "copy", "mark", "edit", "toggle_all") and self._selected is None:
+        if action in ("resubmit", "watch", "copy", "mark", "edit", "select", "toggle_all") and self._selected is None:
             return None
         return super().check_action(action, parameters)
 

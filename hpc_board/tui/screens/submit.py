@@ -121,15 +121,15 @@ class SubmitScreen(BoardScreen):
                 with Horizontal(classes="field"):
                     yield Label("Note")
                     yield Input(value=start.note, placeholder="optional", compact=True, id="note")
+                with Horizontal(classes="field", id="gpu-field"):
+                    yield Label("GPUs")
+                    yield GpuList(compact=True, markup=False, id="gpus")
                 with Horizontal(classes="field", id="options-field"):
                     yield Label("Options")
                     yield OptionsInput(value=start.options, id="options")
                 with Horizontal(classes="below"):
                     yield Label()
                     yield Static(id="options-note", markup=False)
-                with Horizontal(classes="field", id="gpu-field"):
-                    yield Label("GPUs")
-                    yield GpuList(compact=True, markup=False, id="gpus")
                 yield Static(id="status", markup=False)
                 with Horizontal(id="buttons"):
                     yield Button("Submit", id="send", variant="primary", compact=True)

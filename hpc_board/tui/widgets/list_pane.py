@@ -226,6 +226,11 @@ class ListPane(Vertical, Generic[T]):
         return length if place is None else f"{place + 1}/{length}"
 
     @property
+    def is_empty(self) -> bool:
+        """Return whether the list has been read and has no items."""
+        return self._is_known and not self._items
+
+    @property
     def is_filtering(self) -> bool:
         """Return whether the filter has the focus."""
         return any(line.display and line.has_focus_within for line in self.query(FilterLine))
