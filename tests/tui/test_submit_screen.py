@@ -128,7 +128,7 @@ async def test_a_saved_file_is_sent_in_mode_test_until_one_leaves(
     board = FakeBoard(runs=[])
     async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
-        await pilot.press(*["tab"] * 6, "w")
+        await pilot.press(*["tab"] * 7, "w")
         await until(pilot, lambda: "watching: save the file to test it" in text_of(pilot.app))
         assert isinstance(pilot.app.screen, WatchScreen)
         assert not board.sent
@@ -163,7 +163,7 @@ async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(
     header = kernel.read_text()
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "the header is wrong" in text_of(app))
-        await pilot.press(*["tab"] * 6, "w")
+        await pilot.press(*["tab"] * 7, "w")
         await until(pilot, lambda: "watching:" in text_of(app))
         kernel.write_text(f"{header}# one\n")
         await until(pilot, lambda: "the header is wrong" in text_of(app))
@@ -184,7 +184,7 @@ async def test_a_file_that_goes_away_is_waited_for(kernel: Path, monkeypatch: py
     board = FakeBoard(runs=[])
     async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
-        await pilot.press(*["tab"] * 6, "w")
+        await pilot.press(*["tab"] * 7, "w")
         await until(pilot, lambda: "watching:" in text_of(pilot.app))
         text = kernel.read_text()
         kernel.unlink()
@@ -200,7 +200,7 @@ async def test_the_watch_rests_behind_the_report_of_a_run(kernel: Path, monkeypa
     board = FakeBoard(runs=[])
     async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
-        await pilot.press(*["tab"] * 6, "w")
+        await pilot.press(*["tab"] * 7, "w")
         await until(pilot, lambda: "watching:" in text_of(pilot.app))
         kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n# one\n")
         await until(pilot, lambda: " 1 12:00:00 H100" in text_of(pilot.app))
