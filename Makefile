@@ -96,9 +96,20 @@ bench-store: .venv/.dev ## the commands' questions to the database of a board wi
 bench-service: .venv/.dev slurm ## a served board beside one of files: commands, 200 clients, 500 waiting ones, a million runs (root)
 	$(BIN)/python scripts/bench_service.py
 
+# posting and harlequin, for comparison, in the releases of the committed page; each has a Textual of its own.
+TUI_APPS := $(HOME)/.cache/hpc-board-bench-tui
+
 .PHONY: bench-tui
-bench-tui: .venv/.dev ## the app: first paint beside a bare Textual app, from a key to the screen, frames lost, memory
-	$(BIN)/python scripts/bench_tui.py
+bench-tui: .venv/.dev $(TUI_APPS)/.posting $(TUI_APPS)/.harlequin ## the app: first paint beside other Textual apps, from a key to the screen, frames lost, memory
+	$(BIN)/python scripts/bench_tui.py $(TUI_APPS)
+
+# posting's Textual crashes with a newer tree-sitter.
+$(TUI_APPS)/.posting: PACKAGES := posting==2.11.1 'tree-sitter<0.26'
+$(TUI_APPS)/.harlequin: PACKAGES := harlequin==2.17.0
+$(TUI_APPS)/.%: .venv/.python
+	$(PYTHON) -m venv $(TUI_APPS)/$*
+	$(TUI_APPS)/$*/bin/pip install --quiet --disable-pip-version-check $(PACKAGES)
+	@touch $@
 
 .PHONY: gpu-check-bundle
 gpu-check-bundle: .venv/.dev ## build/gpu-check.pyz: the requirements of `make gpu-check` on a GPU node, in one file

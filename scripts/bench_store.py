@@ -25,6 +25,7 @@ from board_generator import END, GPUS, Size, generate, task_versions, user_name
 from hpc_board.admin.export import Export
 from hpc_board.boards.pages import page
 from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.run_order import RunOrder, RunPosition, SortColumn
 from hpc_board.domain.standing import Page, Rows
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode
@@ -85,7 +86,7 @@ class Asker:
 
     def runs_deep(self) -> object:
         """Read a page of the oldest runs of all users."""
-        return self._store.runs.list(RunQuery(before=100), limit=50)
+        return self._store.runs.list(RunQuery(behind=RunPosition(100)), limit=50)
 
     def runs_of_task(self) -> object:
         """Read the newest runs of all users for a task."""
@@ -110,6 +111,20 @@ class Asker:
     def runs_of_no_verdict(self) -> object:
         """Read the runs of all users with a verdict that no run has."""
         return self._store.runs.list(RunQuery(outcome=Verdict.TASK_ERROR), limit=50)
+
+    def runs_by_score(self) -> object:
+        """Read the runs of all users with the best scores."""
+        return self._store.runs.list(RunQuery(order=RunOrder(SortColumn.SCORE)), limit=20)
+
+    def runs_by_gpu_to_the_end(self) -> object:
+        """Read the last runs of all users in the order of their GPUs."""
+        return self._store.runs.list(RunQuery(order=RunOrder(SortColumn.GPU), from_end=True), limit=20)
+
+    def runs_by_outcome(self) -> object:
+        """Read a page in the middle of the runs of all users in the order of their outcomes."""
+        order = RunOrder(SortColumn.OUTCOME)
+        at = order.position(self._last_run)
+        return self._store.runs.list(RunQuery(order=order, behind=at), limit=20)
 
     def feed(self) -> object:
         """Read the newest lines of the feed."""
@@ -192,6 +207,9 @@ QUESTIONS: dict[str, Callable[[Asker], object]] = {
     "`runs --all --state lost`": Asker.runs_lost,
     "`runs --all --state crash`": Asker.runs_of_rare_verdict,
     "`runs --all --state task_error`": Asker.runs_of_no_verdict,
+    "`runs --all --sort score`": Asker.runs_by_score,
+    "`runs --all --sort gpu`, the end": Asker.runs_by_gpu_to_the_end,
+    "`runs --all --sort outcome`, an inner page": Asker.runs_by_outcome,
     "feed": Asker.feed,
     "feed of a board": Asker.feed_of_board,
     "`run ID`": Asker.run,

@@ -37,6 +37,10 @@ from tests.values import replace
 
 ROUNDS = 11
 BARE_NAME, FRAME, LIST = "bare Textual app", "hpc-board, the frame", "hpc-board, the first list"
+OTHERS = {"posting": b"Posting", "harlequin": b"Query Editor"}
+"""Other Textual apps, by the commands that `make bench-tui` installs, with words of their first paint."""
+
+XDG_FOLDERS = ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
 GOALS = {FRAME: 1.5, LIST: 2.0}
 """The times of a bare Textual app that the paints may take; printed beside what they take, and nothing fails by it."""
 RUNS = 10_000
@@ -65,8 +69,9 @@ def main() -> None:
     if sys.argv[1:2] == ["churn"]:
         churn(Path(sys.argv[2]))
         return
+    others = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     with tempfile.TemporaryDirectory() as folder:
-        print(first_paint(Path(folder)))
+        print(first_paint(Path(folder), others))
     with tempfile.TemporaryDirectory() as folder:
         board = filled_board(Path(folder))
         print(asyncio.run(latencies(board)))
@@ -76,10 +81,13 @@ def main() -> None:
 # First paint
 
 
-def first_paint(folder: Path) -> str:
-    """Return the table of the times from the start of a process to its paints, beside a bare Textual app."""
+def first_paint(folder: Path, others: Path | None) -> str:
+    """Return the table of the times from the start of a process to its paints, beside a bare Textual app.
+
+    `others` has a virtual environment for each of OTHERS.
+    """
     environ = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
-    environ |= {name: str(folder) for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+    environ |= {name: str(folder) for name in XDG_FOLDERS}
     bare, app = [sys.executable, "-c", BARE], [sys.executable, "-m", "hpc_board"]
     paints: dict[str, list[Paint]] = {BARE_NAME: [], FRAME: [], LIST: []}
     for _ in range(ROUNDS):
@@ -87,6 +95,9 @@ def first_paint(folder: Path) -> str:
         frame, first_list = paints_of(app, [b"hpc-board", b"identity_py"], environ)
         paints[FRAME].append(frame)
         paints[LIST].append(first_list)
+        for name, words in OTHERS.items() if others else ():
+            command = str(Path(others or "", name, "bin", name))
+            paints.setdefault(name, []).extend(paints_of([command], [words], environ))
     lines = [
         "| paint | least, ms | x bare | median, ms | x bare | processor, ms | x bare | goal |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",

@@ -11,6 +11,7 @@ import msgspec
 from hpc_board.domain.moderation import may_read_code
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun
+from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.task import Mode
@@ -207,12 +208,17 @@ class Runs:
         state: RunState | None = None,
         verdict: Verdict | None = None,
         job: str | None = None,
+        order: RunOrder = NEWEST_FIRST,
+        behind: RunPosition | None = None,
+        ahead: RunPosition | None = None,
+        from_end: bool = False,
     ) -> tuple[Run, ...]:
-        """Return the newest runs first: the user's own, those of another `user`, or `everyone`'s.
+        """Return runs in an order, by default the newest first: own ones, those of another `user`, or `everyone`'s.
 
         Each has `note` in one of its notes, and each of `words` in one of its fields. `before` is the number of a run;
-        only older ones are returned. `gpu`, `mode`, `state` or `verdict`, and `job` restrict the selection; the last is
-        the scheduler's number of a job, or of a whole array.
+        only older ones are returned. These are the first `limit` ones `behind` a position, or the last ones `ahead` of
+        one or, with `from_end`, of the list. `gpu`, `mode`, `state` or `verdict`, and `job` restrict the selection; the
+        last is the scheduler's number of a job, or of a whole array.
 
         Raises:
             Refused: others' runs are requested, and the user is no participant.
@@ -227,7 +233,6 @@ class Runs:
             RunQuery(
                 user=user,
                 task=task,
-                before=before,
                 note=note,
                 words=words,
                 hidden=() if user == self._context.user else self._context.editor.hidden(),
@@ -236,6 +241,10 @@ class Runs:
                 mode=mode,
                 outcome=verdict or state,
                 job=job,
+                order=order,
+                behind=behind if before is None else RunPosition(before),
+                ahead=ahead,
+                from_end=from_end,
             ),
             limit=limit,
         )

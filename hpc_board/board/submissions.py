@@ -14,7 +14,7 @@ from hpc_board.board.tasks import Tasks
 from hpc_board.boards.moderation import best_of_before, named
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import NO_CHOICES, Draft, DraftRequest, Preview, RerunCandidate, Source, SubmissionRequest
-from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions
+from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions, OptionRules
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
@@ -141,7 +141,7 @@ class Submissions:
     def _drafts(self, sources: Sequence[Source], request: DraftRequest, *, warn: bool = True) -> list[Draft]:
         find_task, now, admit = cache(self._tasks.get), utc_now(), self._admission()
         late = self._context.role is Role.ADMIN
-        rules = self._context.settings.option_rules(served=self._context.installation.served)
+        rules = self.option_rules()
         drafts = [
             draft(
                 source,
@@ -168,6 +168,10 @@ class Submissions:
 
     def _admission(self) -> Callable[[Task, Mode], None]:
         return self._context.rules.admission() if self._context.has_database() else lambda _task, _mode: None
+
+    def option_rules(self) -> OptionRules:
+        """Return the rules for the options of jobs that users set."""
+        return self._context.settings.option_rules(served=self._context.installation.served)
 
     def draft_again(self, run: int, *, mode: str | None = None) -> Draft:
         """Return a new draft of an earlier run of the user: same file, task, GPU and job options.

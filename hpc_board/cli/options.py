@@ -14,6 +14,7 @@ from hpc_board.errors import BoardError, InputError
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.domain.run import Run, RunState
+    from hpc_board.domain.run_order import SortColumn
     from hpc_board.model.result import Verdict
 
 Open = Callable[[], "Board"]
@@ -204,6 +205,32 @@ def outcome_called(word: str) -> "RunState | Verdict":
             hint=f"States: {', '.join(RunState)}.\nVerdicts: {', '.join(Verdict)}.",
         )
     return known[name]
+
+
+def sort_columns(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the columns by which runs are sorted."""
+    from hpc_board.domain.run_order import SortColumn
+
+    return [column for column in SortColumn if column.startswith(incomplete.casefold())]
+
+
+def sort_column_called(name: str) -> "SortColumn":
+    """Return the column called `name`.
+
+    Raises:
+        InputError: runs are not sorted by a column of this name.
+    """
+    from hpc_board.domain.run_order import SortColumn
+    from hpc_board.model.names import suggestion
+    from hpc_board.model.text import one_line
+
+    key = name.strip().casefold()
+    if key not in set(SortColumn):
+        raise InputError(
+            f'Runs cannot be sorted by "{one_line(name, 80)}".{suggestion(key, list(SortColumn))}',
+            hint=f"Columns: {', '.join(SortColumn)}.",
+        )
+    return SortColumn(key)
 
 
 def _outcomes() -> "dict[str, RunState | Verdict]":

@@ -24,6 +24,8 @@ from hpc_board.cli.options import (
     outcome_called,
     outcome_names,
     run_numbers,
+    sort_column_called,
+    sort_columns,
     submission_numbers,
     task_names,
 )
@@ -47,6 +49,7 @@ _WIDE = 100
         "hpc-board runs --gpu H100 --mode ranked --state pass",
         "hpc-board runs --user eve --task vectoradd_py",
         "hpc-board runs --all --job 184467",
+        "hpc-board runs --task vectoradd_py --sort score",
         "hpc-board runs --all --task vectoradd_py --limit 10 --json",
     )
 )
@@ -65,6 +68,15 @@ _WIDE = 100
 )
 @click.option("-n", "--note", metavar="TEXT", default="", help="Only with TEXT in a note, case-insensitive.")
 @click.option("-j", "--job", metavar="ID", help="Only the run of this Slurm job, or the runs of this array.")
+@click.option(
+    "--sort",
+    metavar="COLUMN",
+    default="run",
+    show_default=True,
+    help="Order: run (newest first), user, task, gpu, outcome or score.",
+    shell_complete=sort_columns,
+)
+@click.option("--reverse", is_flag=True, help="Reverse the order of --sort.")
 @click.option("--limit", metavar="N", type=Count(1_000_000), default=50, show_default=True, help="Number of runs.")
 @json_option
 @click.pass_obj
@@ -79,20 +91,27 @@ def runs(
     state: str | None,
     note: str,
     job: str | None,
+    sort: str,
+    reverse: bool,
     limit: int,
     as_json: bool,
 ) -> None:
     """List your runs, the newest first.
+
+    Another order has the newest of equal runs first, and runs without a score last. The order of outcomes is: in
+    flight, passed, failed, stopped.
 
     AGE is the time since the submission; without a terminal, SUBMITTED is its date. REMARKS holds notes and admin
     actions. On a wide terminal, JOB is the scheduler's number of the job.
     """
     from hpc_board.cli.output import output_width, print_blocks, print_json, refresh, table_time
     from hpc_board.domain.run import RunState
+    from hpc_board.domain.run_order import RunOrder
     from hpc_board.model.result import Verdict
     from hpc_board.report.run_table import NO_RUNS, runs_table
 
     kind, outcome = None if mode is None else _mode_called(mode), None if state is None else outcome_called(state)
+    order = RunOrder(sort_column_called(sort), reverse)
     board = open_()
     refresh(board)
     read = partial(
@@ -106,6 +125,7 @@ def runs(
         state=outcome if isinstance(outcome, RunState) else None,
         verdict=outcome if isinstance(outcome, Verdict) else None,
         job=job,
+        order=order,
     )
     found = read(gpu=gpu)
     if gpu is not None and not found:

@@ -102,6 +102,11 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return the options as one line of text, which `parsed` reads."""
         return shlex.join(self.words)
 
+    @property
+    def brief(self) -> str:
+        """Return the options as a short text without dashes, which `parsed` reads too."""
+        return shlex.join(word.removeprefix("--") for word in self.words)
+
     def over(self, lower: "JobOptions") -> "JobOptions":
         """Return these options, and those of `lower` that they leave open; options of sbatch are joined by name."""
         plain = {name: self.value(name) or lower.value(name) for name in VALUE_NAMES}
@@ -152,6 +157,23 @@ class OptionRules(msgspec.Struct, frozen=True):
     environment: bool = False
     setting: str = "submit.options"
 
+    def check(self, options: JobOptions, origin: str) -> None:
+        """Require that options, which come from `origin`, are valid and permitted.
+
+        Raises:
+            InputError: a value is invalid.
+            Refused: the settings do not permit an option.
+        """
+        check(options, origin)
+        for name in options.given:
+            if name not in self.names:
+                permitted = ", ".join(self.names) or "none"
+                raise Refused(
+                    f"The option --{name} ({origin}) is not permitted on this board: `{self.setting}` in its settings "
+                    f"permits {permitted}.",
+                    hint="Leave it out, or ask the board's admin.",
+                )
+
     def effective(self, given: GivenOptions, header: JobOptions, file_name: str) -> JobOptions:
         """Return the options that apply: the user's defaults < variables of sbatch < file header < command.
 
@@ -168,22 +190,11 @@ class OptionRules(msgspec.Struct, frozen=True):
         )
         found = NO_OPTIONS
         for options, origin in layers:
-            self._check(options, origin)
+            self.check(options, origin)
             found = options.over(found)
         if len(found.sbatch) > SBATCH_OPTIONS_MAX:
             raise InputError(f"These are {len(found.sbatch)} options of sbatch, more than {SBATCH_OPTIONS_MAX}.")
         return found
-
-    def _check(self, options: JobOptions, origin: str) -> None:
-        check(options, origin)
-        for name in options.given:
-            if name not in self.names:
-                permitted = ", ".join(self.names) or "none"
-                raise Refused(
-                    f"The option --{name} ({origin}) is not permitted on this board: `{self.setting}` in its settings "
-                    f"permits {permitted}.",
-                    hint="Leave it out, or ask the board's admin.",
-                )
 
 
 def fault(name: str, value: str) -> str:
@@ -233,8 +244,20 @@ def check(options: JobOptions, origin: str) -> None:
             raise InputError(f"{wrong} ({origin}).", hint="Correct the value, or leave the option out.")
 
 
+def completed(text: str, names: Sequence[str]) -> str | None:
+    """Return `text` with its last word completed to one of the options `names`; None if none begins with it."""
+    head, space, word = text.rpartition(" ")
+    dashes = "--" if word.startswith("--") else ""
+    begun = word.removeprefix(dashes)
+    known = [f"{dashes}{name}=" for name in names]
+    if "sbatch" in names and begun.startswith("sbatch=-"):
+        known = [f"{dashes}sbatch=--{name}" for name in SBATCH_NAMES]
+    found = next((each for each in known if each.startswith(word) and each != word), None) if begun else None
+    return None if found is None else head + space + found
+
+
 def parsed(text: str) -> JobOptions:
-    """Parse options as `submit` has them, "--account=kernels --sbatch=--comment=night".
+    """Parse options as `submit` has them, "--account=kernels --sbatch=--comment=night"; the first dashes may be absent.
 
     Raises:
         InputError: the text has something else, or an option without a value.
@@ -248,7 +271,7 @@ def parsed(text: str) -> JobOptions:
     left = iter(words)
     for word in left:
         name, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or name not in OPTION_NAMES:
+        if name not in OPTION_NAMES or not (equals or word.startswith("--")):
             raise InputError(
                 f'"{one_line(word, 80)}" is no option of a job.{suggestion(name, OPTION_NAMES)}',
                 hint=f"Options: {', '.join(f'--{each}' for each in OPTION_NAMES)}.",

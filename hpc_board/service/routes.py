@@ -90,6 +90,7 @@ ROUTES: Mapping[str, Route] = {
     "leaderboards.carry_out_requested": _CREATOR_WRITES,
     "leaderboards.plan_deletion": _CREATOR,
     "leaderboards.delete": _CREATOR_WRITES,
+    "submissions.option_rules": _PARTICIPANT,
     "submissions.draft_sources": _PARTICIPANT,
     "submissions.draft_again": _ANYONE,
     "submissions.preview_requests": _PARTICIPANT,

@@ -481,6 +481,11 @@ def m013_pruned(db: "Database") -> None:
     db.execute(_PRUNED)
 
 
+def m014_scores(db: "Database") -> None:
+    """Add an index for a list of all users' runs in the order of their scores."""
+    db.execute("CREATE INDEX results_by_score ON results (score_s) WHERE score_s IS NOT NULL")
+
+
 _STEPS = (
     m001_board,
     m002_partials,
@@ -495,6 +500,7 @@ _STEPS = (
     m011_job_options,
     m012_retries,
     m013_pruned,
+    m014_scores,
 )
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 _SET = "hpc_board"

@@ -234,7 +234,7 @@ class RunGateway:
     # Several runs
 
     def list(self, query: RunQuery = EVERY_RUN, limit: int | None = None) -> tuple[Run, ...]:
-        """Return the newest runs that fit the query, at most `limit`, newest first."""
+        """Return the first `limit` runs that fit the query, in its order, or the last ones if it reads backwards."""
         with self._file.reading() as db:
             return select(db, query, limit)
 

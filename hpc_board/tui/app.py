@@ -665,10 +665,10 @@ class BoardApp(App[None]):
                 from hpc_board.tui.screens.submit import SubmitScreen
 
                 return SubmitScreen(board, now, self._choice, edited=edited)
-            case targets.Watch(_, task, gpus, file) if file is not None:
+            case targets.Watch(_, task, gpus, file, options) if file is not None:
                 from hpc_board.tui.screens.watch import Watched, WatchScreen
 
-                return WatchScreen(board, now, Watched(file, task, gpus))
+                return WatchScreen(board, now, Watched(file, task, gpus, options))
             case targets.Runs(gpu, everyone, first):
                 from hpc_board.tui.screens.runs import RunsScreen
 

@@ -8,7 +8,10 @@ from hpc_board.model.task import Mode
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """An incomplete submission; `folder` is the start of the search for files."""
+    """An incomplete submission.
+
+    `folder` is the start of the search for files; `options` are those of the jobs, as the user typed them.
+    """
 
     folder: Path = Path()
     file: Path | None = None
@@ -16,6 +19,7 @@ class Choice(msgspec.Struct, frozen=True):
     gpus: tuple[str, ...] = ()
     mode: Mode = Mode.TEST
     note: str = ""
+    options: str = ""
 
     @property
     def missing(self) -> str:

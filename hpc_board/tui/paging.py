@@ -73,6 +73,29 @@ def forward(read: Callable[[Any, int], Sequence[T]], key: Callable[[T], Any]) ->
     return page
 
 
+def both_ways(read: Callable[..., Sequence[T]], key: Callable[[T], Any], *, walked_max: int = 10 * _WALK) -> Page[T]:
+    """Return the page function of a list that can be read from either end.
+
+    `read(limit, behind=, ahead=, from_end=)` returns the items behind a key, or the last ones ahead of one or of the
+    list. A list of at most `walked_max` items is read as a whole to show its end, since its length is known then.
+    """
+
+    def page(span: Span) -> Part[T]:
+        if span.before is not None:
+            return part_of(span, read(span.limit, ahead=span.before))
+        if not span.at_end:
+            return part_of(span, read(span.limit, behind=span.after))
+        items: list[T] = []
+        while len(items) < walked_max:
+            more = read(_WALK, behind=key(items[-1]) if items else None)
+            items += more
+            if len(more) < _WALK:
+                return Part(span, tuple(items), above=False, below=False)
+        return part_of(span, read(span.limit, from_end=True))
+
+    return page
+
+
 def whole(items: Sequence[T]) -> Part[T]:
     """Return the part that is a whole list."""
     return Part(Span(len(items) + 1), tuple(items), above=False, below=False, total=len(items))
@@ -81,12 +104,14 @@ def whole(items: Sequence[T]) -> Part[T]:
 class Order(msgspec.Struct, Generic[T], frozen=True):
     """The order of a list: by unique `key`, ascending unless `descending`.
 
-    If the keys are indices from 0, they shift as items come and go, and `identity` identifies the items.
+    `identity` identifies the items of an order whose keys change: an item may then move in the list. With `by_place`
+    the keys are indices from 0, which shift as items come and go.
     """
 
     key: Callable[[T], Any]
     descending: bool = False
     identity: Callable[[T], Hashable] | None = None
+    by_place: bool = False
 
     def behind(self, key: Any, other: Any) -> bool:
         """Return whether `key` is after `other` in the list."""
@@ -118,7 +143,7 @@ class Window(msgspec.Struct, Generic[T], frozen=True):
         spans = []
         if self.above and first < rows:
             spans.append(Span(rows, before=self.order.key(self.items[0])))
-        elif first > 0 and not self.above and self.order.identity is None:
+        elif first > 0 and not self.above and not self.order.by_place:
             spans.append(Span(rows))
         if first > 0:
             spans.append(Span(2 * rows, after=self.order.key(self.items[first - 1])))
@@ -130,7 +155,7 @@ class Window(msgspec.Struct, Generic[T], frozen=True):
         """Return the position in the list, from 0, of the item with this index; None if unknown."""
         if not self.above:
             return index
-        return int(self.order.key(self.items[index])) if self.order.identity is not None else None
+        return int(self.order.key(self.items[index])) if self.order.by_place else None
 
     def lacks(self, first: int, rows: int) -> bool:
         """Return whether unknown items are close to those in sight."""
@@ -143,7 +168,9 @@ class Window(msgspec.Struct, Generic[T], frozen=True):
 
         Known items are dropped if there may be unknown ones between them and the part.
         """
-        return self._by_key(part) if self.order.identity is None else self._by_place(part, self.order.identity)
+        if self.order.by_place and self.order.identity is not None:
+            return self._by_place(part, self.order.identity)
+        return self._by_key(part)
 
     def _by_key(self, part: Part[T]) -> "Window[T]":
         key, after = self.order.key, part.span.after
@@ -158,6 +185,10 @@ class Window(msgspec.Struct, Generic[T], frozen=True):
             # Unknown items may follow a first page without any known item.
             if not anchored and len(tail) == len(self.items):
                 tail = ()
+        if (identity := self.order.identity) is not None:
+            # An item whose key has changed since is where the part has it.
+            moved = set(map(identity, part.items))
+            head, tail = (tuple(item for item in items if identity(item) not in moved) for items in (head, tail))
         return self._joined(head, part, tail)
 
     def _by_place(self, part: Part[T], identity: Callable[[T], Hashable]) -> "Window[T]":

@@ -2,14 +2,15 @@
 
 from rich.text import Text
 
+from hpc_board.domain.run_order import SortColumn
 from hpc_board.report.run_columns import Emphasis, Line, RunList, all_listed, listed_columns
 from hpc_board.tui.formatting import state
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column
 
 
-def columns(in_list: RunList) -> tuple[Column, ...]:
-    """Return the columns of a list."""
+def columns(in_list: RunList, *, sorts: bool = False) -> tuple[Column, ...]:
+    """Return the columns of a list; those of an order sort it if it `sorts`."""
     return tuple(
         Column(
             column.key,
@@ -19,6 +20,7 @@ def columns(in_list: RunList) -> tuple[Column, ...]:
             width.grows,
             width.from_width,
             width.most,
+            sorts=sorts and column.key in set(SortColumn),
         )
         for column, listed, width in listed_columns(in_list)
     )

@@ -33,12 +33,13 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Watch(msgspec.Struct, frozen=True):
-    """The watch of a file, which is tested on every save; `file` is its path, if known."""
+    """The watch of a file, which is tested on every save; `file` is its path, if known, `options` are its jobs'."""
 
     file_name: str
     task: str
     gpus: tuple[str, ...]
     file: Path | None = None
+    options: str = ""
 
 
 class Cluster(msgspec.Struct, frozen=True):

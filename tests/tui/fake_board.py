@@ -18,9 +18,10 @@ from hpc_board.domain.draft import Draft, DraftRequest, Preview, Source
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.gpus import gpu as gpu_called
-from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions
+from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions, OptionRules
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status
+from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Mark, Page, Place, Placing, Rows, Standing
 from hpc_board.errors import BoardError
@@ -271,6 +272,7 @@ class FakeBoard(Board):
         self.role = Role.PARTICIPANT
         self.known_tasks = tuple(tasks)
         self.known_gpus = tuple(gpus)
+        self.rules = OptionRules()
         self.known_runs = list(runs)
         self.boards = dict(STANDINGS)
         self.histories: dict[str, tuple[Standing, ...]] = {}
@@ -294,7 +296,17 @@ class FakeBoard(Board):
             list="list_runs",
         )
         self.submissions = self._part(
-            Submissions, "draft", "draft_again", "preview", "submit", "code", "note", "compare", "rerun_plan", "rerun"
+            Submissions,
+            "draft",
+            "option_rules",
+            "draft_again",
+            "preview",
+            "submit",
+            "code",
+            "note",
+            "compare",
+            "rerun_plan",
+            "rerun",
         )
         self.standings = self._part(Standings, "pages", "removed", "feed", "placing", "places", "rank")
         self.leaderboards = self._part(Leaderboards, "plan_update", "carry_out")
@@ -356,10 +368,14 @@ class FakeBoard(Board):
         return intake.draft(
             intake.read_source(file),
             DraftRequest(task, tuple(gpus), mode, note, options),
+            rules=self.rules,
             find_task=Catalog(self.known_tasks).task,
             gpus=self.known_gpus,
             now=NOW,
         )
+
+    def option_rules(self) -> OptionRules:
+        return self.rules
 
     def draft_again(self, run: int, *, mode: str | None = None) -> Draft:
         self._enter("draft_again")
@@ -456,10 +472,14 @@ class FakeBoard(Board):
         mode: Mode | None = None,
         state: RunState | None = None,  # noqa: ARG002
         verdict: Verdict | None = None,
+        order: RunOrder = NEWEST_FIRST,
+        behind: RunPosition | None = None,
+        ahead: RunPosition | None = None,
+        from_end: bool = False,
     ) -> tuple[Run, ...]:
         self._enter("runs")
         users = {user} if user else {run_.user for run_ in self.known_runs} if everyone else {self.user}
-        return tuple(
+        found = [
             run_
             for run_ in self.known_runs
             if run_.user in users
@@ -473,7 +493,14 @@ class FakeBoard(Board):
                 word in f"{run_.gpu} {run_.task} {outcome_of(run_)} {run_.note} {run_.mode}".lower()
                 for word in words.lower().split()
             )
-        )[:limit]
+        ]
+        found.sort(key=order.key, reverse=order.descending)
+        place = {run_.id: index for index, run_ in enumerate(found)}
+        if from_end:
+            return tuple(found[-limit:])
+        if ahead is not None:
+            return tuple(found[: place[ahead.run]][-limit:])
+        return tuple(found[place[behind.run] + 1 if behind is not None else 0 :][:limit])
 
     def started(self, runs: Collection[int]) -> dict[int, datetime]:
         known = {run_.id: run_ for run_ in self.known_runs}

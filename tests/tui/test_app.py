@@ -49,7 +49,7 @@ async def test_a_file_is_submitted_with_what_its_header_says(kernel: Path) -> No
     board = FakeBoard()
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        assert [line[9:17] for line in text_of(pilot.app).splitlines() if "[x]" in line] == ["[x] H100", "[x] A100"]
+        assert [line[10:18] for line in text_of(pilot.app).splitlines() if "[x]" in line] == ["[x] H100", "[x] A100"]
         await press(pilot, "ctrl+s")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
         await settled(pilot)
@@ -431,7 +431,7 @@ async def test_every_field_of_the_form_can_be_seen_when_it_has_the_focus(kernel:
             assert form.region.contains_region(focused.region), focused.id
             seen.append(focused.id)
             await press(pilot, "tab")
-        assert seen == ["file", "browse", "task", "mode", "note", "gpus", "send"]
+        assert seen == ["file", "browse", "task", "mode", "note", "gpus", "options", "send"]
 
 
 @pytest.mark.parametrize("width", [60, 70, 80])
@@ -466,7 +466,6 @@ async def test_the_keys_come_back_with_the_room_for_them() -> None:
 async def test_a_key_is_pressed_with_the_mouse() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r")
         await pilot.click(KeyLine, offset=(text_of(pilot.app).splitlines()[-1].index("Submit"), 0))
         await settled(pilot)
         assert isinstance(pilot.app.screen, SubmitScreen)
@@ -961,7 +960,7 @@ async def test_leaving_with_many_runs_in_flight_counts_them(capsys: pytest.Captu
 async def test_help_names_the_keys_of_the_screen() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "question_mark")
+        await press(pilot, "r", "question_mark", "pagedown")
         assert "Switch between your runs and all users' runs" in text_of(pilot.app)
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, RunsScreen)

@@ -17,10 +17,11 @@ from textual.color import Color
 from textual.command import CommandPalette
 from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Input
+from textual.widgets._toast import Toast
 
 from hpc_board.board import Board
 from hpc_board.domain.run import RunState
-from hpc_board.errors import InputError, SchedulerError
+from hpc_board.errors import InputError, SchedulerError, StorageError
 from hpc_board.store import Store
 from hpc_board.tui import app as app_module
 from hpc_board.tui import keys, themes
@@ -28,6 +29,7 @@ from hpc_board.tui.app import BoardApp, keyed, load_preferences
 from hpc_board.tui.messages import BackgroundFound
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
+from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
@@ -564,3 +566,18 @@ async def test_a_damaged_database_is_said_to_be_one(tmp_path: Path) -> None:
         await pilot.press("r")
         await until(pilot, lambda: "move the file aside" in " ".join(text_of(app).split()))
         assert app.screen.query_one(ErrorBox).display
+
+
+async def test_a_message_lies_above_the_error_and_never_over_it() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24), notifications=True) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, BoardScreen)
+        screen.fail("test", StorageError("the disk is full", hint="Free some space."))
+        pilot.app.notify("Copied 12.")
+        await until(pilot, lambda: "Copied 12." in text_of(pilot.app))
+        toast = screen.query_one(Toast)
+        await until(pilot, lambda: toast.region.bottom <= screen.error_box.region.y)
+        assert "the disk is full" in text_of(pilot.app)
+        screen.forget_failure("test")
+        await until(pilot, lambda: toast.region.bottom == 23)

@@ -9,6 +9,7 @@ from textual import events
 from textual.widgets import Static
 
 from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.run_order import RunPosition
 from hpc_board.errors import Refused, StorageError
 from hpc_board.model.task import Mode
 from hpc_board.tui.app import BoardApp
@@ -34,9 +35,9 @@ class Counting(FakeBoard):
         super().__init__(runs=runs)
         self.asked: list[tuple[int | None, int]] = []
 
-    def list_runs(self, *, limit: int = 50, before: int | None = None, **others: Any) -> tuple[Run, ...]:
-        self.asked.append((before, limit))
-        return super().list_runs(limit=limit, before=before, **others)
+    def list_runs(self, *, limit: int = 50, behind: RunPosition | None = None, **others: Any) -> tuple[Run, ...]:
+        self.asked.append((None if behind is None else behind.run, limit))
+        return super().list_runs(limit=limit, behind=behind, **others)
 
 
 async def test_the_list_is_narrowed_down_while_one_types_and_stays_so() -> None:
@@ -324,3 +325,70 @@ async def test_a_filter_unselects_the_runs_that_it_may_hide() -> None:
         await settled(pilot)
         await press(pilot, "r", "space", "slash", *"h100")
         assert "selected" not in text_of(pilot.app)
+
+
+# The order
+
+
+async def test_a_key_and_a_click_on_a_head_sort_the_runs_and_the_order_is_there_after_a_restart(tmp_path: Path) -> None:
+    def app() -> BoardApp:
+        return BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, memory=Memory(tmp_path / "app.json"))
+
+    async with app().run_test(size=(120, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        assert "Run▼" in text_of(pilot.app)
+        newest = listed(pilot.app)
+        await press(pilot, "O")
+        assert "Run▲" in text_of(pilot.app)
+        assert listed(pilot.app) == newest[::-1]
+        await press(pilot, "o")
+        assert "Task▲" in text_of(pilot.app)
+        assert pilot.app.screen.query_one(Grid).cursor_row == 0
+        head = next(line for line in text_of(pilot.app).splitlines() if "Task▲" in line)
+        for arrow in "▲▼":
+            await pilot.click(Grid, offset=(head.index("Score") - 1, 1))
+            await settled(pilot)
+            assert f"Score{arrow}" in text_of(pilot.app)
+        by_score = listed(pilot.app)
+        assert by_score != newest
+    again = app()
+    async with again.run_test(size=(120, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        assert "Score▼" in text_of(again)
+        assert listed(again) == by_score
+
+
+async def test_a_run_whose_state_changes_moves_in_the_order_of_states() -> None:
+    board = FakeBoard(runs=[run(number, RunState.QUEUED) for number in range(300, 0, -1)])
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "o", "o", "o", "G")
+        await until(pilot, lambda: "Runs 300/300" in text_of(pilot.app))
+        assert "State▲" in text_of(pilot.app)
+        board.known_runs = [
+            replace(each, status=replace(each.status, state=RunState.CANCELLED)) if each.id == 299 else each
+            for each in board.known_runs
+        ]
+        screen = pilot.app.screen
+        assert isinstance(screen, RunsScreen)
+        screen.look_again()
+        await settled(pilot)
+        await press(pilot, "G")
+        await until(pilot, lambda: "Run 299 " in text_of(pilot.app))
+        keys = [line.run.id for line in screen.pane.window.items]
+        assert len(keys) == len(set(keys))
+
+
+async def test_a_filter_selects_the_first_match_and_its_removal_keeps_the_selection() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "down", "slash", *"h100", "enter")
+        grid = pilot.app.screen.query_one(Grid)
+        assert grid.cursor_row == 0
+        await press(pilot, "down")
+        selected = grid.current
+        await press(pilot, "escape")
+        assert grid.current == selected
+        assert grid.cursor_row > 1

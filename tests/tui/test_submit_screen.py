@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Button, Select
 
+from hpc_board.domain.job_options import JobOptions, OptionRules
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import ContainerRuntime, JobContainer
@@ -127,7 +128,7 @@ async def test_a_saved_file_is_sent_in_mode_test_until_one_leaves(
     board = FakeBoard(runs=[])
     async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
-        await pilot.press(*["tab"] * 6, "w")
+        await pilot.press(*["tab"] * 7, "w")
         await until(pilot, lambda: "watching: save the file to test it" in text_of(pilot.app))
         assert isinstance(pilot.app.screen, WatchScreen)
         assert not board.sent
@@ -162,7 +163,7 @@ async def test_a_watch_sends_no_faster_than_it_may_and_nothing_while_it_rests(
     header = kernel.read_text()
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "the header is wrong" in text_of(app))
-        await pilot.press(*["tab"] * 6, "w")
+        await pilot.press(*["tab"] * 7, "w")
         await until(pilot, lambda: "watching:" in text_of(app))
         kernel.write_text(f"{header}# one\n")
         await until(pilot, lambda: "the header is wrong" in text_of(app))
@@ -183,7 +184,7 @@ async def test_a_file_that_goes_away_is_waited_for(kernel: Path, monkeypatch: py
     board = FakeBoard(runs=[])
     async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
-        await pilot.press(*["tab"] * 6, "w")
+        await pilot.press(*["tab"] * 7, "w")
         await until(pilot, lambda: "watching:" in text_of(pilot.app))
         text = kernel.read_text()
         kernel.unlink()
@@ -199,7 +200,7 @@ async def test_the_watch_rests_behind_the_report_of_a_run(kernel: Path, monkeypa
     board = FakeBoard(runs=[])
     async with app_on(board, kernel, tick_seconds=0.05).run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "Ready: vectoradd" in text_of(pilot.app))
-        await pilot.press(*["tab"] * 6, "w")
+        await pilot.press(*["tab"] * 7, "w")
         await until(pilot, lambda: "watching:" in text_of(pilot.app))
         kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n# one\n")
         await until(pilot, lambda: " 1 12:00:00 H100" in text_of(pilot.app))
@@ -262,3 +263,34 @@ async def test_a_task_that_is_not_the_headers_is_told_at_once(tmp_path: Path) ->
         await settled(pilot)
         assert "The header names task vectoradd, not grayscale." in " ".join(text_of(pilot.app).split())
         assert pilot.app.screen.query_one("#send", Button).disabled
+
+
+# Options of jobs
+
+
+async def test_the_options_field_completes_checks_and_sends_what_the_board_permits(kernel: Path) -> None:
+    kernel.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpus H100\n#!HPCBOARD qos night\nimport torch\n")
+    board = FakeBoard()
+    board.rules = OptionRules(("qos", "time"))
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert "Set already: qos=night (the header)." in text_of(pilot.app)
+        pilot.app.screen.query_one("#options").focus()
+        await press(pilot, "t", "tab", *"10m")
+        assert '--time: expected a time up to a year as "MM"' in text_of(pilot.app)
+        await press(pilot, "ctrl+s")
+        assert not board.sent
+        await press(pilot, "backspace", "space", *"account=x")
+        assert "The option --account (this field) is not permitted" in text_of(pilot.app)
+        await press(pilot, *["backspace"] * len(" account=x"), "ctrl+s")
+        (draft,) = board.sent
+        assert draft.options == JobOptions(qos="night", time="10")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 16)])
+async def test_the_form_with_options_fits_a_terminal(kernel: Path, size: tuple[int, int]) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=size) as pilot:
+        await settled(pilot)
+        form = pilot.app.screen.query_one("#form")
+        assert form.max_scroll_y == 0
+        assert pilot.app.screen.query_one("#options").size.width > 40

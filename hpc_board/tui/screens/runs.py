@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.domain.run_order import RunOrder, SortColumn
 from hpc_board.errors import BoardError
 from hpc_board.report.blocks import Block
 from hpc_board.report.formatting import moment_text, span_text
@@ -24,11 +25,12 @@ from hpc_board.report.runs import run_outcome, step_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.messages import Open, SideChosen
-from hpc_board.tui.paging import Order, Page, forward
+from hpc_board.tui.paging import Order, Page, both_ways
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import cells, columns
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import drawn, facts
+from hpc_board.tui.widgets.grid import Sorting
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _STEPS_MAX = 16
@@ -47,21 +49,20 @@ class _Preview(msgspec.Struct, frozen=True):
     blocks: tuple[Block, ...]
 
 
-_NEWEST: Order[Line] = Order(lambda line: line.run.id, descending=True)
-
-
 class RunsScreen(BoardScreen):
     """The runs that match the filter; the visible ones are updated about once a second."""
 
     CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs"),
-        Binding("s", "submit", "Submit", tooltip="Submit a file for the task of the selected run"),
+        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs, after confirmation"),
+        Binding("space", "select", "Select", tooltip="Select the run, or unselect it, to cancel or rerun several"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
         Binding("a", "everyone", "All users", tooltip="Switch between your runs and all users' runs"),
-        Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again"),
-        Binding("space", "select", "Select", tooltip="Select or unselect the run, for Cancel and Rerun"),
         Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all runs read so far, or none"),
+        Binding("o", "sort", "Sort", tooltip="Sort by the next column, as a click on its head does"),
+        Binding("O", "reverse", "Reverse", show=False, tooltip="Reverse the order"),
+        Binding("s", "submit", "Submit", tooltip="Submit a file for the task of the selected run"),
+        Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again, after confirmation"),
         Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
         Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
         Binding("w", "watch", "Watch", show=False, tooltip="Test the file of the selected run on every save"),
@@ -75,6 +76,8 @@ class RunsScreen(BoardScreen):
         "fail and preempted are not the kernel's fault. Age is the time since the last change of state, or since the "
         "end of the job. The filter matches words of task, GPU, state, mode, note, file and user. All words must "
         "match; Enter keeps them, Esc clears them. Space selects several runs for c and R. "
+        "A click on a head sorts by its column, a second one reverses the order. States sort as: in flight, passed, "
+        "failed, stopped. "
         "Runs go on after you quit."
     )
 
@@ -95,6 +98,7 @@ class RunsScreen(BoardScreen):
         self._everyone = everyone
         self._opened_at = now()
         self._preview: _Preview | None = None
+        self._order = RunOrder()
 
     def compose_body(self) -> ComposeResult:
         """Yield the list."""
@@ -102,11 +106,12 @@ class RunsScreen(BoardScreen):
         if self._gpu is None:
             self._everyone = self.memory.get("runs", "everyone", False)
             words = self.memory.get("runs", "filter", "")
+        self._order = self._remembered_order()
         kind = Kind(
-            columns(self._list),
+            columns(self._list, sorts=True),
             key=lambda line: str(line.run.id),
             cells=self._cells,
-            order=_NEWEST,
+            order=_order(self._order),
             details=self._details,
             filter_words="words of any column, the note or the file: h100 wrong float4",
             unfit="No run matches",
@@ -124,6 +129,7 @@ class RunsScreen(BoardScreen):
         if selected := self._selected_at_first or self.memory.get("runs", "selected", 0):
             self.pane.select_once_read(str(selected))
         self._show_scope()
+        self.pane.grid.set_sorting(self._sorting)
         self.pane.grid.focus()
         self.look_again()
 
@@ -140,9 +146,15 @@ class RunsScreen(BoardScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the actions that do not apply to the selected run; their keys stay in place."""
+        if action in ("cancel", "select", "sort") and self.is_mounted and self.pane.is_empty:
+            return False  # the keys that an empty list names need the room
         if action == "cancel" and all(run.state.ended for run in self._chosen):
             return None
-        if action == "filter" and self.is_mounted and self.pane.is_filtering:
+        if (
+            action == "filter"
+            and self.is_mounted
+            and (self.pane.is_filtering or (self.pane.is_empty and not self.pane.words))
+        ):
             return False
         if action in ("resubmit", "watch", "copy", "mark", "edit", "select", "toggle_all") and self._selected is None:
             return None
@@ -167,15 +179,27 @@ class RunsScreen(BoardScreen):
         self._everyone = not self._everyone
         self.memory.set("runs", "everyone", self._everyone)
         self.refresh_bindings()
-        self.pane.grid.set_columns(columns(self._list))
+        self.pane.grid.set_columns(columns(self._list, sorts=True))
         self.pane.unchoose()
-        self.pane.forget()
-        self.read(self.pane, patient=False)
         self._show_scope()
+        if self._order.by in self._sort_columns:
+            self.pane.forget()
+            self.read(self.pane, patient=False)
+        else:
+            self._sort(RunOrder())
 
     def action_filter(self) -> None:
         """Open the filter."""
         self.pane.open_filter()
+
+    def action_sort(self) -> None:
+        """Sort by the next column."""
+        known = self._sort_columns
+        self._sort(RunOrder(known[(known.index(self._order.by) + 1) % len(known)]))
+
+    def action_reverse(self) -> None:
+        """Reverse the order."""
+        self._sort(replace(self._order, reverse=not self._order.reverse))
 
     def action_standings(self) -> None:
         """Show the board of the selected run."""
@@ -242,21 +266,30 @@ class RunsScreen(BoardScreen):
         return None if line is None else line.run
 
     def _pages(self, words: str) -> Page[Line]:
-        everyone = self._everyone
+        everyone, order = self._everyone, self._order
         # The start of an ended run is final.
         known = {line.run.id: line.started for line in self.pane.window.items if line.run.state.ended}
         left = _STEPS_MAX
 
-        def read(before: int | None, limit: int) -> Sequence[Line]:
+        def read(limit: int, *, behind: Any = None, ahead: Any = None, from_end: bool = False) -> Sequence[Line]:
             nonlocal left
-            runs = self.board.runs.list(everyone=everyone, gpu=self._gpu, words=words, limit=limit, before=before)
+            runs = self.board.runs.list(
+                everyone=everyone,
+                gpu=self._gpu,
+                words=words,
+                limit=limit,
+                order=order,
+                behind=None if behind is None else order.at(behind),
+                ahead=None if ahead is None else order.at(ahead),
+                from_end=from_end,
+            )
             started = known | self.board.runs.started([run.id for run in runs if run.id not in known])
             running = [run.id for run in runs if run.state is RunState.RUNNING][:left]
             left -= len(running)
             steps = self._steps(running)
             return [Line(run, step=steps.get(run.id), started=started.get(run.id)) for run in runs]
 
-        return forward(read, _NEWEST.key)
+        return both_ways(read, _order(order).key)
 
     def _steps(self, running: list[int]) -> dict[int, Progress]:
         """Return the current steps of these runs, without those whose progress file is unreadable."""
@@ -273,6 +306,25 @@ class RunsScreen(BoardScreen):
     @property
     def _list(self) -> RunList:
         return RunList.EVERYONE if self._everyone else RunList.OWN
+
+    @property
+    def _sort_columns(self) -> tuple[SortColumn, ...]:
+        return tuple(SortColumn(column.key) for column in columns(self._list, sorts=True) if column.sorts)
+
+    @property
+    def _sorting(self) -> Sorting:
+        return Sorting(self._order.by, self._order.descending)
+
+    def _remembered_order(self) -> RunOrder:
+        known = {column.value: column for column in self._sort_columns}
+        by = known.get(self.memory.get("runs", "sort", ""), SortColumn.RUN)
+        return RunOrder(by, self.memory.get("runs", "reverse", False))
+
+    def _sort(self, order: RunOrder) -> None:
+        self._order = order
+        self.memory.set("runs", "sort", order.by.value)
+        self.memory.set("runs", "reverse", order.reverse)
+        self.pane.sort(_order(order), self._sorting)
 
     def _show_scope(self) -> None:
         places = ["everyone" if self._everyone else "own", *([self._gpu] if self._gpu else [])]
@@ -293,6 +345,11 @@ class RunsScreen(BoardScreen):
         what = f"run {runs[0].id}" if len(runs) == 1 else f"{len(runs)} runs, {runs[0].id} to {runs[-1].id}"
         self.notify(f"Submitted again as {what}.", markup=False)
         self.read(self.pane, patient=False)
+
+    @on(ListPane.HeadClicked)
+    def _sort_by(self, event: ListPane.HeadClicked) -> None:
+        by = SortColumn(event.key)
+        self._sort(replace(self._order, reverse=not self._order.reverse) if by is self._order.by else RunOrder(by))
 
     @on(ListPane.Narrowed)
     def _remember_words(self, event: ListPane.Narrowed) -> None:
@@ -362,3 +419,8 @@ class RunsScreen(BoardScreen):
         # The selection may have moved since the question.
         if self._selected is not None and self._selected.id != preview.run.id:
             self._read_preview()
+
+
+def _order(order: RunOrder) -> Order[Line]:
+    """Return the order of the list; a run moves in it as its state and score change."""
+    return Order(lambda line: order.key(line.run), order.descending, identity=lambda line: line.run.id)

@@ -20,7 +20,7 @@ from textual.widgets import Button, Input, Label, Select, Static
 from hpc_board.board import Board
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, Preview
-from hpc_board.domain.job_options import NO_OPTIONS
+from hpc_board.domain.job_options import NO_OPTIONS, GivenOptions, OptionRules, parsed
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
 from hpc_board.model.gpu import Gpu, GpuStatus
@@ -36,10 +36,11 @@ from hpc_board.tui.recent_files import recent_folders, remember
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.widgets.gpu_list import GpuList
+from hpc_board.tui.widgets.options_input import OptionsInput
 from hpc_board.tui.widgets.path_input import PathInput
 from hpc_board.tui.widgets.preview import PreviewPane
 
-_CHECKS = ("tasks", "allowed", "header", "draft")
+_CHECKS = ("tasks", "options", "allowed", "header", "draft")
 _FORM_SUBJECTS = (*_CHECKS, "send")
 
 _TYPING_SECONDS = 0.3
@@ -62,12 +63,14 @@ class SubmitScreen(BoardScreen):
     ]
     HELP: ClassVar[str] = (
         "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. "
+        "Options are those of the command `submit`, such as qos=night time=30 sbatch=--comment=x; Tab completes them. "
         "A header in the file (#!POPCORN leaderboard NAME, #!POPCORN gpus A B) chooses task and GPUs. `python?` marks "
         "a GPU whose Python is missing on this machine; `hpc-board gpus` names it. `start` is the expected start of "
         "this board's last waiting run on a GPU. Lines of the script that come from extra options of the settings are "
         "highlighted. Watch submits the file in mode test on every save."
     )
 
+    options_input = getters.query_one("#options", OptionsInput)
     path_input = getters.query_one("#file", PathInput)
     task_select: getters.query_one[Select[str]] = getters.query_one("#task", Select)
     gpu_list = getters.query_one(GpuList)
@@ -105,7 +108,7 @@ class SubmitScreen(BoardScreen):
                     nothing = "" if start.folder == Path() else f"{start.folder}/"
                     yield PathInput(value=str(start.file or nothing), id="file")
                     yield Button("Browse", id="browse", compact=True)
-                with Horizontal(id="header-field"):
+                with Horizontal(classes="below"):
                     yield Label()
                     yield Static(id="header-note", markup=False)
                 with Horizontal(classes="field"):
@@ -121,6 +124,12 @@ class SubmitScreen(BoardScreen):
                 with Horizontal(classes="field", id="gpu-field"):
                     yield Label("GPUs")
                     yield GpuList(compact=True, markup=False, id="gpus")
+                with Horizontal(classes="field", id="options-field"):
+                    yield Label("Options")
+                    yield OptionsInput(value=start.options, id="options")
+                with Horizontal(classes="below"):
+                    yield Label()
+                    yield Static(id="options-note", markup=False)
                 yield Static(id="status", markup=False)
                 with Horizontal(id="buttons"):
                     yield Button("Submit", id="send", variant="primary", compact=True)
@@ -139,6 +148,7 @@ class SubmitScreen(BoardScreen):
         (ready if self._edited else self.path_input).focus()
         self.path_input.cursor_position = len(self.path_input.value)
         self.ask("tasks", self.board.tasks.catalog, self._show_tasks)
+        self.ask("options", self._rules, self._show_rules)
         self.action_ask_gpus()
         self._ask_allowed()
         self._read_header(self.path_input.path)
@@ -185,9 +195,11 @@ class SubmitScreen(BoardScreen):
         if choice.file is None or choice.task is None or not choice.gpus or self.is_open("header"):
             self._show_status()
             return
+        if self.options_input.fault:
+            return
         remember(choice.file, self.memory)
         self.post_message(Chosen(choice))
-        self.post_message(Open(targets.Watch(choice.file.name, choice.task, choice.gpus, choice.file)))
+        self.post_message(Open(targets.Watch(choice.file.name, choice.task, choice.gpus, choice.file, choice.options)))
 
     def action_preview(self) -> None:
         """Switch between form and script."""
@@ -202,7 +214,7 @@ class SubmitScreen(BoardScreen):
         """Submit the contents of the form."""
         self._finish_file()
         choice = self._choice
-        if choice.missing or self.is_open("send") or self.is_open("header"):
+        if choice.missing or self.options_input.fault or self.is_open("send") or self.is_open("header"):
             self._show_status()
             return
         self.ask("send", lambda: self.board.submissions.submit(self._draft(choice)), self._follow, whom=THE_SCHEDULER)
@@ -215,13 +227,13 @@ class SubmitScreen(BoardScreen):
             return
         self._finish_file()
         self.post_message(Chosen(self._choice))
-        if self._choice.file is not None or self._choice.note:
+        if self._choice.file is not None or self._choice.note or self._choice.options:
             self.notify("Draft kept: s opens it again.")
         super().action_back()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the watch while the form is incomplete."""
-        if action == "watch" and self._choice.missing:
+        if action == "watch" and self._unfit_to_watch:
             return None
         return super().check_action(action, parameters)
 
@@ -258,6 +270,12 @@ class SubmitScreen(BoardScreen):
     @on(Input.Changed, "#note")
     def _note(self, event: Input.Changed) -> None:
         self._choice = replace(self._choice, note=event.value.strip())
+        self._rest_then(self._check)
+
+    @on(Input.Changed, "#options")
+    def _set_options(self, event: Input.Changed) -> None:
+        self._choice = replace(self._choice, options=event.value.strip())
+        self._show_options()
         self._rest_then(self._check)
 
     @on(Select.Changed, "#task")
@@ -299,6 +317,13 @@ class SubmitScreen(BoardScreen):
             self.task_select.prompt = "choose a task" if self._tasks else "no tasks"
         self._show_task()
 
+    def _rules(self) -> tuple[OptionRules, GivenOptions]:
+        return self.board.submissions.option_rules(), given_options(NO_OPTIONS, os.environ)
+
+    def _show_rules(self, answer: tuple[OptionRules, GivenOptions]) -> None:
+        self.options_input.permit(*answer)
+        self._show_options()
+
     def _show_allowed(self, task: str, gpus: tuple[Gpu, ...]) -> None:
         if task != self._choice.task:
             return
@@ -314,6 +339,8 @@ class SubmitScreen(BoardScreen):
         if file != self._choice.file:
             return
         self._show_header(directives)
+        self.options_input.hear(directives.options)
+        self._show_options()
         task = directives.leaderboard or self._choice.task
         changed = task != self._choice.task
         before = (() if self._unsettled else self._choice.gpus) or self._set_aside
@@ -330,7 +357,7 @@ class SubmitScreen(BoardScreen):
             self._check()
 
     async def _show_draft(self, checked: tuple[Draft, Sequence[Preview]]) -> None:
-        if self._choice.missing:
+        if self._choice.missing or self.options_input.fault:
             return
         draft, previews = checked
         await self.preview.show(previews)
@@ -368,6 +395,8 @@ class SubmitScreen(BoardScreen):
     def _read_header(self, file: Path | None) -> None:
         self._asked, self._asked_task = (), None
         self._show_header(None)
+        self.options_input.hear(NO_OPTIONS)
+        self._show_options()
         self._choice = replace(self._choice, file=file, folder=file.parent if file else self._choice.folder)
         if file is None:
             self.forget_failure("header")
@@ -388,7 +417,7 @@ class SubmitScreen(BoardScreen):
         choice = self._choice
         self._ready = ""
         self.forget_failure("send")
-        if choice.missing:
+        if choice.missing or self.options_input.fault:
             self.withdraw("draft")
             self._clear_preview()
         else:
@@ -409,7 +438,7 @@ class SubmitScreen(BoardScreen):
             gpus=choice.gpus,
             mode=str(choice.mode),
             note=choice.note,
-            options=given_options(NO_OPTIONS, os.environ),
+            options=given_options(parsed(choice.options), os.environ),
         )
 
     def _show_header(self, header: Directives | None) -> None:
@@ -423,6 +452,10 @@ class SubmitScreen(BoardScreen):
             gpus = f"{'GPU' if len(header.gpus) == 1 else 'GPUs'} {listing(header.gpus)}" if header.gpus else ""
             words = toned(f"Header: {', '.join(filter(None, (task, gpus)))}.", Tone.MUTED)
         self.query_one("#header-note", Static).update(words)
+
+    def _show_options(self) -> None:
+        """Show the fault of the job options, or those that apply without the field."""
+        self.query_one("#options-note", Static).update(self.options_input.remark)
 
     def _show_task(self) -> None:
         with self.prevent(Select.Changed):
@@ -454,7 +487,12 @@ class SubmitScreen(BoardScreen):
             return f"The header names task {asked}, not {choice.task}. Choose {asked}, or change the header."
         if choice.file and choice.task and not choice.gpus and self._asked and not _resolved(self._asked, self._gpus):
             return f"The header names {listing(self._asked)}, not available for {choice.task}. Choose a GPU."
-        return choice.missing
+        fault = f"Options: {self.options_input.fault}" if self.options_input.fault else ""
+        return choice.missing or fault
+
+    @property
+    def _unfit_to_watch(self) -> bool:
+        return bool(self._choice.missing) or (self.is_mounted and bool(self.options_input.fault))
 
     def _show_gpus(self) -> None:
         expected = {name: start_text(at, self.now()) for name, at in self._expected.items()}
@@ -476,7 +514,7 @@ class SubmitScreen(BoardScreen):
         # A failed submission can be sent again.
         unfit = self.has_failed(*_CHECKS) or bool(self._missing)
         self.query_one("#send", Button).disabled = self.is_open("send") or unfit
-        self.query_one("#watch", Button).disabled = bool(self._choice.missing)
+        self.query_one("#watch", Button).disabled = self._unfit_to_watch
         self.refresh_bindings()
 
 

@@ -16,7 +16,7 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.domain.job_options import NO_OPTIONS
+from hpc_board.domain.job_options import parsed
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
@@ -56,11 +56,12 @@ _SAVED = Column("saved", "Saved", 8)
 
 
 class Watched(msgspec.Struct, frozen=True):
-    """A watched file, and the task and GPUs of its submissions."""
+    """A watched file, and the task, the GPUs and the job options of its submissions."""
 
     file: Path
     task: str
     gpus: tuple[str, ...]
+    options: str = ""
 
 
 class _WatchedRead(msgspec.Struct, frozen=True):
@@ -212,7 +213,7 @@ class WatchScreen(BoardScreen):
                 task=watched.task,
                 gpus=watched.gpus,
                 mode=str(Mode.TEST),
-                options=given_options(NO_OPTIONS, os.environ),
+                options=given_options(parsed(watched.options), os.environ),
             )
             return self.board.submissions.submit(draft)
 

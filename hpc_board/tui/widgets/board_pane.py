@@ -47,7 +47,7 @@ class Placed(msgspec.Struct, frozen=True):
     row: Standing
 
 
-_BY_PLACE: Order[Placed] = Order(lambda placed: placed.place, identity=lambda placed: placed.row.run)
+_BY_PLACE: Order[Placed] = Order(lambda placed: placed.place, identity=lambda placed: placed.row.run, by_place=True)
 
 
 def _columns(layout: Layout, lines: Sequence[Line] | None = None) -> tuple[Column, ...]:

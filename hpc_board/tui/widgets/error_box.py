@@ -4,6 +4,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
+from textual.widgets._toast import ToastRack
 
 from hpc_board.errors import BoardError
 from hpc_board.model.text import printable
@@ -23,6 +24,23 @@ class ErrorBox(VerticalScroll):
     def compose(self) -> ComposeResult:
         """Yield the text of the box."""
         yield Static(id="error", markup=False)
+
+    def on_show(self) -> None:
+        """Keep messages above the box."""
+        self._lift_messages()
+
+    def on_hide(self) -> None:
+        """Let messages lie above the keys."""
+        self._lift_messages()
+
+    def on_resize(self) -> None:
+        """Keep messages above the box."""
+        self._lift_messages()
+
+    def _lift_messages(self) -> None:
+        height = self.outer_size.height if self.display else 0
+        for rack in self.screen.query(ToastRack):
+            rack.styles.margin = (0, 0, height + 1, 0)
 
     def show(self, error: BoardError | None, age: str = "") -> None:
         """Show `error` with the age of the screen's data, if known; hide the box without an error."""

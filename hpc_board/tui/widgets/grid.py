@@ -1,12 +1,15 @@
 """A table with fixed columns that keeps selection and scroll position on updates."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 from textual import events, on
 from textual.binding import Binding, BindingType
+from textual.coordinate import Coordinate
 from textual.message import Message
 from textual.reactive import var
 from textual.widgets import DataTable
@@ -20,13 +23,17 @@ _SIDES = 3
 
 _SCREENFUL = 20
 
+_DRAWN_MAX = 4_000
+"""The most cells that are kept as they were drawn: several screens of them."""
+
 
 class Column(msgspec.Struct, frozen=True):
     """A column of `width` cells.
 
     `right` aligns it to the right; `grows` gives it the rest of the line. With `most`, it is as wide as its longest
     cell, between `width` and `most`. A table narrower than `from_width` cells omits it, and so does one whose other
-    columns need its room; the highest `from_width` goes first, and a column without one always stays.
+    columns need its room; the highest `from_width` goes first, and a column without one always stays. A click on the
+    head of a column that `sorts` sorts by it.
     """
 
     key: str
@@ -36,6 +43,14 @@ class Column(msgspec.Struct, frozen=True):
     grows: bool = False
     from_width: int = 0
     most: int = 0
+    sorts: bool = False
+
+
+class Sorting(msgspec.Struct, frozen=True):
+    """The column by which a table is sorted, and whether its values descend."""
+
+    key: str = ""
+    descending: bool = False
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -78,6 +93,13 @@ class Grid(DataTable[Text]):
             super().__init__()
             self.key = key
 
+    class HeadClicked(Message):
+        """A click on the head of a column that sorts."""
+
+        def __init__(self, key: str) -> None:
+            super().__init__()
+            self.key = key
+
     class Top(Message):
         """A jump to the first known row; the list may have rows before it."""
 
@@ -98,6 +120,9 @@ class Grid(DataTable[Text]):
         self._all_columns = tuple(columns)
         self._longest: dict[str, int] = {}
         """The longest cell of each column so far; columns do not shrink while a list is filtered."""
+        self._sorting = Sorting()
+        self._drawn: dict[Hashable, list[list[Segment]]] = {}
+        """The segments of cells that have been drawn."""
         self._layout: tuple[tuple[str, int], ...] = ()
         self._shown: tuple[Row, ...] = ()
         self._current: str | None = None
@@ -161,12 +186,65 @@ class Grid(DataTable[Text]):
         else:
             self._refill(select or current, anew=select is not None)
 
+    def set_sorting(self, sorting: Sorting) -> None:
+        """Show in its head by which column the table is sorted."""
+        if sorting != self._sorting:
+            self._sorting = sorting
+            if self._layout:
+                self._rebuild(self.current)
+
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Replace the columns."""
         self._all_columns = tuple(columns)
         self._longest = {}
         self._note_longest()
         self._fit()
+
+    def notify_style_update(self) -> None:
+        """Draw all cells anew."""
+        self._drawn.clear()
+        super().notify_style_update()
+
+    def _render_cell(
+        self,
+        row_index: int,
+        column_index: int,
+        base_style: Style,
+        width: int,
+        cursor: bool = False,
+        hover: bool = False,
+    ) -> list[list[Segment]]:
+        """Return the segments of a cell.
+
+        A cell is one line that fits, so that nothing wraps. Textual wraps and pads each cell, and draws every cell in
+        sight anew after the change of any: most of the time of a refresh of a busy list.
+        """
+        if row_index < 0 or column_index < 0:
+            return super()._render_cell(row_index, column_index, base_style, width, cursor, hover)
+        text: Text = self.get_cell_at(Coordinate(row_index, column_index))
+        look = (base_style, cursor, hover, self._show_hover_cursor, self._pseudo_class_state)
+        key = (row_index, column_index, width, text.plain, text.style, tuple(text.spans), look)
+        if key not in self._drawn:
+            if len(self._drawn) >= _DRAWN_MAX:
+                self._drawn.clear()
+            component, post = self._get_styles_to_render_cell(
+                False,
+                False,
+                False,
+                hover,
+                cursor,
+                self.show_cursor,
+                self._show_hover_cursor,
+                self.cursor_foreground_priority == "css",
+                self.cursor_background_priority == "css",
+            )
+            style = base_style + Style.from_meta({"row": row_index, "column": column_index}) + component
+            # Rich leaves the style of a text without spans to its caller.
+            own = None if text.spans else self.app.console.get_style(text.style, default=Style.null())
+            drawn = Segment.apply_style(text.render(self.app.console), own)
+            segments = [*drawn, Segment(" " * (width - text.cell_len))]
+            self._drawn[key] = [list(Segment.apply_style(segments, style, post))]
+        return self._drawn[key]
 
     @on(events.Resize)
     def _fit(self) -> None:
@@ -209,9 +287,14 @@ class Grid(DataTable[Text]):
             self.clear(columns=True)
             self.add_column("", key="edge", width=1)
             for key, width in self._layout:
-                label = Text(labels[key].label)
+                label = Text(labels[key].label + self._arrow(key))
                 self.add_column(self._fitted(label, key, width), key=key, width=width + _GAP)
         self._refill(current, anew=anew)
+
+    def _arrow(self, key: str) -> str:
+        if key != self._sorting.key:
+            return ""
+        return "▼" if self._sorting.descending else "▲"
 
     def _refill(self, select: str | None, *, anew: bool = False) -> None:
         top, before = self.scroll_offset.y, self.cursor_row
@@ -266,6 +349,13 @@ class Grid(DataTable[Text]):
         event.stop()
         # The cursor may have moved since.
         self._note(self.current)
+
+    @on(DataTable.HeaderSelected)
+    def _on_header_selected(self, event: DataTable.HeaderSelected) -> None:
+        event.stop()
+        key = event.column_key.value
+        if any(column.key == key and column.sorts for column in self._all_columns):
+            self.post_message(self.HeadClicked(str(key)))
 
     @on(DataTable.RowSelected)
     def _on_row_selected(self, event: DataTable.RowSelected) -> None:

@@ -21,7 +21,7 @@ from hpc_board.tui.formatting import MARKED, SELECTED
 from hpc_board.tui.paging import Order, Page, Part, Span, Window, whole
 from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.widgets.filter_line import FilterLine
-from hpc_board.tui.widgets.grid import Column, Grid, Row
+from hpc_board.tui.widgets.grid import Column, Grid, Row, Sorting
 
 T = TypeVar("T")
 
@@ -102,6 +102,13 @@ class ListPane(Vertical, Generic[T]):
 
     class Selected(Message):
         """A change of the selection."""
+
+    class HeadClicked(Message):
+        """A click on the head of a column that sorts."""
+
+        def __init__(self, key: str) -> None:
+            super().__init__()
+            self.key = key
 
     class Chosen(Message):
         """An item that the user opened."""
@@ -219,6 +226,11 @@ class ListPane(Vertical, Generic[T]):
         return length if place is None else f"{place + 1}/{length}"
 
     @property
+    def is_empty(self) -> bool:
+        """Return whether the list has been read and has no items."""
+        return self._is_known and not self._items
+
+    @property
     def is_filtering(self) -> bool:
         """Return whether the filter has the focus."""
         return any(line.display and line.has_focus_within for line in self.query(FilterLine))
@@ -276,11 +288,18 @@ class ListPane(Vertical, Generic[T]):
         """Open the filter."""
         self.query_one(FilterLine).open(self.words)
 
+    def sort(self, order: Order[T], sorting: Sorting) -> None:
+        """Read the list in another order from its top on, which the head of a column shows."""
+        self._order = order
+        self.grid.set_sorting(sorting)
+        self.jump(Span())
+        self.post_message(self.Wanted(self, anew=True))
+
     def narrow(self, words: str, scope: str = "") -> None:
-        """Filter the list by these words and a scope."""
+        """Filter the list by these words and a scope, and select the first match; keep the selection without words."""
         self.words, self.scope = words, scope
         self._chosen = {}
-        self.forget()
+        self.jump(Span(), select=None if words else self.grid.current)
         self.post_message(self.Narrowed(words))
         self.post_message(self.Wanted(self, anew=True))
 
@@ -433,6 +452,11 @@ class ListPane(Vertical, Generic[T]):
         event.stop()
         if event.key in self._items:
             self.post_message(self.Chosen(self._items[event.key]))
+
+    @on(Grid.HeadClicked)
+    def _click_head(self, event: Grid.HeadClicked) -> None:
+        event.stop()
+        self.post_message(self.HeadClicked(event.key))
 
     @on(Grid.Top)
     def _go_to_top(self, event: Grid.Top) -> None:

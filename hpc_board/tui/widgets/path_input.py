@@ -13,10 +13,22 @@ from hpc_board.domain.submission import EXTENSIONS
 _ENTRIES_MAX = 5000
 
 
-class PathInput(Input):
-    """A field for the path of a submission; Tab or the right arrow accepts the grey completion."""
+class CompletedInput(Input):
+    """A field with completion; Tab or the right arrow accepts the grey text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", show=False)]
+
+    def action_complete(self) -> None:
+        """Accept the shown completion, or go to the next field without one."""
+        before = self.value
+        if self.cursor_at_end:
+            self.action_cursor_right()
+        if self.value == before:
+            self.screen.focus_next()
+
+
+class PathInput(CompletedInput):
+    """A field for the path of a submission."""
 
     def __init__(self, *, value: str, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(
@@ -48,14 +60,6 @@ class PathInput(Input):
             return pasted or at_end or cursor == 0
         # A second "/" typed after a folder is a typing error, not an absolute path.
         return at_end and self.value.endswith("/") and (pasted or text == "~")
-
-    def action_complete(self) -> None:
-        """Accept the shown completion, or go to the next field without one."""
-        before = self.value
-        if self.cursor_at_end:
-            self.action_cursor_right()
-        if self.value == before:
-            self.screen.focus_next()
 
     @property
     def named(self) -> Path | None:

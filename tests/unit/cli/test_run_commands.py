@@ -172,6 +172,19 @@ def test_an_outcome_is_found_by_the_words_that_lists_have_for_it(board: Recorded
         assert [each["id"] for each in json.loads(call(board, "runs", "--json", "--state", words).stdout)] == [1]
 
 
+def test_runs_are_sorted_by_a_column_and_in_reverse(board: Recorded) -> None:
+    for verdict in (Verdict.WRONG_VALUE, Verdict.PASS, Verdict.CRASH):
+        board.add(result=result_of(verdict), mode=Mode.TEST)
+
+    def numbers(*words: str) -> list[int]:
+        return [each["id"] for each in json.loads(call(board, "runs", "--json", *words).stdout)]
+
+    assert numbers() == numbers("--sort", "RUN") == [3, 2, 1]
+    assert numbers("--reverse") == [1, 2, 3]
+    assert numbers("--sort", "outcome") == [2, 1, 3]
+    assert numbers("--sort", "outcome", "--reverse", "--limit", "2") == [3, 1]
+
+
 def add_on_two_gpus(board: Recorded, user: str) -> None:
     """Store one submission with two runs."""
     opened = board.board
@@ -266,6 +279,7 @@ def test_the_runs_of_one_user_are_listed(board: Recorded) -> None:
         (("--gpu", "cpu", "--mode", "leaderboard", "--state", "PASS"), "No matching runs"),
         (("--state", "quued"), "Did you mean"),
         (("--mode", "fast"), "fast"),
+        (("--sort", "scor"), "Did you mean"),
         (("--gpu", "B999"), "unknown GPU"),
         (("--user", "nobody-here"), "No matching runs"),
     ],

@@ -11,6 +11,7 @@ from hpc_board.domain.job_options import (
     JobOptions,
     OptionRules,
     check,
+    completed,
     fault,
     joined_constraints,
     of_environment,
@@ -119,10 +120,12 @@ def test_an_option_that_the_settings_do_not_permit_is_named_with_its_origin(
 def test_the_text_of_options_is_read_again() -> None:
     assert parsed(EVERY.text) == EVERY
     assert parsed("--account a --sbatch --contiguous") == JobOptions("a", sbatch=("--contiguous",))
+    assert parsed("account=a time=3") == JobOptions("a", time="3")
+    assert parsed(EVERY.brief) == EVERY
     assert parsed("") == NO_OPTIONS
 
 
-@pytest.mark.parametrize("text", ["account=a", "--acount=a", "--account", "--account=", "'", "--uid=0"])
+@pytest.mark.parametrize("text", ["account a", "--acount=a", "--account", "--account=", "'", "--uid=0"])
 def test_a_text_with_something_else_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         parsed(text)
@@ -149,3 +152,19 @@ def test_constraints_hold_together() -> None:
 
 def test_the_settings_name_every_option_of_a_submission() -> None:
     assert get_args(OptionName) == OPTION_NAMES
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("q", "qos="),
+        ("--q", "--qos="),
+        ("time=3 q", "time=3 qos="),
+        ("time=3 ", None),
+        ("acc", None),
+        ("sbatch=--com", "sbatch=--comment"),
+        ("qos=", None),
+    ],
+)
+def test_the_last_word_is_completed_to_a_permitted_option(text: str, found: str | None) -> None:
+    assert completed(text, ("qos", "time", "sbatch")) == found

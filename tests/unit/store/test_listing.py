@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.domain.run import RunState, Status
+from hpc_board.domain.run_order import RunPosition
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewSubmission, RunQuery, Store
@@ -68,11 +69,11 @@ def test_a_word_is_found_within_one_field_only(five: Store) -> None:
 
 def test_a_page_ends_where_the_next_one_begins(five: Store) -> None:
     first = five.runs.list(limit=2)
-    second = five.runs.list(RunQuery(before=first[-1].id), 2)
+    second = five.runs.list(RunQuery(behind=RunPosition(first[-1].id)), 2)
     assert (numbers(first), numbers(second)) == ([5, 4], [3, 2])
-    assert numbers(five.runs.list(RunQuery(before=second[-1].id), 2)) == [1]
-    assert numbers(five.runs.list(RunQuery(before=1))) == []
-    assert numbers(five.runs.list(RunQuery(before=5, words="h100", user="ada"), 1)) == [3]
+    assert numbers(five.runs.list(RunQuery(behind=RunPosition(second[-1].id)), 2)) == [1]
+    assert numbers(five.runs.list(RunQuery(behind=RunPosition(1)))) == []
+    assert numbers(five.runs.list(RunQuery(behind=RunPosition(5), words="h100", user="ada"), 1)) == [3]
 
 
 def test_words_past_the_eighth_narrow_nothing_down(five: Store) -> None:

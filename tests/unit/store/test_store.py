@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from sqlite_utils import Database
 
 from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.run_order import RunPosition
 from hpc_board.domain.standing import Rows, Standing
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Log, Result, ResultError, Timing, Verdict
@@ -1098,7 +1099,10 @@ def test_filters_find_the_same_runs_whatever_the_search_begins_with(store: Store
         for whose in (None, user):
             found = [
                 run.id
-                for run in store.runs.list(RunQuery(user=whose, outcome=outcome, gpu=gpu, before=among), limit=limit)
+                for run in store.runs.list(
+                    RunQuery(user=whose, outcome=outcome, gpu=gpu, behind=RunPosition(among) if among else None),
+                    limit=limit,
+                )
             ]
             assert found == fitting[:limit], (whose, given)
     hidden = [everything[0].task]

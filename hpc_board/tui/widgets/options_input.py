@@ -1,0 +1,94 @@
+"""An input field for the options of jobs with completion, and the line below it."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+from textual.suggester import Suggester
+
+from hpc_board.domain.job_options import (
+    NO_OPTIONS,
+    OPTION_NAMES,
+    GivenOptions,
+    JobOptions,
+    OptionRules,
+    completed,
+    parsed,
+)
+from hpc_board.errors import BoardError
+from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.widgets.path_input import CompletedInput
+
+
+class OptionsInput(CompletedInput):
+    """A field for options such as "qos=night time=30"; it knows the `rules` of the board once they are read."""
+
+    def __init__(self, *, value: str, id: str) -> None:  # noqa: A002 - Textual's name for it
+        self._suggester = _OptionSuggester()
+        super().__init__(
+            value=value,
+            placeholder="optional, such as qos=night time=30",
+            suggester=self._suggester,
+            compact=True,
+            select_on_focus=False,
+            id=id,
+        )
+        self._rules = OptionRules()
+        self._defaults: tuple[str, ...] = ()
+        self._header = NO_OPTIONS
+
+    def permit(self, rules: OptionRules, given: GivenOptions) -> None:
+        """Set the rules of the board, and the options that the user gives by default."""
+        self._rules = rules
+        self._suggester.names = rules.names
+        variables = given.environment if rules.environment else NO_OPTIONS
+        self._defaults = (_from(given.defaults, "your options.yaml"), _from(variables, "SBATCH_*"))
+
+    def hear(self, header: JobOptions) -> None:
+        """Set the options in the header of the file."""
+        self._header = header
+
+    @property
+    def options(self) -> JobOptions:
+        """Return the options in the field.
+
+        Raises:
+            InputError: they are invalid.
+            Refused: the settings do not permit one.
+        """
+        found = parsed(self.value)
+        self._rules.check(found, "this field")
+        return found
+
+    @property
+    def fault(self) -> str:
+        """Return the fault of the field; empty without one."""
+        try:
+            self.options  # noqa: B018 - it raises
+        except BoardError as error:
+            return error.message
+        return ""
+
+    @property
+    def remark(self) -> Text:
+        """Return the line below the field: its fault, the options that apply without it, or the permitted ones."""
+        # An incomplete name is no fault yet.
+        if (fault := self.fault) and completed(self.value, self._rules.names) is None:
+            return toned(fault, Tone.BAD, 300)
+        applied = [text for text in (*self._defaults, _from(self._header, "the header")) if text]
+        if applied:
+            return toned(f"Set already: {'; '.join(applied)}.", Tone.MUTED, 300)
+        permitted = " ".join(self._rules.names)
+        return toned(f"Permitted: {permitted}" if permitted else "No options are permitted here.", Tone.MUTED, 300)
+
+
+class _OptionSuggester(Suggester):
+    def __init__(self) -> None:
+        super().__init__(use_cache=False, case_sensitive=True)
+        self.names: Sequence[str] = OPTION_NAMES
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return completed(value, self.names)
+
+
+def _from(options: JobOptions, origin: str) -> str:
+    return f"{options.brief} ({origin})" if options.given else ""
