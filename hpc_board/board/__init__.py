@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hpc_board.board.submissions import Submissions
     from hpc_board.board.tasks import Tasks
     from hpc_board.boards.admin_views import AdminViews
-    from hpc_board.boards.moderation import Rules
+    from hpc_board.boards.moderation import Moderation
     from hpc_board.domain.change import Change
     from hpc_board.domain.roles import Role
     from hpc_board.errors import BoardError
@@ -160,9 +160,9 @@ class Board:
         return Standings(self.context, self.tasks, self.gpus, self.runs)
 
     @cached_property
-    def moderation(self) -> "Rules":
+    def moderation(self) -> "Moderation":
         """Limits, bans, removals, the audit log and notes, as far as the user's role permits."""
-        return self.context.rules
+        return self.context.moderation
 
     @cached_property
     def admin(self) -> "Administration":

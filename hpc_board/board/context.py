@@ -16,8 +16,8 @@ from hpc_board.store import Store
 from hpc_board.store.folder import DATABASE, check_own, is_served, make_board_folder
 
 if TYPE_CHECKING:
-    from hpc_board.boards.editor import Boards, Person
-    from hpc_board.boards.moderation import Rules
+    from hpc_board.boards.editor import BoardUser, LeaderboardEditor
+    from hpc_board.boards.moderation import Moderation
     from hpc_board.catalog.known_tasks import TaskCache
     from hpc_board.domain.run import Run
     from hpc_board.runs.reconciler import Reconciler
@@ -193,11 +193,11 @@ class Context:
             return user == self.installation.account  # its maker will own the folder
         return user == user_name(owner)
 
-    def person(self) -> "Person":
+    def person(self) -> "BoardUser":
         """Return the user with their groups and role."""
-        from hpc_board.boards.editor import Person
+        from hpc_board.boards.editor import BoardUser
 
-        return Person(self.user, self.installation.groups.of(self.user), self.role)
+        return BoardUser(self.user, self.installation.groups.of(self.user), self.role)
 
     # The database
 
@@ -208,18 +208,18 @@ class Context:
     # Runs and leaderboards
 
     @cached_property
-    def editor(self) -> "Boards":
+    def editor(self) -> "LeaderboardEditor":
         """The leaderboards that users created; reading them creates no folder."""
-        from hpc_board.boards.editor import Boards
+        from hpc_board.boards.editor import LeaderboardEditor
 
-        return Boards(self.reading, self.person, self.settings.gpus)
+        return LeaderboardEditor(self.reading, self.person, self.settings.gpus)
 
     @cached_property
-    def rules(self) -> "Rules":
+    def moderation(self) -> "Moderation":
         """Limits, bans, removals, the audit log and notes, as far as the user's role permits."""
-        from hpc_board.boards.moderation import Rules
+        from hpc_board.boards.moderation import Moderation
 
-        return Rules(self.store, self.user, self.role.may_act_as(Role.ADMIN), self.require, self.editor.hidden)
+        return Moderation(self.store, self.user, self.role.may_act_as(Role.ADMIN), self.require, self.editor.hidden)
 
     def has_runs_in_flight(self) -> bool:
         """Return whether any run has not ended."""
@@ -237,11 +237,11 @@ class PublicContext(Context):
         del user
         return Role.PARTICIPANT
 
-    def person(self) -> "Person":
+    def person(self) -> "BoardUser":
         """Return a user without a name and groups, so that neither a list of members nor a group fits."""
-        from hpc_board.boards.editor import Person
+        from hpc_board.boards.editor import BoardUser
 
-        return Person("", frozenset(), self.role)
+        return BoardUser("", frozenset(), self.role)
 
 
 @cache

@@ -51,7 +51,7 @@ class Leaderboards:
         """Return the number of submissions that each user may send to a task within an hour; no limits by default."""
         if not self._context.has_database():
             return NO_LIMITS
-        found = (limits for decision, limits in self._context.rules.limits() if decision.subject == board)
+        found = (limits for decision, limits in self._context.moderation.limits() if decision.subject == board)
         return next(found, NO_LIMITS)
 
     def history(self, name: str) -> tuple[BoardChange, ...]:

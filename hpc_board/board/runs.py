@@ -57,9 +57,9 @@ class Runs:
             return True
         if within_seconds is None:
             return self._context.reconciler(watched)
-        from hpc_board.transport.patience import hurried
+        from hpc_board.transport.time_budget import time_budget
 
-        with hurried(within_seconds):
+        with time_budget(within_seconds):
             return self._context.reconciler(watched)
 
     def wait(
@@ -94,7 +94,7 @@ class Runs:
         if self._context.installation.served_by_another():
             return None
         try:
-            return self._context.reconciler.turn(watched)
+            return self._context.reconciler.run_pass(watched)
         except (SchedulerError, StorageError) as error:
             return Pass(errors=(error,))
 

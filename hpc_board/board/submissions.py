@@ -162,12 +162,12 @@ class Submissions:
 
     def _check_open(self, *, warn: bool = True) -> None:
         self._context.require_participant()
-        stop = self._context.rules.check_open() if self._context.has_database() else None
+        stop = self._context.moderation.check_open() if self._context.has_database() else None
         if stop is not None and warn:
             self._context.warn("The board takes no submissions at present; yours are taken, since you are an admin.")
 
     def _admission(self) -> Callable[[Task, Mode], None]:
-        return self._context.rules.admission() if self._context.has_database() else lambda _task, _mode: None
+        return self._context.moderation.admission() if self._context.has_database() else lambda _task, _mode: None
 
     def option_rules(self) -> OptionRules:
         """Return the rules for the options of jobs that users set."""
@@ -364,7 +364,7 @@ class Submissions:
             Refused: it belongs to another user.
         """
         found = self.get(submission)
-        self._context.rules.check_reader(found, shown_to_others=self._shown_to_others(found))
+        self._context.moderation.check_reader(found, shown_to_others=self._shown_to_others(found))
         return found.file_name, self._context.store.submissions.code(found.code_sha256)
 
     def _shown_to_others(self, submission: Submission) -> bool:
@@ -385,7 +385,7 @@ class Submissions:
             InputError: no submission has this number, or the text is invalid.
             Refused: it belongs to another user.
         """
-        self._context.rules.note(self.get(submission), text)
+        self._context.moderation.note(self.get(submission), text)
 
     def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> "list[Compared]":
         """Compare two submissions on `gpus`, or on each GPU with times of both.

@@ -41,14 +41,14 @@ class AdminViews(msgspec.Struct, frozen=True):
             Refused: the user is no creator.
         """
         self.require(Role.CREATOR, "look after boards")
-        made = {board.name: board for board in self.created() if board.terms.changeable_by(self.user, self.role)}
+        made = {board.name: board for board in self.created() if board.options.changeable_by(self.user, self.role)}
         tasks = [task for task in self.tasks().tasks if self.role is Role.ADMIN or task.name in made]
         limits = {decision.subject: each for decision, each in self.store.moderation.limits()}
         sent = self.store.moderation.sent_since(utc_now() - LIMITED_PERIOD)
         boards = []
         for task in tasks:
             here = [each for each in sent if each.board == task.name]
-            terms = made[task.name].terms if task.name in made else None
+            terms = made[task.name].options if task.name in made else None
             boards.append(
                 BoardState(
                     task.name,

@@ -48,7 +48,7 @@ EXPORTS = "exports"
 """The folder in which a board archives deleted leaderboards."""
 
 
-class Person(msgspec.Struct, frozen=True):
+class BoardUser(msgspec.Struct, frozen=True):
     """The user of a client: name, groups and role."""
 
     name: str
@@ -71,13 +71,13 @@ class BoardArchive(msgspec.Struct, frozen=True):
     history: Sequence[Mapping[str, Any]]
 
 
-class Boards:
+class LeaderboardEditor:
     """The leaderboards in `store`, as far as `person` may see and change them; `gpus` are those of the settings.
 
     Reading creates no database, and each task is read once.
     """
 
-    def __init__(self, store: Store, person: Callable[[], Person], gpus: Sequence[Gpu]) -> None:
+    def __init__(self, store: Store, person: Callable[[], BoardUser], gpus: Sequence[Gpu]) -> None:
         self._store = store
         self._person = person
         self._gpus = gpus
@@ -119,20 +119,20 @@ class Boards:
     def visible(self) -> tuple[CreatedBoard, ...]:
         """Return the leaderboards that are visible to the user, by name."""
         person = self._person()
-        return tuple(board for board in self._boards() if person.sees(board.terms))
+        return tuple(board for board in self._boards() if person.sees(board.options))
 
     def hidden(self) -> frozenset[str]:
         """Return the names of leaderboards that are hidden from the user, also of deleted ones."""
         return _hidden_from(self._person(), self._newest())
 
-    def hidden_from(self, people: Sequence[Person]) -> list[frozenset[str]]:
+    def hidden_from(self, people: Sequence[BoardUser]) -> list[frozenset[str]]:
         """Return the names that are hidden from each of `people`, by one read of the leaderboards."""
         newest = self._newest()
         return [_hidden_from(person, newest) for person in people]
 
     def closed(self) -> frozenset[str]:
         """Return the names of closed leaderboards, also of deleted ones."""
-        return _hidden_from(Person("", frozenset(), Role.PARTICIPANT), self._newest())
+        return _hidden_from(BoardUser("", frozenset(), Role.PARTICIPANT), self._newest())
 
     def board(self, name: str) -> CreatedBoard | None:
         """Return the leaderboard of this name; None if none is visible to the user.
@@ -144,7 +144,7 @@ class Boards:
         found, person = newest.get(name), self._person()
         if isinstance(found, DamagedBoard) and name not in _hidden_from(person, [found]):
             raise _damage(found)
-        return found if isinstance(found, CreatedBoard) and person.sees(found.terms) else None
+        return found if isinstance(found, CreatedBoard) and person.sees(found.options) else None
 
     def history(self, name: str) -> tuple[BoardChange, ...]:
         """Return the changes of the leaderboards of this name, oldest first; empty if they are hidden from the user."""
@@ -163,11 +163,11 @@ class Boards:
         The terms must have promised it before the submission, and must still do so.
         """
         board = self.board(name)
-        if board is None or not board.terms.shows_code(now):
+        if board is None or not board.options.shows_code(now):
             return False
         promised_at = board.change.at
         for change in reversed(self._store.boards.changes(name)):
-            if change.action is Action.DELETE or change.terms.code_shown is CodeShown.NEVER:
+            if change.action is Action.DELETE or change.options.code_shown is CodeShown.NEVER:
                 break
             promised_at = change.at
         return submitted_at >= promised_at
@@ -205,7 +205,7 @@ class Boards:
         Raises:
             InputError: an option is invalid.
         """
-        return self._changed(board, task, self._terms(board.terms, task, options, now))
+        return self._changed(board, task, self._terms(board.options, task, options, now))
 
     def of_competition(self, task: Task, of_settings: Catalog, now: datetime) -> Plan:
         """Plan the leaderboard of a competition's task: the competition's terms win over the present ones.
@@ -223,7 +223,7 @@ class Boards:
             self._check_gpus(task, terms)
             return self._created(task, terms, before, of_settings)
         terms = replace(
-            before.terms, deadline=task.deadline or before.terms.deadline, gpus=task.gpus or before.terms.gpus
+            before.options, deadline=task.deadline or before.options.deadline, gpus=task.gpus or before.options.gpus
         )
         self._check_gpus(task, terms)
         return self._changed(before, task, terms)
@@ -231,7 +231,7 @@ class Boards:
     def deletion(self, board: CreatedBoard) -> Plan:
         """Plan the deletion of `board`."""
         left = self._store.boards.entries(board.name, board.change.task_version or "")
-        return Plan(board.name, Action.DELETE, board.terms, None, board, left=left, after_change=board.change.id)
+        return Plan(board.name, Action.DELETE, board.options, None, board, left=left, after_change=board.change.id)
 
     def require_change(self, board: CreatedBoard) -> None:
         """Require that the user may change and delete `board`.
@@ -240,9 +240,9 @@ class Boards:
             Refused: it belongs to another user.
         """
         person = self._person()
-        if not board.terms.changeable_by(person.name, person.role):
+        if not board.options.changeable_by(person.name, person.role):
             raise Refused(
-                f"you may not change the board {board.name}: it belongs to {one_line(board.terms.creator)}, and "
+                f"you may not change the board {board.name}: it belongs to {one_line(board.options.creator)}, and "
                 f"{person.name}'s role is {person.role}.",
                 hint="Ask the creator or an admin.",
             )
@@ -274,7 +274,7 @@ class Boards:
                 f"and {person.name}'s role is {person.role}.",
                 hint=hint,
             )
-        if any(each.terms.creator != person.name for each in changes if each.id <= plan.after_change):
+        if any(each.options.creator != person.name for each in changes if each.id <= plan.after_change):
             raise Refused(
                 f"you may not create a board {plan.name}: another user had a board of this name, and "
                 f"{person.name}'s role is {person.role}.",
@@ -318,7 +318,7 @@ class Boards:
                     plan.name,
                     plan.action,
                     plan.task,
-                    plan.terms,
+                    plan.options,
                     person.name,
                     at,
                     reason,
@@ -352,7 +352,7 @@ class Boards:
             terms,
             dataclasses.replace(task, name=board.name),
             board,
-            differences(board.task, task, board.terms, terms),
+            differences(board.task, task, board.options, terms),
             self._store.boards.entries(board.name, board.task.version) if restarts else (),
             self._store.boards.entries(board.name, task.version) if restarts else (),
             board.change.id,
@@ -498,7 +498,7 @@ def _document(kept: BoardArchive) -> dict[str, Any]:
         "deleted_at": kept.at.isoformat(),
         "deleted_by": kept.by_user,
         "reason": kept.reason,
-        "terms": kept.plan.terms.to_json(),
+        "terms": kept.plan.options.to_json(),
         "task_version": None if task is None else task.version,
         "description": "" if task is None else task.description,
         "files": {} if task is None else {file.name: file.text for file in task.files},
@@ -535,7 +535,7 @@ def _check_stays_closed(terms: BoardOptions, before: Newest | None) -> None:
     Raises:
         InputError: it would show them.
     """
-    was_closed = isinstance(before, BoardChange) and before.terms.visibility is Visibility.CLOSED
+    was_closed = isinstance(before, BoardChange) and before.options.visibility is Visibility.CLOSED
     if before is not None and was_closed and terms.visibility is Visibility.PUBLIC:
         raise InputError(
             f"there was a closed board {before.name}, whose runs a public one of this name would show to all.",
@@ -543,14 +543,14 @@ def _check_stays_closed(terms: BoardOptions, before: Newest | None) -> None:
         )
 
 
-def _hidden_from(person: Person, newest: Collection[Newest]) -> frozenset[str]:
+def _hidden_from(person: BoardUser, newest: Collection[Newest]) -> frozenset[str]:
     """Return the names that are hidden from `person`, by the terms of each leaderboard's newest change.
 
     One whose terms are damaged may have been closed, and is hidden.
     """
     if person.role is Role.ADMIN:
         return frozenset()
-    return frozenset(each.name for each in newest if each.terms is None or not person.sees(each.terms))
+    return frozenset(each.name for each in newest if each.options is None or not person.sees(each.options))
 
 
 def _check_own_deadline(task: Task, options: RequestedOptions, now: datetime) -> None:
@@ -584,8 +584,8 @@ def _members(before: Sequence[str], options: RequestedOptions) -> tuple[str, ...
 
 def unknown_members(plan: Plan) -> tuple[str, ...]:
     """Return the new members without an account on this machine, whether mistyped or not yet created."""
-    before = plan.before.terms.members if plan.before else ()
-    return unknown_accounts(name for name in plan.terms.members if name not in before)
+    before = plan.before.options.members if plan.before else ()
+    return unknown_accounts(name for name in plan.options.members if name not in before)
 
 
 def _raise_together(faults: Sequence[InputError]) -> None:
@@ -602,7 +602,7 @@ def _raise_together(faults: Sequence[InputError]) -> None:
 
 
 def synced(
-    boards: Boards, competition: Catalog, of_settings: Catalog, *, force: bool, now: datetime
+    boards: LeaderboardEditor, competition: Catalog, of_settings: Catalog, *, force: bool, now: datetime
 ) -> Iterator[Synced]:
     """Yield, task by task, the changes that make the leaderboards equal to `competition` at the time `now`."""
     for task in competition.tasks:
@@ -612,7 +612,7 @@ def synced(
             yield Synced(task.name, "skipped", one_line(error.message, 500))
             continue
         if plan.action is Action.CREATE:
-            yield Synced(task.name, "created", _opening(plan.terms), plan)
+            yield Synced(task.name, "created", _opening(plan.options), plan)
         elif not plan.differences:
             yield Synced(task.name, "unchanged", plan=plan)
         elif plan.needs_force and not force:

@@ -43,7 +43,7 @@ class Require(Protocol):
         ...
 
 
-class Rules(msgspec.Struct, frozen=True):
+class Moderation(msgspec.Struct, frozen=True):
     """Moderation by one `user`, as far as `require` permits.
 
     `hidden` returns the names of leaderboards that are hidden from the user.

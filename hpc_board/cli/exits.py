@@ -81,25 +81,25 @@ class Program(click.Group):
 
 def print_error(error: BoardError) -> None:
     """Print an error and its hint to stderr."""
-    from hpc_board.cli.fitted import fitted
+    from hpc_board.cli.wrapping import wrapped
     from hpc_board.model.text import printable
 
     message = printable(error.message)
     if type(error).title != InputError.title:
         message = f"{error.title}:{chr(10) if chr(10) in message else ' '}{message}"
-    click.echo(f"{_ERROR} {fitted(message, _ERROR_COLUMNS)}", err=True)
+    click.echo(f"{_ERROR} {wrapped(message, _ERROR_COLUMNS)}", err=True)
     if error.hint:
-        click.echo(f"{_HINT} {fitted(printable(error.hint), _HINT_COLUMNS)}", err=True)
+        click.echo(f"{_HINT} {wrapped(printable(error.hint), _HINT_COLUMNS)}", err=True)
 
 
 def _print_usage_error(error: click.ClickException) -> None:
     """Print an error of usage, then the usage of the command."""
-    from hpc_board.cli.fitted import fitted
+    from hpc_board.cli.wrapping import wrapped
     from hpc_board.model.text import printable
 
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     color = error.show_color if ctx is None else ctx.color
-    message = fitted(printable(error.format_message()), _ERROR_COLUMNS)
+    message = wrapped(printable(error.format_message()), _ERROR_COLUMNS)
     click.echo(f"{_ERROR} {message}", err=True, color=color)
     if ctx is not None:
         click.echo(f"{ctx.get_usage()}\nTry '{ctx.command_path} --help' for help.", err=True, color=color)

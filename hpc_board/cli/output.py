@@ -84,21 +84,21 @@ def remark(text: str) -> None:
     """Print a line to stderr, for people only; nothing with --quiet."""
     if is_quiet():
         return
-    from hpc_board.cli.fitted import fitted
+    from hpc_board.cli.wrapping import wrapped
     from hpc_board.model.text import printable
 
-    click.echo(fitted(printable(text)), err=True)
+    click.echo(wrapped(printable(text)), err=True)
 
 
 def warning(text: str) -> None:
     """Print a warning to stderr; nothing with --quiet."""
     if is_quiet():
         return
-    from hpc_board.cli.fitted import fitted
+    from hpc_board.cli.wrapping import wrapped
     from hpc_board.model.text import printable
 
     label = "warning:"
-    click.echo(f"{click.style(label, fg='yellow', bold=True)} {fitted(printable(text), len(label) + 1)}", err=True)
+    click.echo(f"{click.style(label, fg='yellow', bold=True)} {wrapped(printable(text), len(label) + 1)}", err=True)
 
 
 def confirm(question: str) -> None:

@@ -37,7 +37,7 @@ class CodeShown(StrEnum):
     AFTER_DEADLINE = "after_deadline"
 
 
-class TermsError(ValueError):
+class BoardOptionsError(ValueError):
     """Invalid stored options: a key is unknown, is missing, or has a value of another type."""
 
 
@@ -92,14 +92,14 @@ class BoardOptions(msgspec.Struct, frozen=True):
         """Read the JSON object of `to_json`, from this version or an older one, which lacks some keys.
 
         Raises:
-            TermsError: it wrote nothing like this.
+            BoardOptionsError: it wrote nothing like this.
         """
         unknown = sorted(set(value) - set(cls.__struct_fields__))
         if unknown:
-            raise TermsError(f"the key {unknown[0]} is not known")
+            raise BoardOptionsError(f"the key {unknown[0]} is not known")
         creator = value.get("creator")
         if not isinstance(creator, str):
-            raise TermsError("the creator is missing")
+            raise BoardOptionsError("the creator is missing")
         return cls(
             creator,
             stored_moment(value.get("deadline")),
@@ -174,24 +174,24 @@ def stored_moment(value: Any) -> datetime | None:
     """Return a stored time; None if none was stored.
 
     Raises:
-        TermsError: it is no text of a moment with a time zone, or one that not every calendar has.
+        BoardOptionsError: it is no text of a moment with a time zone, or one that not every calendar has.
     """
     if value is None:
         return None
     try:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
-        raise TermsError("the deadline is no moment") from error
+        raise BoardOptionsError("the deadline is no moment") from error
     if moment.tzinfo is None:
-        raise TermsError("the deadline has no time zone")
+        raise BoardOptionsError("the deadline has no time zone")
     if not YEAR_MIN <= moment.year <= YEAR_MAX:
-        raise TermsError("the deadline is not of this age")
+        raise BoardOptionsError("the deadline is not of this age")
     return moment
 
 
 def _names(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise TermsError("a list of names is something else")
+        raise BoardOptionsError("a list of names is something else")
     return tuple(value)
 
 
@@ -199,7 +199,7 @@ def _word(kind: type[E], value: Any) -> E:
     try:
         return kind(value)
     except ValueError as error:
-        raise TermsError(f"{value!r} is no {kind.__name__}") from error
+        raise BoardOptionsError(f"{value!r} is no {kind.__name__}") from error
 
 
 class RequestedOptions(msgspec.Struct, frozen=True):

@@ -210,3 +210,11 @@ def _side_of_scores(timings: Sequence[Timing], ranking_by: Ranking) -> _Side | N
     if len(counts) > 1 or counts == {1}:
         return None
     return _side([score_of(medians, ranking_by) for medians in zip(*workers, strict=True)], repeated=True)
+
+
+class LeaderRun(msgspec.Struct, frozen=True):
+    """The best run of a board: its user and cases."""
+
+    run: int
+    user: str
+    cases: tuple[Case, ...] = ()

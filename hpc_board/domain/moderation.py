@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from hpc_board.domain.board_options import TermsError, moment_words, stored_moment
+from hpc_board.domain.board_options import BoardOptionsError, moment_words, stored_moment
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 
@@ -113,7 +113,7 @@ class Decision(msgspec.Struct, frozen=True):
         """Return the time at which a ban expires; None if only another decision ends it."""
         try:
             return stored_moment(self.detail) if self.action == BAN and self.detail else None
-        except TermsError:
+        except BoardOptionsError:
             return None
 
 

@@ -6,7 +6,6 @@ from enum import StrEnum
 import msgspec
 from msgspec.structs import replace
 
-from hpc_board.domain.graces import CANCELLED_GRACE, MISSING_GRACE, RESULT_GRACE
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
 from hpc_board.domain.score_interval import Interval
@@ -14,6 +13,15 @@ from hpc_board.domain.standing import Placing
 from hpc_board.errors import BoardError
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
+
+RESULT_GRACE = timedelta(seconds=60)
+"""The time for a result to appear after the end of the job: network file systems are late."""
+
+CANCELLED_GRACE = timedelta(seconds=5)
+"""The time for a cancelled job's result to appear, if it had just written one."""
+
+MISSING_GRACE = timedelta(minutes=5)
+"""The time after which a job that the scheduler does not know counts as lost."""
 
 
 class RunState(StrEnum):

@@ -32,7 +32,7 @@ class BoardChange(msgspec.Struct, frozen=True):
     name: str
     action: Action
     task_version: str | None
-    terms: BoardOptions
+    options: BoardOptions = msgspec.field(name="terms")
     by_user: str
     at: datetime
     reason: str = ""
@@ -50,19 +50,19 @@ class CreatedBoard(msgspec.Struct, frozen=True):
         return self.change.name
 
     @property
-    def terms(self) -> BoardOptions:
+    def options(self) -> BoardOptions:
         """Return the leaderboard's options."""
-        return self.change.terms
+        return self.change.options
 
 
 class DamagedBoard(msgspec.Struct, frozen=True):
-    """A leaderboard with a damaged row; `terms` are None if these are damaged, and `problem` tells of the damage."""
+    """A leaderboard with a damaged row; `options` are None if these are damaged, and `problem` tells of the damage."""
 
     id: int
     name: str
     problem: str
     hint: str
-    terms: BoardOptions | None = None
+    options: BoardOptions | None = msgspec.field(default=None, name="terms")
 
 
 class Entries(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     name: str
     action: Action
-    terms: BoardOptions
+    options: BoardOptions = msgspec.field(name="terms")
     task: Task | None = None
     before: CreatedBoard | None = None
     differences: tuple[Difference, ...] = ()
@@ -166,7 +166,7 @@ def change_summary(change: BoardChange, before: BoardChange | None) -> str:
         return ""
     told = [
         f"{each.what}: {each.after}" if each.what in _NOT_LISTED else each.what
-        for each in _of_terms(before.terms, change.terms)
+        for each in _of_terms(before.options, change.options)
     ]
     if change.task_version != before.task_version:
         told.insert(0, "task, standings anew")

@@ -27,7 +27,7 @@ def created_report(board: CreatedBoard) -> tuple[Block, ...]:
     """Return the options of a board and its last change."""
     change = board.change
     last = f"{moment_text(change.at)} by {one_line(change.by_user)} ({change.action})"
-    return Heading("Board"), Facts((*terms_facts(board.terms), ("last changed", last)))
+    return Heading("Board"), Facts((*terms_facts(board.options), ("last changed", last)))
 
 
 def plan_report(plan: Plan) -> tuple[Block, ...]:
@@ -38,8 +38,8 @@ def plan_report(plan: Plan) -> tuple[Block, ...]:
 def _plan(plan: Plan) -> Iterator[Block]:
     yield Heading(f"Board {plan.name}")
     if plan.action is Action.CREATE:
-        gpus = ", ".join(map(one_line, plan.terms.gpus)) or "all in the settings"
-        yield Facts((("deadline", moment_words(plan.terms.deadline)), ("GPUs", gpus), *terms_facts(plan.terms)))
+        gpus = ", ".join(map(one_line, plan.options.gpus)) or "all in the settings"
+        yield Facts((("deadline", moment_words(plan.options.deadline)), ("GPUs", gpus), *terms_facts(plan.options)))
     else:
         restarts = any(difference.restarts for difference in plan.differences)
         columns = (Column("FIELD"), Column("BEFORE", flexible=True), Column("AFTER", flexible=True))
@@ -75,9 +75,9 @@ def changes_table(changes: Sequence[BoardChange]) -> Table:
             one_line(change.by_user),
             change.action.value,
             (change.task_version or "-")[:12],
-            moment_words(change.terms.deadline),
-            ", ".join(map(one_line, change.terms.gpus)) or "all",
-            change.terms.visibility.value,
+            moment_words(change.options.deadline),
+            ", ".join(map(one_line, change.options.gpus)) or "all",
+            change.options.visibility.value,
             one_line(change_summary(change, before), 200),
             one_line(change.reason),
         )

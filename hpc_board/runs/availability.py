@@ -11,7 +11,7 @@ import msgspec
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Gpu
 from hpc_board.runs.backoff import SharedValue
-from hpc_board.transport.patience import hurried
+from hpc_board.transport.time_budget import time_budget
 
 WAIT_SECONDS: Final = 2.0
 """The longest wait for an answer: the last known numbers then serve."""
@@ -92,7 +92,7 @@ def _new_answer(
     gpus: Sequence[Gpu], ask: Callable[[Sequence[Gpu]], Sequence[Availability]], known: Answer | None
 ) -> Answer:
     try:
-        with hurried(WAIT_SECONDS):
+        with time_budget(WAIT_SECONDS):
             available = tuple(ask(gpus))
     except SchedulerRefused:
         raise

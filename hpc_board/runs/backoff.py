@@ -13,7 +13,7 @@ import msgspec
 
 from hpc_board.files import locked, read_bounded, write_whole
 
-PATIENCE: Final = 4.0
+PAUSE_FACTOR: Final = 4.0
 """The longest pause between questions to a scheduler, as a multiple of the shortest one."""
 
 REST_SECONDS_MAX: Final = 600.0
@@ -22,10 +22,10 @@ REST_SECONDS_MAX: Final = 600.0
 SILENCE_SECONDS: Final = 1.0
 """The time without an answer from which on a scheduler counts as silent and gets a rest."""
 
-LOOK_SECONDS: Final = 1.0
+SCAN_PAUSE_SECONDS: Final = 1.0
 """The shortest pause between two looks into job folders over SSH."""
 
-LOOK_PATIENCE: Final = 5.0
+SCAN_PAUSE_FACTOR: Final = 5.0
 """The longest pause between two such looks, as a multiple of the shortest one."""
 
 _GROWTH: Final = 1.5
@@ -91,14 +91,14 @@ class _Pause(msgspec.Struct, frozen=True):
 class Backoff:
     """Back-off between queries of one scheduler or scans of its folders, shared by all clients of a board.
 
-    `poll_seconds` is the shortest. A pause grows while answers bring nothing new, up to `patience` times that, and no
+    `poll_seconds` is the shortest. A pause grows without news, up to `pause_factor` times that, and no
     two are alike, so that many boards don't ask at the same moment. A client that asks or sends holds the board's lock.
     """
 
-    def __init__(self, file: Path, poll_seconds: float, *, patience: float = PATIENCE) -> None:
+    def __init__(self, file: Path, poll_seconds: float, *, pause_factor: float = PAUSE_FACTOR) -> None:
         self._shared = SharedValue(file, _Pause)
         self._poll_seconds = poll_seconds
-        self._patience = patience
+        self._pause_factor = pause_factor
 
     @property
     def asked_at(self) -> datetime | None:
@@ -162,14 +162,14 @@ class Backoff:
 
     def _next_pause(self, last: _Pause) -> float:
         """Return a longer pause than the last one, never shorter than `poll_seconds`, with some jitter."""
-        longer = _longer(last.pause_seconds, self._poll_seconds, self._patience)
+        longer = _longer(last.pause_seconds, self._poll_seconds, self._pause_factor)
         return max(self._poll_seconds, longer * _entropy.uniform(1 - _JITTER, 1))
 
     def _last(self) -> _Pause | None:
         last = self._shared.read()
         if last is None:
             return None
-        pause_seconds = min(max(last.pause_seconds, self._poll_seconds), self._patience * self._poll_seconds)
+        pause_seconds = min(max(last.pause_seconds, self._poll_seconds), self._pause_factor * self._poll_seconds)
         return _Pause(last.at, pause_seconds, min(last.rest_seconds, REST_SECONDS_MAX), last.silent_since)
 
 
@@ -223,9 +223,9 @@ class ProgressCache:
         if seen is not None and self._clock() < seen.until:
             return seen.data
         data = look()
-        pause_seconds = LOOK_SECONDS
+        pause_seconds = SCAN_PAUSE_SECONDS
         if seen is not None and data == seen.data:
-            pause_seconds = _longer(seen.pause_seconds, LOOK_SECONDS, LOOK_PATIENCE)
+            pause_seconds = _longer(seen.pause_seconds, SCAN_PAUSE_SECONDS, SCAN_PAUSE_FACTOR)
         with self._lock:
             if number not in self._seen and len(self._seen) >= _RUNS_MAX:
                 self._seen.clear()
@@ -233,9 +233,9 @@ class ProgressCache:
         return data
 
 
-def _longer(pause_seconds: float, shortest_seconds: float, patience: float) -> float:
-    """Return the pause that follows one without news, at most `patience` times the shortest."""
-    return min(_GROWTH * max(pause_seconds, shortest_seconds), patience * shortest_seconds)
+def _longer(pause_seconds: float, shortest_seconds: float, pause_factor: float) -> float:
+    """Return the pause that follows one without news, at most `pause_factor` times the shortest."""
+    return min(_GROWTH * max(pause_seconds, shortest_seconds), pause_factor * shortest_seconds)
 
 
 def _within(now: datetime, at: float, seconds: float) -> bool:

@@ -2,7 +2,7 @@
 
 A run's row is written first, then its job folder, the event `submitting`, the scheduler's job, the event `queued`. A
 process that dies between two of these steps leaves a run that the next one resumes: it looks a job up by its unique
-name before it sends the job again, and only after `SETTLE`, since an earlier command may still arrive.
+name before it sends the job again, and only after `LOOKUP_DELAY`, since an earlier command may still arrive.
 """
 
 import hashlib
@@ -52,15 +52,22 @@ from hpc_board.model.score import score_s
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
-from hpc_board.runs.backoff import LOOK_PATIENCE, LOOK_SECONDS, PATIENCE, SILENCE_SECONDS, Backoff, NextScan
+from hpc_board.runs.backoff import (
+    PAUSE_FACTOR,
+    SCAN_PAUSE_FACTOR,
+    SCAN_PAUSE_SECONDS,
+    SILENCE_SECONDS,
+    Backoff,
+    NextScan,
+)
 from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
 from hpc_board.runs.fair_queue import FairQueue
 from hpc_board.runs.pruning import PASS_FOLDERS_MAX, NextPruning, Pruning
 from hpc_board.schedulers import AnyKind, Arrays, Job, JobKey, Nodes, Scheduler, kind_of
 from hpc_board.store import Store
-from hpc_board.transport.patience import is_hurried, is_out_of_time
+from hpc_board.transport.time_budget import has_budget, is_out_of_time
 
-SETTLE = timedelta(seconds=90)
+LOOKUP_DELAY = timedelta(seconds=90)
 """The pause before a submission with unknown outcome is looked up and, if absent, sent again.
 
 It exceeds the life of an sbatch whose client is lost: 60 s, and 11 s more on a login node over SSH.
@@ -155,25 +162,25 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     folders: Mapping[str, job_folder.Folders] = msgspec.field(default_factory=dict)
     queue: FairQueue | None = None
     prune_after: timedelta | None = None
-    settle: timedelta = SETTLE
+    lookup_delay: timedelta = LOOKUP_DELAY
     lock_seconds: float = LOCK_SECONDS
 
     def __call__(self, watched: Collection[int] | None = None) -> bool:
         """Advance every run in flight; return False if another process is doing so.
 
-        `watched` is that of `turn`.
+        `watched` is that of `run_pass`.
 
         Raises:
             StorageError: the board cannot be written, or the lock of a cluster not be used; the runs of all others
                 were advanced.
             SchedulerError: a scheduler did not answer; its runs keep their state, all others were advanced.
         """
-        turn = self.turn(watched)
-        if turn is not None and turn.errors:
-            raise turn.errors[0]
-        return turn is not None
+        done = self.run_pass(watched)
+        if done is not None and done.errors:
+            raise done.errors[0]
+        return done is not None
 
-    def turn(self, watched: Collection[int] | None = None, *, clusters: Iterable[str] | None = None) -> Pass | None:
+    def run_pass(self, watched: Collection[int] | None = None, *, clusters: Iterable[str] | None = None) -> Pass | None:
         """Advance runs like `__call__`, and return the errors; None if other processes are doing so.
 
         A client that waits for some runs passes them as `watched`: then only these are advanced, except when their
@@ -186,20 +193,20 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         failed: list[StorageError] = []
         for cluster in self.names if clusters is None else clusters:
             try:
-                turn = self._turn(cluster, watched)
+                done = self._run_pass(cluster, watched)
             except StorageError as error:
                 failed.append(error)
             else:
-                mine += [] if turn is None else [turn]
+                mine += [] if done is None else [done]
         if not mine:
             if failed:
                 raise failed[0]
             return None
         return Pass(
-            frozenset().union(*(turn.clusters for turn in mine)),
-            frozenset().union(*(turn.asked for turn in mine)),
-            (*failed, *(error for turn in mine for error in turn.errors)),
-            tuple(poll for turn in mine for poll in turn.polls),
+            frozenset().union(*(done.clusters for done in mine)),
+            frozenset().union(*(done.asked for done in mine)),
+            (*failed, *(error for done in mine for error in done.errors)),
+            tuple(poll for done in mine for poll in done.polls),
         )
 
     @property
@@ -211,8 +218,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         """Return whether the turns of `cluster` advance the runs of the cluster `name`."""
         return cluster == (name if name in self.schedulers else self.names[0])
 
-    def _turn(self, cluster: str, watched: Collection[int] | None) -> Pass | None:
-        """Advance the runs of one cluster as `turn` does."""
+    def _run_pass(self, cluster: str, watched: Collection[int] | None) -> Pass | None:
+        """Advance the runs of one cluster as `run_pass` does."""
         with self._lock(cluster, wait_seconds=0) as mine:
             if not mine:
                 return None
@@ -230,8 +237,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             sendable = self._in_turn(cluster, [run for run in runs if self._may_send(run, asks=asks)])
             polls: list[Poll] = []
             silent: list[BoardError] = []
-            hurries = bool(runs) and is_hurried() and self._kind(cluster).shared
-            if hurries:
+            is_limited = bool(runs) and has_budget() and self._kind(cluster).shared
+            if is_limited:
                 # No command that sends a job is killed: none begins before the scheduler has just answered.
                 if asks:
                     silent += self._ask_scheduler(cluster, self._in_flight(cluster), polls.append)
@@ -245,11 +252,11 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if chosen is None:
                 with _writing(self.folder):
                     scan.settle(utc_now(), time.monotonic() - began)
-            if asks and not hurries:
+            if asks and not is_limited:
                 errors += self._ask_scheduler(cluster, self._in_flight(cluster), polls.append)
             if silent_seconds is not None:
                 self._note_silence(cluster, silent_seconds)
-            if chosen is None and not is_hurried():
+            if chosen is None and not has_budget():
                 self._prune_old(cluster)
         return Pass(frozenset({cluster}), frozenset({cluster} if asks else ()), tuple(errors), tuple(polls))
 
@@ -670,7 +677,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return {run.id for run in found}
 
     def _waits(self, run: Run) -> bool:
-        return utc_now() - run.status.at < self.settle
+        return utc_now() - run.status.at < self.lookup_delay
 
     def _ensure_harness(self, folders: job_folder.Folders, sha256: str) -> None:
         """Write the harness of stored runs where their jobs find it.
@@ -827,7 +834,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     def _folder_backoff(self, cluster: str, *, watched: bool) -> Backoff:
         """Return the back-off of scans of a cluster's folders, for all runs or for the watched ones."""
-        return Backoff(self.folder / f"looked-{cluster}{'.watched' * watched}", LOOK_SECONDS, patience=LOOK_PATIENCE)
+        return Backoff(
+            self.folder / f"looked-{cluster}{'.watched' * watched}", SCAN_PAUSE_SECONDS, pause_factor=SCAN_PAUSE_FACTOR
+        )
 
     def _store_each(self, runs: Iterable[Run]) -> list[Run]:
         """Store the statuses of all these runs in one transaction."""
@@ -1010,8 +1019,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     def _backoff(self, cluster: str) -> Backoff:
         settings = self.clusters[cluster]
-        patience = PATIENCE if self._kind(cluster).shared else 1.0
-        return Backoff(self.folder / f"asked-{cluster}", settings.poll_seconds, patience=patience)
+        pause_factor = PAUSE_FACTOR if self._kind(cluster).shared else 1.0
+        return Backoff(self.folder / f"asked-{cluster}", settings.poll_seconds, pause_factor=pause_factor)
 
     def _kind(self, cluster: str) -> AnyKind:
         return kind_of(self.clusters[cluster])

@@ -29,7 +29,7 @@ def changes(
     """
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     seen: object = None
-    problem = Problem(say)
+    problem = ProblemReporter(say)
     while True:
         turned = turn()
         now = look()
@@ -46,7 +46,7 @@ def changes(
         time.sleep(poll_seconds)
 
 
-class Problem:
+class ProblemReporter:
     """The problem of the awaited runs, reported once until it is solved."""
 
     def __init__(self, say: Callable[[str], object]) -> None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_check
 
 import msgspec
 
-from hpc_board.domain.graces import RESULT_GRACE
 from hpc_board.domain.job_options import JobOptions, time_limit_seconds
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Availability, Cluster, ContainerRuntime, Device, Gpu
@@ -246,7 +245,6 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         job_environment: the names of the variables that describe a job to itself.
         request_environment: those of the amounts for which it has asked.
         exports: the variables that a batch script sets for the job's programs.
-        result_grace: the maximum delay of a result after the end of its job.
         job_options: the options of a submission that its jobs have.
         container_runtimes: the programs that can start the container of a job.
     """
@@ -263,7 +261,6 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     job_environment: JobEnvironment = JobEnvironment()
     request_environment: RequestEnvironment = RequestEnvironment()
     exports: "Mapping[str, str]" = MappingProxyType({})
-    result_grace: timedelta = RESULT_GRACE
     job_options: tuple[str, ...] = ("time", "retries")
     container_runtimes: frozenset[ContainerRuntime] = frozenset({ContainerRuntime.APPTAINER, ContainerRuntime.ENROOT})
 
@@ -284,6 +281,13 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
     def log_name(self, job_id: str) -> str:
         """Return the name of the file in the job folder that takes the job's output: sbatch's own, by default."""
         return log_name(job_id)
+
+    @property
+    def result_grace(self) -> timedelta:
+        """The maximum delay of a result after the end of its job."""
+        from hpc_board.domain.run import RESULT_GRACE
+
+        return RESULT_GRACE
 
     def memory_exceeded(self, log: str) -> str:
         """Return the limit and the use of a job that was killed for its memory, from the end of its `log`; or ""."""

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import msgspec
 
 from hpc_board.board import Board
-from hpc_board.boards.editor import Person
+from hpc_board.boards.editor import BoardUser
 from hpc_board.domain.change import Change
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
@@ -31,7 +31,7 @@ _ANSWERS_SECONDS = 10.0
 class Viewer(msgspec.Struct, frozen=True):
     """A user with the names of the leaderboards that are hidden from them, now and at the look before."""
 
-    person: Person
+    person: BoardUser
     hidden: frozenset[str]
     hidden_before: frozenset[str]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hpc_board.board.submissions import Submissions
     from hpc_board.board.tasks import Tasks
     from hpc_board.boards.admin_views import AdminViews
-    from hpc_board.boards.moderation import Rules
+    from hpc_board.boards.moderation import Moderation
     from hpc_board.domain.board_options import RequestedOptions
     from hpc_board.domain.change import Change
     from hpc_board.domain.draft import Draft, DraftRequest, Preview, RerunCandidate
@@ -619,9 +619,9 @@ class RemoteBoard(Board):
         return cast("Standings", _Part(self._connection, "standings"))
 
     @cached_property
-    def moderation(self) -> "Rules":
+    def moderation(self) -> "Moderation":
         """Limits, bans, removals, the audit log and notes."""
-        return cast("Rules", _Part(self._connection, "moderation"))
+        return cast("Moderation", _Part(self._connection, "moderation"))
 
     @cached_property
     def admin(self) -> "Administration":

@@ -24,7 +24,7 @@ PARTS: Mapping[str, str] = {
     "standings": "hpc_board.board.standings:Standings",
     "leaderboards": "hpc_board.board.leaderboards:Leaderboards",
     "submissions": "hpc_board.board.submissions:Submissions",
-    "moderation": "hpc_board.boards.moderation:Rules",
+    "moderation": "hpc_board.boards.moderation:Moderation",
     "admin_views": "hpc_board.boards.admin_views:AdminViews",
     "admin": "hpc_board.board.administration:Administration",
 }

@@ -52,7 +52,7 @@ from hpc_board.store.folder import SERVE_LOCK, make_board_folder
 if TYPE_CHECKING:
     from hpc_board.runs.reconciler import Pass
     from hpc_board.service.page.web_server import WebServer
-    from hpc_board.service.strangers import Strangers
+    from hpc_board.service.unauthenticated import PendingClients
 
 _Door = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
@@ -189,7 +189,7 @@ class Service:
         self._turns: dict[int, _Turns] = {}
         self._answering: set[asyncio.Task[None] | None] = set()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="question")
-        self._strangers = self._new_strangers()
+        self._pending_clients = self._new_pending_clients()
 
     @property
     def settings(self) -> Settings:
@@ -206,12 +206,12 @@ class Service:
     def _warn(self, text: str) -> None:
         self._log("warning", text=text)
 
-    def _new_strangers(self) -> "Strangers | None":
+    def _new_pending_clients(self) -> "PendingClients | None":
         if self.settings.munge is None:
             return None
-        from hpc_board.service.strangers import Strangers
+        from hpc_board.service.unauthenticated import PendingClients
 
-        return Strangers(self.settings.munge, self._log, self._bounds.hello_seconds)
+        return PendingClients(self.settings.munge, self._log, self._bounds.hello_seconds)
 
     # Life
 
@@ -226,9 +226,9 @@ class Service:
         with ExitStack() as stack:
             self._take_folder(stack)
             listening: dict[_Door, socket.socket] = {self._by_socket: self._listen(stack, self.path)}
-            if self._strangers is not None:
-                stack.callback(self._strangers.close)
-                listening[self._by_munge] = stack.enter_context(self._strangers.listening())
+            if self._pending_clients is not None:
+                stack.callback(self._pending_clients.close)
+                listening[self._by_munge] = stack.enter_context(self._pending_clients.listening())
             of_page = self._open_page(stack)
             self._tell_isolation()
             self._tell_doubts()
@@ -456,7 +456,7 @@ class Service:
         reconciler = own.context.reconciler
         try:
             going = cluster in reconciler.names and own.context.has_runs_in_flight()
-            turn = reconciler.turn(clusters=[cluster]) if going else None
+            turn = reconciler.run_pass(clusters=[cluster]) if going else None
         except BoardError as error:
             return None, error.message
         except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
@@ -517,10 +517,10 @@ class Service:
         await self._connection(peer_uid(writer.get_extra_info("socket")), reader, writer)
 
     async def _by_munge(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._strangers is None:
+        if self._pending_clients is None:
             return
         try:
-            admitted = await self._strangers.admitted(reader, writer)
+            admitted = await self._pending_clients.admitted(reader, writer)
         except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
             self._log("fault", traceback=traceback.format_exc())
             return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.errors import BoardError, DamagedRowError, InputError
-from hpc_board.runs.wait import Problem
+from hpc_board.runs.wait import ProblemReporter
 from hpc_board.service.routes import RunsChanged
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class _Stream:
         self.changed = asyncio.Event()
         self.fault: BoardError | None = None
         self._problems: list[str] = []
-        self._problem = Problem(self._problems.append)
+        self._problem = ProblemReporter(self._problems.append)
 
     @property
     def ended(self) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hpc_board.domain.board_options import BoardOptions, TermsError, deadline_refusal
+from hpc_board.domain.board_options import BoardOptions, BoardOptionsError, deadline_refusal
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, DamagedBoard, Entries
 from hpc_board.errors import DamagedRowError, InputError, Refused
 from hpc_board.model.task import Task
@@ -45,7 +45,7 @@ class NewChange(msgspec.Struct, frozen=True):
     name: str
     action: Action
     task: Task | None
-    terms: BoardOptions
+    options: BoardOptions = msgspec.field(name="terms")
     by_user: str
     at: datetime
     reason: str
@@ -120,7 +120,7 @@ def check_takes(db: Readable, task: Task, at: datetime, *, of_settings: bool) ->
     for row in db.query("SELECT * FROM boards WHERE name = ? ORDER BY id DESC LIMIT 1", [task.name]):
         newest = _change(row)
         if newest.task_version is not None:
-            deadline = newest.terms.deadline
+            deadline = newest.options.deadline
         elif not of_settings:
             raise Refused(
                 f"the board {task.name} takes no submissions any more: it was deleted by {one_line(newest.by_user)}.",
@@ -144,7 +144,7 @@ def _add(db: "Database", new: NewChange) -> None:
         if new.leave is not None and row["task_version"] is not None:
             new.leave(_entries(db, new.name, row["task_version"]))
     moment = time_text(new.at)
-    document = new.terms.to_json()
+    document = new.options.to_json()
     if new.task is not None:
         definition = json.loads(task_definition(new.task))
         document["task"] = {key: value for key, value in definition.items() if key not in _VERSION_KEYS}
@@ -182,7 +182,11 @@ def _board(connection: sqlite3.Connection, number: int) -> Newest:
         return change if change.task_version is None else _created(connection, row, change)
     except DamagedRowError as error:
         return DamagedBoard(
-            number, one_line(str(row["name"]), 80), error.message, error.hint, None if change is None else change.terms
+            number,
+            one_line(str(row["name"]), 80),
+            error.message,
+            error.hint,
+            None if change is None else change.options,
         )
 
 
@@ -233,7 +237,7 @@ def _readable(row: Mapping[str, Any]) -> Iterator[None]:
     """Translate the errors from a row of `boards` that hpc-board did not write: other programs can write any."""
     try:
         yield
-    except (TermsError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+    except (BoardOptionsError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         what = f"{one_line(str(error), 200)}. Was it written by a newer hpc-board? Then upgrade this one"
         raise unreadable("boards", f"{row['id']}, about {row['name']},", what) from error
 
@@ -247,5 +251,5 @@ def _task(connection: sqlite3.Connection, change: BoardChange, own: Mapping[str,
     where = "SELECT name, definition FROM tasks WHERE name = ? AND version = ?"
     for row in _rows(connection, where, change.name, change.task_version or ""):
         task = task_value(row, {**own, "name": change.name})
-        return replace(task, deadline=change.terms.deadline, gpus=change.terms.gpus, warnings=())
+        return replace(task, deadline=change.options.deadline, gpus=change.options.gpus, warnings=())
     raise unreadable("boards", str(change.id), f"no row of `tasks` has its task_version {change.task_version}")

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import IO, Final
 
-from hpc_board.transport.patience import counted, time_limit
+from hpc_board.transport.time_budget import counted, time_limit
 
 LINE_BYTES_MAX: Final = 8 * 1024 * 1024
 

@@ -16,7 +16,7 @@ from hpc_board.errors import SchedulerError
 from hpc_board.files import NotRegularFileError
 from hpc_board.model.text import one_line
 from hpc_board.transport import RENEW_SECONDS, check_paths, draft_of
-from hpc_board.transport.patience import RETRY_SECONDS, RetryDelay, close_quietly, closed_after
+from hpc_board.transport.time_budget import RETRY_SECONDS, RetryDelay, close_quietly, closed_after
 
 if TYPE_CHECKING:
     from paramiko import SFTPAttributes, SFTPClient

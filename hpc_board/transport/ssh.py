@@ -15,8 +15,8 @@ from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
 from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed
-from hpc_board.transport.patience import RetryDelay, close_quietly, closed_after, counted, unhurried
 from hpc_board.transport.this_host import OUTPUT_BYTES_MAX, scrubbed_environment
+from hpc_board.transport.time_budget import RetryDelay, close_quietly, closed_after, counted, without_budget
 
 if TYPE_CHECKING:
     from paramiko import Channel
@@ -177,7 +177,7 @@ class SshHost:
             with contextlib.ExitStack() as stack:
                 stack.callback(close_quietly, channel)
                 # The login is slow on some hosts, and is no question to the scheduler.
-                with self._asking, unhurried():
+                with self._asking, without_budget():
                     found, whole = self._environment_on(link)
                 try:
                     with counted(timeout_seconds) as seconds:

@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hpc_board.model.text import one_line
-from hpc_board.transport.patience import RETRY_SECONDS, close_quietly
 from hpc_board.transport.sftp_files import STALL_SECONDS, SftpFiles
 from hpc_board.transport.ssh import Connection
+from hpc_board.transport.time_budget import RETRY_SECONDS, close_quietly
 
 if TYPE_CHECKING:
     from paramiko import Channel, SFTPClient

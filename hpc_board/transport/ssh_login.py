@@ -15,8 +15,8 @@ from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
 from hpc_board.transport.known_hosts import KnownHosts, fingerprint, name_of
-from hpc_board.transport.patience import ended_after
 from hpc_board.transport.ssh_config import Destination, destination
+from hpc_board.transport.time_budget import ended_after
 
 if TYPE_CHECKING:
     from paramiko import PKey, Transport

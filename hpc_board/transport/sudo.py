@@ -15,9 +15,9 @@ from typing import IO, TYPE_CHECKING, Final
 from hpc_board.errors import SchedulerError
 from hpc_board.model.text import one_line
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
-from hpc_board.transport.patience import RETRY_SECONDS, close_quietly
 from hpc_board.transport.sftp_files import STALL_SECONDS, SftpFiles
 from hpc_board.transport.this_host import ThisHost, scrubbed_environment
+from hpc_board.transport.time_budget import RETRY_SECONDS, close_quietly
 
 if TYPE_CHECKING:
     from paramiko import SFTPClient

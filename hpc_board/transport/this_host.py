@@ -14,7 +14,7 @@ from hpc_board.errors import SchedulerError
 from hpc_board.model.text import one_line
 from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed
 from hpc_board.transport.conversation import Conversation
-from hpc_board.transport.patience import counted
+from hpc_board.transport.time_budget import counted
 
 OUTPUT_BYTES_MAX = 8 * 1024 * 1024
 """The part of each output stream that is kept; the rest is read and dropped, so that the command never blocks."""

@@ -191,9 +191,9 @@ class BoardApp(App[None]):
         self._side: SideChosen | None = None
         self._focus_at: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
         self._role = Role.NONE
-        themes.dress(self)
+        themes.register(self)
         self.theme = self._chosen_theme() or themes.DARK.name
-        themes.redress(self)
+        themes.apply(self)
         self.set_keymap(dict(self._preferences.keys))
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -510,7 +510,7 @@ class BoardApp(App[None]):
         from hpc_board.tui.widgets.grid import Grid
         from hpc_board.tui.widgets.source_view import SourceView
 
-        themes.redress(self)
+        themes.apply(self)
         for screen in self.screen_stack:
             for static in screen.query(Static):
                 static.update(static.content)
@@ -555,12 +555,12 @@ class BoardApp(App[None]):
     def _go(self, event: Open) -> None:
         """Open the screen of a target."""
         match event.target:
-            case targets.Submit() as wish:
-                self._open_submit(wish)
-            case targets.Edit() as wish:
-                self._edit(wish)
-            case targets.Watch() as wish:
-                self._open_watch(wish)
+            case targets.Submit() as target:
+                self._open_submit(target)
+            case targets.Edit() as target:
+                self._edit(target)
+            case targets.Watch() as target:
+                self._open_watch(target)
             case targets.Sent(runs):
                 self._open(targets.Runs(first=runs[0]))
                 if len(runs) == 1:
@@ -570,19 +570,19 @@ class BoardApp(App[None]):
             case target:
                 self._open(target)
 
-    def _open_submit(self, wish: targets.Submit) -> None:
+    def _open_submit(self, target: targets.Submit) -> None:
         from hpc_board.tui.choice import Choice
 
-        if wish.task is not None and wish.task != self._choice.task:
-            self._choice = Choice(folder=self._choice.folder, task=wish.task)
-        if wish.gpus or wish.mode is not None:
-            mode = wish.mode or self._choice.mode
-            self._choice = replace(self._choice, gpus=wish.gpus or self._choice.gpus, mode=mode)
+        if target.task is not None and target.task != self._choice.task:
+            self._choice = Choice(folder=self._choice.folder, task=target.task)
+        if target.gpus or target.mode is not None:
+            mode = target.mode or self._choice.mode
+            self._choice = replace(self._choice, gpus=target.gpus or self._choice.gpus, mode=mode)
         if isinstance(self._place, targets.Submit):
             self.pop_screen()
-        self._open(wish)
+        self._open(target)
 
-    def _edit(self, wish: targets.Edit) -> None:
+    def _edit(self, target: targets.Edit) -> None:
         """Run the user's editor in the place of the app, then open the form with the file."""
         from hpc_board.tui import editor
 
@@ -590,27 +590,27 @@ class BoardApp(App[None]):
         try:
             with self.suspend():
                 try:
-                    editor.edit(wish.file, os.environ)
+                    editor.edit(target.file, os.environ)
                 except InputError as error:
                     fault = error
         except SuspendNotSupported:
-            fault = InputError("this terminal cannot show an editor.", hint=f"Edit {wish.file} elsewhere.")
+            fault = InputError("this terminal cannot show an editor.", hint=f"Edit {target.file} elsewhere.")
         if fault is not None:
             self._notify_warning(f"{fault.message} {fault.hint}")
             return
-        self._choice = replace(self._choice, file=wish.file, folder=wish.file.parent, task=wish.task)
-        self._open_submit(targets.Submit(wish.task, wish.gpus, wish.mode, edited=True))
+        self._choice = replace(self._choice, file=target.file, folder=target.file.parent, task=target.task)
+        self._open_submit(targets.Submit(target.task, target.gpus, target.mode, edited=True))
 
-    def _open_watch(self, wish: targets.Watch) -> None:
+    def _open_watch(self, target: targets.Watch) -> None:
         from hpc_board.model.task import Mode
         from hpc_board.tui.recent_files import file_called
 
-        file = wish.file or file_called(wish.file_name, self._choice, self._memory)
+        file = target.file or file_called(target.file_name, self._choice, self._memory)
         if file is not None:
-            self._open(replace(wish, file=file))
+            self._open(replace(target, file=file))
             return
         self.notify("Choose the file to watch, then press Watch.", markup=False)
-        self._open_submit(targets.Submit(wish.task, wish.gpus, Mode.TEST))
+        self._open_submit(targets.Submit(target.task, target.gpus, Mode.TEST))
 
     @on(SideChosen)
     def _compare(self, event: SideChosen) -> None:

@@ -126,7 +126,7 @@ def rich_theme(theme: Theme) -> RichTheme:
     return RichTheme(styles, inherit=False)
 
 
-def dress(app: App[Any]) -> None:
+def register(app: App[Any]) -> None:
     """Register the themes of an app, and select the dark one."""
     app.register_theme(DARK)
     app.register_theme(LIGHT)
@@ -134,7 +134,7 @@ def dress(app: App[Any]) -> None:
     app.console.push_theme(rich_theme(DARK))
 
 
-def redress(app: App[Any]) -> None:
+def apply(app: App[Any]) -> None:
     """Switch Rich to the app's current theme."""
     app.console.pop_theme()
     app.console.push_theme(rich_theme(app.current_theme))

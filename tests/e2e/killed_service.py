@@ -17,7 +17,7 @@ def main() -> None:
     send_with_byte_code()
     service = Service(load(settings, os.environ), socket, advance_seconds=0.2)
     installation = service._installation
-    installation.__dict__["reconciler"] = replace(installation.reconciler, settle=timedelta(seconds=1))
+    installation.__dict__["reconciler"] = replace(installation.reconciler, lookup_delay=timedelta(seconds=1))
     service.run()
 
 

@@ -35,7 +35,7 @@ def killed(files: BoardFiles, point: str, gpus: list[str], count: int = 1) -> No
 def carried_on(files: BoardFiles) -> Board:
     """Another client of the same board, which carries on until nothing is in flight."""
     board = Board(settings.load(files.settings, os.environ))
-    board.context.installation.__dict__["reconciler"] = replace(board.context.reconciler, settle=SETTLED)
+    board.context.installation.__dict__["reconciler"] = replace(board.context.reconciler, lookup_delay=SETTLED)
     deadline = time.monotonic() + 60
     while board.context.store.runs.in_flight():
         assert time.monotonic() < deadline, board.context.store.runs.in_flight()

@@ -9,7 +9,7 @@ from hpc_board.runs import reconciler
 class Impatient(reconciler.Reconciler, frozen=True, dict=True):
     """A reconciler that waits for seconds alone."""
 
-    settle: timedelta = timedelta(seconds=3)
+    lookup_delay: timedelta = timedelta(seconds=3)
 
 
 if __name__ == "__main__":

@@ -224,7 +224,7 @@ class Site:
         board = Board(config.load(self.files.settings, os.environ))
         board.context.clusters.__dict__["schedulers"] = {"lab": SlurmScheduler(board.settings.clusters[0], self.host)}
         board.context.installation.__dict__["reconciler"] = replace(
-            board.context.reconciler, settle=timedelta(seconds=1)
+            board.context.reconciler, lookup_delay=timedelta(seconds=1)
         )
         return board
 

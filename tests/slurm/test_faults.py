@@ -25,8 +25,7 @@ import yaml
 from hpc_board import settings as config
 from hpc_board.board import Board
 from hpc_board.domain.draft import DraftRequest
-from hpc_board.domain.graces import MISSING_GRACE, RESULT_GRACE
-from hpc_board.domain.run import UNREADABLE, Run, RunState
+from hpc_board.domain.run import MISSING_GRACE, RESULT_GRACE, UNREADABLE, Run, RunState
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Verdict
 from hpc_board.runs import job_folder, reconciler
@@ -142,7 +141,7 @@ class Site:
         }
         impatient = {"lab": replace(board.settings.clusters[0], poll_seconds=0)}
         board.context.installation.__dict__["reconciler"] = replace(
-            board.context.reconciler, settle=SETTLED, clusters=impatient
+            board.context.reconciler, lookup_delay=SETTLED, clusters=impatient
         )
         return board
 

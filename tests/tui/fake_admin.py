@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from hpc_board.boards.admin_views import AdminViews
-from hpc_board.boards.moderation import Rules
+from hpc_board.boards.moderation import Moderation
 from hpc_board.domain.admin_views import BoardState, LimitUse, PersonState
 from hpc_board.domain.board_options import (
     UNCHANGED,
@@ -125,8 +125,8 @@ class _Oversight:
         return tuple(found[:limit])
 
 
-class _Rules:
-    """Decides about what its board knows, as `Rules` does."""
+class _Moderation:
+    """Decides about what its board knows, as `Moderation` does."""
 
     def __init__(self, board: "AdminBoard") -> None:
         self._board = board
@@ -220,7 +220,7 @@ class AdminBoard(FakeBoard):
         self.plan: list[RerunCandidate] = []
         self.read: list[tuple[str, int]] = []
         self.done: list[tuple[str, object]] = []
-        self.moderation = cast("Rules", _Rules(self))
+        self.moderation = cast("Moderation", _Moderation(self))
         self.admin_views = cast("AdminViews", _Oversight(self))
 
     def change_person(self, name: str, ban: Decision | None) -> None:
@@ -254,7 +254,7 @@ class AdminBoard(FakeBoard):
         self._enter("carry_out")
         for plan in plans:
             self.done.append((plan.name, reason))
-            self.change_state(plan.name, deadline=plan.terms.deadline, visibility=plan.terms.visibility)
+            self.change_state(plan.name, deadline=plan.options.deadline, visibility=plan.options.visibility)
         return tuple(plans)
 
     def rerun_plan(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.errors import InputError, Refused
-from hpc_board.tui import editor, own_copy
+from hpc_board.tui import editor, local_files
 from tests.tmux import Tmux, shown_in
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_board import FakeBoard
@@ -122,11 +122,11 @@ def test_an_editor_that_fails_or_is_missing_is_told(
 
 def test_a_starter_never_replaces_a_file(tmp_path: Path) -> None:
     path = tmp_path / "vectoradd.py"
-    assert own_copy.of_starter(path, "one") == (path, True)
-    assert own_copy.of_starter(path, "two") == (path, False)
+    assert local_files.of_starter(path, "one") == (path, True)
+    assert local_files.of_starter(path, "two") == (path, False)
     assert path.read_text() == "one"
     with pytest.raises(InputError, match="is no file"):
-        own_copy.of_starter(tmp_path, "three")
+        local_files.of_starter(tmp_path, "three")
 
 
 def test_an_unchanged_original_is_edited_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,12 +134,12 @@ def test_an_unchanged_original_is_edited_itself(tmp_path: Path, monkeypatch: pyt
     original = tmp_path / "folder" / "kernel.py"
     original.parent.mkdir()
     original.write_bytes(b"code")
-    assert own_copy.of_run(7, "kernel.py", b"code", [original]) == (original, False)
+    assert local_files.of_run(7, "kernel.py", b"code", [original]) == (original, False)
     original.write_bytes(b"other")
-    assert own_copy.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7.py"), True)
-    assert own_copy.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7.py"), False)
+    assert local_files.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7.py"), True)
+    assert local_files.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7.py"), False)
     Path("kernel-run7.py").write_bytes(b"edited")
-    assert own_copy.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7-2.py"), True)
+    assert local_files.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7-2.py"), True)
     assert Path("kernel-run7.py").read_bytes() == b"edited"
 
 

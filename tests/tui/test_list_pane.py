@@ -31,7 +31,7 @@ class Numbers(App[None]):
         self.opened: list[int] = []
         self.refuses = False
         self._backwards = backwards
-        themes.dress(self)
+        themes.register(self)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return themes.tone_variables(self.current_theme)

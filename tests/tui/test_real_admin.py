@@ -55,8 +55,8 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
         await until(pilot, lambda: "(2 d)" in text_of(app) or "(3 d)" in text_of(app))
         board = admin.leaderboards.get("course")
         assert board is not None
-        assert board.terms.deadline is not None
-        assert board.terms.deadline > datetime.now(UTC) + timedelta(days=2)
+        assert board.options.deadline is not None
+        assert board.options.deadline > datetime.now(UTC) + timedelta(days=2)
 
         await press(pilot, "H")
         await decided(pilot, "ctrl+u", "5", "enter", "enter")

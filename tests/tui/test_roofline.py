@@ -4,10 +4,10 @@ import pytest
 from rich.console import Group
 from rich.text import Text
 
+from hpc_board.domain.comparison import LeaderRun
 from hpc_board.errors import Refused
 from hpc_board.model.peaks import Peak, Work
 from hpc_board.model.result import Case, Result
-from hpc_board.tui.leader import Best
 from hpc_board.tui.widgets.roofline import BEST, OWN, REFERENCE, Measured, measured, roofline, roofline_lines, words
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_board import FakeBoard
@@ -84,7 +84,7 @@ def test_the_words_say_which_roof_counts_and_how_near_everybody_comes() -> None:
         case(1e9, number=2, o=4e6, b=1.25e6, r=4e6),
         case(1e12, number=3, o=2e7),
     ]
-    said = plain([*words(cases, PEAK, Best(34, "bob"))])
+    said = plain([*words(cases, PEAK, LeaderRun(34, "bob"))])
     assert said == [
         "o this run   b the best: bob, run 34   r the reference   ",
         "Cases 1 and 2 are memory bound: of 1 TB/s, this run 25 to 50 %, the best 80 %, the reference 25 %.",
@@ -118,8 +118,8 @@ def test_what_no_device_can_do_makes_no_drawing_of_others_fail() -> None:
 def test_only_the_same_cases_of_the_best_run_are_compared() -> None:
     told = Roofed().result(39)
     assert told is not None
-    best = Best(34, "bob", told.cases)
-    other = Best(34, "bob", tuple(replace(each, spec="another") for each in told.cases))
+    best = LeaderRun(34, "bob", told.cases)
+    other = LeaderRun(34, "bob", tuple(replace(each, spec="another") for each in told.cases))
     assert [set(each.times_ns) for each in measured(told, best)] == [{OWN, BEST, REFERENCE}] * 3
     assert [set(each.times_ns) for each in measured(told, other)] == [{OWN, REFERENCE}] * 3
     failed = [replace(each, work=None) for each in told.cases]

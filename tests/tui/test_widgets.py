@@ -39,7 +39,7 @@ class _Plain(App[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        themes.dress(self)
+        themes.register(self)
 
 
 class _TableApp(_Plain):

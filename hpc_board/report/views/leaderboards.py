@@ -55,7 +55,7 @@ class ChangeView(View, frozen=True):
         before: str | None = difference.before
         after: str | None = difference.after
         if difference.what == "deadline" and plan.before is not None:
-            before, after = moment(plan.before.terms.deadline), moment(plan.terms.deadline)
+            before, after = moment(plan.before.options.deadline), moment(plan.options.deadline)
         return cls(what=difference.what, before=before, after=after, restarts=difference.restarts)
 
 
@@ -96,7 +96,7 @@ class PlanView(View, frozen=True):
             action=str(plan.action),
             stored=stored,
             version=None if plan.task is None else plan.task.version,
-            terms=OptionsView.of(plan.terms),
+            terms=OptionsView.of(plan.options),
             changes=_differences(plan),
             left=_entries(plan.left),
             joined=_entries(plan.joined),
@@ -130,7 +130,7 @@ class BoardChangeView(View, frozen=True):
             by=one_line(change.by_user),
             at=moment_of(change.at),
             version=change.task_version,
-            terms=OptionsView.of(change.terms),
+            terms=OptionsView.of(change.options),
             reason=one_line(change.reason, LINE_CHARACTERS_MAX),
         )
 

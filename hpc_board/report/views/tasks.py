@@ -309,7 +309,7 @@ def _task_keys(task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None) -> d
         "gpus": [gpu.name for gpu in gpus],
         "description": printable(task.description),
         "languages": [str(language) for language in task.accepted],
-        "board": None if board is None else OptionsView.of(board.terms),
+        "board": None if board is None else OptionsView.of(board.options),
     }
 
 

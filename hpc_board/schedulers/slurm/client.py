@@ -34,7 +34,7 @@ from hpc_board.schedulers.slurm.refusals import QUEUE_FULL, not_accepted, words_
 from hpc_board.schedulers.slurm.sbatch import argument, ranges
 from hpc_board.schedulers.slurm.states import job_state, pending_reason_text
 from hpc_board.transport import CommandMissing, CommandStopped, CommandTimeout, Completed, Host
-from hpc_board.transport.patience import is_out_of_time, time_limit, unhurried
+from hpc_board.transport.time_budget import is_out_of_time, time_limit, without_budget
 
 TIMEOUT_SECONDS: Final = 60.0
 """The time-out of one command of Slurm: a busy controller answers late, and sbatch itself retries for a while."""
@@ -131,7 +131,7 @@ class SlurmScheduler:
         """
         command = self._sbatch(job)
         try:
-            with unhurried():
+            with without_budget():
                 done = self._host.run(
                     command, timeout_seconds=self._timeout_seconds, cwd=str(job.folder), until=QUEUE_FULL
                 )

@@ -17,7 +17,7 @@ from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, Listing, SlurmSch
 from hpc_board.schedulers.slurm.outputs import QueueRow, epoch, job_ids
 from hpc_board.transport import Host
 from hpc_board.transport.conversation import Conversation, ConversationOver
-from hpc_board.transport.patience import is_out_of_time
+from hpc_board.transport.time_budget import is_out_of_time
 
 HELPER: Final = Path(__file__).with_name("pyslurm_helper.py")
 

@@ -19,7 +19,7 @@ _STEP_SECONDS = 15.0
 """The time for the connection, and for each answer of the handshake."""
 
 _BUSY_SECONDS = 15.0
-"""The time after which no further connection is tried with a service that has no room for another stranger."""
+"""The time after which no further connection is tried with a service that has no room for another pending client."""
 
 _BUSY_PAUSE_SECONDS = 0.1, 0.5
 _ANSWER_BYTES_MAX = 80

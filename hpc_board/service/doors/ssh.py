@@ -35,7 +35,7 @@ class SshDoor:
         """Log in, unless that has been done, and start a relay to the service's socket."""
         import paramiko
 
-        from hpc_board.transport.patience import close_quietly, closed_after
+        from hpc_board.transport.time_budget import close_quietly, closed_after
 
         try:
             link, channel = self._connection.channel()
@@ -98,7 +98,7 @@ class SshStream:
 
     def close(self) -> None:
         """End the session, and with it the relay."""
-        from hpc_board.transport.patience import close_quietly
+        from hpc_board.transport.time_budget import close_quietly
 
         close_quietly(self._channel)
 

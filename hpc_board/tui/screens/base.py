@@ -22,7 +22,7 @@ from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.model.task import Mode
 from hpc_board.report.formatting import span_text
-from hpc_board.tui import own_copy, targets
+from hpc_board.tui import local_files, targets
 from hpc_board.tui.keys import named
 from hpc_board.tui.messages import Answer, Heard, Open, RunsState, Tick
 from hpc_board.tui.preferences import Memory
@@ -259,7 +259,7 @@ class BoardScreen(Screen[None]):
 
         def question() -> tuple[Path, bool]:
             name, code = self.board.submissions.code(run.submission)
-            return own_copy.of_run(run.id, Path(name).name, code, known)
+            return local_files.of_run(run.id, Path(name).name, code, known)
 
         def edit(found: tuple[Path, bool]) -> None:
             file, is_new = found

@@ -15,6 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.board import Board
+from hpc_board.domain.comparison import LeaderRun
 from hpc_board.domain.run import Progress, Run, RunState, Status
 from hpc_board.domain.standing import Placing
 from hpc_board.errors import BoardError, Refused
@@ -27,16 +28,15 @@ from hpc_board.report.runs import run_evidence, run_overview
 from hpc_board.report.times import processors_of
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
-from hpc_board.tui.leader import Best
 from hpc_board.tui.messages import Open
-from hpc_board.tui.pace import Pace, pace_of
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.screens.next_steps import NextStepsScreen
+from hpc_board.tui.usual_time import UsualTime, usual_time_of
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.filter_line import FilterLine
-from hpc_board.tui.widgets.headway_line import HeadwayLine
+from hpc_board.tui.widgets.progress_line import ProgressLine
 from hpc_board.tui.widgets.roofline import RooflinePane
 from hpc_board.tui.widgets.sections import Sections
 from hpc_board.tui.widgets.source_view import SourceView
@@ -63,9 +63,9 @@ class _RunRead(msgspec.Struct, frozen=True):
     progress: tuple[Progress, ...]
     placing: Placing | None
     log: str
-    best: Best | None = None
+    best: LeaderRun | None = None
     started: datetime | None = None
-    pace: Pace = Pace({})
+    usual_time: UsualTime = UsualTime({})
 
 
 _OVERVIEW_NEXT = "Press 1 for the overview."
@@ -112,7 +112,7 @@ class ReportScreen(BoardScreen):
     submitted = getters.query_one("#submitted", SourceView)
     sections = getters.query_one(Sections)
     headline = getters.query_one("#headline", Static)
-    headway = getters.query_one(HeadwayLine)
+    progress_line = getters.query_one(ProgressLine)
 
     def __init__(self, board: Board, now: Clock, run: int) -> None:
         super().__init__(board, now)
@@ -121,12 +121,12 @@ class ReportScreen(BoardScreen):
         self._file: tuple[str, str] | None = None
         """The name and the text of the submitted file, once it has been read and if the user may read it."""
         self._page = "overview"
-        self._pace: Pace | None = None
+        self._usual_time: UsualTime | None = None
 
     def compose_body(self) -> ComposeResult:
         """Yield the state in one line, the names of the pages, and the pages."""
         yield Static(toned("Loading the run …", Tone.MUTED), id="headline", markup=False)
-        yield HeadwayLine(id="headway")
+        yield ProgressLine(id="progress-line")
         yield Sections(_PAGES, id="pages")
         with Container(id="panes"):
             yield Blocks("Overview", id="overview")
@@ -352,23 +352,23 @@ class ReportScreen(BoardScreen):
             self.board.runs.log(run.id),
             self._best(run, result),
             self.board.runs.started([run.id]).get(run.id) if run.state is RunState.RUNNING else None,
-            self._pace_of(run),
+            self._usual_time_of(run),
         )
 
-    def _pace_of(self, run: Run) -> Pace:
-        """Return the pace of a running run, which is read once."""
-        if self._pace is None and run.state is RunState.RUNNING:
-            self._pace = pace_of(self.board, run)
-        return self._pace or Pace({})
+    def _usual_time_of(self, run: Run) -> UsualTime:
+        """Return the usual time of a running run, which is read once."""
+        if self._usual_time is None and run.state is RunState.RUNNING:
+            self._usual_time = usual_time_of(self.board, run)
+        return self._usual_time or UsualTime({})
 
-    def _best(self, run: Run, result: Result | None) -> Best | None:
+    def _best(self, run: Run, result: Result | None) -> LeaderRun | None:
         """Return the best run of the board, if it is another one and the user may read it."""
         if result is None or device_peak(result) is None or not any(case.work for case in result.cases):
             return None
         try:
             pages = self.board.standings.pages(run.task, [run.gpu], version=run.task_version, limit=1)
             row = next((row for page in pages for row in page.rows[:1] if row.run != run.id), None)
-            return Best(row.run, row.user, self.board.runs.cases(row.run)) if row else None
+            return LeaderRun(row.run, row.user, self.board.runs.cases(row.run)) if row else None
         except BoardError:
             return None
 
@@ -407,4 +407,4 @@ class ReportScreen(BoardScreen):
         what = toned(f"{run.task} on {run.gpu}, {run.mode}: ")
         age = toned(since(run, self.now()), Tone.MUTED)
         self.headline.update(Text.assemble(what, " ", (word, f"bold {tone.value}"), " ", age))
-        self.headway.show(run, event.progress, event.started, event.pace, self.now())
+        self.progress_line.show(run, event.progress, event.started, event.usual_time, self.now())

@@ -24,7 +24,7 @@ from hpc_board.files import write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.report.formatting import RANKING_WORDS, score_text
-from hpc_board.tui import own_copy, targets
+from hpc_board.tui import local_files, targets
 from hpc_board.tui.formatting import languages, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
@@ -275,7 +275,7 @@ class TasksScreen(BoardScreen):
                 self._notify_written(file)
             self.post_message(Open(targets.Edit(file, task.name)))
 
-        self.ask("write", lambda: own_copy.of_starter(path, starter(task, _first(task))), edit)
+        self.ask("write", lambda: local_files.of_starter(path, starter(task, _first(task))), edit)
 
     def action_copy(self) -> None:
         """Copy the text that is shown."""

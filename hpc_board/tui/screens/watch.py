@@ -30,14 +30,14 @@ from hpc_board.tui import targets
 from hpc_board.tui.file_watcher import Saves
 from hpc_board.tui.formatting import listing
 from hpc_board.tui.messages import Open
-from hpc_board.tui.pace import Pace, pace_of
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.run_cells import cells, columns
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
+from hpc_board.tui.usual_time import UsualTime, usual_time_of
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.grid import Column
-from hpc_board.tui.widgets.headway_line import HeadwayLine
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
+from hpc_board.tui.widgets.progress_line import ProgressLine
 
 LOOK_SECONDS = 0.5
 """The interval at which the watch reads the file."""
@@ -72,7 +72,7 @@ class _WatchedRead(msgspec.Struct, frozen=True):
     blocks: tuple[Block, ...]
     progress: tuple[Progress, ...]
     started: datetime | None
-    pace: Pace
+    usual_time: UsualTime
 
 
 class WatchScreen(BoardScreen):
@@ -96,7 +96,7 @@ class WatchScreen(BoardScreen):
     pane: getters.query_one[ListPane[Run]] = getters.query_one(ListPane)
     blocks = getters.query_one("#newest", Blocks)
     standing = getters.query_one("#standing", Static)
-    headway = getters.query_one(HeadwayLine)
+    progress_line = getters.query_one(ProgressLine)
 
     def __init__(self, board: Board, now: Clock, watched: Watched) -> None:
         super().__init__(board, now)
@@ -109,7 +109,7 @@ class WatchScreen(BoardScreen):
         self._saved_at: dict[int, datetime] = {}
         self._runs: tuple[Run, ...] = ()
         self._steps: dict[int, Progress] = {}
-        self._paces: dict[str, Pace] = {}
+        self._usual_times: dict[str, UsualTime] = {}
 
     def compose_body(self) -> ComposeResult:
         """Yield the file, the state of the watch, its runs, and the report of the newest."""
@@ -126,7 +126,7 @@ class WatchScreen(BoardScreen):
             markup=False,
         )
         yield Static(id="standing", markup=False)
-        yield HeadwayLine(id="headway")
+        yield ProgressLine(id="progress-line")
         with Container(id="panes"):
             first, *others = columns(RunList.WATCHED)
             kind = Kind((first, _SAVED, *others), key=lambda run: str(run.id), cells=self._cells, title="Runs")
@@ -232,10 +232,10 @@ class WatchScreen(BoardScreen):
             steps = {number: progress[-1] for number in going if (progress := self.board.runs.progress(number))}
             newest = runs[0]
             progress = tuple(self.board.runs.progress(newest.id))
-            started, pace = None, Pace({})
+            started, usual_time = None, UsualTime({})
             if newest.state is RunState.RUNNING:
                 started = self.board.runs.started([newest.id]).get(newest.id)
-                pace = self._pace_of(newest)
+                usual_time = self._usual_time_of(newest)
             blocks = run_overview(
                 newest,
                 self.board.runs.result(newest.id),
@@ -243,22 +243,22 @@ class WatchScreen(BoardScreen):
                 progress,
                 log=self.board.runs.log(newest.id),
             )
-            return _WatchedRead(runs, steps, blocks, progress, started, pace)
+            return _WatchedRead(runs, steps, blocks, progress, started, usual_time)
 
         self.ask("runs", question, self._show_read, patient=True)
 
-    def _pace_of(self, run: Run) -> Pace:
-        """Return the pace of the runs on this run's GPU, which is read once."""
-        if run.gpu not in self._paces:
-            self._paces[run.gpu] = pace_of(self.board, run)
-        return self._paces[run.gpu]
+    def _usual_time_of(self, run: Run) -> UsualTime:
+        """Return the usual time of the runs on this run's GPU, which is read once."""
+        if run.gpu not in self._usual_times:
+            self._usual_times[run.gpu] = usual_time_of(self.board, run)
+        return self._usual_times[run.gpu]
 
     def _show_read(self, event: _WatchedRead) -> None:
         read = {run.id: run for run in event.runs}
         self._runs = tuple(read.get(run.id, run) for run in self._runs)
         self._steps = event.steps
         self.blocks.show(event.blocks)
-        self.headway.show(event.runs[0], event.progress, event.started, event.pace, self.now())
+        self.progress_line.show(event.runs[0], event.progress, event.started, event.usual_time, self.now())
         self._show_runs()
         self._show_standing()
 

@@ -15,11 +15,11 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
+from hpc_board.domain.comparison import LeaderRun
 from hpc_board.model.peaks import Peak, Work, share_of_peak
 from hpc_board.model.result import Result, Verdict, device_peak
 from hpc_board.model.text import printable
 from hpc_board.tui.formatting import listing
-from hpc_board.tui.leader import Best
 from hpc_board.tui.palette import Tone, empty_text, toned
 
 OWN, BEST, REFERENCE = "o", "b", "r"
@@ -51,7 +51,7 @@ class Measured(msgspec.Struct, frozen=True):
     times_ns: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
-def measured(result: Result, best: Best | None) -> tuple[Measured, ...]:
+def measured(result: Result, best: LeaderRun | None) -> tuple[Measured, ...]:
     """Return the timed cases with known least work, with the best run's times of the same cases."""
     others = {(case.index, case.spec): case for case in best.cases if case.phase != "test"} if best else {}
     found = []
@@ -75,7 +75,7 @@ class RooflinePane(VerticalScroll):
 
     _cases: tuple[Measured, ...] = ()
     _peak: Peak | None = None
-    _best: Best | None = None
+    _best: LeaderRun | None = None
     _device = ""
     _nothing = ""
     _drawn_size = (0, 0)
@@ -90,7 +90,7 @@ class RooflinePane(VerticalScroll):
         """Return whether there is nothing to draw."""
         return not self._cases or self._peak is None
 
-    def show(self, result: Result | None, best: Best | None, *, nothing: str) -> None:
+    def show(self, result: Result | None, best: LeaderRun | None, *, nothing: str) -> None:
         """Show the cases of this result and of the best run, or the reason for their absence."""
         self._cases = measured(result, best) if result is not None else ()
         self._peak = device_peak(result) if result is not None else None
@@ -120,7 +120,7 @@ class RooflinePane(VerticalScroll):
 
 
 def roofline(
-    cases: Sequence[Measured], peak: Peak, best: Best | None, device: str, width: int, height: int
+    cases: Sequence[Measured], peak: Peak, best: LeaderRun | None, device: str, width: int, height: int
 ) -> RenderableType:
     """Return the plot, the summary and the shares of each case, for a pane of this size."""
     head = Text.assemble(
@@ -185,7 +185,7 @@ def roofline_lines(cases: Sequence[Measured], peak: Peak, width: int, height: in
     return [*lines, Text(axis, Tone.MUTED.value), _ends(x, ridge, corner, across)]
 
 
-def words(cases: Sequence[Measured], peak: Peak, best: Best | None) -> Iterator[Text]:
+def words(cases: Sequence[Measured], peak: Peak, best: LeaderRun | None) -> Iterator[Text]:
     """Yield the summary: the bound of each case, and its share of the peak."""
     yield Text.assemble(
         *(
@@ -262,7 +262,7 @@ def _ends(x: _Axis, ridge: float, corner: int, across: int) -> Text:
     return Text(f"{'':<{_LABEL + 1}}{line}{right:>{max(len(right) + 1, across - len(line))}}", Tone.MUTED.value)
 
 
-def _named(sign: str, best: Best | None) -> str:
+def _named(sign: str, best: LeaderRun | None) -> str:
     if sign == BEST and best is not None:
         return printable(f"the best: {best.user}, run {best.run}")
     return _NAMES[sign]

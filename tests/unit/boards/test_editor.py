@@ -24,9 +24,9 @@ from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import (
     BoardOptions,
+    BoardOptionsError,
     CodeShown,
     RequestedOptions,
-    TermsError,
     Visibility,
     deadline_of,
 )
@@ -158,7 +158,7 @@ def test_terms_of_before_a_key_was_added_are_read() -> None:
     for key in SOME.to_json():
         older = {name: value for name, value in SOME.to_json().items() if name != key}
         if key == "creator":
-            with pytest.raises(TermsError, match="creator"):
+            with pytest.raises(BoardOptionsError, match="creator"):
                 BoardOptions.from_json(older)
         else:
             assert getattr(BoardOptions.from_json(older), key) == getattr(BoardOptions("ada"), key)
@@ -179,7 +179,7 @@ def test_terms_of_before_a_key_was_added_are_read() -> None:
     ],
 )
 def test_anything_else_is_no_terms(wrong: dict[str, object]) -> None:
-    with pytest.raises(TermsError):
+    with pytest.raises(BoardOptionsError):
         BoardOptions.from_json({**SOME.to_json(), **wrong})
 
 
@@ -528,7 +528,7 @@ def test_terms_change_without_force_and_standings_stay(place: Recorded) -> None:
     assert not any(change["restarts"] for change in plan["changes"])
     assert plan["left"] == []
     assert users(place, "echo") == ["eve"]
-    terms = of(place).leaderboards.list()[0].terms
+    terms = of(place).leaderboards.list()[0].options
     assert (terms.visibility, terms.members, terms.code_shown) == (
         Visibility.CLOSED,
         ("eve",),
@@ -864,7 +864,7 @@ def test_a_creator_changes_own_boards_alone_and_an_admin_all(place: Recorded) ->
     assert call(place, "update", "echo", "--deadline", "+2d", user="root-of-boards").exit_code == 0
     board = of(place).leaderboards.get("echo")
     assert board is not None
-    assert board.terms.creator == "ada"
+    assert board.options.creator == "ada"
     assert call(place, "delete", "echo", "--yes", user="root-of-boards").exit_code == 0
 
 

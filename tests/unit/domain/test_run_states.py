@@ -4,8 +4,16 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hpc_board.domain.graces import CANCELLED_GRACE, MISSING_GRACE, RESULT_GRACE
-from hpc_board.domain.run import JobState, JobStatus, RunState, Status, next_status
+from hpc_board.domain.run import (
+    CANCELLED_GRACE,
+    MISSING_GRACE,
+    RESULT_GRACE,
+    JobState,
+    JobStatus,
+    RunState,
+    Status,
+    next_status,
+)
 from tests.values import replace
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

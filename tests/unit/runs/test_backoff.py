@@ -94,8 +94,8 @@ def test_a_silence_lasts_from_the_first_question_in_vain_to_the_next_answer(tmp_
     assert backoff.silent_since is None
 
 
-def test_patience_of_one_never_waits_longer(tmp_path: Path) -> None:
-    backoff = Backoff(tmp_path / "asked", 10, patience=1)
+def test_a_pause_factor_of_one_never_waits_longer(tmp_path: Path) -> None:
+    backoff = Backoff(tmp_path / "asked", 10, pause_factor=1)
     for _ in range(3):
         backoff.begin(AT)
         backoff.settle(news=False)

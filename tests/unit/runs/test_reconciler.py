@@ -18,9 +18,8 @@ from typing import Any
 
 import pytest
 
-from hpc_board.domain.graces import RESULT_GRACE
 from hpc_board.domain.result_checks import is_model
-from hpc_board.domain.run import UNREADABLE, JobState, JobStatus, Run, RunState, Status
+from hpc_board.domain.run import RESULT_GRACE, UNREADABLE, JobState, JobStatus, Run, RunState, Status
 from hpc_board.errors import DamagedRowError, InputError, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
@@ -95,7 +94,7 @@ def world_in(folder: Path) -> World:
         clusters={"main": CLUSTER},
         gpus={"H100": gpu},
         harness=lambda: HARNESS,
-        settle=timedelta(0),
+        lookup_delay=timedelta(0),
         lock_seconds=0.2,
     )
     return World(folder, scheduler, advance, store)
@@ -107,7 +106,7 @@ def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
     world.scheduler.find_error = SchedulerError("connection refused")
     world.advance.launch([run])
     for _ in range(2 * TRIES_MAX):
-        world.advance.turn()
+        world.advance.run_pass()
     assert world.scheduler.sent == [run.token]
     assert world.state(run) is RunState.SUBMITTING
     unclear = world.store.runs.get(run.id).status
@@ -174,7 +173,7 @@ def test_a_damaged_run_stays_as_it_is_and_hinders_no_other(world: World) -> None
         db.execute("UPDATE runs SET token = '../../x' WHERE id = ?", [damaged.id])
         db.execute(trigger)
         db.commit()
-    turn = world.advance.turn()
+    turn = world.advance.run_pass()
     assert turn is not None
     assert [type(error) for error in turn.errors] == [DamagedRowError]
     assert "row 1 of `runs` in the database cannot be read: its token is '../../x'" in turn.errors[0].message
@@ -188,7 +187,7 @@ def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -
     run = world.run()
     world.scheduler.submit_error = SchedulerError("Socket timed out")
     for _ in range(2 * TRIES_MAX):
-        world.advance.turn()
+        world.advance.run_pass()
     assert world.scheduler.sent == [run.token] * TRIES_MAX
     assert world.state(run) is RunState.ERROR
 
@@ -196,9 +195,9 @@ def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -
 def test_a_submission_under_way_is_left_alone_until_it_has_settled(world: World) -> None:
     run = world.run()
     world.scheduler.submit_error = SchedulerError("Socket timed out")
-    patient = replace(world.advance, settle=timedelta(hours=1))
+    patient = replace(world.advance, lookup_delay=timedelta(hours=1))
     for _ in range(3):
-        patient.turn()
+        patient.run_pass()
     assert world.scheduler.sent == [run.token]
 
 
@@ -207,7 +206,7 @@ def test_a_job_without_an_answer_is_looked_up_no_more_often_than_a_queue_is_aske
     world.scheduler.submit_error = SchedulerError("Socket timed out")
     seldom = replace(
         world.advance,
-        settle=timedelta(hours=1),
+        lookup_delay=timedelta(hours=1),
         clusters={"main": replace(CLUSTER, poll_seconds=3600)},
     )
     seldom.launch([run])
@@ -259,7 +258,7 @@ def test_a_turn_says_which_schedulers_it_asked(world: World) -> None:
     run = world.run()
     seldom = replace(world.advance, clusters={"main": replace(CLUSTER, poll_seconds=3600)})
     seldom.launch([run])
-    asked = [turn.asked for turn in (seldom.turn(), seldom.turn()) if turn]
+    asked = [turn.asked for turn in (seldom.run_pass(), seldom.run_pass()) if turn]
     assert asked == [{"main"}, set()]
 
 
@@ -307,7 +306,7 @@ def test_a_folder_on_another_machine_is_looked_into_less_and_less_often(
         before, until = files.looks, clock[0] + timedelta(seconds=seconds)
         while clock[0] < until:
             for advance in advances:
-                advance.turn()
+                advance.run_pass()
             clock[0] += timedelta(seconds=0.5)
         return files.looks - before
 
@@ -339,7 +338,7 @@ def test_a_scheduler_with_nothing_new_is_asked_less_and_less_often(
         found = 0
         for _ in range(seconds):
             clock[0] += timedelta(seconds=1)
-            turn = patient.turn()
+            turn = patient.run_pass()
             found += turn is not None and "main" in turn.asked
         return found
 
@@ -390,17 +389,17 @@ def test_a_cluster_that_hangs_takes_one_time_out_from_the_others_and_is_then_lef
     unsent = [world.run(cluster="hangs") for _ in range(20)]
     near = world.run()
     world.scheduler.status = JobStatus(JobState.PENDING)
-    advance.turn()
+    advance.run_pass()
     assert world.state(near) is RunState.QUEUED
     assert (len(hanging.sent), len(hanging.polled)) == (1, 1)
     world.scheduler.status = JobStatus(JobState.RUNNING)
     while clock[0] < 120 + 4 * 60 - 2:
-        advance.turn()
+        advance.run_pass()
         clock[0] += 1
     assert world.state(near) is RunState.RUNNING
     assert (len(hanging.sent), len(hanging.polled)) == (1, 1)
     clock[0] += 2
-    advance.turn()
+    advance.run_pass()
     assert (len(hanging.sent), len(hanging.polled)) == (2, 2)
     assert [world.state(run) for run in unsent].count(RunState.CREATED) == 19
 
@@ -431,12 +430,12 @@ def test_a_cluster_that_hangs_delays_no_client_of_another(world: World) -> None:
     queued, near, gone = world.run(cluster="hangs"), world.run(), world.run(cluster="gone")
     world.store.runs.record(queued.id, Status(RunState.QUEUED, queued.created_at, job_id="7"))
     world.scheduler.status = JobStatus(JobState.RUNNING)
-    stuck = threading.Thread(target=advance.turn, kwargs={"clusters": ["hangs"]})
+    stuck = threading.Thread(target=advance.run_pass, kwargs={"clusters": ["hangs"]})
     stuck.start()
     try:
         assert hangs.wait(60)
         assert advance.launch([near]) == []
-        turn = advance.turn()
+        turn = advance.run_pass()
         assert turn is not None
         assert turn.clusters == turn.asked == {"main"}
         assert world.state(near) is RunState.RUNNING
@@ -453,7 +452,7 @@ def test_a_cluster_that_hangs_delays_no_client_of_another(world: World) -> None:
         stuck.join()
     assert world.state(gone) is RunState.ERROR
     with advance.alone():
-        assert advance.turn() is None
+        assert advance.run_pass() is None
 
 
 def test_a_client_that_needs_the_board_alone_has_its_turn_among_sixteen_busy_clusters(world: World) -> None:
@@ -481,7 +480,7 @@ def test_a_client_that_needs_the_board_alone_has_its_turn_among_sixteen_busy_clu
 
     def turns(name: str) -> None:
         while not end.is_set():
-            if advance.turn(clusters=[name]) is None:
+            if advance.run_pass(clusters=[name]) is None:
                 let_in.set()
                 end.wait(0.01)
 
@@ -491,7 +490,7 @@ def test_a_client_that_needs_the_board_alone_has_its_turn_among_sixteen_busy_clu
     try:
         awaited(lambda: len(asked) > 2 * len(names))
         with advance.alone():
-            assert advance.turn() is None
+            assert advance.run_pass() is None
     finally:
         end.set()
         for thread in threads:
@@ -521,7 +520,7 @@ def test_a_broken_lock_of_one_cluster_keeps_no_run_of_another_from_its_way(world
     with pytest.raises(StorageError, match=r"advance-broken\.lock"):
         advance()
     assert (world.state(later), world.state(stuck)) == (RunState.QUEUED, RunState.CREATED)
-    turn = advance.turn()
+    turn = advance.run_pass()
     assert turn is not None
     assert turn.clusters == {"main"}
     assert [str(each) for each in turn.errors] == [str(error)]
@@ -532,7 +531,7 @@ def test_a_broken_lock_of_one_cluster_keeps_no_run_of_another_from_its_way(world
 def test_a_broken_lock_of_a_cluster_that_left_the_settings_hinders_no_run(world: World) -> None:
     block(world.folder / "advance-gone.lock", "folder")
     gone, near = world.run(cluster="gone"), world.run()
-    turn = world.advance.turn()
+    turn = world.advance.run_pass()
     assert turn is not None
     assert ["advance-gone.lock" in error.message for error in turn.errors] == [True]
     assert (world.state(near), world.state(gone)) == (RunState.QUEUED, RunState.CREATED)
@@ -543,14 +542,14 @@ def test_a_run_that_a_client_with_other_settings_sends_is_not_ended_for_a_cluste
     run, seen = world.run(), []
 
     def look(_: object) -> None:
-        gone.turn()
+        gone.run_pass()
         seen.append(world.state(run))
 
     sending = replace(world.advance, schedulers={"main": Scripted(on_submit=look)})
     assert sending.launch([run]) == []
     assert seen == [RunState.SUBMITTING]
     assert world.state(run) is RunState.QUEUED
-    gone.turn()
+    gone.run_pass()
     assert "no longer have cluster main" in world.store.runs.get(run.id).status.reason
 
 
@@ -567,15 +566,15 @@ def test_who_waits_for_a_run_carries_on_all_of_them_only_when_a_look_at_all_is_d
     runs = [world.run() for _ in range(3)]
     rarely = replace(world.advance, clusters={"main": replace(CLUSTER, poll_seconds=600)})
     rarely.launch(runs)
-    assert asked_by(rarely.turn()) == {"main"}
+    assert asked_by(rarely.run_pass()) == {"main"}
     for run in runs:
         world.leave(run, job_folder.PROGRESS, b"{}\n")
     scan = NextScan(world.folder / "scanned-main")
     scan.settle(datetime.now(UTC), 600)
-    assert asked_by(rarely.turn([runs[0].id])) == set()
+    assert asked_by(rarely.run_pass([runs[0].id])) == set()
     assert [world.state(run) for run in runs] == [RunState.RUNNING, RunState.QUEUED, RunState.QUEUED]
     scan.settle(datetime.now(UTC) - timedelta(minutes=2), 600)
-    rarely.turn([runs[0].id])
+    rarely.run_pass([runs[0].id])
     assert {world.state(run) for run in runs} == {RunState.RUNNING}
 
 
@@ -584,7 +583,7 @@ def test_whoever_may_ask_a_scheduler_asks_for_all_runs(world: World) -> None:
     world.advance.launch(runs)
     world.scheduler.status = JobStatus(JobState.RUNNING)
     NextScan(world.folder / "scanned-main").settle(datetime.now(UTC), 600)
-    assert asked_by(world.advance.turn([runs[0].id])) == {"main"}
+    assert asked_by(world.advance.run_pass([runs[0].id])) == {"main"}
     assert {world.state(run) for run in runs} == {RunState.RUNNING}
 
 
@@ -649,7 +648,7 @@ def test_a_cancelled_run_that_nobody_can_find_stays_a_cancelled_one(world: World
 
 
 def _status_after_a_turn(world: World, run: Run) -> Status:
-    world.advance.turn()
+    world.advance.run_pass()
     return world.store.runs.get(run.id).status
 
 

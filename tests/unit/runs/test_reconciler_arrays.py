@@ -113,12 +113,12 @@ def test_an_array_whose_answer_was_lost_is_looked_up_with_one_question_and_taken
 def test_an_array_that_never_arrived_is_sent_again_as_it_was_once_it_has_settled(world: ArrayWorld) -> None:
     runs = world.runs(3)
     world.scheduler.submit_error = SchedulerError("Socket timed out")
-    patient = replace(world.advance, settle=timedelta(hours=1))
+    patient = replace(world.advance, lookup_delay=timedelta(hours=1))
     for _ in range(3):
-        patient.turn()
+        patient.run_pass()
     assert world.scheduler.sent == [runs[0].array]
     for _ in range(2 * TRIES_MAX):
-        world.advance.turn()
+        world.advance.run_pass()
     assert world.scheduler.sent == [runs[0].array] * TRIES_MAX
     assert set(world.indexes()) == {(0, 1, 2)}
     assert world.states(runs) == [RunState.ERROR] * 3
@@ -127,7 +127,7 @@ def test_an_array_that_never_arrived_is_sent_again_as_it_was_once_it_has_settled
 def test_a_turn_tells_once_what_hinders_an_array(world: ArrayWorld) -> None:
     world.runs(3)
     world.scheduler.submit_error = SchedulerError("Socket timed out")
-    turn = world.advance.turn()
+    turn = world.advance.run_pass()
     assert turn is not None
     assert [error.message for error in turn.errors] == ["Socket timed out"]
 
@@ -205,7 +205,7 @@ def test_a_scheduler_without_arrays_gets_one_job_after_the_other(world: ArrayWor
     without.launch(runs)
     assert plain.sent == [runs[0].token]
     plain.loses_answer = False
-    without.turn()
+    without.run_pass()
     assert plain.looked_up == [runs[0].token]
     assert plain.sent == [runs[0].token, runs[1].token]
     assert world.states(runs) == [RunState.QUEUED] * 2
@@ -217,12 +217,12 @@ def test_who_watches_a_part_of_an_array_does_not_send_that_part(world: ArrayWorl
         world.advance, clusters={name: replace(each, poll_seconds=600) for name, each in world.advance.clusters.items()}
     )
     rarely.launch(others)
-    assert rarely.turn() is not None
+    assert rarely.run_pass() is not None
     runs = world.runs()
     NextScan(world.folder / "scanned-main").settle(datetime.now(UTC), 600)
-    rarely.turn([run.id for run in runs[2:]])
+    rarely.run_pass([run.id for run in runs[2:]])
     assert set(world.states(runs)) == {RunState.CREATED}
-    rarely.turn()
+    rarely.run_pass()
     assert set(world.states(runs)) == {RunState.QUEUED}
     assert world.indexes() == [(0, 1, 2, 3), (0, 1, 2, 3)]
 

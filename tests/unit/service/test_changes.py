@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from hpc_board.board import Board
-from hpc_board.boards.editor import Person
+from hpc_board.boards.editor import BoardUser
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.change import Change
 from hpc_board.domain.roles import Role
@@ -97,7 +97,7 @@ def test_a_change_on_a_closed_board_reaches_its_members_alone(board: Recorded, d
 
 def viewer(name: str, role: Role = Role.PARTICIPANT, hidden: str = "", before: str = "") -> Viewer:
     names = frozenset(filter(None, [hidden])), frozenset(filter(None, [before]))
-    return Viewer(Person(name, frozenset(), role), *names)
+    return Viewer(BoardUser(name, frozenset(), role), *names)
 
 
 @pytest.mark.parametrize(

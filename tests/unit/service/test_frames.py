@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hpc_board.service.doors import Forged
 from hpc_board.service.doors.frames import TEXT_BYTES_MAX, Opening, Sealing, keys
-from hpc_board.service.strangers import SealedReader
+from hpc_board.service.unauthenticated import SealedReader
 
 KEY = bytes(range(32))
 

@@ -30,7 +30,7 @@ from hpc_board.service.doors import munge as door_module
 from hpc_board.service.doors.munge import MungeDoor, MungeStream
 from hpc_board.service.machine_pool import BLAMED_TURNS
 from hpc_board.service.server import Bounds, Service
-from hpc_board.service.strangers import CREDENTIALS_MAX, STRANGERS_MAX, Strangers
+from hpc_board.service.unauthenticated import CREDENTIALS_MAX, PENDING_MAX, PendingClients
 from hpc_board.transport import munge
 from hpc_board.transport.munge import MungeFailed, Trouble
 from tests.munge import clock_offset, munged, new_key, skip_without_munge
@@ -62,17 +62,17 @@ class Served:
     def __init__(
         self, folder: Path, port: int, munge_socket: Path, log: list[dict[str, Any]], service: Service
     ) -> None:
-        assert service._strangers is not None
+        assert service._pending_clients is not None
         self.folder = folder
         self.stop = service.stop
-        self.strangers = service._strangers
+        self.pending = service._pending_clients
         self.address = MungeAddress("127.0.0.1", port, OWNER, str(munge_socket))
         self.log = log
 
     @property
     def waiting(self) -> int:
         """The number of clients whose credential has arrived, and is not decoded yet."""
-        return self.strangers._decoders._calls.total()
+        return self.pending._decoders._calls.total()
 
     @property
     def refusals(self) -> list[dict[str, Any]]:
@@ -339,9 +339,9 @@ def test_a_name_that_no_host_can_have_is_said(name: str) -> None:
     error = refusal(lambda: runs(MungeAddress(name, 1, OWNER)))
     assert "the host's name is no valid one" in error.message
     assert "serve.munge" in error.hint
-    strangers = Strangers(MungeListener(name, 1), lambda *_, **__: None, 1)
+    pending = PendingClients(MungeListener(name, 1), lambda *_, **__: None, 1)
     with pytest.raises(StorageError, match="the host's name is no valid one"):
-        strangers.listening()
+        pending.listening()
 
 
 def test_a_service_that_is_busy_is_asked_again(door: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -676,7 +676,7 @@ def test_a_thousand_strangers_keep_no_client_out(door: Served) -> None:
         for stranger in strangers:
             stranger.socket.settimeout(30)
             waiting += stranger.line() != b"" and _is_open(stranger)
-        assert waiting <= STRANGERS_MAX
+        assert waiting <= PENDING_MAX
 
 
 def _is_open(stranger: Tcp) -> bool:
@@ -692,7 +692,7 @@ def _is_open(stranger: Tcp) -> bool:
 
 def test_the_stranger_that_makes_room_for_another_is_told_that_the_service_is_busy(door: Served) -> None:
     with tcp(door) as oldest, ExitStack() as stack:
-        for _ in range(STRANGERS_MAX):
+        for _ in range(PENDING_MAX):
             stack.enter_context(tcp(door))
         assert oldest.line() == b"refused busy"
         assert oldest.line() == b""
@@ -730,7 +730,7 @@ def test_a_client_whose_credential_has_arrived_keeps_its_place(door: Served, dec
     with tcp(door) as client, ExitStack() as stack:
         client.socket.sendall(credential(door.address, handshake.new_payload(client.nonce)))
         assert decoders.begun.acquire(timeout=WAIT_SECONDS)
-        for _ in range(STRANGERS_MAX + 10):
+        for _ in range(PENDING_MAX + 10):
             stack.enter_context(tcp(door))
         decoders.go_on.set()
         assert client.line() == b"accepted"
@@ -785,7 +785,7 @@ def test_a_line_without_the_form_of_a_credential_costs_no_call_of_munge(
 
 
 def test_a_machine_has_blame_for_what_is_refused_alone(door: Served) -> None:
-    pool = door.strangers._decoders
+    pool = door.pending._decoders
     assert runs(door.address) == ()
     assert pool._clocks == {"loopback": 1}
     with tcp(door) as client:

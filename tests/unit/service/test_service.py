@@ -773,10 +773,10 @@ def test_a_creator_makes_changes_and_deletes_a_board_through_the_service(
         plans = creator.leaderboards.plan_creation(str(source))
         assert creator.leaderboards.list() == ()
         creator.leaderboards.carry_out(plans, reason="for the course")
-        assert [made.terms.creator for made in creator.leaderboards.list()] == ["bin"]
+        assert [made.options.creator for made in creator.leaderboards.list()] == ["bin"]
         plan = creator.leaderboards.plan_update("doubling", options=RequestedOptions(closed=True))
         creator.leaderboards.carry_out([plan])
-        assert creator.leaderboards.get("doubling").terms.visibility == "closed"  # type: ignore[union-attr]
+        assert creator.leaderboards.get("doubling").options.visibility == "closed"  # type: ignore[union-attr]
         with asking(door, "daemon") as other:
             assert isinstance(refusal(lambda: other.leaderboards.delete("doubling")), Refused)
         kept = creator.leaderboards.delete("doubling", reason="over")

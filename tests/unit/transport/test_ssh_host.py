@@ -15,10 +15,10 @@ import pytest
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.transport import CommandTimeout, Completed
-from hpc_board.transport.patience import close_quietly
 from hpc_board.transport.ssh import Connection, SshHost
 from hpc_board.transport.ssh_files import SshFiles
 from hpc_board.transport.ssh_login import LoginRefused
+from hpc_board.transport.time_budget import close_quietly
 from tests.conftest import short_folder
 from tests.slurm.sshd import USER, SlowLink, Sshd, agent_with, new_key, skip_without_sshd
 from tests.waiting import ended_writers

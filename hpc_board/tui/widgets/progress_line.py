@@ -1,4 +1,4 @@
-"""The line with a run's headway: a bar over its cases and the time left, or the reason why it waits."""
+"""The line with a run's progress: a bar over its cases and the time left, or the reason why it waits."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,43 +8,45 @@ from textual.widgets import Static
 
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.report.formatting import span_text
-from hpc_board.report.headway import Headway, headway, time_left
+from hpc_board.report.run_progress import RunProgress, run_progress, time_left
 from hpc_board.report.run_words import ran, start_text, why
-from hpc_board.tui.pace import Pace
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.usual_time import UsualTime
 
 _BAR_CELLS_MIN, _BAR_CELLS_MAX = 8, 40
 _BAR_SHARE = 0.25
 """The share of the line that the bar takes, within its bounds."""
 
 
-class HeadwayLine(Static):
-    """The headway of a run in flight, hidden for one that has ended."""
+class ProgressLine(Static):
+    """The progress of a run in flight, hidden for one that has ended."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id, markup=False)
         self.display = False
 
-    def show(self, run: Run, progress: Sequence[Progress], started: datetime | None, pace: Pace, now: datetime) -> None:
-        """Show the headway of `run` at the time `now`."""
-        words = self._words(run, progress, started, pace, now)
+    def show(
+        self, run: Run, progress: Sequence[Progress], started: datetime | None, usual_time: UsualTime, now: datetime
+    ) -> None:
+        """Show the progress of `run` at the time `now`."""
+        words = self._words(run, progress, started, usual_time, now)
         self.display = words is not None
         if words is not None:
             self.update(words)
 
     def _words(
-        self, run: Run, progress: Sequence[Progress], started: datetime | None, pace: Pace, now: datetime
+        self, run: Run, progress: Sequence[Progress], started: datetime | None, usual_time: UsualTime, now: datetime
     ) -> Text | None:
         if run.state is RunState.QUEUED:
             return _waiting(run, now)
-        if run.state is not RunState.RUNNING or (found := headway(run.mode, progress, pace.counts)) is None:
+        if run.state is not RunState.RUNNING or (found := run_progress(run.mode, progress, usual_time.counts)) is None:
             return None
         time = ran(run, started, now)
-        left = time_left(time, pace.usual)
+        left = time_left(time, usual_time.usual)
         if left is not None:
             remark = f"about {span_text(left)} left"
-        elif pace.usual is not None:
-            remark = f"usually {span_text(pace.usual)}"
+        elif usual_time.usual is not None:
+            remark = f"usually {span_text(usual_time.usual)}"
         else:
             remark = ""
         line = bar(found, self._bar_cells)
@@ -63,7 +65,7 @@ class HeadwayLine(Static):
         return max(_BAR_CELLS_MIN, min(int(_BAR_SHARE * width), _BAR_CELLS_MAX))
 
 
-def bar(found: Headway, cells: int) -> Text:
+def bar(found: RunProgress, cells: int) -> Text:
     """Return a bar of this many cells; heavy and light lines tell done from left without colours."""
     full = round(cells * found.done / found.total) if found.total else 0
     return Text.assemble(("━" * full, Tone.ACCENT.value), ("─" * (cells - full), Tone.MUTED.value))

@@ -10,21 +10,21 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.model.result import Verdict
-from hpc_board.report.headway import case_counts
+from hpc_board.report.run_progress import case_counts
 
 _EARLIER_MAX = 9
 """The number of earlier runs whose median is the usual time."""
 
 
-class Pace(msgspec.Struct, frozen=True):
+class UsualTime(msgspec.Struct, frozen=True):
     """The cases of a run's task by phase, and the usual time of its user's runs like it; None without any."""
 
     counts: Mapping[str, int]
     usual: timedelta | None = None
 
 
-def pace_of(board: Board, run: Run) -> Pace:
-    """Return the pace of a run by the user's earlier passing runs in its mode on its GPU."""
+def usual_time_of(board: Board, run: Run) -> UsualTime:
+    """Return the usual time of a run by the user's earlier passing runs in its mode on its GPU."""
     try:
         counts = case_counts(board.tasks.get(run.task))
     except BoardError:
@@ -39,4 +39,4 @@ def pace_of(board: Board, run: Run) -> Pace:
         for each in earlier
         if each.ended_at is not None and each.id in started
     ]
-    return Pace(counts, timedelta(seconds=max(0.0, median(times))) if times else None)
+    return UsualTime(counts, timedelta(seconds=max(0.0, median(times))) if times else None)

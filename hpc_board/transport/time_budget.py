@@ -1,4 +1,4 @@
-"""Patience with hosts: the end of a question that takes too long, and the pause after a host did not answer."""
+"""Time budgets of hosts: the end of a question that takes too long, and the pause after a host did not answer."""
 
 import contextlib
 import math
@@ -28,8 +28,8 @@ _budget: ContextVar[_Budget | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
-def hurried(seconds: float) -> Iterator[None]:
-    """Limit the time for all commands of the block together; those within `unhurried` do not count."""
+def time_budget(seconds: float) -> Iterator[None]:
+    """Limit the time for all commands of the block together; those within `without_budget` do not count."""
     token = _budget.set(_Budget(seconds, seconds))
     try:
         yield
@@ -38,7 +38,7 @@ def hurried(seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def unhurried() -> Iterator[None]:
+def without_budget() -> Iterator[None]:
     """Give the commands of the block their own time-outs: one that submits a job is not to be killed halfway."""
     token = _budget.set(None)
     try:
@@ -56,7 +56,7 @@ def counted(timeout_seconds: float) -> Iterator[float]:
         return
     began = time.monotonic()
     try:
-        with unhurried():
+        with without_budget():
             yield min(timeout_seconds, budget.left_seconds)
     finally:
         budget.left_seconds = max(0.0, budget.left_seconds - (time.monotonic() - began))
@@ -68,7 +68,7 @@ def time_limit(timeout_seconds: float) -> float:
     return timeout_seconds if budget is None else min(timeout_seconds, budget.seconds)
 
 
-def is_hurried() -> bool:
+def has_budget() -> bool:
     """Return whether the time for commands is limited."""
     return _budget.get() is not None
 

@@ -1,4 +1,4 @@
-"""The headway of a running run: its finished cases among all, and the time left."""
+"""The progress of a running run: its finished cases among all, and the time left."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -18,7 +18,7 @@ _PHASES = {
 """The phases with cases, in their order."""
 
 
-class Headway(msgspec.Struct, frozen=True):
+class RunProgress(msgspec.Struct, frozen=True):
     """The number of finished cases `done` among `total`, and the current step in words."""
 
     done: int
@@ -32,8 +32,8 @@ def case_counts(task: Task) -> dict[str, int]:
     return {"test": len(task.tests), "benchmark": benchmarks, "profile": benchmarks}
 
 
-def headway(mode: Mode, progress: Sequence[Progress], counts: Mapping[str, int]) -> Headway | None:
-    """Return the headway by the progress of the harness; None before its first line.
+def run_progress(mode: Mode, progress: Sequence[Progress], counts: Mapping[str, int]) -> RunProgress | None:
+    """Return a run's progress by the lines of its harness; None before its first line.
 
     `counts` are those of the task, which the progress corrects: the task may have changed since.
     """
@@ -48,7 +48,7 @@ def headway(mode: Mode, progress: Sequence[Progress], counts: Mapping[str, int])
             # Benchmarks in rows begin again with the first case.
             done = max(done, before + step.case - 1)
     total = sum(known.get(phase, 0) for phase in phases)
-    return Headway(min(max(done, 0), total), total, place_text(progress[-1]))
+    return RunProgress(min(max(done, 0), total), total, place_text(progress[-1]))
 
 
 def time_left(ran: timedelta | None, usual: timedelta | None) -> timedelta | None:

@@ -7,7 +7,7 @@ _WHOLE = re.compile(r"`[^`]*`\S*|(?<=: )hpc-board .*|\S+")
 """A word, or a command, which must not be broken: a user pastes it."""
 
 
-def fitted(text: str, before: int = 0) -> str:
+def wrapped(text: str, before: int = 0) -> str:
     """Return the text with lines that fit the terminal; unchanged where stderr is none.
 
     The first line stands behind `before` columns. A wrapped line keeps its indentation.

@@ -1,4 +1,4 @@
-"""The headway of a run in flight, on its screen and while its file is watched."""
+"""The progress of a run in flight, on its screen and while its file is watched."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from hpc_board.domain.run import RunState
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.watch import WatchScreen
-from hpc_board.tui.widgets.headway_line import HeadwayLine
+from hpc_board.tui.widgets.progress_line import ProgressLine
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, RUNS, FakeBoard
 from tests.values import replace
@@ -52,7 +52,7 @@ async def test_an_ended_run_has_no_bar() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "enter")
-        assert not app.screen.query_one(HeadwayLine).display
+        assert not app.screen.query_one(ProgressLine).display
 
 
 async def test_a_watch_has_the_bar_of_its_newest_run(monkeypatch: pytest.MonkeyPatch, kernel: Path) -> None:

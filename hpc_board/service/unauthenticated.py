@@ -22,7 +22,7 @@ from hpc_board.service.machines import machine_of
 from hpc_board.transport import munge
 from hpc_board.transport.munge import Trouble
 
-STRANGERS_MAX = 128
+PENDING_MAX = 128
 """The number of clients that have not sent their credential yet."""
 
 CREDENTIALS_MAX = 256
@@ -47,7 +47,7 @@ class _NotAdmitted(Exception):
         self.details = details
 
 
-class _Stranger(NamedTuple):
+class _PendingClient(NamedTuple):
     """A client that has not sent its credential yet."""
 
     machine: str
@@ -129,14 +129,14 @@ class SealedWriter:
         await self._writer.wait_closed()
 
 
-class Strangers:
+class PendingClients:
     """The clients that have connected to `listener`, until munge tells their uid within `seconds`."""
 
     def __init__(self, listener: MungeListener, log: Callable[..., None], seconds: float) -> None:
         self._listener = listener
         self._log = log
         self._seconds = seconds
-        self._waiting: dict[asyncio.Task[Any], _Stranger] = {}
+        self._waiting: dict[asyncio.Task[Any], _PendingClient] = {}
         # Processes of munge start here, so that a munged that hangs keeps no question waiting.
         self._decoders = MachinePool("munge", _DECODERS, CREDENTIALS_MAX)
         self._opening_turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
@@ -170,7 +170,7 @@ class Strangers:
         alive(connected)
         self._make_room()
         task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._waiting[task] = _Stranger(machine, writer)
+        self._waiting[task] = _PendingClient(machine, writer)
         try:
             async with asyncio.timeout(self._seconds):
                 nonce = handshake.new_nonce()
@@ -205,7 +205,7 @@ class Strangers:
 
     def _make_room(self) -> None:
         """Let the longest waiting client of the busiest machine go, so that no machine keeps those of others out."""
-        if len(self._waiting) < STRANGERS_MAX:
+        if len(self._waiting) < PENDING_MAX:
             return
         (busiest, _), *_ = Counter(each.machine for each in self._waiting.values()).most_common(1)
         oldest = next(task for task, each in self._waiting.items() if each.machine == busiest)
@@ -234,7 +234,7 @@ class Strangers:
         return decoded.uid, payload
 
     def _tell(self, address: str, error: _NotAdmitted) -> None:
-        """Log a refusal, at most one a second: strangers must not fill the log."""
+        """Log a refusal, at most one a second: pending clients must not fill the log."""
         self._untold += 1
         now = time.monotonic()
         if now - self._told_at >= _LOG_SECONDS:
