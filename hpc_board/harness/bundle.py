@@ -29,10 +29,11 @@ def harness_bytes() -> bytes:
 
 def _files() -> dict[str, bytes]:
     """Return the files of `harness/` and `model/` by their paths in the package; nothing else travels to a node."""
-    found = [_PACKAGE / "__init__.py", *(_PACKAGE / "harness").rglob("*.h")]
+    found = [*(_PACKAGE / "harness").rglob("*.h")]
     found += [path for name in ("harness", "model") for path in (_PACKAGE / name).rglob("*.py")]
     found.remove(Path(__file__).resolve())
-    return {path.relative_to(_PACKAGE).as_posix(): path.read_bytes() for path in found}
+    # The package's own file has the interface for scripts, of which a node has nothing.
+    return {"__init__.py": b"", **{path.relative_to(_PACKAGE).as_posix(): path.read_bytes() for path in found}}
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:

@@ -109,7 +109,7 @@ class Served:
         self._patch = patch
         self._services: dict[str, Services] = {}
         if not advancing:
-            patch.setattr(Reconciler, "turn", lambda *_: None)
+            patch.setattr(Reconciler, "run_pass", lambda *_: None)
         # A user's runs in flight are many here.
         for settings in folder.glob("*.yaml"):
             settings.write_text(f"{settings.read_text()}serve: {{runs_per_user: 1000}}\n")

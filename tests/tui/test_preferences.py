@@ -47,7 +47,7 @@ def test_every_fault_is_told_at_once_and_the_defaults_are_used(tmp_path: Path) -
 def test_the_names_of_all_themes_leave_room_for_the_other_faults(tmp_path: Path) -> None:
     found = loaded(tmp_path / "app.yaml", "theme: zzz\n")
     assert found.fault is not None
-    assert "Ctrl+P" in found.fault.message
+    assert "^p" in found.fault.message
     assert not any(theme in found.fault.message for theme in THEMES)
 
 

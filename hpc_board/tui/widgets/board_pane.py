@@ -6,6 +6,7 @@ from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
+from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.widgets import Static
@@ -13,6 +14,7 @@ from textual.widgets import Static
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text, wide_interval_text
 from hpc_board.domain.standing import Mark, Page, Standing, with_marks
+from hpc_board.model.text import one_line
 from hpc_board.report.columns import TableColumn
 from hpc_board.report.standing_columns import (
     OVERLAPS,
@@ -32,7 +34,9 @@ from hpc_board.tui.widgets.list_pane import Kind, ListPane
 _NARROW_BELOW = 78
 _BAR = "bar"
 _BARS = {150: 30, 100: 20, 64: 12}
-"""The cells of a row's bar by the least width of the pane."""
+"""The cells of a row's bar by the least width of the pane, with names of up to `_NAME_CELLS`."""
+
+_NAME_CELLS = 16
 
 _SHARE_CELLS = 6
 _INTERVAL_CELLS = 19
@@ -203,8 +207,10 @@ class BoardPane(ListPane[Placed]):
         columns = _columns(narrow if is_narrow else wide, lines)
         if any(row.overlaps_above for row in rows):
             columns = tuple(replace(each, width=each.width + 1) if each.key == "rank" else each for each in columns)
-        # Only a huge terminal has room for bars.
+        # Only a huge terminal has room for bars, and no bar cuts a name.
+        longest = max((cell_len(one_line(row.user)) for row in rows), default=0)
         room = self.size.width - (_INTERVAL_CELLS if wide is Layout.WIDE_WITH_INTERVALS else 0)
+        room -= max(0, longest - _NAME_CELLS)
         bars = (cells for least, cells in _BARS.items() if room >= least and rows and self.screen.has_class("-huge"))
         self._bar_cells = next(bars, 0)
         return (*columns, Column(_BAR, "Of top speed", self._bar_cells)) if self._bar_cells else columns

@@ -127,7 +127,7 @@ def test_the_output_of_a_running_job_is_told_and_is_no_fact(
     board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The scheduler would say that it has no such job.
-    monkeypatch.setattr(Reconciler, "turn", lambda *_: None)
+    monkeypatch.setattr(Reconciler, "run_pass", lambda *_: None)
     run = board.add(status_of(RunState.RUNNING), user=OWNER)
     place = job_folder.folder(board.board.settings.board, run.id)
     place.mkdir(parents=True)

@@ -1035,7 +1035,7 @@ def test_changes_are_told_although_no_run_can_be_advanced(
     def fails(_: Reconciler) -> None:
         raise OSError("a stuck file system")
 
-    monkeypatch.setattr(Reconciler, "turn", fails)
+    monkeypatch.setattr(Reconciler, "run_pass", fails)
     run = board.add(status_of(RunState.QUEUED), user=OWNER)
     waiting = RemoteBoard(door).runs.wait([run.id], timeout_seconds=60)
     next(waiting)

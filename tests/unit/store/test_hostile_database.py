@@ -179,7 +179,7 @@ def test_a_hostile_value_is_told_or_shown_without_harm(whole: Recorded, table: s
             "score_s",
             "'abc'",
             ("runs", "--all"),
-            "row 4 of `results`",
+            "row 1 of `results`",
         ),
         ("events", "at", "'0001-01-01'", ("run", "2"), "row 2 of `events of run`"),
         ("submissions", "user", "CAST(x'ff' AS TEXT)", ("runs", "--all"), "row 1 of `submissions`"),

@@ -8,7 +8,7 @@ from hpc_board.tui.paging import Order, Page, Part, Span, Window, forward, part_
 
 BY_NUMBER: Order[int] = Order(int)
 NEWEST: Order[int] = Order(int, descending=True)
-BY_PLACE: Order[tuple[int, str]] = Order(lambda item: item[0], identity=lambda item: item[1])
+BY_PLACE: Order[tuple[int, str]] = Order(lambda item: item[0], identity=lambda item: item[1], by_place=True)
 
 
 def part(*items: int, after: int | None = None, limit: int = 3) -> Part[int]:
