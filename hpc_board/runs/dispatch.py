@@ -109,7 +109,7 @@ class DispatchPlan:
                 indexes=range(together),
                 max_running=work.max_running if work.max_running < together else 0,
             )
-        job = replace(job, comment=job_folder.comment("RUN", work.draft.task.name))
+        job = replace(job, comment=job_folder.comment(script, "RUN", work.draft.task.name))
         command = tuple(self._clusters.schedulers[gpu.cluster.name].command(job))
         return Preview(gpu, script.text, command, work.draft.source.file_name, array)
 

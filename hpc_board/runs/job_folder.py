@@ -67,6 +67,8 @@ _SHEBANG = re.compile(r"#![ \t]*(\S+)(?:[ \t]+(\S.*?))?[ \t]*")
 _OPTION = re.compile(r"#[A-Z]+\s")
 """A line that sbatch or a plugin parses: #SBATCH, and the directives of other schedulers and of burst buffers."""
 
+_OWN_COMMENT = re.compile(r"^#SBATCH\s+--comment\b", re.MULTILINE)
+
 
 class Script(msgspec.Struct, frozen=True):
     """A batch script and the options in its directives."""
@@ -331,8 +333,13 @@ def probe_facts(
     }
 
 
-def comment(runs: str, task: str) -> str:
-    """Return the comment of a job in the scheduler's lists: "hpc-board run 17, vectoradd_py"."""
+def comment(script: Script, runs: str, task: str) -> str:
+    """Return the comment of a job in the scheduler's lists: "hpc-board run 17, vectoradd_py".
+
+    It is empty if the site's own template sets a comment, which one on the command line would replace.
+    """
+    if "comment" not in script.options and _OWN_COMMENT.search(script.text):
+        return ""
     return f"hpc-board run {runs}, {task}"
 
 

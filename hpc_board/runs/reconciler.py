@@ -774,7 +774,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             folder=path,
             indexes=indexes,
             max_running=most if most < len(indexes) else 0,
-            comment=job_folder.comment(f"{numbers[0]}-{numbers[-1]}", " ".join(tasks)),
+            comment=job_folder.comment(prepared_jobs[0].script, f"{numbers[0]}-{numbers[-1]}", " ".join(tasks)),
         )
 
     def _submit(self, job: Job, prepared_jobs: Sequence["_PreparedJob"]) -> None:
@@ -1140,7 +1140,7 @@ class _PreparedJob(msgspec.Struct, frozen=True):
             self.gpu,
             script.options,
             script.time_limit_seconds,
-            comment=job_folder.comment(str(self.run.id), self.run.task),
+            comment=job_folder.comment(script, str(self.run.id), self.run.task),
         )
 
     @property

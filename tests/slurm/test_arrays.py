@@ -319,10 +319,13 @@ def test_a_throttled_array_runs_some_of_its_tasks_at_a_time_and_each_job_says_wh
             assert time.monotonic() < deadline
             board.runs.advance()
             time.sleep(0.2)
-        waits = [run for run in (board.runs.get(each.id) for each in runs) if run.state is RunState.QUEUED]
-        assert [run.status.reason for run in waits] == [
-            "waiting for other tasks of its array, of which only some run at a time (JobArrayTaskLimit)"
-        ] * 2
+        waits = [run.id for run in (board.runs.get(each.id) for each in runs) if run.state is RunState.QUEUED]
+        assert len(waits) == 2
+        limited = "waiting for other tasks of its array, of which only some run at a time (JobArrayTaskLimit)"
+        while {board.runs.get(number).status.reason for number in waits} != {limited}:
+            assert time.monotonic() < deadline
+            board.runs.advance()
+            time.sleep(0.2)
         comments = {comment for name, comment in slurm_jobs(site.files.environ, ("%j", "%k")) if name == runs[0].array}
         assert comments == {f"hpc-board run {runs[0].id}-{runs[2].id}, double"}
     finally:

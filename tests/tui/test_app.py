@@ -960,7 +960,7 @@ async def test_leaving_with_many_runs_in_flight_counts_them(capsys: pytest.Captu
 async def test_help_names_the_keys_of_the_screen() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "question_mark", "pagedown")
+        await press(pilot, "r", "question_mark")
         assert "Switch between your runs and all users' runs" in text_of(pilot.app)
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, RunsScreen)

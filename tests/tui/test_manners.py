@@ -69,7 +69,7 @@ async def test_every_action_of_the_screen_and_of_the_app_is_in_the_palette() -> 
 async def test_an_action_is_done_from_the_palette_by_its_name() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "ctrl+p", *"own/all")
+        await press(pilot, "r", "ctrl+p", *"all users")
         await until(pilot, lambda: "Switch between" in text_of(pilot.app))
         await press(pilot, "down", "enter")
         await until(pilot, lambda: "everyone" in text_of(pilot.app))
@@ -359,7 +359,7 @@ def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.S
     with on_a_terminal(program) as terminal:
         terminal.until(b"vectoradd")
         terminal.type(b"/")
-        terminal.until(b"words of a task")
+        terminal.until(b"Search tasks")
         terminal.type(b"z")
         terminal.until(b"No task matches")
         os.kill(terminal.process.pid, number)

@@ -54,15 +54,15 @@ class RunsScreen(BoardScreen):
 
     CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs, after confirmation"),
-        Binding("space", "select", "Select", tooltip="Select the run, or unselect it, to cancel or rerun several"),
+        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs"),
+        Binding("space", "select", "Select", tooltip="Select or unselect the run, for Cancel and Rerun"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
         Binding("a", "everyone", "All users", tooltip="Switch between your runs and all users' runs"),
         Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all runs read so far, or none"),
         Binding("o", "sort", "Sort", tooltip="Sort by the next column, as a click on its head does"),
         Binding("O", "reverse", "Reverse", show=False, tooltip="Reverse the order"),
         Binding("s", "submit", "Submit", tooltip="Submit a file for the task of the selected run"),
-        Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again, after confirmation"),
+        Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again"),
         Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
         Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
         Binding("w", "watch", "Watch", show=False, tooltip="Test the file of the selected run on every save"),

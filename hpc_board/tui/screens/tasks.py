@@ -80,7 +80,7 @@ class TasksScreen(BoardScreen):
         ),
         Binding("W", "write", "Write", tooltip="Write the starter to a file"),
         Binding("e", "edit", "Edit", tooltip="Edit your file or the starter, then submit it"),
-        Binding("d", "description", "Description", show=False, tooltip="Move the focus between list and description"),
+        Binding("d", "description", "Focus", show=False, tooltip="Move the focus between list and description"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the shown text to the clipboard"),
         Binding("f5", "reload", "Reload", show=False, tooltip="Read the task folders again"),
     ]
