@@ -37,8 +37,8 @@ _ARRAY_FOLDER = re.compile(r"hb-[0-9a-f]{1,40}")
 class Pruning(msgspec.Struct, frozen=True):
     """Pruning of the job folders of one cluster, whose lock the caller holds.
 
-    `log_name` returns the name of a job's output. A run counts if `takes` is true of its cluster, and it ended `before`
-    that time.
+    `log_name` returns the name of a job's output, "" if its cluster has left the settings. A run counts if `takes` is
+    true of its cluster, and it ended `before` that time.
     """
 
     folders: Folders
@@ -102,8 +102,9 @@ class Pruning(msgspec.Struct, frozen=True):
         return size
 
     def _log(self, run: Run) -> str:
+        name = self.log_name(run)
         with suppress(FileNotFoundError):
-            data = self.folders.read(run, self.log_name(run), KEPT_LOG_BYTES, end=True)
+            data = self.folders.read(run, name, KEPT_LOG_BYTES, end=True) if name else b""
             return printable(data.decode(errors="replace"), KEPT_LOG_BYTES)
         return ""
 

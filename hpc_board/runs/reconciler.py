@@ -713,8 +713,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def _send(self, prepared_jobs: Sequence["_PreparedJob"]) -> list[BoardError]:
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
         # After a limit was reached, one job alone shows whether there is room again.
-        room = self._room(prepared_jobs)
-        whole = room is None and not any(_has_no_room(each.run) for each in prepared_jobs)
+        most, sent = self._throttle(prepared_jobs)
+        whole = not sent and not any(_has_no_room(each.run) for each in prepared_jobs)
         script = self._array_script(prepared_jobs) if whole else None
         if script is not None:
             try:
@@ -727,10 +727,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             else:
                 return []
         errors: list[BoardError] = []
-        if script is not None and prepared_jobs[0].max_running:
-            room = prepared_jobs[0].max_running
+        room = max(0, most - sent) if most else None
         for prepared in prepared_jobs[len(prepared_jobs) if room is None else room :]:
-            # The cluster takes no array, so that only the board can keep its tasks apart.
+            # No array went out, so that only the board can keep its tasks apart.
             self._record(prepared.run, prepared.run.state, reason=f"{prepared.max_running} of its array run at a time")
         for index, prepared in enumerate(prepared_jobs[:room]):
             try:
@@ -745,14 +744,13 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                     break
         return errors
 
-    def _room(self, prepared_jobs: Sequence["_PreparedJob"]) -> int | None:
-        """Return how many members of a throttled array may be sent one by one; None if none of them was so far."""
+    def _throttle(self, prepared_jobs: Sequence["_PreparedJob"]) -> tuple[int, int]:
+        """Return how many members of a throttled array may run at a time, 0 for any number, and how many were sent."""
         if not prepared_jobs or not prepared_jobs[0].run.array or not prepared_jobs[0].max_running:
-            return None
+            return 0, 0
         array = prepared_jobs[0].run.array
         in_flight = self._in_flight(prepared_jobs[0].run.cluster)
-        sent = sum(run.array == array and not run.state.unsent for run in in_flight)
-        return max(0, prepared_jobs[0].max_running - sent) if sent else None
+        return prepared_jobs[0].max_running, sum(run.array == array and not run.state.unsent for run in in_flight)
 
     def _array_script(self, prepared_jobs: Sequence["_PreparedJob"]) -> job_folder.ArrayScript | None:
         """Return the common array script of these runs; None if they cannot share an array."""
@@ -989,7 +987,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         batches = []
         for group in _together(runs):
             numbers = [run.id for run in group]
-            batches += [numbers] if len(numbers) >= ARRAY_LEAST else [[number] for number in numbers]
+            # A throttle holds within an array alone.
+            least = 2 if group[0].options.max_running else ARRAY_LEAST
+            batches += [numbers] if len(numbers) >= least else [[number] for number in numbers]
         tokens = drawn_tokens(batches)
         retries = {}
         for run in runs:
@@ -1036,7 +1036,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         held = NOT_LAUNCHED in run.status.reason and run.retry < self._retries(run)
         if held and (news.state is JobState.CANCELLED or (news.state is JobState.PENDING and news.launch_failed)):
             reason = f"the job {NOT_LAUNCHED}"
-        elif news.state is JobState.CANCELLED or (news.state is JobState.ENDED and news.launch_failed):
+        elif news.state is JobState.CANCELLED or (
+            news.state is JobState.ENDED and (news.launch_failed or NOT_LAUNCHED in run.status.reason)
+        ):
             reason = self._launch_failure(run, news)
         return replace(news, state=JobState.NODE_FAIL, reason=reason) if reason else news
 

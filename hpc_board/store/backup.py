@@ -14,7 +14,7 @@ from hpc_board.files import publish, user_errors
 from hpc_board.model.text import one_line
 from hpc_board.store.database import DatabaseFile, check_companions
 from hpc_board.store.failures import UNREADABLE, creation_error, translated
-from hpc_board.store.folder import DATABASE, newest_job_folder
+from hpc_board.store.folder import DATABASE, job_folder_number, newest_job_folder
 from hpc_board.store.guard import bounded
 from hpc_board.store.journal import MOUNTS
 from hpc_board.store.reading import Readable
@@ -160,10 +160,10 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
         present = file if file.path.exists() else DatabaseFile(Path(folder) / "empty.db", file.mounts)
         with present.reading() as db:
             old, numbers = _contents(db), _numbers(db)
-            going = {row[0] for row in db.execute("SELECT run FROM in_flight").fetchall()}
+            going = _jobs_in_flight(db)
         left = newest_job_folder(file.path.parent)
         if left is not None:
-            numbers["runs"] = max(numbers.get("runs", 0), int(left.name))
+            numbers["runs"] = max(numbers.get("runs", 0), job_folder_number(left))
         # The copy is brought up to date, and told the numbers, before it becomes the database.
         draft = DatabaseFile(Path(folder) / DATABASE, file.mounts, draft=True)
         with (
@@ -173,7 +173,9 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
             given.backup(copy)
         with _backup_errors(source), draft.writing() as db:
             _check_copy(db, source, _shapes(Path(folder), file.mounts))
-            forgotten = going - {row[0] for row in db.execute("SELECT id FROM runs").fetchall()}
+            # A run that was sent again since has another job.
+            known = dict(db.execute("SELECT id, token FROM run_details").fetchall())
+            forgotten = {number for number, token in going.items() if known.get(number) != token}
             _raise_numbers(db, numbers)
         if forgotten and not force:
             raise Refused(
@@ -185,6 +187,12 @@ def restore(file: DatabaseFile, source: Path, kept: Path, *, force: bool) -> tup
         with _connected(_uri(draft.path)) as copy, _connected(_uri(file.path)) as target:
             copy.backup(target)
     return old, new
+
+
+def _jobs_in_flight(db: Readable) -> dict[int, str]:
+    """Return the names of the present jobs of the runs in flight, by the runs' numbers."""
+    statement = "SELECT id, token FROM run_details WHERE id IN (SELECT run FROM in_flight)"
+    return dict(db.execute(statement).fetchall())
 
 
 def _check_copy(db: Readable, source: Path, shapes: Sequence[Shape]) -> None:

@@ -17,8 +17,8 @@ DATABASE = "board.db"
 SERVE_LOCK = "serve.lock"
 """The file in the board's folder that a serving process locks."""
 
-_JOB_FOLDER = re.compile(r"[1-9][0-9]{0,14}")
-"""The name of a job folder of a run, apart from those of job arrays."""
+_JOB_FOLDER = re.compile(r"([1-9][0-9]{0,14})(?:-hb-[0-9a-f]{1,40})?")
+"""The name of a job folder of a run, with its number, apart from those of job arrays."""
 
 _GROUP_S = stat.S_ISGID | stat.S_IWGRP
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -137,4 +137,9 @@ def newest_job_folder(board: Path) -> Path | None:
     found: list[Path] = []
     with suppress(OSError), os.scandir(board / "runs") as entries:
         found += (board / "runs" / entry.name for entry in entries if _JOB_FOLDER.fullmatch(entry.name))
-    return max(found, key=lambda path: int(path.name), default=None)
+    return max(found, key=job_folder_number, default=None)
+
+
+def job_folder_number(folder: Path) -> int:
+    """Return the number of the run whose job folder this is."""
+    return int(folder.name.partition("-")[0])

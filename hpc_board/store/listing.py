@@ -182,7 +182,7 @@ def _statements(db: Readable, query: RunQuery) -> Iterator[_Condition]:
         yield _filled(_SORTED_IN_VIEW, conditions, _IN_VIEW, order=_order(query, _IN_VIEW))
     elif by is SortColumn.RUN:
         yield _by_number(plain, query)
-    elif is_few:
+    elif is_few or query.outcome is RunState.FINISHED:
         yield _filled(_SORTED, [*plain, *_past_value(query)], _IN_TABLES, order=_order(query, _IN_TABLES))
     elif by is SortColumn.SCORE:
         yield from _by_score(plain, query)

@@ -139,6 +139,14 @@ def test_a_run_that_was_sent_again_loses_the_folders_of_all_its_jobs(world: Worl
     assert left(world) == set()
 
 
+def test_the_folder_of_a_run_whose_cluster_has_left_the_settings_goes(world: World) -> None:
+    run = ended(world)
+    advance = replace(world.advance, clusters={})
+    assert advance.prune(datetime.now(UTC) - timedelta(days=30)).clusters["main"].folders == 1
+    kept = world.store.runs.pruned(run.id)
+    assert (left(world), kept and kept.log) == (set(), "")
+
+
 def test_a_place_that_boards_share_loses_the_folders_of_this_board_alone(world: World) -> None:
     shared = Folders(world.folder / "far", setting="clusters.main.board_folder")
     far = replace(world, advance=replace(world.advance, folders={"main": shared}))

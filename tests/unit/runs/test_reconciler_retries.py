@@ -4,7 +4,7 @@ import json
 import sqlite3
 from contextlib import closing
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -302,6 +302,21 @@ def test_a_throttled_array_that_is_refused_goes_one_by_one_as_many_as_may_run(ar
     arrays.scheduler.status = JobStatus(JobState.RUNNING)
     arrays.advance()
     assert arrays.states(runs) == [RunState.RUNNING] * 2 + [RunState.CREATED] * 2
+
+
+def test_a_throttle_holds_after_a_limit_too(arrays: ArrayWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Job) -> None:
+        raise NotAccepting("a limit on the submitted jobs")
+
+    arrays.scheduler.on_submit = refuse
+    runs = throttled(arrays, arrays.runs(4), "2")
+    arrays.advance.launch(runs)
+    assert arrays.states(runs) == [RunState.CREATED] * 4
+    arrays.scheduler.on_submit = lambda _: None
+    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: datetime.now(UTC) + timedelta(hours=1))
+    arrays.advance()
+    arrays.advance()
+    assert arrays.states(runs).count(RunState.QUEUED) == 2
 
 
 def throttled(world: ArrayWorld, runs: list[Run], most: str) -> list[Run]:

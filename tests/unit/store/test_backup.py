@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
-from hpc_board.domain.run import RunState
+from hpc_board.domain.run import Retry, RunState
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from hpc_board.store import Store
@@ -126,6 +126,17 @@ def test_runs_in_flight_that_a_backup_does_not_know_are_not_forgotten_by_acciden
     assert len(board.board.runs.list()) == 2
     assert call(board, "admin", "restore", board.folder / "copy.db", "--yes", "--force").exit_code == 0
     assert len(board.board.runs.list()) == 1
+
+
+def test_a_job_of_a_run_that_was_sent_again_is_not_forgotten_by_accident(board: Recorded) -> None:
+    run = board.add(status_of(RunState.QUEUED))
+    board.board.admin.backup(board.folder / "copy.db")
+    again = Retry("hb-0123456789abcdef", "n", status_of(RunState.PREEMPTED), status_of(RunState.CREATED))
+    Store(board.folder / "board" / "board.db").runs.retry_each({run.id: again})
+    done = call(board, "admin", "restore", board.folder / "copy.db", "--yes")
+    assert done.exit_code == 5
+    assert "the backup does not know 1 of the runs in flight" in done.stderr
+    assert board.board.runs.get(run.id).token == again.token
 
 
 def test_without_a_terminal_nothing_is_restored_unless_told_to(board: Recorded) -> None:

@@ -22,6 +22,7 @@ QUERIES = {
     "a GPU's": RunQuery(gpu="A100"),
     "passed": RunQuery(outcome=Verdict.PASS),
     "timed out": RunQuery(outcome=RunState.TIMEOUT),
+    "finished": RunQuery(outcome=RunState.FINISHED),
     "others'": RunQuery(mode=Mode.TEST, hidden=("matmul",), unless_by="ada"),
     "searched": RunQuery(words="h100 a"),
 }
