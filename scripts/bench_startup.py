@@ -27,7 +27,7 @@ SLURM = """\
 clusters:
   main: {scheduler: slurm}
 gpus:
-  A100: {cluster: main, partition: gpu, gres: "gpu:a100:1"}
+  A100: {cluster: main, partition: gpu, request: {style: gres, value: "gpu:a100:1"}}
 """
 HEAVY = ("textual", "torch", "paramiko", "numpy", "pandas", "rich")
 CLICK_ALONE = (*HEAVY, "jinja2", "yaml", "msgspec", "sqlite3", "sqlite_utils", "hpc_board.board")
