@@ -568,7 +568,7 @@ def test_runs_of_an_array_whose_prolog_fails_are_sent_again_as_other_jobs(site: 
         board = site.board
         runs = board.submissions.submit(*board.submissions.drafts(files, DraftRequest(gpus=("CPU",), mode="test")))
         # Tasks whose turn comes after the drain wait for the node.
-        failed = [site.until(run, fits=lambda run: bool(run.status.node)) for run in runs[:1]]
+        failed = [site.until(run, RunState.COLLECTING, fits=lambda run: bool(run.status.node)) for run in runs[:1]]
         site.later(RESULT_GRACE)
         again = [site.until(run, fits=lambda run: run.retry == 1) for run in failed]
     for first, second in zip(failed, again, strict=True):
