@@ -473,7 +473,7 @@ COLUMNS: tuple[RunColumn, ...] = (
             Exported(
                 "started_at",
                 Kind.MOMENT,
-                "time at which the run was first seen running",
+                "time at which the last job of the run was first seen running",
                 lambda row: _moment(row["started_at"]),
             ),
             Exported("ended_at", Kind.MOMENT, "end of its job, else the time at which that was noticed", _ended),

@@ -20,7 +20,8 @@ _RUNS = """
 SELECT runs.id AS run, runs.submission, runs.task, runs.task_version, runs.gpu, runs.user, runs.account, runs.file_name,
        runs.mode, runs.state, runs.verdict, runs.score_s, runs.created_at AS submitted_at, runs.at AS state_since,
        runs.ended_at AS job_ended_at,
-       (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running') AS started_at,
+       (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running' AND at >=
+               COALESCE((SELECT MAX(at) FROM retries WHERE retries.run = runs.id), '')) AS started_at,
        runs.cluster, runs.partition, runs.job_id, runs.node, runs.trust, runs.emulated, runs.milestone,
        runs.code_sha256, runs.harness_sha256, runs.note, runs.message, runs.remarks, runs.removal,
        runs.score_low_s, runs.score_high_s,

@@ -19,7 +19,8 @@ _RUNS = """
 SELECT runs.id AS run, runs.submission, runs.gpu, submissions.user, submissions.submitted_at, newest.state,
        coalesce(results.ended_at, newest.at) AS ended_at, results.verdict = 'pass' AS passed,
        results.score_s IS NOT NULL AS scored,
-       (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running') AS started_at
+       (SELECT MIN(at) FROM events WHERE events.run = runs.id AND events.state = 'running' AND at >=
+               COALESCE((SELECT MAX(at) FROM retries WHERE retries.run = runs.id), '')) AS started_at
   FROM submissions
  CROSS JOIN runs ON runs.submission = submissions.id
   JOIN events AS newest ON newest.id = (SELECT MAX(id) FROM events WHERE events.run = runs.id)

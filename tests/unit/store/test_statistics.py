@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
-from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.run import Retry, Run, RunState
 from hpc_board.domain.statistics import Waits, three_digits
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
@@ -95,6 +95,17 @@ def test_runs_that_were_stopped_count_with_the_time_that_they_took(board: Record
     board.add(running, replace(status_of(RunState.TIMEOUT), at=AT + timedelta(seconds=65)))
     (gpu,) = json.loads(call(board, "--json").stdout)["gpus"]
     assert (gpu["passed"], gpu["wait_max_s"], gpu["run_total_s"]) == (0, 5, 60)
+
+
+def test_a_run_that_was_sent_again_took_the_time_of_its_last_job(board: Recorded) -> None:
+    run = board.add(replace(status_of(RunState.RUNNING), at=AT + timedelta(minutes=2)))
+    runs = Store(board.folder / "board" / "board.db").runs
+    again = replace(status_of(RunState.CREATED), at=AT + timedelta(minutes=4))
+    runs.retry_each({run.id: Retry("hb-0123456789abcdef", "n", status_of(RunState.NODE_FAIL), again)})
+    for state, minute in ((RunState.RUNNING, 600), (RunState.CANCELLED, 603)):
+        runs.record(run.id, replace(status_of(state), at=AT + timedelta(minutes=minute)))
+    (gpu,) = json.loads(call(board, "--json").stdout)["gpus"]
+    assert (gpu["wait_max_s"], gpu["run_total_s"]) == (600 * 60, 3 * 60)
 
 
 def test_only_the_days_and_the_task_that_are_asked_for_count(board: Recorded) -> None:
