@@ -1039,11 +1039,19 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         elif news.state is JobState.CANCELLED or (
             news.state is JobState.ENDED and (news.launch_failed or NOT_LAUNCHED in run.status.reason)
         ):
-            reason = self._launch_failure(run, news)
+            try:
+                reason = self._launch_failure(run, news)
+            except SchedulerError:
+                # An unanswered question ends no run.
+                return replace(news, state=JobState.UNKNOWN)
         return replace(news, state=JobState.NODE_FAIL, reason=reason) if reason else news
 
     def _launch_failure(self, run: Run, news: JobStatus) -> str:
-        """Return why the script of an ended job was never started; empty if it may have been."""
+        """Return why the script of an ended job was never started; empty if it may have been.
+
+        Raises:
+            SchedulerError: the scheduler does not tell of the job's node.
+        """
         folders, log = self._folders(run), self._log_end(run)
         if folders.files.is_file(folders.of(run) / job_folder.PROGRESS):
             return ""
@@ -1056,7 +1064,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         if run.status.reason.startswith(PROLOG_FAILED):
             return run.status.reason
         scheduler = self.schedulers[run.cluster]
-        with suppress(SchedulerError):
+        with suppress(SchedulerRefused):
             return scheduler.prolog_failure(news.node) if news.node and isinstance(scheduler, Nodes) else ""
         return ""
 

@@ -230,6 +230,28 @@ def test_a_cancelled_job_whose_script_never_began_for_its_prolog_is_a_failed_nod
     assert failed(world, run, JobStatus(JobState.CANCELLED)).status.reason == ""
 
 
+def test_an_unanswered_question_for_the_node_of_a_cancelled_job_ends_no_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[SchedulerError | str] = [
+        SchedulerError("sinfo did not answer"),
+        "the node's prolog failed (n1 is drained)",
+    ]
+
+    def prolog_failure(_: str) -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, SchedulerError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(world.scheduler, "prolog_failure", prolog_failure, raising=False)
+    run = world.run()
+    world.advance.launch([run])
+    cancelled = JobStatus(JobState.CANCELLED, "101", node="n1", source="squeue: CANCELLED")
+    assert failed(world, run, cancelled).state is RunState.QUEUED
+    assert failed(world, run, cancelled).status.reason.endswith("the node's prolog failed (n1 is drained)")
+
+
 def test_three_tasks_of_an_array_that_fail_together_are_an_array_again(arrays: ArrayWorld) -> None:
     runs = arrays.runs(4)
     arrays.advance.launch(runs)
