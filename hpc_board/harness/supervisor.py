@@ -15,8 +15,11 @@ from hpc_board.harness.confine.trial import isolation
 from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import Processes, processes_for
 from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.gpu_bench import GpuBench
+from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.phases import Benchmarks, tested
 from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
+from hpc_board.harness.measure.window_benchmarks import WindowBenchmarks
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, is_root, node_facts, oom_kills
 from hpc_board.harness.processes.calls import CallFailed, Phase, TimeBudget
@@ -89,7 +92,7 @@ class Supervisor:
         self._oom_kills = oom_kills()
         self._provenance: dict[str, Any] = {**provenance_of(job), "isolation": ""}
         self._cases: list[Case] = []
-        self._benchmarks: Benchmarks | RowBenchmarks | None = None
+        self._benchmarks: Benchmarks | RowBenchmarks | WindowBenchmarks | None = None
         self._build_log = self._profile_log = Log()
         self._own_eval = self._own_eval_of(job) if job.harness == OWN else None
 
@@ -222,7 +225,7 @@ class Supervisor:
         elif job.mode is Mode.BENCHMARK:
             self._benchmark(judge, worker, job.phase_seconds["benchmark"], 1)
         elif self._test(judge, worker) and job.mode is Mode.RANKED:
-            self._benchmark(judge, processes.loaded_worker(), job.phase_seconds["ranked"], job.limits.workers)
+            self._benchmark(judge, None, job.phase_seconds["ranked"], job.limits.workers)
 
     def _build(self) -> None:
         """Compile the submission."""
@@ -261,13 +264,51 @@ class Supervisor:
             self._cases += self._with_oom_kills([case])
         return all(case.verdict is Verdict.PASS for case in self._cases)
 
-    def _benchmark(self, judge: Child, first: Child, seconds: float, workers: int) -> None:
-        """Time the benchmark cases in the existing worker, and in as many more as `workers` says."""
+    def _benchmark(self, judge: Child, first: Child | None, seconds: float, workers: int) -> None:
+        """Time the benchmark cases in the existing worker, if there is one, and in as many more as `workers` says."""
         allowance = TimeBudget(seconds)
-        timed = self._rows if self._job.device == "cpu" else self._claims
-        self._benchmarks = timed(judge, seconds, lambda: self._worker(self._processes.loaded_worker(), allowance))
-        self._benchmarks.run(self._worker(first, allowance), workers)
+        windows = self._windows(judge, first, seconds, allowance) if self._job.device == "cuda" else None
+        if windows is not None:
+            self._benchmarks = windows
+            windows.run(None, workers)
+        else:
+            timed = self._rows if self._job.device == "cpu" else self._claims
+            self._benchmarks = found = timed(judge, seconds, lambda: self._new_worker(allowance))
+            found.run(None if first is None else self._worker(first, allowance), workers)
         self._provenance.update(gpu_state_after(self._gpu_uuid()))
+
+    def _new_worker(self, allowance: TimeBudget) -> Worker:
+        return self._worker(self._processes.loaded_worker(), allowance)
+
+    def _windows(
+        self, judge: Child, first: Child | None, seconds: float, allowance: TimeBudget
+    ) -> WindowBenchmarks | None:
+        """Return the benchmarks by the judge's clock, and end the `first` worker; None if this GPU has no windows.
+
+        The trusted worker has to be alone on the GPU.
+        """
+        job, processes = self._job, self._processes
+        trusted = processes.baseline(reference=processes.has_baseline)
+        windows = WindowBenchmarks(
+            GpuBench(judge, Phase("benchmark", job.benchmarks, seconds), job.limits, job.rules),
+            lambda: self._gpu_worker(processes.loaded_worker(), allowance),
+            lambda worker: processes.dismiss(worker.child),
+            self._gpu_worker(trusted, TimeBudget(seconds)),
+            self._say,
+            lambda: processes.alone(judge, trusted),
+            has_reference=processes.has_baseline,
+            peak=self._peak(),
+        )
+        try:
+            windows.check()
+        except CallFailed as error:
+            processes.dismiss(trusted)
+            self._provenance["clock"] = f"worker: {error.message}"
+            return None
+        if first is not None:
+            processes.dismiss(first)
+        self._provenance["clock"] = "judge"
+        return windows
 
     def _rows(self, judge: Child, seconds: float, new_worker: Callable[[], Worker]) -> RowBenchmarks:
         """Return the benchmarks of a device where all work that a submission has begun can be stopped."""
@@ -334,6 +375,10 @@ class Supervisor:
     def _worker(self, child: Child, allowance: TimeBudget) -> Worker:
         siblings = partial(self._processes.siblings, child)
         return Worker(child, self._job.limits, allowance, siblings, device=self._job.device)
+
+    def _gpu_worker(self, child: Child, allowance: TimeBudget) -> GpuWorker:
+        siblings = partial(self._processes.siblings, child)
+        return GpuWorker(child, self._job.limits, allowance, siblings, device=self._job.device)
 
     def _bench_of_benchmarks(self, judge: Child, seconds: float, limits: Limits) -> Bench:
         return Bench(judge, Phase("benchmark", self._job.benchmarks, seconds), limits, self._job.rules)

@@ -3,6 +3,7 @@
 The tasks are read here, where the libraries for that are, and travel as the job files that the harness reads.
 """
 
+import dataclasses
 import json
 import re
 import sys
@@ -19,10 +20,20 @@ from job_folders import parts  # noqa: E402 - found by the line above
 from hpc_board.catalog.folders import read_task  # noqa: E402
 from hpc_board.harness.bundle import harness_bytes  # noqa: E402
 from hpc_board.model.gpu import Cluster, Device, Gpu  # noqa: E402
-from hpc_board.model.task import Language, Mode, Task  # noqa: E402
+from hpc_board.model.task import Language, Mode, Task, TaskFile  # noqa: E402
 
 TASKS, EXAMPLES, GPU_TESTS = ROOT / "tasks", ROOT / "examples", ROOT / "tests" / "gpu"
 CHEATED = "vectoradd_py"
+_CHECK = """
+
+
+def ref_kernel(data):
+    return custom_kernel(data)
+
+
+def check_implementation(data, output):
+    return torch.equal(output, custom_kernel(data))
+"""
 LANGUAGES = {"py": "PyTorch", "triton": "Triton", "cu": "CUDA"}
 GPU = Gpu("GPU", Cluster("here", "local"), Device.CUDA)
 
@@ -33,7 +44,7 @@ def main() -> int:
     """Write the file that the first argument names."""
     target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "gpu-check.pyz")
     target.parent.mkdir(parents=True, exist_ok=True)
-    entries = [*kernels(), *cheats()]
+    entries = [*clocks(), *kernels(), *cheats()]
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, source in (("__main__.py", "check.py"), ("compare.py", "compare.py"), ("table.py", "table.py")):
             archive.write(Path(__file__).with_name(source), name)
@@ -41,6 +52,25 @@ def main() -> int:
         archive.writestr("entries.json", json.dumps(entries))
     print(f"{target}: {len(entries)} runs; on a machine with a GPU: python3 {target.name}")
     return 0
+
+
+def clocks() -> Iterator[Entry]:
+    """Each file of tests/gpu/clocks: a kernel that other clocks time as well, as a task of its own."""
+    like = read_task(TASKS / CHEATED)
+    for path in sorted((GPU_TESTS / "clocks").glob("[a-z]*.py")):
+        code = path.read_text(encoding="utf-8")
+        files = [TaskFile("submission.py", None), TaskFile("reference.py", code + _CHECK)]
+        cases = ({"seed": 1},)
+        task = dataclasses.replace(like, name=path.stem, files=tuple(files), tests=cases, benchmarks=cases)
+        sent = parts(task, GPU, Mode.BENCHMARK, code=code, file_name="kernel.py")
+        yield {
+            "kind": "clock",
+            "name": path.stem,
+            "language": "py",
+            "expected": ["pass"],
+            "files": sent,
+            "kernel": code,
+        }
 
 
 def kernels() -> Iterator[Entry]:
@@ -70,9 +100,10 @@ def submission_for(task: Task, language: str) -> Path | None:
 
 def cheats() -> Iterator[Entry]:
     """Each file of tests/gpu/cheats, with the verdicts that it has to end with."""
-    task = read_task(TASKS / CHEATED)
     for path in sorted((GPU_TESTS / "cheats").glob("*.py")):
         code = path.read_text(encoding="utf-8")
+        named = re.search(r"^#!POPCORN leaderboard (\S+)$", code, re.MULTILINE)
+        task = read_task(TASKS / (named[1] if named else CHEATED))
         files = parts(task, GPU, Mode.RANKED, code=code, file_name=path.name)
         yield {"kind": "cheat", "name": path.stem, "language": "py", "expected": expected(path, code), "files": files}
 

@@ -143,7 +143,7 @@ def checked(
         folder = Path(scratch)
         bundle.extract("harness.pyz", folder)
         bundle.extract("compare.py", folder)
-        comparisons, device = compared(folder)
+        comparisons, device = compared(folder, entries)
         rows: list[dict[str, Any]] = []
         for entry in entries:
             facts["runs"] = f"{len(rows)} of {len(entries)}, then it was ended"
@@ -200,18 +200,26 @@ def judged(job: Path, harness: Path, environ: Mapping[str, str]) -> dict[str, An
     timings = [case["timing"] for case in result["cases"] if case.get("timing")]
     last = timings[-1] if timings else {}
     return {
+        "clock": result["provenance"].get("clock", ""),
         "verdict": result["verdict"],
         "message": result["message"],
         "wall_s": wall_s,
         "median_ns": last.get("median_ns"),
+        "low_ns": last.get("low_ns"),
+        "high_ns": last.get("high_ns"),
         "baseline_ns": last.get("baseline_ns"),
         "isolation": result["provenance"].get("isolation", ""),
     }
 
 
-def compared(folder: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Our times of two kernels beside those of other clocks, and what the harness's rests on; asked in a process."""
-    command = [sys.executable, "-I", str(folder / "compare.py"), str(folder / "harness.pyz")]
+def compared(folder: Path, entries: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The times of the clock runs' kernels by other clocks, and the premises of the harness's; asked in a process."""
+    for entry in entries:
+        if entry["kind"] == "clock":
+            path = folder / "kernels" / entry["name"] / "kernel.py"
+            path.parent.mkdir(parents=True)
+            path.write_text(entry["kernel"], encoding="utf-8")
+    command = [sys.executable, "-I", str(folder / "compare.py"), str(folder / "harness.pyz"), str(folder / "kernels")]
     said, why = said_by(command, _RUN_SECONDS)
     if said is None:
         return [{"kernel": "all", "clock": "all", "left_out": why, "failed": True}], {}

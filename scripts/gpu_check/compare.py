@@ -1,25 +1,20 @@
-"""Time two kernels with the harness's clock and with others, in turns, and measure what the harness's clock rests on.
+"""Time kernels with other clocks than the judge's, and measure the premises of its clock.
 
-Prints one line of JSON with `rows` and `device`. Its argument is the harness file. Needs a GPU.
+Prints one line of JSON with `rows` and `device`. Its arguments are the harness file and the folder of the kernels: each
+`NAME/kernel.py` has `generate_input` and `custom_kernel`. Needs a GPU.
 """
 
-# ruff: noqa: SLF001 - the numbers are the device's own
-
 import json
+import runpy
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-CALLS = 60
-ROUNDS = 3
 FLUSH_BYTES = 256 * 2**20
 SAMPLES = 200
-RAMP_CALLS = 20
-REST_SECONDS = 3
-PAUSE_SECONDS = 0.005
 
 
 def main() -> int:
@@ -30,83 +25,49 @@ def main() -> int:
     from hpc_board.harness.device.device import open_device
 
     device: Any = open_device("cuda")
-    source, target = torch.rand(2**26 // 4), torch.empty(2**26 // 4)
-    a, b, product = torch.rand(2048, 2048), torch.rand(2048, 2048), torch.empty(2048, 2048)
-    kernels: dict[str, Callable[[], Any]] = {
-        "copy of 64 MiB": lambda: target.copy_(source),
-        "product of 2048 x 2048 float32": lambda: torch.mm(a, b, out=product),
-    }
     rows: list[dict[str, Any]] = []
-    for name, kernel in kernels.items():
-        clocks: dict[str, Callable[[Callable[[], Any]], float]] = {
-            "harness, cold": lambda call: ours(device, call, cold=True),
-            "harness, hot": lambda call: ours(device, call, cold=False),
-            "triton.testing.do_bench": do_bench,
-            "CUDA graph, flush subtracted": lambda call: graph(torch, call, flushed=True),
-            "CUDA graph, hot": lambda call: graph(torch, call, flushed=False),
-        }
-        found: dict[str, list[float]] = {clock: [] for clock in clocks}
-        errors: dict[str, str] = {}
-        for _ in range(ROUNDS):
-            for clock, measure in clocks.items():
-                try:
-                    found[clock].append(measure(kernel))
-                except (ImportError, RuntimeError) as error:
-                    errors[clock] = f"{type(error).__name__}: {error}"[:200]
-        reference = {cold: statistics.median(found[f"harness, {cold}"]) for cold in ("cold", "hot")}
-        for clock, times_ns in found.items():
-            row: dict[str, Any] = {"kernel": name, "clock": clock}
-            if clock in errors:
-                rows.append({**row, "left_out": errors[clock]})
-            else:
-                ours_ns = reference["hot" if clock.endswith("hot") else "cold"]
-                rows.append({**row, "median_ns": statistics.median(times_ns), "ours_ns": ours_ns})
-    rests = measured(device, kernels["product of 2048 x 2048 float32"], torch.empty(2**12))
-    print(json.dumps({"rows": rows, "device": rests}))
+    for path in sorted(Path(sys.argv[2]).glob("*/kernel.py")):
+        rows += compared(torch, path.parent.name, runpy.run_path(str(path)))
+    print(json.dumps({"rows": rows, "device": measured(device, torch.empty(2**12))}))
     return 0
 
 
-def measured(device: Any, product: Callable[[], Any], small: Any) -> dict[str, str]:
+def compared(torch: Any, name: str, kernel: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a kernel's time by each clock."""
+    data = kernel["generate_input"](seed=1)
+
+    def call() -> Any:
+        return kernel["custom_kernel"](data)
+
+    clocks: dict[str, Callable[[], float]] = {
+        "triton.testing.do_bench": lambda: do_bench(call),
+        "CUDA graph, flush subtracted": lambda: graph(torch, call, flushed=True),
+        "CUDA graph, hot": lambda: graph(torch, call, flushed=False),
+    }
+    rows: list[dict[str, Any]] = []
+    for clock, measure in clocks.items():
+        row: dict[str, Any] = {"kernel": name, "clock": clock}
+        try:
+            rows.append({**row, "median_ns": measure()})
+        except (ImportError, RuntimeError) as error:
+            rows.append({**row, "left_out": f"{type(error).__name__}: {error}"[:200]})
+    return rows
+
+
+def measured(device: Any, small: Any) -> dict[str, str]:
     """Return the premises of the harness's clock, by name; filling the tensor `small` takes almost no time."""
     device.prepare()
-    rests_ns = sorted(device._synchronization_ns() for _ in range(SAMPLES))
-    late_rests_ns = sorted(rest_after_pause_ns(device, small) for _ in range(SAMPLES))
     empty_ns = timed_ns(device, lambda: None, SAMPLES)
     ticks_ns = [
         later - earlier for earlier, later in pairwise(sorted({*empty_ns, *timed_ns(device, small.zero_, SAMPLES)}))
     ]
-    time.sleep(REST_SECONDS)
-    cool_ns = timed_ns(device, product, RAMP_CALLS)
-    time.sleep(REST_SECONDS)
-    device.prepare()
-    warm_ns = timed_ns(device, product, RAMP_CALLS)
     return {
         "smallest difference between two times": f"{min(ticks_ns):.0f} ns" if ticks_ns else "none seen",
         "two events with nothing between them, median": microseconds(statistics.median(empty_ns)),
-        "a rest of the idle device, median": microseconds(statistics.median(rests_ns)),
-        "a rest of the idle device, 95 % take less": microseconds(rests_ns[SAMPLES * 95 // 100]),
-        f"a rest after a pause of {PAUSE_SECONDS * 1e3:g} ms and a short kernel, median": microseconds(
-            statistics.median(late_rests_ns)
-        ),
-        "the same, 95 % take less": microseconds(late_rests_ns[SAMPLES * 95 // 100]),
-        "the buffer that empties the caches": f"{device._flush_bytes / 2**20:.0f} MiB",
-        "writing it once": microseconds(device._fill_ns),
-        "writings before a call with two inputs": str(device._fills(2)),
-        f"the product in {RAMP_CALLS} calls after {REST_SECONDS} s without work, median": microseconds(
-            statistics.median(cool_ns)
-        ),
-        "the same after the work that precedes timed calls": microseconds(statistics.median(warm_ns)),
+        "the buffer that empties the caches": f"{device._flush_bytes / 2**20:.0f} MiB",  # noqa: SLF001 - its own number
+        "writing it once": microseconds(device._fill_ns),  # noqa: SLF001 - its own number
+        "writings before a call with two inputs": str(device.fills(2)),
     }
-
-
-def rest_after_pause_ns(device: Any, small: Any) -> int:
-    """Return the time until an idle device is known to be idle, on a host that waits for it the first time."""
-    time.sleep(PAUSE_SECONDS)
-    (done,) = device._events(1)
-    small.zero_()
-    device._kept.record(done, device._stream)
-    device._kept.wait(done)
-    return int(device._synchronization_ns())
 
 
 def timed_ns(device: Any, call: Callable[[], Any], count: int) -> list[float]:
@@ -117,15 +78,6 @@ def timed_ns(device: Any, call: Callable[[], Any], count: int) -> list[float]:
 def microseconds(nanoseconds: float) -> str:
     """A time with its unit."""
     return f"{nanoseconds / 1e3:.2f} us"
-
-
-def ours(device: Any, call: Callable[[], Any], *, cold: bool) -> float:
-    """The median of calls as a worker makes them, without the value, which need not be kept here."""
-    times_ns: list[float] = []
-    for _ in range(CALLS):
-        device.prepare()
-        times_ns.append(device.timed(lambda: call() is None, [], cold=cold)[1])
-    return statistics.median(times_ns)
 
 
 def do_bench(call: Callable[[], Any]) -> float:

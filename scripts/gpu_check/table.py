@@ -11,18 +11,33 @@ def page(facts: Mapping[str, str], rows: Sequence[Row], comparisons: Sequence[Ro
     told = "; ".join(f"{name} {value}" for name, value in facts.items())
     kernels = [row for row in rows if row["kind"] == "kernel"]
     cheats = [row for row in rows if row["kind"] == "cheat"]
+    clocks = {row["name"]: row for row in rows if row["kind"] == "clock"}
+    ours = {name: row.get("median_ns") for name, row in clocks.items()}
     sections = [
         f"# The judge on {facts.get('GPU', 'a GPU')}\n",
         f"`make gpu-check` measures it. {told}.\n",
         "## Tasks\n",
         table(
-            ("task", "language", "verdict", "median of the last benchmark, us", "reference, us", "isolation", "run, s"),
+            (
+                "task",
+                "language",
+                "verdict",
+                "time of the last benchmark, us",
+                "its interval",
+                "reference, us",
+                "clock",
+                "isolation",
+                "run, s",
+            ),
             [kernel_cells(row) for row in kernels],
         ),
         "## Cheats\n",
-        table(("cheat", "expected", "verdict", "as expected", "median, us", "run, s"), map_cells(cheats)),
+        table(("cheat", "expected", "verdict", "as expected", "time, us", "run, s"), map_cells(cheats)),
         "## The same kernels by other clocks\n",
-        table(("kernel", "clock", "median, us", "ours / this"), [comparison_cells(row) for row in comparisons]),
+        table(
+            ("kernel", "clock", "time, us", "the judge's, us", "the judge's / this"),
+            [comparison_cells(row, ours.get(row["kernel"])) for row in comparisons],
+        ),
         "## Premises of the clock\n",
         table(("of the GPU and its host", "measured"), [list(item) for item in device.items()]),
     ]
@@ -43,10 +58,13 @@ def plain(cell: str) -> str:
 def kernel_cells(row: Row) -> list[str]:
     """One task in one language."""
     if row.get("left_out"):
-        return [row["name"], row["language"], f"left out: {row['left_out']}", "", "", "", ""]
+        return [row["name"], row["language"], f"left out: {row['left_out']}", "", "", "", "", "", ""]
     verdict = row["verdict"] if as_expected(row) else f"**{row['verdict']}**: {row['message']}"
-    median, baseline = microseconds(row.get("median_ns")), microseconds(row.get("baseline_ns"))
-    return [row["name"], row["language"], verdict, median, baseline, row.get("isolation", ""), f"{row['wall_s']:.1f}"]
+    times = [microseconds(row.get(name)) for name in ("median_ns", "low_ns", "high_ns", "baseline_ns")]
+    interval = f"{times[1]} to {times[2]}" if times[1] else ""
+    wall = f"{row['wall_s']:.1f}"
+    clock, isolation = row.get("clock", "").partition(":")[0], row.get("isolation", "")
+    return [row["name"], row["language"], verdict, times[0], interval, times[3], clock, isolation, wall]
 
 
 def map_cells(rows: Sequence[Row]) -> list[list[str]]:
@@ -63,11 +81,12 @@ def map_cells(rows: Sequence[Row]) -> list[list[str]]:
     return cells
 
 
-def comparison_cells(row: Row) -> list[str]:
-    """One kernel by one clock."""
+def comparison_cells(row: Row, ours_ns: Any) -> list[str]:
+    """One kernel by one clock, beside the judge's time of the same kernel."""
     if row.get("left_out"):
-        return [row["kernel"], row["clock"], f"left out: {row['left_out']}", ""]
-    return [row["kernel"], row["clock"], microseconds(row["median_ns"]), f"{row['ours_ns'] / row['median_ns']:.3f}"]
+        return [row["kernel"], row["clock"], f"left out: {row['left_out']}", "", ""]
+    share = "" if ours_ns is None else f"{ours_ns / row['median_ns']:.3f}"
+    return [row["kernel"], row["clock"], microseconds(row["median_ns"]), microseconds(ours_ns), share]
 
 
 def microseconds(nanoseconds: Any) -> str:

@@ -44,9 +44,10 @@ def send_with_byte_code() -> None:
     vars(local_job)["harness_bytes"] = harness_file
 
 
-def edited(edits: tuple[Edit, ...]) -> bytes:
-    """Return the harness file with `edits` made in it."""
+def edited(edits: tuple[Edit, ...], replaced: Mapping[str, str] | None = None) -> bytes:
+    """Return the harness file with whole files `replaced`, and `edits` made in it."""
     members = dict(_members())
+    members |= {f"hpc_board/harness/{file}": text.encode() for file, text in (replaced or {}).items()}
     for edit in edits:
         name = f"hpc_board/harness/{edit.file}"
         text = members[name].decode()

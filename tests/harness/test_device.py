@@ -27,6 +27,7 @@ class Gpu:
         self.cuda = self
         self.version = SimpleNamespace(hip=None)
         self.bool = self.uint8 = self.int64 = self.tensor = self.empty_like = None
+        self.zeros = self.as_tensor = self.equal = self.mul = None
         self.Tensor = type("GpuTensor", (Tensor,), {"gpu": self})
         self.nn = SimpleNamespace(Parameter=type("Parameter", (), {}))
         self.Event = type("Event", (Event,), {"gpu": self})
@@ -60,6 +61,9 @@ class Gpu:
 
     def default_stream(self) -> str:
         return "default"
+
+    def current_stream(self) -> str:
+        return self.current
 
     def set_stream(self, stream: str) -> None:
         self.current = stream
@@ -109,6 +113,7 @@ class Tensor:
     copy_ = index_copy_ = index_select = bitwise_xor = to = view = reshape = permute = narrow = chunk = dim = stride = (
         None
     )
+    data_ptr = None
 
 
 class Event:
@@ -123,6 +128,9 @@ class Event:
 
     def synchronize(self) -> None:
         self.gpu.now_ns = max(self.gpu.now_ns, self.at_ns)
+
+    def query(self) -> bool:
+        return self.gpu.now_ns >= self.at_ns
 
     def elapsed_time(self, end: "Event") -> float:
         return (end.at_ns - self.at_ns) / 1e6
@@ -253,7 +261,7 @@ def test_the_caches_are_written_until_the_launch_of_a_call_is_hidden(fill_ns: in
     gpu.filled.clear()
     device.timed(lambda: gpu.launch(1_000, 0), [], cold=True)
     assert len(gpu.filled) == fills
-    assert device._fills(inputs=10) == min(32, -(-1_500_000 // fill_ns))
+    assert device.fills(inputs=10) == min(32, -(-1_500_000 // fill_ns))
     device.timed(lambda: gpu.launch(1_000, 0), [], cold=False)
     assert len(gpu.filled) == fills
 
@@ -263,13 +271,13 @@ def test_a_fill_that_the_judge_s_own_work_makes_longer_is_measured_again() -> No
     gpu.FILL_NS = 300_000
     device = CudaDevice(gpu, gpu.clock)
     device.prepare()
-    assert device._fills(inputs=0) == 4
+    assert device.fills(inputs=0) == 4
     gpu.FILL_NS = 60_000
     device.prepare()
-    assert device._fills(inputs=0) == 17
+    assert device.fills(inputs=0) == 17
     gpu.FILL_NS = 300_000
     device.prepare()
-    assert device._fills(inputs=0) == 17
+    assert device.fills(inputs=0) == 17
 
 
 def test_a_host_that_is_slow_to_see_an_idle_device_adds_no_time() -> None:
@@ -283,7 +291,7 @@ def test_a_host_that_is_slow_to_see_an_idle_device_adds_no_time() -> None:
 def over_pytorch(torch: Any) -> CudaDevice:
     """A device as far as it can be had without a GPU."""
     device = CudaDevice.__new__(CudaDevice)
-    device._kept = _Kept(torch)
+    device.kept = _Kept(torch)
     return device
 
 
@@ -312,7 +320,7 @@ def test_a_placed_tensor_has_its_values_order_and_type_and_an_address_of_its_own
         rooms.append(torch.empty(size, dtype=dtype))
         return rooms[-1]
 
-    device._kept.empty = empty
+    device.kept.empty = empty
     tensors = [torch.rand(30, 70).T, torch.rand(2, 3, 4).permute(2, 0, 1), torch.rand(()), torch.rand(5) > 0.5]
     for tensor in [*tensors, torch.rand(9).to(torch.float8_e5m2fnuz)]:
         placed = device.place(tensor)
@@ -345,7 +353,7 @@ class OnCpu:
 def timed_over_pytorch(torch: Any) -> tuple[CudaDevice, OnCpu]:
     """A device that is prepared, its streams and events apart, whose tensors are PyTorch's own."""
     device, on_cpu = over_pytorch(torch), OnCpu(torch)
-    device._kept, device._clock, device._stream = on_cpu.kept, lambda: 0, None
+    device.kept, device._clock, device.stream = on_cpu.kept, lambda: 0, None
     device._memory, device._fill_ns = torch.zeros(64, dtype=torch.uint8), 550_000.0
     device._warm_at_ns = None
     return device, on_cpu
@@ -400,7 +408,7 @@ def test_a_submission_that_patches_a_tensor_s_accessors_leaves_it_spoiled_all_th
     before = tensor.clone()
     with monkeypatch.context() as patched:
         patched.setattr(torch.Tensor, name, property(lambda _: pytest.fail("a submission was asked")), raising=False)
-        spoiled = device._spoiled(tensor)
+        spoiled = device.spoiled(tensor)
     assert len(spoiled) == 1
     assert not torch.equal(tensor, before)
 
@@ -417,7 +425,7 @@ def test_what_is_spoiled_is_wrong_everywhere_until_it_is_put_right() -> None:
     tensors = [torch.rand(100_000), torch.rand(300, 70).T, torch.rand(()), torch.ones(3, dtype=torch.bool)]
     shown = {"a": tensors[:2], "b": (tensors[2], tensors[3], torch.empty(0)), "c": 5}
     before = [tensor.clone() for tensor in tensors]
-    spoiled = over_pytorch(torch)._spoiled(shown)
+    spoiled = over_pytorch(torch).spoiled(shown)
     assert len(spoiled) == len(tensors)
     assert not any(torch.equal(tensor, old) for tensor, old in zip(tensors, before, strict=True))
     for blocks, places, right in spoiled:
@@ -433,7 +441,7 @@ def test_spoiled_numbers_of_any_type_are_worthless_to_what_they_are_part_of(name
     found = set()
     for _ in range(40):
         tensor = torch.ones(4096).to(dtype)
-        ((_, places, right),) = over_pytorch(torch)._spoiled(tensor)
+        ((_, places, right),) = over_pytorch(torch).spoiled(tensor)
         wide = tensor.to(torch.complex128 if dtype.is_complex else torch.float64)
         wrong = wide[wide != 1]
         assert places.shape == (32,)
@@ -456,7 +464,7 @@ def test_spoiled_numbers_of_any_type_are_worthless_to_what_they_are_part_of(name
 def test_half_of_what_is_spoiled_holds_numbers_from_elsewhere_in_the_tensor() -> None:
     torch = pytest.importorskip("torch")
     tensor = torch.arange(100_000, dtype=torch.int64)
-    over_pytorch(torch)._spoiled(tensor)
+    over_pytorch(torch).spoiled(tensor)
     moved = tensor[(tensor != torch.arange(100_000)) & (tensor >= 0) & (tensor < 100_000)]
     assert moved.numel() >= 14 * 8, "16 blocks of 8, but for those that happened to be drawn for themselves"
 

@@ -127,8 +127,9 @@ class CudaDevice:
     def __init__(self, torch: Any, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self._clock = clock
         torch.cuda.synchronize()
-        self._kept = _Kept(torch)
-        self._stream = torch.cuda.default_stream()
+        self.kept = _Kept(torch)
+        self.stream = torch.cuda.default_stream()
+        self.stream_address = int(getattr(self.stream, "cuda_stream", 0))
         self._flush_bytes = _flush_bytes(torch)
         self._driver = _driver()
         self._placed = 0
@@ -144,11 +145,11 @@ class CudaDevice:
         first timed call of a process, and after a second without work from that process: while clocks rise, no two
         times are comparable.
         """
-        kept = self._kept
+        kept = self.kept
         if self._driver is not None:
             self._driver.cuCtxSetLimit(_CU_LIMIT_PERSISTING_L2_CACHE_SIZE, ctypes.c_size_t(0))
             self._driver.cuCtxResetPersistingL2Cache()
-        kept.set_stream(self._stream)
+        kept.set_stream(self.stream)
         with kept.plainly():
             if self._memory is None:
                 self._memory = kept.empty(self._flush_bytes, dtype=kept.uint8, device="cuda")
@@ -167,47 +168,68 @@ class CudaDevice:
         end_ns = self._clock() + _WARM_NS
         while self._clock() < end_ns:
             for _ in range(_WARM_FILLS):
-                self._kept.fill_(self._memory, 1)
-            self._kept.synchronize()
+                self.kept.fill_(self._memory, 1)
+            self.kept.synchronize()
 
     def _measured_fill_ns(self) -> float:
         """Return the device's time to write the whole buffer, by its own clock."""
-        kept = self._kept
-        start, end = self._events(2)
+        kept = self.kept
+        start, end = self.events(2)
         kept.synchronize()
         # The first fill hides the launch time of the second.
         kept.fill_(self._memory, 1)
-        kept.record(start, self._stream)
+        kept.record(start, self.stream)
         kept.fill_(self._memory, 1)
-        kept.record(end, self._stream)
+        kept.record(end, self.stream)
         kept.wait(end)
         return max(_LEAST_NS, float(kept.elapsed_ms(start, end)) * 1e6)
 
-    def _fills(self, inputs: int) -> int:
+    def fills(self, inputs: int) -> int:
         """Return the number of buffer fills that keep the host well ahead of the device when the clock starts."""
         return min(_FILLS_MAX, math.ceil((_HIDDEN_NS + _HIDDEN_INPUT_NS * inputs) / self._fill_ns))
 
-    def _events(self, count: int) -> list[Any]:
+    def events(self, count: int) -> list[Any]:
         """Return new events, each recorded once: the first record creates the event, outside of any measured time."""
-        events = [self._kept.event(enable_timing=True) for _ in range(count)]
+        events = [self.kept.event(enable_timing=True) for _ in range(count)]
         for event in events:
-            self._kept.record(event, self._stream)
+            self.kept.record(event, self.stream)
         return events
 
     def place(self, tensor: Any) -> Any:
         """Return a copy on the GPU, 256 bytes further into its memory than the previous tensor's."""
         self._placed = (self._placed + 1) % _SHIFTS
-        kept, shift = self._kept, self._placed * _SHIFT_BYTES
+        kept, shift = self.kept, self._placed * _SHIFT_BYTES
         with kept.plainly():
             if not kept.numel(tensor):
                 return kept.to(tensor, "cuda")
             nbytes, order = kept.nbytes(tensor), kept.memory_order(tensor)
             room = kept.empty(shift + nbytes, dtype=kept.uint8, device="cuda")
-            plain, target = kept.permute(tensor, order), kept.narrow(room, 0, shift, nbytes)
+            target = kept.narrow(room, 0, shift, nbytes)
             # As bytes, since some number formats cannot be copied as numbers.
-            kept.copy_(target, kept.as_bytes(plain))
-            placed = kept.view(kept.view(target, kept.dtype(tensor)), kept.shape(plain))
-            return kept.permute(placed, sorted(range(len(order)), key=lambda index: order[index]))
+            kept.copy_(target, kept.as_bytes(kept.permute(tensor, order)))
+            return self.shaped_as(target, tensor)
+
+    def shaped_as(self, room: Any, tensor: Any) -> Any:
+        """Return the bytes of `room`, as many as those of a dense tensor, in that tensor's type, shape and order."""
+        kept = self.kept
+        order = kept.memory_order(tensor)
+        placed = kept.view(kept.view(room, kept.dtype(tensor)), kept.shape(kept.permute(tensor, order)))
+        return kept.permute(placed, sorted(range(len(order)), key=lambda index: order[index]))
+
+    def flat(self, tensor: Any) -> Any:
+        """Return the numbers of a tensor of any device on this one, as one dense row."""
+        kept = self.kept
+        with kept.plainly():
+            return kept.reshape(kept.to(kept.detach(tensor), "cuda"), -1)
+
+    def flush(self, count: int) -> None:
+        """Queue `count` fills of the buffer that is twice as large as the L2 cache."""
+        for _ in range(count):
+            self.kept.fill_(self._memory, 1)
+
+    def used(self) -> None:
+        """Note that the device has just worked, so that its clocks are high."""
+        self._warm_at_ns = self._clock()
 
     def timed(self, call: Callable[[], Any], shown: Any, *, cold: bool) -> tuple[Any, float]:
         """Return the value of `call` at its second event, and the nanoseconds between two events, of all streams.
@@ -223,15 +245,15 @@ class CudaDevice:
         Raises:
             RuntimeError: `cold` was requested of a device that was never prepared, so that it has no buffer to write.
         """
-        kept, stream = self._kept, self._stream
+        kept, stream = self.kept, self.stream
         if cold and self._memory is None:
             raise RuntimeError("no call has cold caches before the device is prepared; call prepare() first")
         kept.set_stream(stream)
-        start, end, copied = self._events(3)
+        start, end, copied = self.events(3)
         with kept.plainly():
-            spoiled = self._spoiled(shown) if cold else []
+            spoiled = self.spoiled(shown) if cold else []
             kept.synchronize()
-            for _ in range(self._fills(len(spoiled)) if cold else 0):
+            for _ in range(self.fills(len(spoiled)) if cold else 0):
                 kept.fill_(self._memory, 1)
             for blocks, places, right in spoiled:
                 kept.index_copy_(blocks, 0, places, right)
@@ -244,13 +266,13 @@ class CudaDevice:
         kept.record(copied, stream)
         kept.wait(copied)
         if self._synchronization_ns() > _REST_NS_MAX:
-            (end,) = self._events(1)
+            (end,) = self.events(1)
             kept.wait(end)
         if self._warm_at_ns is not None:
             self._warm_at_ns = self._clock()
         return value, float(kept.elapsed_ms(start, end)) * 1e6 or _LEAST_NS
 
-    def _spoiled(self, value: Any) -> "list[tuple[Any, Any, Any]]":
+    def spoiled(self, value: Any) -> "list[tuple[Any, Any, Any]]":
         """Return blocks of each tensor in `value`, their spoiled places, and the right content there.
 
         One half holds numbers that spoil every result they enter; the other half holds data from elsewhere in the
@@ -259,8 +281,8 @@ class CudaDevice:
         if isinstance(value, dict):
             value = list(value.values())
         if isinstance(value, (list, tuple)):
-            return [each for item in value for each in self._spoiled(item)]
-        kept = self._kept
+            return [each for item in value for each in self.spoiled(item)]
+        kept = self.kept
         if type(value) is not kept.tensor_type or not kept.numel(value):
             return []
         nbytes, dtype, device = kept.nbytes(value), kept.dtype(value), kept.device(value)
@@ -287,7 +309,7 @@ class CudaDevice:
 
     def _as_it_is(self, value: Any) -> Any:
         """Return `value` with a copy in place of each tensor, made on the current stream."""
-        kept, kind = self._kept, type(value)
+        kept, kind = self.kept, type(value)
         if kind in (kept.tensor_type, kept.parameter_type):
             return self._copy(kept.detach(value))
         if kind in (list, tuple):
@@ -301,21 +323,28 @@ class CudaDevice:
 
         Their order is unpredictable to a writer that would write just ahead of the copy.
         """
-        kept = self._kept
+        kept = self.kept
         if kept.nbytes(tensor) < _PARTED_BYTES or not kept.is_contiguous(tensor):
             return kept.clone(tensor)
         copy = kept.empty_like(tensor)
-        sources, targets = (kept.chunk(kept.view(whole, -1), _PARTS) for whole in (tensor, copy))
-        parts = list(zip(targets, sources, strict=True))
+        parts = self.parts(tensor, copy)
         _entropy.shuffle(parts)
-        for target, source in parts:
+        for source, target in parts:
             kept.copy_(target, source)
         return copy
+
+    def parts(self, source: Any, target: Any) -> list[tuple[Any, Any]]:
+        """Return the pairs of parts in which a dense tensor is copied to another: a large one has eight."""
+        kept = self.kept
+        if kept.nbytes(source) < _PARTED_BYTES:
+            return [(source, target)]
+        sources, targets = (kept.chunk(kept.view(whole, -1), _PARTS) for whole in (source, target))
+        return list(zip(sources, targets, strict=True))
 
     def _synchronization_ns(self) -> int:
         """Return the host's waiting time until the device is idle on all streams."""
         start = self._clock()
-        self._kept.synchronize()
+        self.kept.synchronize()
         return self._clock() - start
 
 
@@ -330,15 +359,18 @@ class _Kept:
         cuda, tensor = torch.cuda, torch.Tensor
         self.event = cuda.Event
         self.record, self.wait = cuda.Event.record, cuda.Event.synchronize
-        self.elapsed_ms = cuda.Event.elapsed_time
+        self.elapsed_ms, self.query = cuda.Event.elapsed_time, cuda.Event.query
         native = torch._C  # noqa: SLF001 - these functions have no public name
         # PyTorch's own function looks this one up at each call; CPU builds lack it.
         self.synchronize = getattr(native, "_cuda_synchronize", cuda.synchronize)
         self.set_stream = cuda.set_stream
+        self._current_stream = cuda.current_stream
         self._no_functions, self._no_dispatch = native.DisableTorchFunction, native._DisableTorchDispatch  # noqa: SLF001
         self.tensor_type, self.parameter_type = tensor, torch.nn.Parameter
         self.bool, self.uint8, self.int64 = torch.bool, torch.uint8, torch.int64
         self.tensor, self.empty, self.empty_like = torch.tensor, torch.empty, torch.empty_like
+        self.zeros, self.as_tensor, self.equal, self.mul = torch.zeros, torch.as_tensor, torch.equal, torch.mul
+        self.data_ptr = tensor.data_ptr
         self.fill_, self.copy_, self.index_copy_ = tensor.fill_, tensor.copy_, tensor.index_copy_
         self.index_select, self.bitwise_xor = tensor.index_select, tensor.bitwise_xor
         self.clone, self.detach, self.to, self.is_contiguous = (
@@ -362,6 +394,12 @@ class _Kept:
         """
         with self._no_functions(), self._no_dispatch():
             yield
+
+    def follow(self, stream: Any) -> None:
+        """Let a stream wait for the work that the current stream has by now."""
+        current = self._current_stream()
+        if current != stream:
+            stream.wait_stream(current)
 
     def nbytes(self, tensor: Any) -> int:
         """Return the size of a tensor's numbers in bytes."""

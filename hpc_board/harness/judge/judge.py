@@ -5,6 +5,10 @@ inputs of calls, whose layouts alone or with all bytes are written there) and `e
 `failed`; `compare` (with the inputs after the call, if they must be unchanged) and `check` (with the outputs) ->
 `checked` or `failed`; `forget` drops all inputs. Its own interpreter imports the task's reference and no file of the
 participant.
+
+On a GPU whose memory several processes can share: `window` (with the places of a worker's memory) -> `windowed`, or
+`opened` if the places of the outputs are not known yet; then `take` (with these) -> `windowed`; `await` -> `windowed`.
+`release` unmaps the memory of workers that have ended.
 """
 
 import cmath
@@ -20,7 +24,9 @@ from typing import Any
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.device import Device, DeviceMissing, open_device
 from hpc_board.harness.device.faults import fault, lacking, message_of, unreadable
+from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.judge.forms import Difference, layout_difference
+from hpc_board.harness.judge.windows import Windows
 from hpc_board.harness.processes.memory import keep_freed_memory
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
@@ -58,6 +64,8 @@ def serve(channel: Channel) -> None:
     for frame, fds in channel.requests():
         if frame["type"] == "forget":
             judge.forget()
+        elif frame["type"] == "release":
+            judge.release()
         else:
             channel.send(judge.answer(frame, fds))
 
@@ -85,6 +93,7 @@ class _Judge:
         self._varying: set[str] = set()
         self._work: dict[str, dict[str, float] | None] = {}
         self._layouts: dict[str, tuple[int, str]] = {}
+        self._windows = Windows(device)
 
     def facts(self) -> dict[str, Any]:
         """Return the facts about the task's functions that the supervisor needs."""
@@ -103,6 +112,10 @@ class _Judge:
             return {"type": "filled"}
         if frame["type"] in ("lay", "fill"):
             return self._fill(frame, fds[0])
+        if frame["type"] == "lay_without_tensors":
+            return self._lay_without_tensors(frame, fds[0])
+        if frame["type"] in ("window", "take", "await"):
+            return self._window(frame, fds)
         if frame["type"] == "compare":
             return self._compare(frame, fds[0])
         return self._check(frame, fds)
@@ -159,6 +172,37 @@ class _Judge:
             if frame["cold"]:
                 self._device.empty_caches()
         return {"type": "filled"}
+
+    def _lay_without_tensors(self, frame: Frame, descriptor: int) -> Frame:
+        """Write a call's inputs, except the tensors, which go into memory of the GPU within the call's window."""
+        try:
+            self._laid[frame["call"]].write_without_tensors(descriptor)
+        except BaseException as error:  # noqa: BLE001 - a task's values may fail only when they are read
+            return self._failed("the inputs cannot be written", error)
+        return {"type": "filled"}
+
+    def _window(self, frame: Frame, fds: list[int]) -> Frame:
+        """Carry out a step of a call's window, in which the worker's GPU makes the call."""
+        try:
+            if frame["type"] == "window":
+                return self._windows.window(frame, self._laid.pop(frame["call"]).tensors(), fds)
+            if frame["type"] == "take":
+                return self._windows.take(frame, fds)
+            return self._windows.closed(frame["seconds"])
+        except NotShared as error:
+            return {
+                "type": "windowed",
+                "elapsed_ns": None,
+                "fault": printable(str(error), _MESSAGE_MAX),
+                "responded": False,
+                "unchanged": False,
+            }
+        except BaseException as error:  # noqa: BLE001 - a GPU may fail at any step
+            return self._failed("the call cannot be timed", error)
+
+    def release(self) -> None:
+        """Unmap the memory of workers that have ended."""
+        self._windows.release()
 
     def _work_of(self, group: str, arguments: dict[str, Any]) -> dict[str, float] | None:
         """Return the `minimal_work` of a case: the bytes that a right call must move, and its operations."""

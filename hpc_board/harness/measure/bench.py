@@ -97,7 +97,7 @@ class Bench:
                         if self.steps_ns["make the inputs"] > _COOL_SECONDS * 1e9:
                             worker.begin_prepare()
                             worker.await_prepared(self.phase)
-                room = _closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
+                room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
                 with self._step("make room for the inputs"):
                     early = self._early[index] = all(each.steady for each in made_inputs)
                     lay = partial(self._write_inputs, "lay", numbers, False)
@@ -126,7 +126,7 @@ class Bench:
                         answers = worker.outputs(done, len(seeds), room)
                         left_bytes, copies = self.limits.value_bytes, []
                         for each in answers:
-                            copies.append(_closed_later(held, each.copy(left_bytes)))
+                            copies.append(closed_later(held, each.copy(left_bytes)))
                             left_bytes -= os.fstat(copies[-1]).st_size
                     if self._rules.const_inputs:
                         self._check_inputs(numbers, arena, bases)
@@ -246,7 +246,8 @@ class Bench:
             allowance.spend(time.monotonic() - start)
 
 
-def _closed_later(held: ExitStack, descriptor: int) -> int:
+def closed_later(held: ExitStack, descriptor: int) -> int:
+    """Return a descriptor that is closed with the stack."""
     held.callback(os.close, descriptor)
     return descriptor
 

@@ -128,13 +128,13 @@ class Benchmarks:
         self._copied = False
         self._measured: dict[int, _Measured] = {}
 
-    def run(self, first: Worker, workers: int) -> list[Case]:
-        """Return the times of each case, from the `first` worker and as many more as `workers` says; see `Limits`.
+    def run(self, first: Worker | None, workers: int) -> list[Case]:
+        """Return the times of each case, from as many workers as `workers` says; see `Limits`.
 
-        The first case that fails is the last one.
+        The `first` one exists by now, unless it is None. The first case that fails is the last one.
         """
         for number in range(1, workers + 1):
-            worker = first if number == 1 else self._new_worker()
+            worker = first if first is not None and number == 1 else self._new_worker()
             self._pass(worker, number, workers)
             if self._failed():
                 return self.cases()

@@ -8,30 +8,24 @@ estimator, its error, and the possible gain of a submission that lies.
 
 import math
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.contention import OtherWork
+from hpc_board.harness.measure.passes import Passes
 from hpc_board.harness.measure.phases import Say, of_the_task
-from hpc_board.harness.measure.timing import floor_ns, of_rows
+from hpc_board.harness.measure.timing import of_rows
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import Called, CallFailed, OutputsOverlap, secret_seed
 from hpc_board.model.measurement import least_of_alone_ns
 from hpc_board.model.peaks import Peak
-from hpc_board.model.result import Case, Timing, Verdict
-from hpc_board.model.score import duration_text
-from hpc_board.model.task import case_text
+from hpc_board.model.result import Timing
 
 _RESIZES_MAX = 6
-_MORE_PASSES = 5
 _ALONE_CALLS = 3
 _REFERENCE_SHARE = 4
-_PHASE_SHARE = 0.5
-"""Share of a phase's time after which no case is measured again: repetition must not use up the kernel's time."""
-
 _ROW_JUDGE_SECONDS = 1.0
 """Time limit for making the inputs of a row and checking its outputs."""
 
@@ -59,6 +53,7 @@ class _Measured:
     judge_seconds: float = 0.0
     busy: list[float] = field(default_factory=list)
     failure: CallFailed | None = None
+    note = ""
 
     def call_ns(self, row: Called) -> float:
         """Return the time of one call of a row, at least a nanosecond if it cannot be told from the overhead.
@@ -92,12 +87,11 @@ def _trusted_ns(called: Called) -> float:
     return called.claimed_ns - max(0.0, called.waited_ns - called.overhead_ns)
 
 
-class RowBenchmarks:
+class RowBenchmarks(Passes[Worker, _Measured]):
     """The timed part of an evaluation on a device where all processes of a submission can be stopped.
 
-    Each of the workers measures every case; if the interval of a case is wider than the limits allow, more workers
-    measure it again, within `measure_seconds`. `trusted` is a worker with the task's reference, or with no function if
-    the task has none; `alone` stops all other processes while it is called.
+    `trusted` is a worker with the task's reference, or with no function if the task has none; `alone` stops all other
+    processes while it is called.
     """
 
     def __init__(
@@ -112,77 +106,18 @@ class RowBenchmarks:
         has_reference: bool,
         peak: Peak | None = None,
     ) -> None:
-        self._bench = bench
-        self._limits = bench.limits
-        self._new_worker = new_worker
-        self._dismiss = dismiss
+        super().__init__(bench, new_worker, dismiss, say, peak)
         self._trusted = trusted
-        self._say = say
         self._alone = alone
         self._has_reference = has_reference
-        self._peak = peak
-        self._measured: dict[int, _Measured] = {}
 
-    def run(self, first: Worker, workers: int) -> list[Case]:
-        """Measure each case with the `first` worker and as many more as `workers` says, and return the results.
+    def _measurements(self) -> _Measured:
+        return _Measured()
 
-        The first case that fails is the last one.
-        """
-        end = time.monotonic() + min(self._limits.measure_seconds, _PHASE_SHARE * self._bench.phase.seconds)
-        every = list(range(len(self._bench.phase.cases)))
-        for number in range(1, workers + 1):
-            worker = first if number == 1 else self._new_worker()
-            self._pass(worker, every, f" (process {number} of {workers})" if workers > 1 else "")
-            if self._failed():
-                return self.cases()
-        for number in range(1, _MORE_PASSES + 1):
-            wide = [index for index in every if self._is_wide(index)]
-            if not wide or time.monotonic() >= end:
-                break
-            self._pass(
-                self._new_worker(),
-                wide,
-                f", measuring again: {self._why(wide)}, {number} of {_MORE_PASSES}",
-                again=True,
-            )
-            if self._failed():
-                return self.cases()
-        self._check_floors()
-        return self.cases()
-
-    def _failed(self) -> bool:
-        return any(each.failure for each in self._measured.values())
-
-    def _timing(self, index: int) -> Timing | None:
-        return self._measured[index].timing(self._limits.floor_seconds)
-
-    def _is_wide(self, index: int) -> bool:
-        found = self._timing(index)
-        return found is not None and found.interval > self._limits.interval
-
-    def _why(self, wide: Sequence[int]) -> str:
-        timings = [self._timing(index) for index in wide]
-        return "busy machine" if any(each is not None and each.is_busy for each in timings) else "times differ"
-
-    def _pass(self, worker: Worker, cases: Sequence[int], how: str, *, again: bool = False) -> None:
-        """Have one worker measure cases, or measure them `again`, and end it."""
-        phase = self._bench.phase
-        try:
-            for index in cases:
-                measured = self._measured.setdefault(index, _Measured())
-                self._say(phase.name, index + 1, len(phase.cases), case_text(phase.cases[index]) + how)
-                rows: list[Called] = []
-                measured.passes.append(rows)
-                try:
-                    self._measure(worker, index, measured, rows, again=again)
-                except CallFailed as error:
-                    measured.failure = error
-                    return
-        finally:
-            self._dismiss(worker)
-
-    def _measure(self, worker: Worker, index: int, measured: _Measured, rows: list[Called], *, again: bool) -> None:
+    def _measure(self, worker: Worker, index: int, measured: _Measured, *, again: bool) -> None:
         """Measure one case with one worker: calls alone, then rows, in turns with the trusted worker."""
+        rows: list[Called] = []
+        measured.passes.append(rows)
         for _ in range(self._limits.warmup_calls):
             self._bench.call(worker, index, [secret_seed()], timed=True)
         if not again:
@@ -263,29 +198,3 @@ class RowBenchmarks:
         with self._alone(), of_the_task():
             called = self._bench.empty_row(self._trusted, index, count)
         measured.row_overhead_ns.setdefault(count, []).append(called.empty_ns)
-
-    def _check_floors(self) -> None:
-        for index, measured in self._measured.items():
-            found = self._timing(index)
-            floor = floor_ns(0, self._bench.work.get(index), self._peak)
-            if found is not None and found.median_ns < floor:
-                words = (
-                    f"a call takes {duration_text(found.median_ns)}, less than {duration_text(floor)}, which no right "
-                    "call can take on this device"
-                )
-                measured.failure = CallFailed(Verdict.BELOW_FLOOR, words)
-
-    def cases(self) -> list[Case]:
-        """Return the results of each case that at least one worker has measured, or that failed."""
-        phase = self._bench.phase
-        cases: list[Case] = []
-        for index, measured in sorted(self._measured.items()):
-            failure = measured.failure
-            if not failure and not any(measured.passes):
-                continue
-            verdict, message = (failure.verdict, failure.message) if failure else (Verdict.PASS, "")
-            work, spec = self._bench.work.get(index), case_text(phase.cases[index])
-            cases.append(Case(phase.name, index, spec, verdict, message, self._timing(index), work))
-            if failure:
-                break
-        return cases

@@ -60,7 +60,7 @@ def of_rows(
         low_ns=max(low_ns, floor_ns),
         high_ns=max(high_ns, least_ns),
         least_ns=least_ns,
-        claimed_ns=statistics.median(claimed_ns),
+        claimed_ns=statistics.median(claimed_ns) if claimed_ns else None,
         busy_processors=busy,
     )
 

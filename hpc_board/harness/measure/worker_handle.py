@@ -518,6 +518,28 @@ class Output:
             os.close(later)
 
 
+def rest_of_room(room: int, size: int, parts: Sequence[tuple[int, int]]) -> int:
+    """Return a copy of the first `size` bytes of a room, with holes at `parts` (offset, bytes).
+
+    Raises:
+        CallFailed: parts overlap, or lie beyond the end.
+    """
+    copy, done = os.memfd_create("held", os.MFD_CLOEXEC), 0
+    try:
+        os.ftruncate(copy, size)
+        for at, length in sorted(parts):
+            if at < done or at + length > size:
+                message = "its output has parts that overlap, or lie beyond its end"
+                raise CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
+            _send(room, 0, copy, done, at)
+            done = at + length
+        _send(room, 0, copy, done, size)
+    except BaseException:
+        os.close(copy)
+        raise
+    return copy
+
+
 def _send(source: int, base: int, target: int, begin: int, end: int) -> None:
     """Copy a range of the content at `base` in one file to the same place in another."""
     os.lseek(target, begin, os.SEEK_SET)

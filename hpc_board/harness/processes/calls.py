@@ -86,6 +86,18 @@ class Called:
         return max(0.0, min(self.wall_ns - self.waited_ns, self.ran_ns) - self.claimed_ns)
 
 
+@dataclass(frozen=True)
+class CalledInWindow:
+    """A right answer to a call on a GPU, and the time of its window by the judge's own events.
+
+    `by_host`: the processes of the submission ran meanwhile, since the call needed them. `message` is the judge's.
+    """
+
+    window_ns: float
+    by_host: bool = False
+    message: str = ""
+
+
 class TimeBudget:
     """Wall time for one activity that consists of many parts."""
 

@@ -60,8 +60,11 @@ _ITEM_BYTES = {
 
 Node = dict[str, Any]
 
-_Leaf = tuple[int, int, Callable[[], Any]]
-"""Offset, length and source of a leaf; the source returns a flat tensor or array in host memory, or `bytes`."""
+_Leaf = tuple[int, int, Callable[[], Any], Any]
+"""Offset, length, source and tensor of a leaf.
+
+The source returns a flat tensor or array in host memory, or `bytes`; the tensor is None for a leaf that is none.
+"""
 
 
 Held = tuple[int, int, int]
@@ -85,7 +88,7 @@ class Laid:
 
     def __init__(self, layout: Node, head: bytes, start: int, leaves: "list[_Leaf]") -> None:
         self.layout = layout
-        self.size = start + max((at + length for at, length, _ in leaves), default=0)
+        self.size = start + max((at + length for at, length, _, _ in leaves), default=0)
         self._head = head
         self._start = start
         self._leaves = leaves
@@ -104,6 +107,30 @@ class Laid:
         """Write the bytes of all leaves to their offsets behind the layout."""
         self._outline_leaves(descriptor, base, 0, 0)
 
+    def tensors(self) -> list[Any]:
+        """Return the tensors that are not empty, in the order of their bytes; each is dense if the value's is."""
+        return [tensor for _, length, _, tensor in self._leaves if tensor is not None and length]
+
+    def write_without_tensors(self, descriptor: int, base: int = 0) -> None:
+        """Write the layout, and the bytes of all leaves that are no tensors."""
+        self.write_head(descriptor, base)
+        for at, length, source, tensor in self._leaves:
+            if tensor is None and length:
+                write_at(descriptor, base + self._start + at, source())
+
+    def leave_on_gpu(self, descriptor: int, base: int = 0) -> list[tuple[int, Any]]:
+        """Write all but the tensors of a GPU; return the offset and the bytes of each of these, as a dense tensor."""
+        self.write_head(descriptor, base)
+        left: list[tuple[int, Any]] = []
+        for at, length, source, tensor in self._leaves:
+            if not length:
+                continue
+            if tensor is not None and _is_on_gpu(tensor):
+                left.append((self._start + at, tensor.reshape(-1).view(sys.modules["torch"].uint8)))
+            else:
+                write_at(descriptor, base + self._start + at, source())
+        return left
+
     def outline(self, descriptor: int, base: int, held_max: int, held_bytes_min: int) -> tuple[list[Held], list[Any]]:
         """Write like `write`, but leave out leaves of at least `held_bytes_min`; see the function `outline`."""
         self.write_head(descriptor, base)
@@ -114,7 +141,7 @@ class Laid:
     ) -> tuple[list[Held], list[Any]]:
         held: list[Held] = []
         holders: list[Any] = []
-        for at, length, source in self._leaves:
+        for at, length, source, _ in self._leaves:
             if not length:
                 continue
             content = source()
@@ -277,8 +304,8 @@ def read(descriptor: int, place: Placed = lambda tensor: tensor) -> tuple[Any, N
     return value, layout
 
 
-def mapped(descriptor: int) -> mmap.mmap:
-    """Map the whole memory at a descriptor into this process.
+def mapped(descriptor: int, *, populated: bool = True) -> mmap.mmap:
+    """Map the whole memory at a descriptor into this process, with all its pages if `populated`.
 
     Raises:
         NoRoom: the mapping does not fit into the address space or memory.
@@ -287,7 +314,7 @@ def mapped(descriptor: int) -> mmap.mmap:
     if size < _PREFIX_BYTES:
         raise PayloadError(f"{size} bytes are no payload")
     try:
-        return mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | _MAP_POPULATE)
+        return mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | (_MAP_POPULATE if populated else 0))
     except OSError as error:
         raise NoRoom(f"its {size} bytes cannot be mapped: {error}") from error
 
@@ -559,7 +586,7 @@ class _Writer:
         def source() -> Any:
             return plain.to("cpu").contiguous().reshape(-1).view(torch.uint8)
 
-        node["at"] = self._leaf(plain.numel() * _ITEM_BYTES[dtype], source)
+        node["at"] = self._leaf(plain.numel() * _ITEM_BYTES[dtype], source, plain)
         return node
 
     def _array(self, value: Any, place: str) -> Node:
@@ -579,11 +606,15 @@ class _Writer:
             "at": self._leaf(value.nbytes, source),
         }
 
-    def _leaf(self, length: int, source: Callable[[], Any]) -> int:
+    def _leaf(self, length: int, source: Callable[[], Any], tensor: Any = None) -> int:
         at = self._end
         self._end = _aligned(at + length)
-        self._leaves.append((at, length, source))
+        self._leaves.append((at, length, source, tensor))
         return at
+
+
+def _is_on_gpu(tensor: Any) -> bool:
+    return str(tensor.device) != "cpu"
 
 
 def _is_small(key: Any) -> bool:

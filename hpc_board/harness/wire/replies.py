@@ -16,6 +16,11 @@ _ELAPSED_NS_MAX = 1e18
 HELD_MAX = 500
 """Largest number of output parts that a worker may leave in its memory, unless all outputs are alike."""
 
+HANDLES_MAX = 200
+"""Largest number of allocations that the parts of one call may lie in: a frame holds no more handles."""
+
+_HANDLE_BYTES = 64
+
 ADDRESSES_MAX = 3000
 """Largest number of parts of alike outputs that a worker may list."""
 
@@ -57,6 +62,61 @@ class Done:
     outputs: tuple[tuple[int, int], ...] = ()
     held: tuple[tuple[int, int, int, int], ...] = ()
     alike: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class SharedPlace:
+    """Memory of a GPU that a process offers: the index of the allocation's handle, the offset in it, the size."""
+
+    handle: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """Memory of the GPU for a call's inputs and for the signals; `handles` names the allocations, as hexadecimals."""
+
+    handles: tuple[str, ...]
+    inputs: tuple[SharedPlace, ...]
+    signals: SharedPlace
+
+
+@dataclass(frozen=True)
+class Queued:
+    """Confirmation that a call waits in the GPU's queue.
+
+    The room holds the output's `size` bytes except its `parts` in memory of the GPU: each has an offset and a place.
+    """
+
+    call: int
+    size: int
+    handles: tuple[str, ...]
+    parts: tuple[tuple[int, SharedPlace], ...]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Confirmation that the GPU has done a call's work."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Confirmation that the judge has opened a window whose outputs it does not know yet."""
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """The time of a window by the judge's clock, None if it is not closed yet.
+
+    `fault` says that the worker's memory is not as it says. `responded` states that the worker's GPU has computed the
+    response to the challenge, `unchanged` that the inputs still hold their values.
+    """
+
+    elapsed_ns: float | None
+    fault: str = ""
+    responded: bool = False
+    unchanged: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,11 +167,35 @@ class Checked:
     message: str
 
 
-OfJudge = TypeVar("OfJudge", Ready, Generated, Filled, Checked)
-TYPES_OF_JUDGE: dict[type, str] = {Ready: "ready", Generated: "generated", Filled: "filled", Checked: "checked"}
+OfJudge = TypeVar("OfJudge", Ready, Generated, Filled, Checked, Opened, Windowed)
+TYPES_OF_JUDGE: dict[type, str] = {
+    Ready: "ready",
+    Generated: "generated",
+    Filled: "filled",
+    Checked: "checked",
+    Opened: "opened",
+    Windowed: "windowed",
+}
 """The type of frame for each answer of a judge except a failure."""
 
-Answer = Confined | Loaded | Prepared | Mapped | Done | Overlapped | Failure | Ready | Generated | Filled | Checked
+Answer = (
+    Confined
+    | Loaded
+    | Prepared
+    | Mapped
+    | Done
+    | Reserved
+    | Queued
+    | Finished
+    | Overlapped
+    | Failure
+    | Ready
+    | Generated
+    | Filled
+    | Checked
+    | Opened
+    | Windowed
+)
 
 
 def answer_of(frame: Frame) -> Answer:
@@ -158,6 +242,49 @@ def _extent(extent: Any) -> tuple[int, int]:
 def _held(part: Any) -> tuple[int, int, int, int]:
     output, at, address, size = map(_position, part)
     return output, at, address, size
+
+
+def _handles(frame: Frame) -> tuple[str, ...]:
+    handles = frame["handles"]
+    if not isinstance(handles, list) or not len(handles) <= HANDLES_MAX or not all(map(_is_handle, handles)):
+        raise ValueError("no handles, or too many")
+    return tuple(handles)
+
+
+def _is_handle(text: Any) -> bool:
+    return isinstance(text, str) and len(text) == 2 * _HANDLE_BYTES and set(text) <= set("0123456789abcdef")
+
+
+def _shared_place(place: Any, handles: tuple[str, ...]) -> SharedPlace:
+    handle, offset, size = map(_position, place)
+    if handle >= len(handles):
+        raise ValueError("a place in an unknown allocation")
+    return SharedPlace(handle, offset, size)
+
+
+def _reserved(frame: Frame) -> Reserved:
+    handles, inputs = _handles(frame), frame["inputs"]
+    if not isinstance(inputs, list):
+        raise TypeError("no places of inputs")
+    places = tuple(_shared_place(each, handles) for each in inputs)
+    return Reserved(handles, places, _shared_place(frame["signals"], handles))
+
+
+def _queued(frame: Frame) -> Queued:
+    handles, parts = _handles(frame), frame["parts"]
+    if not isinstance(parts, list):
+        raise TypeError("no parts")
+    places = tuple((_position(at), _shared_place(place, handles)) for at, *place in parts)
+    return Queued(_position(frame["call"]), _position(frame["size"]), handles, places)
+
+
+def _windowed(frame: Frame) -> Windowed:
+    elapsed_ns = frame["elapsed_ns"]
+    if elapsed_ns is not None:
+        elapsed_ns = _amount(elapsed_ns)
+    return Windowed(
+        elapsed_ns, _text(frame["fault"], _MESSAGE_MAX), frame["responded"] is True, frame["unchanged"] is True
+    )
 
 
 def _failure(frame: Frame) -> Failure:
@@ -209,6 +336,11 @@ _KINDS: dict[str, Callable[[Frame], Answer]] = {
     "prepared": lambda _: Prepared(),
     "mapped": lambda _: Mapped(),
     "done": _done,
+    "reserved": _reserved,
+    "queued": _queued,
+    "finished": lambda _: Finished(),
+    "opened": lambda _: Opened(),
+    "windowed": _windowed,
     "overlapped": lambda _: Overlapped(),
     "raised": _failure,
     "ready": _ready,

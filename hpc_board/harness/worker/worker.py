@@ -9,6 +9,10 @@ Frames: `load` -> `confined`, then `loaded` or `raised`; `prepare` -> `prepared`
 the description of outputs) -> `mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are written,
 between `mapped` and `run`, the process is stopped; between `run` and `done` the supervisor's clock runs, so all work
 that can be done before is done at `map`.
+
+On a GPU whose memory several processes can share, a timed call has other frames: `reserve` (memory for inputs on the
+GPU) -> `reserved`; `queue` (the call, which the GPU begins at the judge's sign) -> `queued` or `raised`; after the
+judge's window `finish` -> `finished` or `raised`.
 """
 
 import importlib.util
@@ -25,8 +29,10 @@ from typing import Any
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.seccomp import deny_outside_effects
-from hpc_board.harness.device.device import Device, open_device
+from hpc_board.harness.device.device import CudaDevice, Device, open_device
 from hpc_board.harness.device.faults import fault, message_of
+from hpc_board.harness.device.gpu_driver import NotShared
+from hpc_board.harness.device.gpu_queue import GpuQueue
 from hpc_board.harness.processes.memory import KEPT_BLOCK_BYTES_MAX, keep_freed_memory
 from hpc_board.harness.processes.zygote import preload
 from hpc_board.harness.profile.profiled_device import ProfiledDevice
@@ -113,6 +119,7 @@ class _Worker:
         self._data: list[Any] = []
         self._calls: list[Callable[[], Any]] = []
         self._known: payload.Form | None = None
+        self._queue: GpuQueue | None = None
 
     def answer(self, frame: Frame, fds: list[int]) -> Frame:
         try:
@@ -122,7 +129,15 @@ class _Worker:
             if frame["type"] == "map":
                 self._map(frame, fds)
                 return {"type": "mapped"}
+            if frame["type"] == "reserve":
+                return self._reserve(frame, fds)
+            if frame["type"] == "queue":
+                return self._enqueue(frame)
+            if frame["type"] == "finish":
+                return self._finish()
             return self._run(frame, fds)
+        except NotShared as error:
+            return _message(Verdict.DEVICE_ERROR, f"the GPU's memory cannot be shared: {error}")
         except payload.TooLarge as error:
             return _message(Verdict.OUTPUT_LIMIT, f"the output cannot be taken: {error}")
         except payload.PayloadError as error:
@@ -152,6 +167,65 @@ class _Worker:
         _bring_in(frame["output_bytes"], len(self._bases))
         if frame["early"]:
             self._lay_out()
+
+    def _reserve(self, frame: Frame, fds: list[int]) -> Frame:
+        """Allocate memory of the GPU for a call's inputs, whose layout and other values are written already.
+
+        With `repeated`, no kernel is called: the call returns the value in the last descriptor.
+        """
+        if not isinstance(self._device, CudaDevice):
+            raise NotShared("the device is none of CUDA")
+        if self._queue is None:
+            self._queue = GpuQueue(self._device)
+        queue = self._queue
+        queue.clear()
+        self._holders.clear()
+        shared = [_Shared(descriptor) for descriptor in fds]
+        repeated = shared.pop() if frame["repeated"] else None
+        self._room, self._form, self._arena = shared.pop(), frame["form"], None
+        arena = shared.pop()
+        memory = payload.mapped(arena.descriptor, populated=False)
+        self._data = [payload.value_in(memory, queue.reserve)]
+        if repeated is None:
+            self._calls = [self._call(self._data[0])]
+        else:
+            value = payload.read(repeated.descriptor, self._device.place)[0]
+            self._calls = [lambda: value]
+        inputs, signals = queue.inputs(), queue.signals()
+        return {"type": "reserved", "handles": _as_text(queue.handles), "inputs": inputs, "signals": signals}
+
+    def _enqueue(self, frame: Frame) -> Frame:
+        """Queue the call behind the judge's sign, and describe its output; the GPU has not begun it by then."""
+        queue, room = self._queue, self._room
+        if queue is None or room is None:
+            raise NotShared("no memory was reserved")
+        queue.begin(frame["number"], challenged=frame["challenged"])
+        value = self._calls[0]()
+        if value is None:
+            return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
+        if frame["fresh_output"] and payload.share_memory(self._data[0], value):
+            return _message(Verdict.WRONG_ALIASED, "the output lies in the memory of an input; it has to be new")
+        laid = payload.laid_out(value, frame["value_bytes"])
+        os.ftruncate(room.descriptor, laid.size)
+        parts = [[at, *queue.place(part)] for at, part in laid.leave_on_gpu(room.descriptor)]
+        queue.end(frame["number"])
+        self._holders.append(value)
+        return {
+            "type": "queued",
+            "call": frame["call"],
+            "size": laid.size,
+            "handles": _as_text(queue.handles),
+            "parts": parts,
+        }
+
+    def _finish(self) -> Frame:
+        """Wait for the end of the call's work, and drop its memory."""
+        if self._queue is not None:
+            self._queue.synchronize()
+            self._queue.clear()
+        self._data, self._calls = [], []
+        self._holders.clear()
+        return {"type": "finished"}
 
     def _lay_out(self) -> None:
         if self._arena is None and self._repeated is None:
@@ -283,6 +357,10 @@ class _Naming:
     def _renamed(self, text: str) -> str:
         text = text.replace(f"{self._folder}/{self._file}", self._shown_as).replace(f"{self._folder}/", "")
         return text.replace(f"({self._file}, line ", f"({self._shown_as}, line ")
+
+
+def _as_text(handles: Sequence[bytes]) -> list[str]:
+    return [handle.hex() for handle in handles]
 
 
 def _bring_in(size: int, count: int) -> None:

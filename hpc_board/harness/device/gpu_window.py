@@ -1,0 +1,174 @@
+"""The judge's side of a window: it writes the inputs of a call, starts it, takes its outputs, and times all of that.
+
+Both clocks are events of the judge's own process, which no submission reaches. The first one precedes the writing of
+the inputs, the second one follows the copying of the outputs, and one GPU computes for one process at a time: so all
+work of a call lies within its window. docs/design/timing.md has the steps.
+"""
+
+import random
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from hpc_board.harness.device.device import CudaDevice
+from hpc_board.harness.device.gpu_driver import GpuDriver, NotShared
+from hpc_board.harness.device.gpu_queue import (
+    CHALLENGE_AT,
+    CHALLENGE_FACTOR,
+    DONE_AT,
+    RESPONSE_AT,
+    SIGN_AT,
+    SIGNAL_BYTES,
+    Place,
+)
+
+_BUSY_SECONDS = 0.005
+_POLL_SECONDS = 0.0002
+_TAKEN_WORDS = 2**63
+_entropy = random.SystemRandom()
+
+
+class _Memory:
+    """GPU memory of another process, in the form that PyTorch makes a tensor of."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "strides": None,
+            "version": 3,
+        }
+
+
+class GpuWindow:
+    """The windows of a judge, one at a time, and the opened memory of workers."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        self._device = device
+        self._kept = device.kept
+        self._driver = GpuDriver()
+        self._opened: dict[bytes, tuple[int, int]] = {}
+        self._sources: list[Any] = []
+        self._targets: list[Any] = []
+        self._taken: list[Any] = []
+        self._signals = 0
+        self._number = 0
+        self._challenge = 0
+        self._response: Any = None
+        self._events: list[Any] = []
+
+    def begin(
+        self, tensors: Sequence[Any], handles: Sequence[bytes], inputs: Sequence[Place], signals: Place, number: int
+    ) -> None:
+        """Write the tensors into a worker's memory and give the sign with a number; all of it is queued.
+
+        Before the clock starts the device is kept busy, which hides the launches and keeps its clocks high. Blocks of
+        each input are wrong until the caches have been emptied: a copy engine, which works beside the judge's kernels,
+        would copy them early.
+
+        Raises:
+            NotShared: the worker has no such memory.
+        """
+        kept, device, stream = self._kept, self._device, self._device.stream
+        sources = [device.flat(tensor) for tensor in tensors]
+        if [size for _, _, size in inputs] != [kept.nbytes(source) for source in sources] or signals[2] != SIGNAL_BYTES:
+            raise NotShared("the memory for the inputs has another size than the inputs")
+        self._targets = [self._at(handles, place) for place in inputs]
+        memory = self._at(handles, signals)
+        self._signals, self._number = int(kept.data_ptr(memory)), number
+        device.prepare()
+        with kept.plainly():
+            self._sources = [kept.as_bytes(source) for source in sources]
+            spoiled = [kept.clone(source) for source in sources]
+            repairs = []
+            for copy, target in zip(spoiled, self._targets, strict=True):
+                for blocks, places, right in device.spoiled(copy):
+                    count, width = kept.shape(blocks)
+                    wide = kept.view(kept.narrow(target, 0, 0, count * width), (count, width))
+                    repairs.append((wide, places, right))
+            wrong = [kept.as_bytes(copy) for copy in spoiled]
+            self._challenge = _entropy.getrandbits(62)
+            challenge = kept.tensor([self._challenge], dtype=kept.int64, device="cuda")
+            place = kept.view(kept.narrow(memory, 0, CHALLENGE_AT, 8), kept.int64)
+            self._response = kept.view(kept.narrow(memory, 0, RESPONSE_AT, 8), kept.int64)
+            self._events = device.events(2)
+            kept.synchronize()
+            device.flush(device.fills(len(sources)))
+            kept.record(self._events[0], stream)
+            for target, source in zip(self._targets, wrong, strict=True):
+                kept.copy_(target, source)
+            device.flush(1)
+            for wide, places, right in repairs:
+                kept.index_copy_(wide, 0, places, right)
+            kept.copy_(place, challenge)
+        self._driver.write_value(device.stream_address, self._signals + SIGN_AT, number)
+        self._driver.await_value(device.stream_address, self._signals + DONE_AT, number)
+
+    def end(self, handles: Sequence[bytes], outputs: Sequence[Place]) -> None:
+        """Copy the outputs once the worker's flag says that they are there, and stop the clock; all of it is queued.
+
+        Raises:
+            NotShared: the worker has no such memory.
+        """
+        kept = self._kept
+        places = [self._at(handles, place) for place in outputs]
+        with kept.plainly():
+            self._taken = [kept.empty_like(place) for place in places]
+            parts = [
+                pair
+                for place, copy in zip(places, self._taken, strict=True)
+                for pair in self._device.parts(place, copy)
+            ]
+            _entropy.shuffle(parts)
+            for source, target in parts:
+                kept.copy_(target, source)
+            response = kept.clone(self._response)
+        kept.record(self._events[1], self._device.stream)
+        self._response = response
+
+    def elapsed_ns(self, seconds: float) -> float | None:
+        """Return the time between the two clocks, None if the second one has not stopped within `seconds`."""
+        kept = self._kept
+        start, end = self._events
+        begun = time.monotonic()
+        while not kept.query(end):
+            waited = time.monotonic() - begun
+            if waited > seconds:
+                return None
+            if waited > _BUSY_SECONDS:
+                time.sleep(_POLL_SECONDS)
+        self._device.used()
+        return float(kept.elapsed_ms(start, end)) * 1e6
+
+    def responded(self) -> bool:
+        """Return whether the worker's GPU has multiplied the challenge within the window."""
+        found = int(self._response.item()) % 2**64
+        return found == self._challenge * CHALLENGE_FACTOR % 2**64
+
+    def unchanged(self) -> bool:
+        """Return whether the worker's inputs still hold the right values."""
+        return all(map(self._kept.equal, self._targets, self._sources))
+
+    def outputs(self) -> list[Any]:
+        """Return the bytes of the outputs in host memory, in their order."""
+        return [taken.cpu() for taken in self._taken]
+
+    def release(self) -> None:
+        """Unmap all memory of workers."""
+        self._kept.synchronize()
+        self._sources, self._targets, self._taken, self._response = [], [], [], None
+        for base, _ in self._opened.values():
+            self._driver.close(base)
+        self._opened.clear()
+
+    def _at(self, handles: Sequence[bytes], place: Place) -> Any:
+        """Return a tensor of the bytes at a place in a worker's memory."""
+        index, offset, size = place
+        handle = handles[index]
+        if handle not in self._opened:
+            self._opened[handle] = self._driver.opened(handle)
+        base, whole = self._opened[handle]
+        if not 0 <= offset <= offset + size <= whole or not size:
+            raise NotShared(f"{size} bytes at {offset} of an allocation of {whole}")
+        return self._kept.as_tensor(_Memory(base + offset, size), device="cuda")

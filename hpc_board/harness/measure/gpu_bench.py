@@ -1,0 +1,169 @@
+"""One call of a submission on a GPU within a window of the judge, whose clock alone counts.
+
+The call waits in the GPU's queue while all processes of the submission are stopped. The judge starts its clock, writes
+the inputs into the worker's memory of the GPU, gives the sign, takes the outputs, and stops its clock. A GPU computes
+for one process at a time, so that a submission could work outside of its time by a copy engine alone: blocks of the
+inputs that are wrong until the sign prevent that, and so does a challenge that no copy meets.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from enum import Enum, auto
+
+from hpc_board.harness.measure.bench import Bench, closed_later
+from hpc_board.harness.measure.gpu_worker import GpuWorker
+from hpc_board.harness.measure.worker_handle import rest_of_room
+from hpc_board.harness.processes.calls import CalledInWindow, CallFailed
+from hpc_board.harness.wire import payload
+from hpc_board.harness.wire.channel import Frame
+from hpc_board.harness.wire.replies import Filled, Generated, Opened, Queued, Reserved, SharedPlace, Windowed
+from hpc_board.model.result import Verdict
+
+_STOPPED_SECONDS = 2.0
+"""Time after which a worker whose call the GPU has not ended is continued: the call may need its processor."""
+
+
+class Made(Enum):
+    """The work of a window: the kernel's call; or that of a trusted worker, which returns the case's last output.
+
+    `RESPONSE` is the response to the challenge alone; with `NOTHING` the worker's GPU computes nothing.
+    """
+
+    CALL = auto()
+    RESPONSE = auto()
+    NOTHING = auto()
+
+
+class GpuBench(Bench):
+    """The judge of a phase on a GPU whose memory several processes can share."""
+
+    def window(
+        self, worker: GpuWorker, index: int, seed: int, made: Made = Made.CALL, *, by_host: bool = False
+    ) -> CalledInWindow:
+        """Have the GPU make one call within a window, and have its output checked unless a trusted worker made it.
+
+        A call that is not queued in time waits for the GPU itself: it is made `by_host`, with its processes running.
+
+        Raises:
+            CallFailed: an output was not right, or the call did not return.
+        """
+        worker.check_time(self.phase)
+        number, group = secrets.randbits(62), f"{self.phase.name}.{index}"
+        with self._forgotten_on_failure(), ExitStack() as held:
+            generated = self._made(index, group, number, seed)
+            room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
+            reserved = self._reserve(worker, held, generated, number, room, self._returned(held, index, made))
+            queued = worker.queue(self._rules, challenged=made is not Made.NOTHING)
+            frame = {
+                "type": "window",
+                "call": number,
+                "number": worker.number,
+                "inputs": [_listed(place) for place in reserved.inputs],
+                "signals": _listed(reserved.signals),
+                "seconds": _STOPPED_SECONDS,
+            }
+            by_host = by_host or queued is None
+            if by_host:
+                self._judge.send({**frame, "handles": reserved.handles})
+                self._judged(Opened, "open a window")
+                queued = queued or worker.queued_at_last(self.phase)
+                frame = {"type": "take", "seconds": _STOPPED_SECONDS}
+            assert queued is not None  # noqa: S101 - for the type checker
+            with worker.frozen():
+                copy = closed_later(held, self._rest_of(queued, room))
+                found = self._windowed(worker, {**frame, **_outputs_of(queued)}, [copy])
+            if found.elapsed_ns is None:
+                by_host, found = True, self._closed_at_last(worker)
+            worker.finish(self.phase)
+            message = ""
+            if made is Made.CALL:
+                message = self._checked(found, worker, index, number, group, copy)
+            else:
+                self._judge.send({"type": "forget"})
+        return CalledInWindow(found.elapsed_ns or 0.0, by_host, message)
+
+    def release_windows(self) -> None:
+        """Have the judge unmap the memory of workers that have ended."""
+        self._judge.send({"type": "release"})
+
+    @contextmanager
+    def _forgotten_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except CallFailed:
+            self._judge.send({"type": "forget"})
+            raise
+
+    def _reserve(
+        self, worker: GpuWorker, held: ExitStack, generated: Generated, number: int, room: int, returned: Sequence[int]
+    ) -> Reserved:
+        """Have the worker allocate memory of the GPU for inputs whose layout it is told."""
+        arena = closed_later(held, os.memfd_create("inputs", os.MFD_CLOEXEC))
+        os.ftruncate(arena, generated.size)
+        self._judge.send({"type": "lay_without_tensors", "call": number}, [arena])
+        self._judged(Filled, "write the inputs")
+        return worker.reserve(self.phase, arena, room, generated.form, returned)
+
+    def _returned(self, held: ExitStack, index: int, made: Made) -> list[int]:
+        """Return the value that a trusted worker returns without a call: the case's last output, or the number 0."""
+        if made is Made.CALL:
+            return []
+        if index in self._outputs:
+            return [self._outputs[index]]
+        nothing = closed_later(held, os.memfd_create("nothing", os.MFD_CLOEXEC))
+        payload.write(0, nothing, self.limits.value_bytes)
+        return [nothing]
+
+    def _rest_of(self, queued: Queued, room: int) -> int:
+        """Return a copy of the room, with holes for the parts of the output that the judge takes from the GPU."""
+        if queued.size > self.limits.value_bytes:
+            raise CallFailed(Verdict.OUTPUT_LIMIT, f"its output takes {queued.size} bytes", worker_lost=True)
+        return rest_of_room(room, queued.size, [(at, place.size) for at, place in queued.parts])
+
+    def _windowed(self, worker: GpuWorker, frame: Frame, fds: Sequence[int]) -> Windowed:
+        """Return the judge's answer to a step of a window, whose time is the worker's own."""
+        self._judge.send(frame, fds)
+        start = time.monotonic()
+        try:
+            found = self._judged(Windowed, "time the call")
+        finally:
+            worker.spend(time.monotonic() - start)
+        if found.fault:
+            message = f"its memory of the GPU is not where it says: {found.fault}"
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
+        return found
+
+    def _closed_at_last(self, worker: GpuWorker) -> Windowed:
+        """Return the end of a window whose call needs a running worker."""
+        seconds = min(self.limits.call_seconds, self.limits.judge_seconds / 2)
+        found = self._windowed(worker, {"type": "await", "seconds": seconds}, [])
+        if found.elapsed_ns is None:
+            message = f"the call did not return within {seconds:g} s"
+            raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
+        return found
+
+    def _checked(self, found: Windowed, worker: GpuWorker, index: int, number: int, group: str, copy: int) -> str:
+        """Have a call's output and the inputs checked, and return the judge's message."""
+        if not found.responded:
+            message = "its GPU did not meet the judge's challenge within the call"
+            raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
+        if self._rules.const_inputs and not found.unchanged:
+            message = "the call wrote into its inputs, and the task wants them left alone"
+            raise CallFailed(Verdict.MUTATED_INPUT, message)
+        worker.output_bytes[index] = os.fstat(copy).st_size
+        self._keep_output(index, copy)
+        opinion = self._opinion({"type": "check", "call": number, "group": group}, copy, "check the output")
+        if opinion.verdict is not Verdict.PASS:
+            raise CallFailed(opinion.verdict, opinion.message)
+        return opinion.message
+
+
+def _listed(place: SharedPlace) -> list[int]:
+    return [place.handle, place.offset, place.size]
+
+
+def _outputs_of(queued: Queued) -> Frame:
+    return {"handles": queued.handles, "outputs": [[at, *_listed(place)] for at, place in queued.parts]}

@@ -1,0 +1,114 @@
+"""The supervisor's handle of a worker whose calls wait in a GPU's queue for the judge's sign."""
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hpc_board.harness.measure.worker_handle import Worker
+from hpc_board.harness.processes.calls import CallFailed, Phase, Rules, worker_answer
+from hpc_board.harness.wire.replies import Queued, Reserved
+from hpc_board.model.result import Verdict
+
+_QUEUE_SECONDS = 0.25
+"""Time after which a call that is not queued counts as one that waits for the GPU's results itself."""
+
+
+class GpuWorker(Worker):
+    """A worker with memory of a GPU that the judge reads and writes.
+
+    `number` is the number of the current call's sign; no two calls have the same one.
+    """
+
+    number = 0
+    _call = 0
+
+    def reserve(
+        self,
+        phase: Phase,
+        arena: int,
+        room: int,
+        form: Mapping[str, Any] | None,
+        returned: Sequence[int],
+    ) -> Reserved:
+        """Return the places on the GPU of the inputs whose layout is in the arena, and of the signals.
+
+        With a descriptor in `returned`, no kernel is called: the call returns the value there.
+
+        Raises:
+            CallFailed: the worker has no such memory, or sent another frame.
+        """
+        frame = {"type": "reserve", "form": form, "repeated": bool(returned)}
+        self.child.send(frame, [arena, room, *returned])
+        seconds = self._limits.first_call_seconds
+        late = f"it had no memory for the inputs of a {phase.name} call within {seconds:g} s"
+        answer = self._spent(("reserved", "raised"), seconds, late)
+        if not isinstance(answer, Reserved):
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it reserved nothing", worker_lost=True)
+        return answer
+
+    def queue(self, rules: Rules, *, challenged: bool) -> Queued | None:
+        """Have the call queued behind the judge's sign; None if it waits for the GPU itself, and so for the sign.
+
+        If `challenged`, a kernel before it computes the response to the judge's challenge.
+
+        Raises:
+            CallFailed: the call failed, or the worker sent another frame.
+        """
+        self.number = self.number % (2**31 - 1) + 1
+        self._call = secrets.randbits(62)
+        self.child.send(
+            {
+                "type": "queue",
+                "call": self._call,
+                "number": self.number,
+                "value_bytes": self._limits.value_bytes,
+                "fresh_output": rules.fresh_output,
+                "challenged": challenged,
+            }
+        )
+        try:
+            return self._queued(_QUEUE_SECONDS, "")
+        except CallFailed as error:
+            if error.verdict is not Verdict.TIMEOUT:
+                raise
+            return None
+
+    def queued_at_last(self, phase: Phase) -> Queued:
+        """Return the description of a call that has waited for the sign by itself.
+
+        Raises:
+            CallFailed: the call failed or did not return.
+        """
+        seconds = self._limits.call_seconds
+        return self._queued(seconds, f"a {phase.name} call did not return within {seconds:g} s")
+
+    def _queued(self, seconds: float, late: str) -> Queued:
+        answer = self._spent(("queued", "raised"), seconds, late)
+        if not isinstance(answer, Queued) or answer.call != self._call:
+            raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it queued another call", worker_lost=True)
+        return answer
+
+    def finish(self, phase: Phase) -> None:
+        """Wait until the GPU has done the call's work.
+
+        Raises:
+            CallFailed: the work failed, or the worker sent another frame.
+        """
+        self.child.send({"type": "finish"})
+        seconds = self._limits.call_seconds
+        late = f"the GPU was still busy {seconds:g} s after a {phase.name} call"
+        self._spent(("finished", "raised"), seconds, late)
+
+    def spend(self, seconds: float) -> None:
+        """Subtract time from the worker's budget."""
+        self._allowance.spend(seconds)
+
+    def _spent(self, expected: tuple[str, ...], seconds: float, late: str) -> object:
+        """Return the worker's answer; the time until then is the worker's own."""
+        start = time.monotonic()
+        seconds = min(seconds, self._allowance.left_seconds)
+        try:
+            return worker_answer(self.child, expected, start + seconds, late)
+        finally:
+            self._allowance.spend(time.monotonic() - start)

@@ -1,0 +1,161 @@
+"""The passes of a ranked run's benchmarks: each worker measures every case, until the interval is narrow enough."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.phases import Say
+from hpc_board.harness.measure.timing import floor_ns
+from hpc_board.harness.measure.worker_handle import Worker
+from hpc_board.harness.processes.calls import CallFailed
+from hpc_board.model.peaks import Peak
+from hpc_board.model.result import Case, Timing, Verdict
+from hpc_board.model.score import duration_text
+from hpc_board.model.task import case_text
+
+_MORE_PASSES = 5
+_PHASE_SHARE = 0.5
+"""Share of a phase's time after which no case is measured again: repetition must not use up the kernel's time."""
+
+
+class Measured(Protocol):
+    """Measurements of one case, of all workers so far."""
+
+    failure: CallFailed | None
+
+    @property
+    def note(self) -> str:
+        """Return a remark on a case that passes; "" without one."""
+
+    def timing(self, floor_seconds: float) -> Timing | None:
+        """Return the times so far; None before the first."""
+
+
+AnyWorker = TypeVar("AnyWorker", bound=Worker)
+AnyMeasured = TypeVar("AnyMeasured", bound=Measured)
+
+
+class Passes(Generic[AnyWorker, AnyMeasured]):
+    """The timed part of an evaluation by a clock that no submission reaches.
+
+    Each of the workers measures every case; if the interval of a case is wider than the limits allow, more workers
+    measure it again, within `measure_seconds`. A subclass says how one worker measures one case.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        new_worker: Callable[[], AnyWorker],
+        dismiss: Callable[[AnyWorker], None],
+        say: Say,
+        peak: Peak | None,
+    ) -> None:
+        self._bench = bench
+        self._limits = bench.limits
+        self._new_worker = new_worker
+        self._dismiss = dismiss
+        self._say = say
+        self._peak = peak
+        self._measured: dict[int, AnyMeasured] = {}
+        self._workers = 1
+
+    def _measurements(self) -> AnyMeasured:
+        """Return new measurements of a case."""
+        raise NotImplementedError
+
+    def _measure(self, worker: AnyWorker, index: int, measured: AnyMeasured, *, again: bool) -> None:
+        """Measure one case with one worker, or measure it `again`."""
+        raise NotImplementedError
+
+    def _before_pass(self, cases: Sequence[int]) -> None:
+        """Measure everything that needs a machine without a process of the submission."""
+
+    def run(self, first: AnyWorker | None, workers: int) -> list[Case]:
+        """Measure each case with as many workers as `workers` says, and return the results.
+
+        The `first` one exists by now, unless it is None.
+
+        The first case that fails is the last one.
+        """
+        self._workers = workers
+        end = time.monotonic() + min(self._limits.measure_seconds, _PHASE_SHARE * self._bench.phase.seconds)
+        every = list(range(len(self._bench.phase.cases)))
+        for number in range(1, workers + 1):
+            waiting = first if number == 1 else None
+            self._pass(waiting, every, f" (process {number} of {workers})" if workers > 1 else "")
+            if self._failed():
+                return self.cases()
+        for number in range(1, _MORE_PASSES + 1):
+            wide = [index for index in every if self._is_wide(index)]
+            if not wide or time.monotonic() >= end:
+                break
+            self._pass(
+                None,
+                wide,
+                f", measuring again: {self._why(wide)}, {number} of {_MORE_PASSES}",
+                again=True,
+            )
+            if self._failed():
+                return self.cases()
+        self._check_floors()
+        return self.cases()
+
+    def _failed(self) -> bool:
+        return any(each.failure for each in self._measured.values())
+
+    def _timing(self, index: int) -> Timing | None:
+        return self._measured[index].timing(self._limits.floor_seconds)
+
+    def _is_wide(self, index: int) -> bool:
+        found = self._timing(index)
+        return found is not None and found.interval > self._limits.interval
+
+    def _why(self, wide: Sequence[int]) -> str:
+        timings = [self._timing(index) for index in wide]
+        return "busy machine" if any(each is not None and each.is_busy for each in timings) else "times differ"
+
+    def _pass(self, waiting: AnyWorker | None, cases: Sequence[int], how: str, *, again: bool = False) -> None:
+        """Have one worker measure cases, or measure them `again`, and end it; it is new if none is `waiting`."""
+        phase = self._bench.phase
+        if waiting is None:
+            self._before_pass(cases)
+        worker = self._new_worker() if waiting is None else waiting
+        try:
+            for index in cases:
+                measured = self._measured.setdefault(index, self._measurements())
+                self._say(phase.name, index + 1, len(phase.cases), case_text(phase.cases[index]) + how)
+                try:
+                    self._measure(worker, index, measured, again=again)
+                except CallFailed as error:
+                    measured.failure = error
+                    return
+        finally:
+            self._dismiss(worker)
+
+    def _check_floors(self) -> None:
+        for index, measured in self._measured.items():
+            found = self._timing(index)
+            floor = floor_ns(0, self._bench.work.get(index), self._peak)
+            if found is not None and found.median_ns < floor:
+                words = (
+                    f"a call takes {duration_text(found.median_ns)}, less than {duration_text(floor)}, which no right "
+                    "call can take on this device"
+                )
+                measured.failure = CallFailed(Verdict.BELOW_FLOOR, words)
+
+    def cases(self) -> list[Case]:
+        """Return the results of each case that at least one worker has measured, or that failed."""
+        phase = self._bench.phase
+        cases: list[Case] = []
+        for index, measured in sorted(self._measured.items()):
+            failure = measured.failure
+            timing = self._timing(index)
+            if not failure and timing is None:
+                continue
+            verdict, message = (failure.verdict, failure.message) if failure else (Verdict.PASS, measured.note)
+            work, spec = self._bench.work.get(index), case_text(phase.cases[index])
+            cases.append(Case(phase.name, index, spec, verdict, message, timing, work))
+            if failure:
+                break
+        return cases

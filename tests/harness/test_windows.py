@@ -1,0 +1,181 @@
+"""Windows of a GPU as far as a machine without one can tell: the order of the steps, and workers that break it."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hpc_board.harness.measure.worker_handle import rest_of_room
+from hpc_board.harness.processes.calls import CallFailed
+from hpc_board.model.gpu import Device
+from hpc_board.model.result import Case, Result, Verdict
+from hpc_board.model.task import Mode
+from tests.harness.evaluations import QUICK, a_task, evaluate
+from tests.harness.harness_file import Edit
+from tests.harness.simulated_gpu import simulating
+
+REFERENCE = """
+import torch
+
+def generate_input(size, seed):
+    return torch.rand(size, generator=torch.Generator().manual_seed(seed)), size
+
+def ref_kernel(data):
+    return data[0] * 2
+
+def check_implementation(data, output):
+    return "" if torch.equal(output, data[0] * 2) else f"wrong: {output} instead of {data[0] * 2}"
+"""
+ZEROS = REFERENCE.replace("torch.rand(size, generator=torch.Generator().manual_seed(seed))", "torch.zeros(size)")
+RIGHT = """
+import gc
+import sys
+
+import torch
+
+def in_window():
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_name != "_enqueue":
+        frame = frame.f_back
+    return frame is not None
+
+def queue():
+    return next(each for each in gc.get_objects() if type(each).__name__ == "GpuQueue")
+
+def custom_kernel(data):
+    return data[0] + data[0]
+"""
+
+
+@pytest.fixture
+def simulated() -> Iterator[str]:
+    """The name of a simulated GPU, whose memory is removed at the end."""
+    name = f"gpu-{os.getpid()}-{secrets.token_hex(4)}"
+    yield name
+    for path in Path("/dev/shm").glob(f"{name}.*"):
+        path.unlink()
+
+
+def judged(
+    folder: Path,
+    harness: bytes,
+    kernel: str = "",
+    reference: str = REFERENCE,
+    mode: Mode = Mode.BENCHMARK,
+    *,
+    const_inputs: bool = False,
+) -> Result:
+    """The result of a kernel, the right one where `kernel` adds no lines to its function, on a simulated GPU."""
+    source = RIGHT.replace("    return data[0] + data[0]", f"{kernel}    return data[0] + data[0]")
+    task = a_task(reference, const_inputs=const_inputs, benchmarks=({"size": 1000, "seed": 5},), limits=QUICK)
+    return evaluate(folder, source, task, mode, Device.CUDA, harness=harness).result
+
+
+def timed(result: Result) -> Case:
+    assert (result.verdict, result.message) == (Verdict.PASS, "")
+    (case,) = [case for case in result.cases if case.phase == "benchmark"]
+    return case
+
+
+@pytest.mark.torch
+def test_a_call_that_waits_for_the_gpu_is_made_by_the_host_and_says_so(tmp_path: Path, simulated: str) -> None:
+    result = judged(tmp_path, simulating(simulated), mode=Mode.RANKED)
+    case = timed(result)
+    assert result.provenance["clock"] == "judge"
+    assert case.timing is not None
+    assert len(case.timing.worker_runs) == 3
+    assert case.timing.claimed_ns is None
+    assert case.message.startswith("the call waits for the GPU itself")
+
+
+@pytest.mark.torch
+def test_a_call_that_is_queued_is_timed_while_its_process_is_stopped(tmp_path: Path, simulated: str) -> None:
+    result = judged(tmp_path, simulating(simulated, waiting=False), reference=ZEROS)
+    case = timed(result)
+    assert result.provenance["clock"] == "judge"
+    assert case.message == ""
+    assert case.timing is not None
+    assert case.timing.baseline_ns is not None
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("kernel", "verdict", "message"),
+    [
+        ("    if in_window():\n        return data[0] + 1\n", Verdict.WRONG_VALUE, "wrong: "),
+        (
+            "    if in_window():\n        data[0].zero_()\n        return data[0]\n",
+            Verdict.MUTATED_INPUT,
+            "the call wrote into its inputs",
+        ),
+        (
+            "    if in_window():\n        queue()._response.zero_()\n",
+            Verdict.TIMING_INCONSISTENT,
+            "its GPU did not meet the judge's challenge within the call",
+        ),
+        (
+            "    if in_window():\n        queue().place = lambda part: (0, 2**40, 4000)\n",
+            Verdict.PROTOCOL_VIOLATION,
+            "its memory of the GPU is not where it says: 4000 bytes at 1099511627776 of an allocation of",
+        ),
+        (
+            "    if in_window():\n        queue().place = lambda part: (9, 0, 4000)\n",
+            Verdict.PROTOCOL_VIOLATION,
+            "it sent a frame with unexpected content",
+        ),
+        (
+            "    if in_window():\n        queue().handles[:], queue().place = [b'0' * 64], lambda part: (0, 0, 4000)\n",
+            Verdict.PROTOCOL_VIOLATION,
+            "its memory of the GPU is not where it says: not opened",
+        ),
+        (
+            "    if in_window():\n        import time\n        time.sleep(60)\n",
+            Verdict.TIMEOUT,
+            "a benchmark call did not return within 3 s",
+        ),
+        ("    if in_window():\n        raise ValueError('no')\n", Verdict.EXCEPTION, "ValueError: no"),
+        ("    if in_window():\n        return None\n", Verdict.WRONG_DTYPE, "custom_kernel returned None"),
+        ("    if in_window():\n        import os\n        os._exit(3)\n", Verdict.CRASH, "it exited with status 3"),
+    ],
+)
+def test_a_call_that_breaks_its_window_fails(
+    tmp_path: Path, simulated: str, kernel: str, verdict: Verdict, message: str
+) -> None:
+    result = judged(tmp_path, simulating(simulated), kernel, const_inputs=True)
+    assert result.verdict is verdict
+    assert message in result.message
+    assert result.provenance["clock"] == "judge"
+
+
+@pytest.mark.torch
+def test_a_call_that_the_gpu_never_ends_is_late_also_with_its_process_running(tmp_path: Path, simulated: str) -> None:
+    kernel = "    if in_window():\n        queue().end = lambda number: None\n"
+    result = judged(tmp_path, simulating(simulated, waiting=False), kernel, ZEROS)
+    assert (result.verdict, result.message.partition(": ")[2]) == (
+        Verdict.TIMEOUT,
+        "1000; seed: 5): the call did not return within 3 s",
+    )
+
+
+@pytest.mark.torch
+def test_a_gpu_whose_memory_cannot_be_shared_is_timed_by_its_worker_and_says_so(tmp_path: Path, simulated: str) -> None:
+    edit = Edit("worker/worker.py", "self._queue = GpuQueue(self._device)", "raise NotShared('it has none')")
+    result = judged(tmp_path, simulating(simulated, edits=(edit,)))
+    assert timed(result).timing is not None
+    assert result.provenance["clock"] == (
+        "worker: the reference itself does not pass: device_error: the GPU's memory cannot be shared: it has none"
+    )
+
+
+def test_the_rest_of_an_output_has_holes_where_its_parts_lie_on_the_gpu() -> None:
+    room = os.memfd_create("room")
+    os.pwrite(room, b"0123456789" * 2, 0)
+    copy = rest_of_room(room, 20, [(12, 4), (2, 5)])
+    assert os.pread(copy, 30, 0) == b"01" + bytes(5) + b"78901" + bytes(4) + b"6789"
+    os.close(copy)
+    for parts in ([(2, 5), (6, 2)], [(18, 4)]):
+        with pytest.raises(CallFailed, match="overlap, or lie beyond its end"):
+            rest_of_room(room, 20, parts)
+    os.close(room)
