@@ -150,7 +150,7 @@ class Tensor:
 '''
 
 
-def simulating(name: str, *, waiting: bool = True, edits: tuple[Edit, ...] = ()) -> bytes:
+def simulating(name: str, *, waiting: bool = True, change_ns_min: float = -1e9, edits: tuple[Edit, ...] = ()) -> bytes:
     """Return the harness file with a simulated GPU, whose memory lies in files of /dev/shm that begin with a name."""
     driver = _DRIVER.replace('NAME = "simulated"', f"NAME = {name!r}")
     driver = driver if waiting else driver.replace("WAITING = True", "WAITING = False")
@@ -160,9 +160,9 @@ def simulating(name: str, *, waiting: bool = True, edits: tuple[Edit, ...] = ())
             Edit("device/device.py", "    return CudaDevice(torch)", _OPENED),
             Edit("device/device.py", "    if not torch.cuda.is_available():", "    if False:"),
             Edit("device/device.py", '    torch.set_default_device("cuda")\n', ""),
-            Edit(
-                "device/device.py", "    def _warm(self) -> None:\n", "    def _warm(self) -> None:\n        return\n"
-            ),
+            Edit("device/device.py", "_WARM_NS = 500_000_000", "_WARM_NS = 0"),
+            Edit("measure/gpu_worker.py", "_QUEUE_SECONDS = 0.25", f"_QUEUE_SECONDS = {0.02 if waiting else 5}"),
+            Edit("measure/window_benchmarks.py", "_CHANGE_NS_MIN = 20_000.0", f"_CHANGE_NS_MIN = {change_ns_min}"),
             Edit("wire/payload.py", 'return str(tensor.device) != "cpu"', "return True"),
             Edit("worker/worker.py", 'sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)', "0"),
             Edit(

@@ -169,6 +169,15 @@ def test_a_gpu_whose_memory_cannot_be_shared_is_timed_by_its_worker_and_says_so(
     )
 
 
+@pytest.mark.torch
+def test_a_gpu_that_computes_for_several_processes_at_once_is_timed_by_its_worker(
+    tmp_path: Path, simulated: str
+) -> None:
+    result = judged(tmp_path, simulating(simulated, change_ns_min=1e12))
+    assert timed(result).timing is not None
+    assert "less than a change between processes: is MPS in use?" in str(result.provenance["clock"])
+
+
 def test_the_rest_of_an_output_has_holes_where_its_parts_lie_on_the_gpu() -> None:
     room = os.memfd_create("room")
     os.pwrite(room, b"0123456789" * 2, 0)

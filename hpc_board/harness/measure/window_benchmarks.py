@@ -22,7 +22,7 @@ from hpc_board.harness.measure.timing import of_rows
 from hpc_board.harness.processes.calls import CallFailed, secret_seed
 from hpc_board.model.measurement import lower_quartile, quartile_interval
 from hpc_board.model.peaks import Peak
-from hpc_board.model.result import Timing
+from hpc_board.model.result import Timing, Verdict
 
 _OVERHEAD_WINDOWS = 10
 _BETWEEN_WINDOWS = 2
@@ -37,6 +37,13 @@ _BY_HOST = (
     "the call waits for the GPU itself: its time includes its launches, the processor's work between them, and the "
     "GPU's change to its process and back"
 )
+_CHECKS = 3
+_CHANGE_NS_MIN = 20_000.0
+"""Least time for two changes of a GPU between processes, 265 us on an H200; a small kernel alone takes 3 us.
+
+Under NVIDIA's Multi-Process Service kernels of several processes run at once, so that there is no change.
+"""
+
 _TRIES = 3
 """Number of calls that may wait for the GPU themselves before the case is measured by the host."""
 
@@ -113,14 +120,21 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         return _Measured()
 
     def check(self) -> None:
-        """Check that this GPU has windows: let the trusted worker go through one.
+        """Check, with windows of the trusted worker, that this GPU has them and computes for one process at a time.
 
         Raises:
-            CallFailed: it has none; the message is the reason.
+            CallFailed: it has none, or computes for several at once; the message is the reason.
         """
         with of_the_task():
             self._known_output(0)
-            self._gpu.window(self._trusted, 0, secret_seed(), Made.RESPONSE)
+            least_ns = {
+                made: min(self._gpu.window(self._trusted, 0, secret_seed(), made).window_ns for _ in range(_CHECKS))
+                for made in (Made.NOTHING, Made.RESPONSE)
+            }
+        change_ns = least_ns[Made.RESPONSE] - least_ns[Made.NOTHING]
+        if change_ns < _CHANGE_NS_MIN:
+            message = f"a kernel takes {change_ns / 1e3:.0f} us, less than a change between processes: is MPS in use?"
+            raise CallFailed(Verdict.DEVICE_ERROR, message)
 
     def _known_output(self, index: int) -> None:
         """Make sure that an output of the case exists, which the trusted worker can return."""
