@@ -28,14 +28,15 @@ from hpc_board.domain.draft import DraftRequest
 from hpc_board.domain.run import MISSING_GRACE, RESULT_GRACE, UNREADABLE, Run, RunState
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Verdict
-from hpc_board.runs import job_folder, reconciler
-from hpc_board.runs.reconciler import TRIES_MAX
+from hpc_board.runs import job_folder, launcher
+from hpc_board.runs.launcher import TRIES_MAX
 from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, SlurmScheduler
 from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
 from tests.slurm import chroot
 from tests.slurm.lab import SlurmLab, has_memory_groups
+from tests.unit.runs.test_reconciler import set_clock
 from tests.values import replace
 from tests.waiting import awaited
 
@@ -208,7 +209,7 @@ class Site:
 
     def later(self, delta: timedelta) -> None:
         """The board's clock from now on."""
-        self.patch.setattr(reconciler, "utc_now", lambda: datetime.now(UTC) + delta)
+        set_clock(self.patch, lambda: datetime.now(UTC) + delta)
 
 
 @pytest.fixture
@@ -455,7 +456,7 @@ def limited(limiting_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """A board whose account may have two jobs, and whose held runs are tried again at once."""
     for words in ("add account board", "add user root account=board", "modify user root set maxsubmitjobs=2"):
         subprocess.run(["sacctmgr", "-i", *words.split()], env=limiting_lab.environment, check=False)
-    monkeypatch.setattr(reconciler, "HELD_SECONDS", 0.1)
+    monkeypatch.setattr(launcher, "HELD_SECONDS", 0.1)
     yield site_on(limiting_lab, tmp_path, monkeypatch)
     limiting_lab.cancel_jobs()
 
@@ -506,7 +507,7 @@ def test_a_run_waits_for_a_partition_that_is_drained(limited: Site) -> None:
 def test_a_run_waits_for_a_cluster_that_is_full_and_goes_when_there_is_room(
     reusing_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconciler, "HELD_SECONDS", 0.1)
+    monkeypatch.setattr(launcher, "HELD_SECONDS", 0.1)
     site = site_on(reusing_lab, tmp_path, monkeypatch)
     # An earlier job is forgotten after some seconds only.
     hold = ["sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=true"]
