@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
-from hpc_board.domain.run import NOT_ACCEPTED, Run, RunState, Status
+from hpc_board.domain.run import NOT_ACCEPTED, Run, RunState
 from hpc_board.errors import (
     BoardError,
     DamagedRowError,
@@ -25,12 +25,12 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.cluster_table import ClusterTable, job_key
 from hpc_board.runs.fair_queue import FairQueue
-from hpc_board.runs.statuses import has_no_room, moved, record, since_created, store_each, together
+from hpc_board.runs.statuses import attempted, has_no_room, moved, record, store_each, together
 from hpc_board.schedulers import Arrays, Job, kind_of
 from hpc_board.store import Store
 
-TRIES_MAX = 4
-"""The number of tries to send a job before its run ends as an error."""
+ATTEMPTS_MAX = 4
+"""The number of attempts to send a job before its run ends as an error."""
 
 HELD_SECONDS = 30.0
 """The shortest pause between tries to send runs that the scheduler does not accept at the moment."""
@@ -38,7 +38,6 @@ HELD_SECONDS = 30.0
 HELD_SECONDS_MAX = 600.0
 """The longest such pause: it is a tenth of the time for which the oldest of these runs has waited."""
 
-_TRY = "try "
 _UNCONFIRMED = "the scheduler has not confirmed the job"
 
 
@@ -200,7 +199,7 @@ class Launcher(msgspec.Struct, frozen=True):
         for run in absent:
             if run.status.cancel_requested:
                 record(self.store, run, RunState.CANCELLED, reason="cancelled before it was sent")
-        # A cluster that had no room for a job counts no try: it may be full for days.
+        # A cluster that had no room for a job counts no attempt: it may be full for days.
         return [
             record(self.store, run, RunState.CREATED, reason=run.status.reason)
             if has_no_room(run) and run.state is RunState.SUBMITTING
@@ -257,16 +256,15 @@ class Launcher(msgspec.Struct, frozen=True):
         gpu = self.clusters.gpus.get(run.gpu)
         if gpu is None:
             raise InputError(f"the settings no longer have GPU {run.gpu}; submit again")
-        tries = 0
-        if run.state is not RunState.CREATED:
-            tries = _tries(self.store.runs.history(run.id))
-        if tries >= TRIES_MAX:
-            raise InputError(f"not accepted after {tries} tries: {run.status.source}")
+        attempts = run.status.attempt
+        if attempts >= ATTEMPTS_MAX:
+            answer = f": {run.status.source}" if run.status.source else ""
+            raise InputError(f"not accepted after {attempts} attempts{answer}")
         gpu = kind_of(gpu.cluster).with_job_options(gpu, run.options)
         task = self.store.submissions.task(run.task, run.task_version)
         code = self.store.submissions.code(run.code_sha256)
         path = self.clusters.folders_of(run).write(run, task, gpu, code=code)
-        return _PreparedJob(run, gpu, path, job_folder.script(task, gpu, run.mode), tries + 1)
+        return _PreparedJob(run, gpu, path, job_folder.script(task, gpu, run.mode), attempts + 1)
 
     def _send(self, prepared_jobs: Sequence["_PreparedJob"]) -> list[BoardError]:
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
@@ -347,10 +345,7 @@ class Launcher(msgspec.Struct, frozen=True):
         now = utc_now()
         runs = store_each(
             self.store,
-            [
-                moved(prepared.run, RunState.SUBMITTING, source=f"{_TRY}{prepared.tries}", at=now)
-                for prepared in prepared_jobs
-            ],
+            [attempted(prepared.run, prepared.attempt, now) for prepared in prepared_jobs],
         )
         cluster = runs[0].cluster
         job_id = self.clusters.schedulers[cluster].submit(job)
@@ -381,13 +376,13 @@ class Launcher(msgspec.Struct, frozen=True):
 
 
 class _PreparedJob(msgspec.Struct, frozen=True):
-    """A run with a written job folder; `tries` counts the coming try too."""
+    """A run with a written job folder; `attempt` is the number of the coming attempt to send it."""
 
     run: Run
     gpu: Gpu
     path: Path
     script: job_folder.Script
-    tries: int
+    attempt: int
 
     @property
     def job(self) -> Job:
@@ -407,11 +402,6 @@ class _PreparedJob(msgspec.Struct, frozen=True):
     def max_running(self) -> int:
         """The most tasks of its array that run at a time; 0 for any number."""
         return int(self.run.options.max_running or 0)
-
-
-def _tries(history: Sequence[Status]) -> int:
-    """Return the number of tries since the run was last known to have no job."""
-    return sum(status.source.startswith(_TRY) for status in since_created(history))
 
 
 def _is_due(held: Sequence[Run], now: datetime) -> bool:

@@ -47,9 +47,8 @@ def moved(
     reason: str = "",
     source: str = "",
     unanswered: bool = False,
-    at: datetime | None = None,
 ) -> Run:
-    """Return `run` in `state`, since `at` if given."""
+    """Return `run` in `state`."""
     status = replace(
         run.status.moved(state, utc_now()),
         job_id=job_id or run.status.job_id,
@@ -57,7 +56,13 @@ def moved(
         source=source,
         unanswered=unanswered,
     )
-    return replace(run, status=replace(status, at=at) if at else status)
+    return replace(run, status=status)
+
+
+def attempted(run: Run, attempt: int, now: datetime) -> Run:
+    """Return `run` with another attempt to send its job, which begins `now`."""
+    status = moved(run, RunState.SUBMITTING).status
+    return replace(run, status=replace(status, at=now, attempt=attempt))
 
 
 def together(runs: Iterable[Run]) -> Iterable[list[Run]]:

@@ -29,7 +29,7 @@ from hpc_board.domain.run import MISSING_GRACE, RESULT_GRACE, UNREADABLE, Run, R
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Verdict
 from hpc_board.runs import job_folder, launcher
-from hpc_board.runs.launcher import TRIES_MAX
+from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, SlurmScheduler
 from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder, skip_without_slurm
@@ -524,7 +524,7 @@ def test_a_run_waits_for_a_cluster_that_is_full_and_goes_when_there_is_room(
         assert (waiting.state, waiting.status.unanswered) == (RunState.SUBMITTING, True)
         assert waiting.status.reason.startswith("not accepted at the moment: the cluster takes no more jobs now")
         # More often than a run is sent that gets no answer at all.
-        most = 2 * (TRIES_MAX + 1)
+        most = 2 * (ATTEMPTS_MAX + 1)
         site.until(run, fits=lambda run: len(site.board.runs.history(run.id)) > most)
     finally:
         reusing_lab.run("scancel", *others_)

@@ -26,7 +26,7 @@ from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import cluster_table, job_folder, job_polling, job_results, launcher, reconciler, statuses
 from hpc_board.runs.backoff import NextScan
-from hpc_board.runs.launcher import TRIES_MAX
+from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.runs.reconciler import Pass, Reconciler
 from hpc_board.schedulers.scripted import Scripted
 from hpc_board.store import NewRun, NewSubmission, Store
@@ -106,7 +106,7 @@ def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
     world.scheduler.loses_answer = True
     world.scheduler.find_error = SchedulerError("connection refused")
     world.advance.launch([run])
-    for _ in range(2 * TRIES_MAX):
+    for _ in range(2 * ATTEMPTS_MAX):
         world.advance.run_pass()
     assert world.scheduler.sent == [run.token]
     assert world.state(run) is RunState.SUBMITTING
@@ -187,10 +187,16 @@ def test_a_damaged_run_stays_as_it_is_and_hinders_no_other(world: World) -> None
 def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -> None:
     run = world.run()
     world.scheduler.submit_error = SchedulerError("Socket timed out")
-    for _ in range(2 * TRIES_MAX):
+    for _ in range(2 * ATTEMPTS_MAX):
         world.advance.run_pass()
-    assert world.scheduler.sent == [run.token] * TRIES_MAX
+    assert world.scheduler.sent == [run.token] * ATTEMPTS_MAX
     assert world.state(run) is RunState.ERROR
+    created, *tried, ended = world.store.runs.history(run.id)
+    counted = [attempt for attempt in range(1, ATTEMPTS_MAX + 1) for _ in ("begun", "unanswered")]
+    assert [(status.state, status.attempt) for status in tried] == [(RunState.SUBMITTING, each) for each in counted]
+    assert (created.attempt, ended.attempt) == (0, 0)
+    assert ended.reason == f"not accepted after {ATTEMPTS_MAX} attempts: Socket timed out"
+    assert world.store.runs.get(run.id).status == ended
 
 
 def test_a_submission_under_way_is_left_alone_until_it_has_settled(world: World) -> None:

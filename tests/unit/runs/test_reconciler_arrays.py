@@ -12,7 +12,7 @@ from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs.backoff import NextScan
-from hpc_board.runs.launcher import TRIES_MAX
+from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers import Arrays, Job
 from hpc_board.schedulers.scripted import Scripted, ScriptedArrays
@@ -118,9 +118,9 @@ def test_an_array_that_never_arrived_is_sent_again_as_it_was_once_it_has_settled
     for _ in range(3):
         patient.run_pass()
     assert world.scheduler.sent == [runs[0].array]
-    for _ in range(2 * TRIES_MAX):
+    for _ in range(2 * ATTEMPTS_MAX):
         world.advance.run_pass()
-    assert world.scheduler.sent == [runs[0].array] * TRIES_MAX
+    assert world.scheduler.sent == [runs[0].array] * ATTEMPTS_MAX
     assert set(world.indexes()) == {(0, 1, 2)}
     assert world.states(runs) == [RunState.ERROR] * 3
 
@@ -275,10 +275,10 @@ def test_tries_in_vain_at_a_limit_do_not_count(world: ArrayWorld, monkeypatch: p
     world.scheduler.submit_error = NotAccepting("a limit is reached")
     (run,) = world.runs(1)
     world.advance.launch([run])
-    for _ in range(TRIES_MAX):
+    for _ in range(ATTEMPTS_MAX):
         now += timedelta(hours=1)
         assert world.advance()
-    assert len(world.scheduler.submitted) == TRIES_MAX + 1
+    assert len(world.scheduler.submitted) == ATTEMPTS_MAX + 1
     world.scheduler.submit_error = SchedulerError("Socket timed out")
     now += timedelta(hours=1)
     with pytest.raises(SchedulerError, match="timed out"):

@@ -14,7 +14,7 @@ from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.errors import NotAccepting, QueueFull, SchedulerError
 from hpc_board.model.result import Verdict
 from hpc_board.runs import job_folder, launcher
-from hpc_board.runs.launcher import TRIES_MAX
+from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.schedulers import Job
 from hpc_board.schedulers.scripted import ScriptedArrays
 from hpc_board.schedulers.slurm.kind import SlurmKind
@@ -279,12 +279,12 @@ def test_a_run_waits_for_a_full_cluster_and_is_looked_up_before_it_is_sent_again
     world.scheduler.submit_error = QueueFull("the cluster takes no more jobs now")
     run = world.run()
     assert world.advance.launch([run]) == []
-    for _ in range(2 * TRIES_MAX):
+    for _ in range(2 * ATTEMPTS_MAX):
         world.advance()
     waiting = now(world, run)
     assert waiting.state is RunState.SUBMITTING
     assert waiting.status.reason == "not accepted at the moment: the cluster takes no more jobs now"
-    assert len(world.scheduler.looked_up) >= 2 * TRIES_MAX
+    assert len(world.scheduler.looked_up) >= 2 * ATTEMPTS_MAX
     world.scheduler.submit_error = None
     world.advance()
     assert now(world, run).state is RunState.QUEUED
