@@ -190,8 +190,8 @@ class Site:
         """`run` was sent to Slurm once, ended once, and one job wrote into its folder."""
         history = self.board.runs.history(run.id)
         assert sum(status.state.ended for status in history) == 1
-        assert sum(status.state is RunState.SUBMITTING and status.source == "try 1" for status in history) == 1
-        assert not any(status.source == "try 2" for status in history)
+        assert sum(status.state is RunState.SUBMITTING and status.attempt == 1 for status in history) == 1
+        assert not any(status.attempt == 2 for status in history)
         assert len([name for _, name, _ in slurm_jobs(self.files.environ) if name == run.token]) <= 1
         assert len(list(self.folder(run).glob("slurm-*.out"))) <= 1
 
