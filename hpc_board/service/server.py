@@ -277,17 +277,7 @@ class Service:
                 servers[place] = await start(partial(accept, door), sock=place, backlog=_BACKLOG)
             if self._page is not None:
                 await self._page.start(of_page)
-            doors = {"munge": self.settings.munge} if self.settings.munge is not None else {}
-            pages = {"page": opening.page_socket(self.path), "web": self.settings.web} if of_page else {}
-            self._log(
-                "serving",
-                board=self.settings.board,
-                socket=self.path,
-                **doors,
-                **pages,
-                version=__version__,
-                pid=os.getpid(),
-            )
+            self._tell_doors(of_page)
             notify("READY=1")
             ready()
             if self._end_requested.is_set():
@@ -296,28 +286,46 @@ class Service:
             notify("STOPPING=1")
             self._log("stopping")
         finally:
-            # asyncio loses a connection that it has accepted and not yet handed over when its server is closed.
-            for place in servers:
-                loop.remove_reader(place)
-            await asyncio.sleep(0)
-            for server in servers.values():
-                server.close()
-            self._stopping.set()
-            self._passes.wake()
-            for task in tasks - self._conversations.answering:
-                task.cancel()
-            if answering := tasks & self._conversations.answering:
-                await asyncio.wait(answering, timeout=_LAST_ANSWERS_SECONDS)
-            for task in list(tasks):
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if self._page is not None:
-                await self._page.stop()
-            await loop.run_in_executor(None, self._conversations.stop)
-            await loop.run_in_executor(None, self._changes.stop)
-            await loop.run_in_executor(None, self._passes.stop, _END_SECONDS)
-            self._end = lambda: None
-            self._log("stopped")
+            await self._close(servers, tasks)
+
+    def _tell_doors(self, of_page: list[socket.socket]) -> None:
+        doors = {"munge": self.settings.munge} if self.settings.munge is not None else {}
+        pages = {"page": opening.page_socket(self.path), "web": self.settings.web} if of_page else {}
+        self._log(
+            "serving",
+            board=self.settings.board,
+            socket=self.path,
+            **doors,
+            **pages,
+            version=__version__,
+            pid=os.getpid(),
+        )
+
+    async def _close(self, servers: Mapping[socket.socket, asyncio.Server], tasks: set["asyncio.Task[None]"]) -> None:
+        """Close the doors, wait for the answers under way, and end all else; `tasks` has the open connections."""
+        loop = asyncio.get_running_loop()
+        # asyncio loses a connection that it has accepted and not yet handed over when its server is closed.
+        for place in servers:
+            loop.remove_reader(place)
+        await asyncio.sleep(0)
+        for server in servers.values():
+            server.close()
+        self._stopping.set()
+        self._passes.wake()
+        for task in tasks - self._conversations.answering:
+            task.cancel()
+        if answering := tasks & self._conversations.answering:
+            await asyncio.wait(answering, timeout=_LAST_ANSWERS_SECONDS)
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._page is not None:
+            await self._page.stop()
+        await loop.run_in_executor(None, self._conversations.stop)
+        await loop.run_in_executor(None, self._changes.stop)
+        await loop.run_in_executor(None, self._passes.stop, _END_SECONDS)
+        self._end = lambda: None
+        self._log("stopped")
 
     # Runs
 
