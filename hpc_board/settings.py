@@ -226,9 +226,19 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
     file = source.path if isinstance(source, Found) else source
     document = Document.parse(text, file, hint="Correct these lines of the settings file.")
     section = document.value(SettingsFile)
-    base = file.absolute().parent
     if section.service is not None:
-        return Settings(board, devices, (), (), (), file.absolute(), service=_service(document, base, section.service))
+        address = _service(document, file.absolute().parent, section.service)
+        return Settings(board, devices, (), (), (), file.absolute(), service=address)
+    return _of_board(document, section, file.absolute(), board, devices)
+
+
+def _of_board(document: "Document", section: SettingsFile, file: Path, board: Path, devices: Path) -> Settings:
+    """Return the settings of a board; `board` is its folder if `section` names none.
+
+    Raises:
+        DocumentError: the document has faults.
+    """
+    base = file.parent
     if section.board is not None:
         board = _inside(document, ("board",), base, section.board)
     tasks = _task_folders(document, section, base)
@@ -260,7 +270,7 @@ def load(source: Path | Found | None, environ: Mapping[str, str]) -> Settings:
         tasks,
         gpus,
         tuple(clusters.values()),
-        file.absolute(),
+        file,
         roles,
         socket=None if given is None else _inside(document, ("serve", "socket"), base, given),
         munge=munge,

@@ -144,7 +144,7 @@ class _Writer:
 
 _SUBMISSIONS = "id, task, task_version, user, file_name, code_sha256, mode, note, submitted_at:submissions"
 _RUNS = "id, submission, gpu, cluster, partition, token, nonce, trust, emulated, harness_sha256:runs"
-_EVENTS = "run, state, at, job_id, node, reason, evidence, unanswered, cancel_requested:events"
+_EVENTS = "run, state, at, job_id, node, reason, evidence, unanswered, cancel_requested, attempt:events"
 _RESULTS = "run, verdict, message, score_s, ended_at:results"
 _DOCUMENTS = "run, document:documents"
 _CODES = "sha256, code:codes"
@@ -285,22 +285,22 @@ class _Generator:
         queued_s = 1 + chance.random()
         wait_s, run_s = chance.expovariate(1 / 240), 20 + chance.expovariate(1 / 60)
         job, node = str(100_000 + run), f"n{chance.randrange(1, 33):02}"
-        rows.add(_EVENTS, run, "created", moment, "", "", "", "", 0, 0)
+        rows.add(_EVENTS, run, "created", moment, "", "", "", "", 0, 0, 0)
         queued = time_text(at + timedelta(seconds=queued_s))
-        rows.add(_EVENTS, run, "submitting", moment, "", "", "", "", 0, 0)
-        rows.add(_EVENTS, run, "queued", queued, job, "", "Priority", "", 0, 0)
+        rows.add(_EVENTS, run, "submitting", moment, "", "", "", "", 0, 0, 1)
+        rows.add(_EVENTS, run, "queued", queued, job, "", "Priority", "", 0, 0, 0)
         if run > self._size.runs - self._size.in_flight:
             rows.add(_IN_FLIGHT, run)
             return
         start = at + timedelta(seconds=queued_s + wait_s)
         end = start + timedelta(seconds=run_s)
-        rows.add(_EVENTS, run, "running", time_text(start), job, node, "", "", 0, 0)
+        rows.add(_EVENTS, run, "running", time_text(start), job, node, "", "", 0, 0, 0)
         draw = chance.random()
         if draw < _STOPPED_SHARE:
             (state,) = chance.choices([state for state, _ in _STOPPED], [weight for _, weight in _STOPPED])
-            rows.add(_EVENTS, run, state, time_text(end), job, node, "", "told by Slurm", 0, 0)
+            rows.add(_EVENTS, run, state, time_text(end), job, node, "", "told by Slurm", 0, 0, 0)
             return
-        rows.add(_EVENTS, run, "finished", time_text(end), job, node, "", "", 0, 0)
+        rows.add(_EVENTS, run, "finished", time_text(end), job, node, "", "", 0, 0, 0)
         if draw > _STOPPED_SHARE + _PASS_SHARE:
             (verdict,) = chance.choices([verdict for verdict, _ in _FAILURES], [weight for _, weight in _FAILURES])
             rows.add(_RESULTS, run, verdict, "element 3 differs", None, time_text(end))

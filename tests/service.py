@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from hpc_board.service.conversation import Bounds
+from hpc_board.service.log import ServiceLog
 from hpc_board.service.page.bounds import PageBounds
-from hpc_board.service.server import Bounds, Log, Service
+from hpc_board.service.server import Service
 from hpc_board.settings import Settings, load
 from tests.waiting import awaited
 
@@ -35,7 +37,7 @@ def serving(
     service = Service(
         settings,
         socket,
-        log=Log(lines.append),
+        log=ServiceLog(lines.append),
         bounds=bounds or Bounds(),
         page_bounds=page_bounds or PageBounds(),
         advance_seconds=0.2,

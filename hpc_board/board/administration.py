@@ -144,7 +144,7 @@ class Administration:
                 hint="End the service first: `hpc-board admin doctor` names its process.",
             )
         kept = self._context.settings.board / f"board.db.before-{utc_now():%Y%m%dT%H%M%S.%fZ}"
-        with self._context.reconciler.alone():
+        with self._context.reconciler.locks.all():
             before, now = restore(self._context.store.file, source, kept, force=force)
         return Restored(before, now, kept)
 

@@ -178,9 +178,6 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
     section = document.value(TaskDocument, _STAND_INS)
     own = section.hpc_board
     real_folder = folder.resolve()
-    name = section.name or real_folder.name
-    if section.name is None and not re.fullmatch(NAME, name):
-        document.fault(("name",), f'is missing, and the folder\'s name "{one_line(name)}" is not {NAME_WORDS}')
     sources = _Sources(document, real_folder, real_folder.parent if root is None else root.resolve(), note)
     files = sources.files(section.files)
     templates: dict[str, str] = {
@@ -198,7 +195,7 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
     tests = _cases(document, "tests", section.tests, generator, section.multi_gpu)
     benchmarks = _cases(document, "benchmarks", section.benchmarks, generator, section.multi_gpu)
     task = Task(
-        name=name,
+        name=_name(document, section, real_folder),
         language=Language(section.lang),
         description=section.description,
         files=files,
@@ -223,13 +220,24 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
         flags=tuple(own.flags),
         milestones=_milestones(document, sources, own, own.languages or [Language(section.lang)]),
     )
+    _check_own_eval(document, task)
+    document.check()
+    return task
+
+
+def _name(document: Document, section: TaskDocument, folder: Path) -> str:
+    name = section.name or folder.name
+    if section.name is None and not re.fullmatch(NAME, name):
+        document.fault(("name",), f'is missing, and the folder\'s name "{one_line(name)}" is not {NAME_WORDS}')
+    return name
+
+
+def _check_own_eval(document: Document, task: Task) -> None:
     if task.harness == OWN:
         from hpc_board.model.eval_program import eval_program
 
         for key, message in eval_program(task)[1]:
             document.fault(tuple(key.split(".")), message)
-    document.check()
-    return task
 
 
 def _default_harness(section: TaskDocument, names: Sequence[str]) -> Literal["isolated", "task"]:

@@ -32,6 +32,8 @@ from hpc_board.cli.options import (
 from hpc_board.errors import BoardError, Refused, WaitExpired
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hpc_board.board import Board
     from hpc_board.domain.run import Run, WholeRun
     from hpc_board.model.task import Mode
@@ -104,11 +106,10 @@ def runs(
     AGE is the time since the submission; without a terminal, SUBMITTED is its date. REMARKS holds notes and admin
     actions. On a wide terminal, JOB is the scheduler's number of the job.
     """
-    from hpc_board.cli.output import output_width, print_blocks, print_json, refresh, table_time
+    from hpc_board.cli.output import print_json, refresh
     from hpc_board.domain.run import RunState
     from hpc_board.domain.run_order import RunOrder
     from hpc_board.model.result import Verdict
-    from hpc_board.report.run_table import NO_RUNS, runs_table
 
     kind, outcome = None if mode is None else _mode_called(mode), None if state is None else outcome_called(state)
     order = RunOrder(sort_column_called(sort), reverse)
@@ -137,17 +138,16 @@ def runs(
 
         print_json(listed_runs(board, found))
     else:
-        width = output_width()
-        narrowed = bool(user or task or gpu or kind or outcome or note or job)
-        print_blocks(
-            runs_table(
-                found,
-                users=everyone,
-                numbers=width is None or width >= _WIDE,
-                now=table_time(),
-                empty="No matching runs." if narrowed else NO_RUNS,
-            )
-        )
+        _print_table(found, users=everyone, narrowed=bool(user or task or gpu or kind or outcome or note or job))
+
+
+def _print_table(found: "Sequence[Run]", *, users: bool, narrowed: bool) -> None:
+    from hpc_board.cli.output import output_width, print_blocks, table_time
+    from hpc_board.report.run_table import NO_RUNS, runs_table
+
+    width = output_width()
+    numbers, empty = width is None or width >= _WIDE, "No matching runs." if narrowed else NO_RUNS
+    print_blocks(runs_table(found, users=users, numbers=numbers, now=table_time(), empty=empty))
 
 
 def _mode_called(name: str) -> "Mode":

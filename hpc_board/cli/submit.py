@@ -141,11 +141,7 @@ def submit(
         raise click.UsageError("--timeout needs --wait.")
     if dry_run and wait:
         raise click.UsageError("--dry-run excludes --wait.")
-    piped = _STDIN in files
-    if piped and len(files) > 1:
-        raise click.UsageError("`-` is the only file, or none is.")
-    if name is not None and not piped:
-        raise click.UsageError("--name needs `-` as the file.")
+    piped = _is_piped(files, name)
     from hpc_board.domain.draft import DraftRequest
 
     given = _given_options(job_options, extras)
@@ -179,6 +175,20 @@ def _given_options(plain: "Mapping[str, str | None]", extras: "Sequence[str]") -
     command = of_values({name: value for name, value in plain.items() if value}, extras)
     check(command, "the command")
     return given_options(command, os.environ)
+
+
+def _is_piped(files: tuple[Path, ...], name: str | None) -> bool:
+    """Return whether the submission is standard input, whose file has `name`.
+
+    Raises:
+        UsageError: it is beside other files, or `name` is given for them.
+    """
+    piped = _STDIN in files
+    if piped and len(files) > 1:
+        raise click.UsageError("`-` is the only file, or none is.")
+    if name is not None and not piped:
+        raise click.UsageError("--name needs `-` as the file.")
+    return piped
 
 
 def _piped(name: str) -> "Source":

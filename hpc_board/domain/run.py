@@ -107,6 +107,7 @@ class Status(msgspec.Struct, frozen=True):
 
     `unanswered` says that the submission of the job had no clear answer, so that the job may exist; `source` is then
     the output in its place. `cancel_requested` holds from the request to cancel on, even while the job cannot be found.
+    `attempt` counts the attempts to send the job while the state is `submitting`, and is 0 in all others.
     """
 
     state: RunState
@@ -119,10 +120,11 @@ class Status(msgspec.Struct, frozen=True):
     ended_in_queue_at: datetime | None = None
     unanswered: bool = False
     cancel_requested: bool = False
+    attempt: int = 0
 
     def moved(self, state: RunState, now: datetime) -> "Status":
         """Return this status in `state`: since `now`, or since the run entered it."""
-        return self if state is self.state else replace(self, state=state, at=now)
+        return self if state is self.state else replace(self, state=state, at=now, attempt=0)
 
 
 class Retry(msgspec.Struct, frozen=True):

@@ -465,7 +465,7 @@ def _history_table(history: Sequence[Status], *, brief: bool = False) -> Table:
             state_text(status.state),
             *(() if brief else (one_line(status.job_id, 40),)),
             one_line(status.reason, 500),
-            one_line(status.source, 500),
+            one_line(status.source, 500) or (f"attempt {status.attempt}" if status.attempt else ""),
         )
         for status in history
     )

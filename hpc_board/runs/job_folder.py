@@ -235,6 +235,16 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
             f"{path}: the batch script template cannot be rendered: {str(error) or type(error).__name__}",
             hint=f"Correct gpus.{gpu.name}.template in the settings, or remove it to use the one that ships.",
         ) from error
+    _check_rendered(text, gpu, step, path)
+    return Script(text, options, seconds)
+
+
+def _check_rendered(text: str, gpu: Gpu, step: str, path: Path) -> None:
+    """Require that a batch script starts the judge as the settings want; `path` is that of its template.
+
+    Raises:
+        InputError: the site's own template ignores a setting.
+    """
     if gpu.container is not None and _CONTAINED not in text:
         raise InputError(
             f"{path}: the batch script template does not start the container that {gpu.container.setting} asks for",
@@ -245,7 +255,6 @@ def _rendered(gpu: Gpu, seconds: int, task: str, mode: str) -> Script:
             f"{path}: the batch script template does not start the judge by `srun`, as gpus.{gpu.name} wants",
             hint="The page on settings says which lines it takes; or remove `gpu_freq` and `srun` from the settings.",
         )
-    return Script(text, options, seconds)
 
 
 def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
@@ -273,32 +282,36 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
         "emulated": gpu.emulated,
         # A library from one image may not run in another, and nothing in an image identifies it.
         "build_cache": BUILD_CACHE if gpu.container is None else "",
-        "task": {
-            "name": task.name,
-            "version": task.version,
-            "language": str(language_of(run.file_name) or task.language),
-            "flags": list(task.flags),
-            "submission": task.name_on_node(run.file_name),
-            "files": [file.name for file in task.files if file.text is not None],
-            "tests": [dict(case) for case in task.tests],
-            "benchmarks": [dict(case) for case in task.benchmarks],
-            "ranking_by": str(task.ranking_by),
-            "timeouts": {
-                "test": task.timeouts.test_seconds,
-                "benchmark": task.timeouts.benchmark_seconds,
-                "ranked": task.timeouts.ranked_seconds,
-            },
-            "limits": dict(task.limits),
-            "const_inputs": task.const_inputs,
-            "fresh_output": task.fresh_output,
-            "harness": task.harness,
-            **(_own_eval(run, task) if task.harness == OWN else {}),
-        },
+        "task": _task_facts(run, task),
         "sha256": {
             "harness": run.harness_sha256,
             "task": task.version,
             "submission": hashlib.sha256(code).hexdigest(),
         },
+    }
+
+
+def _task_facts(run: Run, task: Task) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "version": task.version,
+        "language": str(language_of(run.file_name) or task.language),
+        "flags": list(task.flags),
+        "submission": task.name_on_node(run.file_name),
+        "files": [file.name for file in task.files if file.text is not None],
+        "tests": [dict(case) for case in task.tests],
+        "benchmarks": [dict(case) for case in task.benchmarks],
+        "ranking_by": str(task.ranking_by),
+        "timeouts": {
+            "test": task.timeouts.test_seconds,
+            "benchmark": task.timeouts.benchmark_seconds,
+            "ranked": task.timeouts.ranked_seconds,
+        },
+        "limits": dict(task.limits),
+        "const_inputs": task.const_inputs,
+        "fresh_output": task.fresh_output,
+        "harness": task.harness,
+        **(_own_eval(run, task) if task.harness == OWN else {}),
     }
 
 

@@ -1,26 +1,18 @@
 """The service's process: it owns a board, advances its runs, and answers questions at its doors."""
 
 import asyncio
-import json
-import math
 import os
 import resource
 import socket
 import stat
-import sys
 import threading
 import time
 import traceback
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
-from datetime import UTC, datetime
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from hpc_board import __version__
 from hpc_board.accounts import user_name
@@ -28,23 +20,20 @@ from hpc_board.board import Board
 from hpc_board.board.context import Installation
 from hpc_board.domain.diagnostic import Severity
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Run
-from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
-from hpc_board.files import locked, temporary_folder
-from hpc_board.model.text import one_line
-from hpc_board.service import routes, wire
+from hpc_board.errors import BoardError, InputError, StorageError
+from hpc_board.files import locked
+from hpc_board.service.answers import Answers
 from hpc_board.service.changes import Changes
-from hpc_board.service.cluster_threads import ClusterThreads
+from hpc_board.service.conversation import Bounds, Conversations
 from hpc_board.service.counts import Counts, counted
-from hpc_board.service.doors import Forged
 from hpc_board.service.isolation import demanding, shortfalls
+from hpc_board.service.log import ServiceLog
 from hpc_board.service.notify import notify
 from hpc_board.service.page import opening
 from hpc_board.service.page.bounds import PageBounds
+from hpc_board.service.passes import Passes
 from hpc_board.service.peers import check_place, peer_name, peer_uid
-from hpc_board.service.published import holds_secrets, published
 from hpc_board.service.reloading import Reloads, changed, faults
-from hpc_board.service.units import WATCHDOG_SECONDS
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK, make_board_folder
@@ -56,94 +45,14 @@ if TYPE_CHECKING:
 
 _Door = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
-ROWS_MAX = 10_000
-"""The largest `limit` of a question: an answer is made whole before it is sent."""
-
-ANSWER_BYTES_MAX = 64 * 1024 * 1024
-"""The maximum size of a list in an answer, which takes that much memory until its client has read it."""
-
-_CHUNK_BYTES = 64 * 1024
-_PIECE_BYTES = 512 * 1024
-_WORKERS = 16
 # Above it, the kernel has clients over TCP wait for a second before they try again.
 _BACKLOG = 2048
-_REFUSED_SECONDS = 1.0
-_REFUSED_MAX = 1_000
 _FILES_BESIDES = 512
 _ADVANCE_SECONDS = 1.0
 _END_SECONDS = 10.0
 _LAST_ANSWERS_SECONDS = 60.0
 # A command that looks whether the board is served holds the lock for an instant.
 _LOCK_SECONDS = 1.0
-
-
-class Bounds(msgspec.Struct, frozen=True):
-    """The bounds of clients.
-
-    - `hello_seconds` is the time for a client's first line.
-    - `line_seconds` is the time for a line to arrive whole, once it has begun, and for an answer to leave.
-    - `idle_seconds` is the time after which a silent connection is closed; clients open another.
-    - `questions_per_user` are answered at one time.
-    - `connections_per_user` and `connections` may be open, those of one user and of all together.
-    """
-
-    hello_seconds: float = 10.0
-    line_seconds: float = 30.0
-    idle_seconds: float = 300.0
-    questions_per_user: int = 2
-    connections_per_user: int = 64
-    connections: int = 2_000
-
-
-class Reader(Protocol):
-    """The bytes that come from a client."""
-
-    async def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes, b"" at the end."""
-
-
-class Writer(Protocol):
-    """The way of bytes to a client, as asyncio.StreamWriter has it."""
-
-    @property
-    def transport(self) -> asyncio.WriteTransport:
-        """The transport below."""
-
-    def write(self, data: bytes, /) -> None:
-        """Write `data`, once there is room."""
-
-    async def drain(self) -> None:
-        """Wait until there is room for more."""
-
-    def close(self) -> None:
-        """Close the connection once all has left."""
-
-    async def wait_closed(self) -> None:
-        """Wait until all has left."""
-
-
-class Log:
-    """A log of one JSON object a line, to stderr by default; equal refusals are a line a second, with their number."""
-
-    def __init__(self, write: Callable[[str], object] = sys.stderr.write) -> None:
-        self._write = write
-        self._refused: dict[str, tuple[float, int]] = {}
-
-    def __call__(self, event: str, **details: object) -> None:
-        """Write an event with its time and details."""
-        if event == "refused":
-            key, now = json.dumps(details, default=str, sort_keys=True), time.monotonic()
-            at, untold = self._refused.get(key, (-math.inf, 0))
-            if now - at < _REFUSED_SECONDS:
-                self._refused[key] = at, untold + 1
-                return
-            if len(self._refused) >= _REFUSED_MAX:
-                self._refused.clear()
-            self._refused[key] = now, 0
-            details |= {"times": untold + 1} if untold else {}
-        line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **details}
-        with suppress(OSError, ValueError):
-            self._write(f"{json.dumps(line, default=str)}\n")
 
 
 class Service:
@@ -158,7 +67,7 @@ class Service:
         settings: Settings,
         path: Path,
         *,
-        log: Log | None = None,
+        log: ServiceLog | None = None,
         bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
         page_bounds: PageBounds = PageBounds(),  # noqa: B008 - a frozen value
         advance_seconds: float = _ADVANCE_SECONDS,
@@ -169,7 +78,7 @@ class Service:
         self._reread = reread or (lambda: settings)
         self._reloads = Reloads(self._reload)
         self._counts = Counts()
-        self._log = counted(log or Log(), self._counts)
+        self._log = counted(log or ServiceLog(), self._counts)
         self._bounds = bounds
         self._page_bounds = page_bounds
         # The whole state that follows from the settings: whoever reads it once sees one version of them.
@@ -181,14 +90,14 @@ class Service:
         self._changes = Changes(lambda: self._own, lambda text: self._log("not told", problem=text))
         self._end: Callable[[], object] = lambda: None
         self._end_requested = threading.Event()
-        self._passes = ClusterThreads(self._advance, advance_seconds, self._tell_fault)
-        self._told: dict[str, str] = {}
-        self._silent: set[str] = set()
         self._stopping = threading.Event()
-        self._connections: Counter[int] = Counter()
-        self._turns: dict[int, _Turns] = {}
-        self._answering: set[asyncio.Task[None] | None] = set()
-        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="question")
+        self._passes = Passes(
+            lambda: self._own, self._log, self._news, self._unreachable, self._stopping, advance_seconds
+        )
+        answers = Answers(self._board_of, self._log, self._counts, self._look_again)
+        self._conversations = Conversations(
+            answers, self._watching, self._changes, bounds, self._log, self._counts, self._user_and_role, self._stopping
+        )
         self._pending_clients = self._new_pending_clients()
 
     @property
@@ -261,7 +170,6 @@ class Service:
             return
         self._own = own
         self._mark_reading(at)
-        self._told.clear()
         self._passes.run(own.context.reconciler.names)
         self._log("reloaded", settings=read.file, **({"needs_restart": waiting} if waiting else {}))
         self._tell_isolation()
@@ -324,7 +232,7 @@ class Service:
         if self.settings.web is not None:
             sockets.append(opening.tcp_socket(self.settings.web, stack, self._log))
         gauges = {
-            "connections": ("Open connections of clients.", self._connections.total),
+            "connections": ("Open connections of clients.", self._conversations.connections),
             "waits": ("Clients that wait for runs.", lambda: self._watching.waits),
         }
         self._page = opening.web_server(
@@ -369,17 +277,7 @@ class Service:
                 servers[place] = await start(partial(accept, door), sock=place, backlog=_BACKLOG)
             if self._page is not None:
                 await self._page.start(of_page)
-            doors = {"munge": self.settings.munge} if self.settings.munge is not None else {}
-            pages = {"page": opening.page_socket(self.path), "web": self.settings.web} if of_page else {}
-            self._log(
-                "serving",
-                board=self.settings.board,
-                socket=self.path,
-                **doors,
-                **pages,
-                version=__version__,
-                pid=os.getpid(),
-            )
+            self._tell_doors(of_page)
             notify("READY=1")
             ready()
             if self._end_requested.is_set():
@@ -388,28 +286,46 @@ class Service:
             notify("STOPPING=1")
             self._log("stopping")
         finally:
-            # asyncio loses a connection that it has accepted and not yet handed over when its server is closed.
-            for place in servers:
-                loop.remove_reader(place)
-            await asyncio.sleep(0)
-            for server in servers.values():
-                server.close()
-            self._stopping.set()
-            self._passes.wake()
-            for task in tasks - self._answering:
-                task.cancel()
-            if answering := tasks & self._answering:
-                await asyncio.wait(answering, timeout=_LAST_ANSWERS_SECONDS)
-            for task in list(tasks):
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if self._page is not None:
-                await self._page.stop()
-            await loop.run_in_executor(None, partial(self._pool.shutdown, wait=True, cancel_futures=True))
-            await loop.run_in_executor(None, self._changes.stop)
-            await loop.run_in_executor(None, self._passes.stop, _END_SECONDS)
-            self._end = lambda: None
-            self._log("stopped")
+            await self._close(servers, tasks)
+
+    def _tell_doors(self, of_page: list[socket.socket]) -> None:
+        doors = {"munge": self.settings.munge} if self.settings.munge is not None else {}
+        pages = {"page": opening.page_socket(self.path), "web": self.settings.web} if of_page else {}
+        self._log(
+            "serving",
+            board=self.settings.board,
+            socket=self.path,
+            **doors,
+            **pages,
+            version=__version__,
+            pid=os.getpid(),
+        )
+
+    async def _close(self, servers: Mapping[socket.socket, asyncio.Server], tasks: set["asyncio.Task[None]"]) -> None:
+        """Close the doors, wait for the answers under way, and end all else; `tasks` has the open connections."""
+        loop = asyncio.get_running_loop()
+        # asyncio loses a connection that it has accepted and not yet handed over when its server is closed.
+        for place in servers:
+            loop.remove_reader(place)
+        await asyncio.sleep(0)
+        for server in servers.values():
+            server.close()
+        self._stopping.set()
+        self._passes.wake()
+        for task in tasks - self._conversations.answering:
+            task.cancel()
+        if answering := tasks & self._conversations.answering:
+            await asyncio.wait(answering, timeout=_LAST_ANSWERS_SECONDS)
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._page is not None:
+            await self._page.stop()
+        await loop.run_in_executor(None, self._conversations.stop)
+        await loop.run_in_executor(None, self._changes.stop)
+        await loop.run_in_executor(None, self._passes.stop, _END_SECONDS)
+        self._end = lambda: None
+        self._log("stopped")
 
     # Runs
 
@@ -418,69 +334,21 @@ class Service:
         self._passes.wake()
         return errors
 
-    def _advance(self, cluster: str) -> None:
-        """Advance the runs in flight of a cluster once, and tell clients; its own thread calls this."""
-        if self._stopping.is_set():
-            return
-        turn, not_advanced = self._turn(cluster)
-        not_told = self._tell(cluster, turn)
-        problem = not_advanced or not_told or self._unreachable()
-        if self._is_news(cluster, turn, problem):
-            self._log("not advanced" if not_advanced else "not told", cluster=cluster, problem=problem)
-        self._told[cluster] = problem
-        # A pass that hangs for longer, on a stuck file system, ends the service where its manager wants it so.
-        if self._passes.oldest_seconds < WATCHDOG_SECONDS:
-            notify("WATCHDOG=1")
-
-    def _is_news(self, cluster: str, turn: "Pass | None", problem: str) -> bool:
-        """Return whether the log lacks a problem: it has the silence of a scheduler once, and its next answer."""
-        reconciler = self._own.context.reconciler
-        silent = cluster in reconciler.schedulers and reconciler.silent_since(cluster) is not None
-        if cluster in self._silent and not silent:
-            self._silent.discard(cluster)
-            if cluster in reconciler.schedulers:
-                self._log("answers again", cluster=cluster)
-        # Most passes ask nothing, and the words of an error may differ from question to question.
-        if silent and turn is not None and turn.errors and isinstance(turn.errors[0], SchedulerError):
-            known = cluster in self._silent
-            self._silent.add(cluster)
-            return not known
-        return bool(problem) and problem not in self._told.values()
-
-    def _tell_fault(self, cluster: str) -> None:
-        self._log("fault", cluster=cluster, traceback=traceback.format_exc())
-
-    def _turn(self, cluster: str) -> "tuple[Pass | None, str]":
-        """Pass once over the runs in flight of a cluster, and return the pass and its first problem."""
-        own = self._own
-        reconciler = own.context.reconciler
-        try:
-            going = cluster in reconciler.names and own.context.has_runs_in_flight()
-            turn = reconciler.run_pass(clusters=[cluster]) if going else None
-        except BoardError as error:
-            return None, error.message
-        except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
-            return None, traceback.format_exc()
-        return turn, turn.errors[0].message if turn is not None and turn.errors else ""
-
-    def _tell(self, cluster: str, turn: "Pass | None") -> str:
-        """Tell clients and pages of the changes, also of those that a failed pass has made; return the problem."""
+    def _news(self, cluster: str, turn: "Pass | None") -> list[Callable[[], object]]:
+        """Return the steps that tell clients and pages of a pass over the runs of a cluster."""
         takes = self._installation.reconciler.takes
-        steps: list[Callable[[], object]] = [
+        return [
             partial(self._watching.look, turn, lambda name: takes(cluster, name)),
             partial(self._changes.wake, turn.asked if turn is not None else ()),
             partial(self._counts.passed, turn),
             *([self._page.look] if self._page is not None else []),
         ]
-        problems = []
-        for step in steps:
-            try:
-                step()
-            except BoardError as error:
-                problems.append(error.message)
-            except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
-                problems.append(traceback.format_exc())
-        return "\n".join(problems)
+
+    def _look_again(self) -> None:
+        """Tell clients and pages of a change that a client has made."""
+        self._changes.wake()
+        if self._page is not None:
+            self._page.look()
 
     def _unreachable(self) -> str:
         """Return the problem of a socket that was removed while the service runs."""
@@ -504,7 +372,7 @@ class Service:
             self._log("isolation", problem="".join(traceback.format_exception(error)))
 
     def _tell_doubts(self) -> None:
-        """Log what `admin doctor` finds amiss in the settings, and with munge."""
+        """ServiceLog what `admin doctor` finds amiss in the settings, and with munge."""
         from hpc_board.service.diagnosis import diagnose_start
 
         for each in diagnose_start(self.settings):
@@ -514,7 +382,7 @@ class Service:
     # Connections
 
     async def _by_socket(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await self._connection(peer_uid(writer.get_extra_info("socket")), reader, writer)
+        await self._conversations.hold(peer_uid(writer.get_extra_info("socket")), reader, writer)
 
     async def _by_munge(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._pending_clients is None:
@@ -525,349 +393,14 @@ class Service:
             self._log("fault", traceback=traceback.format_exc())
             return
         if admitted is not None:
-            await self._connection(*admitted)
-
-    async def _connection(self, uid: int, reader: Reader, writer: Writer) -> None:
-        """Answer the questions of the account `uid`, whom a door has identified."""
-        if (
-            self._connections[uid] >= self._bounds.connections_per_user
-            or self._connections.total() >= self._bounds.connections
-        ):
-            self._log("refused", uid=uid, reason="too many connections")
-            await self._last_words(writer, Refused("too many connections are open.", hint="Try again in a moment."))
-            return
-        self._connections[uid] += 1
-        try:
-            await self._converse(uid, reader, writer)
-        except ConnectionError:
-            pass
-        except TimeoutError:
-            self._log("closed", uid=uid, reason="too slow")
-            # A client that reads nothing would keep the answer in memory as long as it likes.
-            writer.transport.abort()
-        except Forged as error:
-            self._log("refused", uid=uid, reason=str(error))
-            writer.transport.abort()
-        except _Unfit as error:
-            self._log("refused", uid=uid, reason=str(error))
-            await self._last_words(writer, InputError(str(error), hint="Is this hpc-board's client?"))
-        except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
-            self._log("fault", uid=uid, traceback=traceback.format_exc())
-        finally:
-            await self._closed(writer)
-            self._connections[uid] -= 1
-            if not self._connections[uid]:
-                del self._connections[uid]
-                self._turns.pop(uid, None)
-
-    async def _closed(self, writer: Writer) -> None:
-        """Close a connection, and drop the part of an answer that its client does not read in time."""
-        writer.close()
-        try:
-            async with asyncio.timeout(self._bounds.line_seconds):
-                await writer.wait_closed()
-        except ConnectionError:
-            pass
-        except TimeoutError:
-            writer.transport.abort()
-
-    async def _converse(self, uid: int, reader: Reader, writer: Writer) -> None:
-        turns = self._turns.setdefault(uid, _Turns(self._bounds.questions_per_user))
-        lines = _Lines(reader, self._bounds.line_seconds, turns.long_line)
-        first = await lines.next(self._bounds.hello_seconds)
-        if first is None:
-            raise TimeoutError
-        hello = _parsed(first, wire.Hello)
-        if hello.protocol != wire.PROTOCOL:
-            raise _Unfit(
-                f"client {one_line(hello.version, 40)} and service {__version__} do not speak the same protocol: "
-                f"{hello.protocol} and {wire.PROTOCOL}. Use the same version of hpc-board."
-            )
-        try:
-            # In a thread, since directories of users may be slow; not in one of the questions, which may be busy.
-            user, role = await asyncio.get_running_loop().run_in_executor(None, self._user_and_role, uid)
-        except Refused as error:
-            self._log("refused", uid=uid, reason=error.message)
-            await self._last_words(writer, error)
-            return
-        if role.may_act_as(Role.CREATOR):
-            lines.bytes_max = wire.SOURCE_BYTES_MAX
-        await self._send(writer, wire.Welcome(wire.PROTOCOL, __version__, user, str(role)))
-        while not self._stopping.is_set() and (line := await lines.next(self._bounds.idle_seconds)) is not None:
-            request = _parsed(line, wire.Request)
-            if request.route == routes.WAIT:
-                await self._stream(uid, user, turns, request, reader, writer)
-                return
-            if request.route == routes.CHANGES:
-                await self._send_board_changes(uid, user, request, reader, writer)
-                return
-            # An answer belongs to its turn until it has left: it takes memory.
-            with self._under_way():
-                async with turns.question:
-                    if request.route in (routes.EXPORT, routes.BACKUP):
-                        await self._send_file(uid, user, request, writer)
-                        continue
-                    replies = await asyncio.get_running_loop().run_in_executor(
-                        self._pool, partial(self._answer, uid, user, request)
-                    )
-                    for reply in replies:
-                        await self._send(writer, reply)
+            await self._conversations.hold(*admitted)
 
     def _user_and_role(self, uid: int) -> tuple[str, Role]:
         user = peer_name(uid)
         return user, self._board_of(user).role
 
-    @contextmanager
-    def _under_way(self) -> Iterator[None]:
-        """Let the end of the service wait for this task, which has an answer under way."""
-        task = asyncio.current_task()
-        self._answering.add(task)
-        try:
-            yield
-        finally:
-            self._answering.discard(task)
-
-    async def _send(self, writer: Writer, line: msgspec.Struct) -> None:
-        writer.write(wire.encoded(line) + b"\n")
-        async with asyncio.timeout(self._bounds.line_seconds):
-            await writer.drain()
-
-    async def _last_words(self, writer: Writer, error: BoardError) -> None:
-        with suppress(ConnectionError, TimeoutError):
-            await self._send(writer, wire.Reply(0, error=wire.failure(error)))
-        writer.close()
-
     def _board_of(self, user: str, warn: Callable[[str], object] = lambda _: None) -> Board:
         return Board.seen_by(user, self._installation, warn)
-
-    # Questions
-
-    def _answer(self, uid: int, user: str, request: wire.Request) -> list[wire.Reply]:
-        """Return the replies to a question, the last of which ends the answer."""
-        warnings: list[str] = []
-        try:
-            board = self._board_of(user, warnings.append)
-            value = self._value(board, request)
-            last = wire.Reply(request.id, value=msgspec.Raw(_answer_text(value)))
-            self._counts.answered(request.route, "ok")
-        except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
-            last = self._failed(uid, request, error)
-        return [*(wire.Reply(request.id, warning=text) for text in warnings), last]
-
-    def _failed(self, uid: int, request: wire.Request, error: Exception) -> wire.Reply:
-        """Return the last reply to a question that ended in `error`, and log a refusal or a fault."""
-        # A client's own text is no label.
-        self._counts.answered(request.route if request.route in routes.KNOWN else "unknown", _outcome(error))
-        if isinstance(error, Refused):
-            self._log("refused", uid=uid, route=request.route, reason=error.message)
-        if isinstance(error, BoardError):
-            return wire.Reply(request.id, error=wire.failure(error))
-        self._log("fault", uid=uid, route=request.route, traceback="".join(traceback.format_exception(error)))
-        fault = BoardError("the service failed at this question.", hint="Its log has the reason; tell its admin.")
-        return wire.Reply(request.id, error=wire.failure(fault))
-
-    def _value(self, board: Board, request: wire.Request) -> object:
-        route = _route(request.route)
-        board.context.require(route.role, route.purpose)
-        try:
-            args = wire.decoded(request.args, routes.arguments_type(request.route))
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise InputError(
-                f"the question {request.route} does not fit: {one_line(str(error), 300)}.",
-                hint="Use a client of the service's version.",
-            ) from error
-        given = {field: getattr(args, field) for field in args.__struct_fields__}
-        given |= _limited(given)
-        part, name = request.route.split(".")
-        try:
-            with board.session():
-                value = getattr(getattr(board, part), name)(**given)
-        finally:
-            if route.writes:
-                self._changes.wake()
-                if self._page is not None:
-                    self._page.look()
-        return published(value) if _secretive(request.route) else value
-
-    async def _stream(
-        self,
-        uid: int,
-        user: str,
-        turns: "_Turns",
-        request: wire.Request,
-        reader: Reader,
-        writer: Writer,
-    ) -> None:
-        """Send the runs of a WAIT whenever they change, until all have ended or the client has gone."""
-        loop = asyncio.get_running_loop()
-        try:
-            ids = _parsed_args(request, routes.Wait).ids
-            with turns.watching(len(ids)):
-                async with turns.question:
-                    runs = await loop.run_in_executor(self._pool, self._watched, user, ids)
-                left = await self._send_changes(user, turns, request, runs, reader, writer)
-        except (ConnectionError, TimeoutError):
-            raise
-        except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
-            await self._send(writer, self._failed(uid, request, error))
-            return
-        self._counts.answered(routes.WAIT, "left" if left else "ok")
-        if not left:
-            await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(b"null")))
-
-    async def _send_changes(
-        self,
-        user: str,
-        turns: "_Turns",
-        request: wire.Request,
-        runs: Sequence[Run],
-        reader: Reader,
-        writer: Writer,
-    ) -> bool:
-        """Send the changes of `runs` while the user may see them; return whether the client has gone before the end.
-
-        Raises:
-            BoardError: the user has lost the sight of one of them.
-        """
-        loop = asyncio.get_running_loop()
-        async with _going(reader) as gone, aclosing(self._watching.changes(runs, gone)) as changes:
-            async for event in changes:
-                async with turns.question:
-                    line = await loop.run_in_executor(self._pool, self._event, user, request.id, event)
-                    await self._send(writer, line)
-            return gone.done()
-
-    async def _send_board_changes(
-        self,
-        uid: int,
-        user: str,
-        request: wire.Request,
-        reader: Reader,
-        writer: Writer,
-    ) -> None:
-        """Send the changes of the board that the user may see, until the client has gone."""
-        try:
-            _parsed_args(request, routes.ChangesArguments)
-        except InputError as error:
-            await self._send(writer, self._failed(uid, request, error))
-            return
-        async with _going(reader) as gone, aclosing(self._changes.stream(user, gone)) as changes:
-            async for change in changes:
-                await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(change))))
-        self._counts.answered(routes.CHANGES, "left")
-
-    def _event(self, user: str, id_: int, event: routes.RunsChanged) -> wire.Reply:
-        board = self._board_of(user)
-        with board.session():
-            for run in {(run.user, run.task): run for run in event.runs}.values():
-                board.runs.seen(run)
-        return wire.Reply(id_, event=msgspec.Raw(wire.encoded(event)))
-
-    async def _send_file(self, uid: int, user: str, request: wire.Request, writer: Writer) -> None:
-        """Write the file of an EXPORT or BACKUP, send it in pieces, and at the end its contents in numbers."""
-        loop = asyncio.get_running_loop()
-        with ExitStack() as stack:
-            try:
-                file = stack.enter_context(temporary_folder("hpc-board-send-")) / "file"
-                value = await loop.run_in_executor(self._pool, self._write_file, user, request, file)
-                opened = stack.enter_context(file.open("rb"))
-            except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
-                await self._send(writer, self._failed(uid, request, error))
-                return
-            while piece := await loop.run_in_executor(self._pool, opened.read, _PIECE_BYTES):
-                await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(piece))))
-        self._counts.answered(request.route, "ok")
-        await self._send(writer, wire.Reply(request.id, value=msgspec.Raw(wire.encoded(value))))
-
-    def _write_file(self, user: str, request: wire.Request, file: Path) -> object:
-        admin = self._board_of(user).admin
-        if request.route == routes.BACKUP:
-            _parsed_args(request, routes.BackupArguments)
-            return admin.backup(file)
-        export = admin.export(**msgspec.structs.asdict(_parsed_args(request, routes.ExportArguments)))
-        with file.open("wb") as sink:
-            return export.write(sink)
-
-    def _watched(self, user: str, ids: Sequence[int]) -> list[Run]:
-        board = self._board_of(user)
-        with board.session():
-            return [board.runs.get(id_) for id_ in ids]
-
-
-class _Turns:
-    """The turns of one user's connections: for a question, and for a line that is longer than a submission's."""
-
-    def __init__(self, questions: int) -> None:
-        self.question = asyncio.Semaphore(questions)
-        self.long_line = asyncio.Semaphore(1)
-        self._watched = 0
-
-    @contextmanager
-    def watching(self, runs: int) -> Iterator[None]:
-        """Count so many more watched runs of the user, until the block ends.
-
-        Raises:
-            Refused: they are too many together.
-        """
-        if self._watched + runs > routes.WATCHED_MAX:
-            raise Refused(
-                f"you may wait for {routes.WATCHED_MAX:,} runs at one time, in all connections together.",
-                hint="End another wait first.",
-            )
-        self._watched += runs
-        try:
-            yield
-        finally:
-            self._watched -= runs
-
-
-class _Lines:
-    """The lines of a client, each within a time and a length; a line above REQUEST_BYTES_MAX needs `long_line`."""
-
-    def __init__(self, reader: Reader, line_seconds: float, long_line: asyncio.Semaphore) -> None:
-        self._reader = reader
-        self._line_seconds = line_seconds
-        self._long_line = long_line
-        self._rest = b""
-        self.bytes_max = wire.REQUEST_BYTES_MAX
-
-    async def next(self, idle_seconds: float) -> bytes | None:
-        """Return the next line, or None if it has not begun within `idle_seconds`.
-
-        Raises:
-            TimeoutError: it has begun, and does not arrive whole within `line_seconds`.
-            ConnectionError: the client has closed the connection.
-            _Unfit: it is too long.
-        """
-        try:
-            parts = [self._rest or await self._more(idle_seconds)]
-        except TimeoutError:
-            return None
-        size = len(parts[0])
-        async with asyncio.timeout(self._line_seconds), AsyncExitStack() as stack:
-            most = min(wire.REQUEST_BYTES_MAX, self.bytes_max)
-            while b"\n" not in parts[-1]:
-                if size > most:
-                    if most == self.bytes_max:
-                        raise _Unfit(f"a line has more than {self.bytes_max:,} bytes")
-                    # One at a time for each user: they are held in memory until they are whole.
-                    await stack.enter_async_context(self._long_line)
-                    most = self.bytes_max
-                parts.append(await self._more(None))
-                size += len(parts[-1])
-        last, _, self._rest = parts[-1].partition(b"\n")
-        return b"".join((*parts[:-1], last))
-
-    async def _more(self, seconds: float | None) -> bytes:
-        async with asyncio.timeout(seconds):
-            data = await self._reader.read(_CHUNK_BYTES)
-        if not data:
-            raise ConnectionResetError("the client has closed the connection")
-        return data
-
-
-class _Unfit(Exception):
-    """A line that no client of this version sends; the connection ends."""
 
 
 def _remove_stale(path: Path) -> None:
@@ -887,38 +420,6 @@ def _unlink(path: Path) -> None:
         path.unlink()
 
 
-def _outcome(error: Exception) -> str:
-    """Return the outcome of a question that ended in `error`, for the counts."""
-    if isinstance(error, Refused):
-        return "refused"
-    return "error" if isinstance(error, BoardError) else "fault"
-
-
-@asynccontextmanager
-async def _going(reader: Reader) -> AsyncIterator["asyncio.Future[bytes]"]:
-    """Yield a future that is done once a client that has nothing more to say says something or has gone."""
-    gone = asyncio.ensure_future(reader.read(1))
-    try:
-        yield gone
-    finally:
-        gone.cancel()
-        await asyncio.gather(gone, return_exceptions=True)
-
-
-def _limited(given: Mapping[str, Any]) -> dict[str, int]:
-    """Return the bounded `limit` among these arguments, if they have one; None is ROWS_MAX.
-
-    Raises:
-        InputError: it is out of range. A negative one would be no limit in SQL.
-    """
-    if "limit" not in given:
-        return {}
-    limit = ROWS_MAX if given["limit"] is None else given["limit"]
-    if not 0 <= limit <= ROWS_MAX:
-        raise InputError(f"a service sends at most {ROWS_MAX} rows at once, not {limit}.", hint="Ask for fewer.")
-    return {"limit": limit}
-
-
 def _allow_files(connections: int) -> None:
     """Raise the soft limit of open files to that of so many connections, and of files besides, if the hard one allows.
 
@@ -929,51 +430,3 @@ def _allow_files(connections: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
-
-
-def _answer_text(value: object) -> bytes:
-    """Return `value` as JSON of at most ANSWER_BYTES_MAX; the items of a list may share values, such as their task."""
-    if not isinstance(value, list | tuple) or hasattr(value, "_fields"):
-        return wire.encoded(value)
-    items: list[bytes] = []
-    size = 0
-    for item in value:
-        items.append(wire.encoded(item))
-        size += len(items[-1])
-        if size > ANSWER_BYTES_MAX:
-            raise InputError(
-                f"the answer has over {ANSWER_BYTES_MAX:,} bytes.", hint="Ask for fewer rows, or send fewer files."
-            )
-    return b"[" + b",".join(items) + b"]"
-
-
-def _route(name: str) -> routes.Route:
-    route = routes.ROUTES.get(name)
-    if route is None:
-        raise InputError(
-            f"the service has no route {one_line(name, 80)!r}.", hint="Use a client of the service's version."
-        )
-    return route
-
-
-_secretive_routes: dict[str, bool] = {}
-
-
-def _secretive(route: str) -> bool:
-    if route not in _secretive_routes:
-        _secretive_routes[route] = holds_secrets(routes.answer_type(route))
-    return _secretive_routes[route]
-
-
-def _parsed(line: bytes, type_: type[Any]) -> Any:
-    try:
-        return msgspec.json.decode(line, type=type_)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise _Unfit(f"a line is no {type_.__name__}: {one_line(str(error), 300)}") from error
-
-
-def _parsed_args(request: wire.Request, type_: type[Any]) -> Any:
-    try:
-        return wire.decoded(request.args, type_)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise InputError(f"the question {request.route} does not fit: {one_line(str(error), 300)}.") from error

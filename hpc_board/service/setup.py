@@ -148,14 +148,7 @@ def set_up(
     texts = ForRoot(service_name(board), system_unit(board, serve, environ, user_name(os.geteuid())), participants)
     with ExitStack() as undo:
         _undo_folders(undo, board, file, socket, folder / user_unit_file(board))
-        things = [Thing("board", board, _made(undo, board, lambda: create_board_folder(board)))]
-        for each in dict.fromkeys((folder, socket.parent)):
-            made = _made(undo, each, lambda each=each: _open_folder(each))  # type: ignore[misc]
-            things.append(Thing("service", each, made))
-        check_place(board, os.geteuid(), in_sticky=True)
-        check_place(socket, os.geteuid())
-        undo.callback(board.chmod, stat.S_IMODE(board.stat().st_mode))
-        board.chmod(0o700)
+        things = _made_folders(undo, board, folder, socket)
         for what, path, text, mode in (
             ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket)), host=_host()), _SECRET_FILE),
             ("participants' settings", folder / PARTICIPANTS, participants, _OPEN_FILE),
@@ -178,6 +171,19 @@ def set_up(
         remarks += _of_moving(former, moved, [gpu for gpu in moved.gpus if gpu not in known])
         steps = (*steps, *closing(former))
     return SetUp(file, socket, detected.gpus, tuple(things), (*access(socket, by_root=by_root), *steps), tuple(remarks))
+
+
+def _made_folders(undo: ExitStack, board: Path, folder: Path, socket: Path) -> list[Thing]:
+    """Return the folders of the board, the service and its socket, made if they are missing; the board's is closed."""
+    things = [Thing("board", board, _made(undo, board, lambda: create_board_folder(board)))]
+    for each in dict.fromkeys((folder, socket.parent)):
+        made = _made(undo, each, lambda each=each: _open_folder(each))  # type: ignore[misc]
+        things.append(Thing("service", each, made))
+    check_place(board, os.geteuid(), in_sticky=True)
+    check_place(socket, os.geteuid())
+    undo.callback(board.chmod, stat.S_IMODE(board.stat().st_mode))
+    board.chmod(0o700)
+    return things
 
 
 def _kept_socket(file: Path, board: Path, socket: Path | None) -> Path | None:

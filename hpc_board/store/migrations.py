@@ -486,6 +486,16 @@ def m014_scores(db: "Database") -> None:
     db.execute("CREATE INDEX results_by_score ON results (score_s) WHERE score_s IS NOT NULL")
 
 
+_RUNS_WITH_ATTEMPTS = _RUNS_WITH_RETRIES.replace("events.cancel_requested,", "events.cancel_requested, events.attempt,")
+
+
+def m015_attempts(db: "Database") -> None:
+    """Add the number of the attempt to send a job; 0 in older rows, whose `evidence` says "try 1"."""
+    db.execute("ALTER TABLE events ADD COLUMN attempt INTEGER NOT NULL DEFAULT 0")
+    db.execute("DROP VIEW run_details")
+    db.execute(_RUNS_WITH_ATTEMPTS)
+
+
 _STEPS = (
     m001_board,
     m002_partials,
@@ -501,6 +511,7 @@ _STEPS = (
     m012_retries,
     m013_pruned,
     m014_scores,
+    m015_attempts,
 )
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 _SET = "hpc_board"
@@ -514,7 +525,7 @@ def known_statements() -> frozenset[str]:
         f"BEGIN SELECT RAISE(ABORT, 'rows of {table} are never changed'); END"
         for table in (*_FACTS, "partials", *_BOARD_FACTS, "feed", *_RETRIES)
     )
-    return frozenset(map(plain, (*triggers, _PRUNED, _COUNTED_RUNS, _RUNS_WITH_RETRIES)))
+    return frozenset(map(plain, (*triggers, _PRUNED, _COUNTED_RUNS, _RUNS_WITH_ATTEMPTS)))
 
 
 @cache

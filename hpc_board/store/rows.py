@@ -30,7 +30,7 @@ _RUN_TABLES = {
     **dict.fromkeys(
         (
             *("state", "at", "job_id", "node", "reason", "evidence"),
-            *("expected_start", "ended_in_queue_at", "unanswered", "cancel_requested"),
+            *("expected_start", "ended_in_queue_at", "unanswered", "cancel_requested", "attempt"),
         ),
         ("events of run", "id"),
     ),
@@ -70,6 +70,7 @@ def event_row(run: int, status: Status) -> dict[str, Any]:
         "ended_in_queue_at": optional_time_text(status.ended_in_queue_at),
         "unanswered": status.unanswered,
         "cancel_requested": status.cancel_requested,
+        "attempt": status.attempt,
     }
 
 
@@ -161,6 +162,7 @@ def _status(found: RowReader) -> Status:
         ended_in_queue_at=_optional_time(found, "ended_in_queue_at"),
         unanswered=bool(found.integer("unanswered")),
         cancel_requested=bool(found.integer("cancel_requested")),
+        attempt=found.integer("attempt"),
     )
 
 

@@ -34,6 +34,7 @@ from hpc_board.tui.actions import Actions, PaletteLine
 from hpc_board.tui.messages import Answer, BackgroundFound, Chosen, Heard, Open, RunsState, SideChosen, Tick
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
+from hpc_board.tui.screen_table import keyed_screens, screen_of
 from hpc_board.tui.screens.opening import OpeningScreen
 from hpc_board.tui.screens.too_small import LEAST, TooSmallScreen
 from hpc_board.tui.sheet import Sheet
@@ -644,7 +645,7 @@ class BoardApp(App[None]):
         return getattr(self.screen, "target", None) if self.screen_stack else None
 
     def _open(self, target: targets.Target) -> "BoardScreen":
-        screen = self._screen_of(target)
+        screen = screen_of(target, self._board, self._now, self._choice, self._role)
         screen.target, screen.memory = target, self._memory
         while isinstance(target, _ABOVE_TASKS) and self._place != targets.Tasks():
             self.pop_screen()
@@ -652,60 +653,6 @@ class BoardApp(App[None]):
         self.push_screen(screen)
         self._fit(*self.size)
         return screen
-
-    def _screen_of(self, target: targets.Target) -> "BoardScreen":
-        """Return a new screen for the target; its module is imported when it is first opened."""
-        board, now = self._board, self._now
-        match target:
-            case targets.Tasks():
-                from hpc_board.tui.screens.tasks import TasksScreen
-
-                return TasksScreen(board, now)
-            case targets.Submit(edited=edited):
-                from hpc_board.tui.screens.submit import SubmitScreen
-
-                return SubmitScreen(board, now, self._choice, edited=edited)
-            case targets.Watch(_, task, gpus, file, options) if file is not None:
-                from hpc_board.tui.screens.watch import Watched, WatchScreen
-
-                return WatchScreen(board, now, Watched(file, task, gpus, options))
-            case targets.Runs(gpu, everyone, first):
-                from hpc_board.tui.screens.runs import RunsScreen
-
-                return RunsScreen(board, now, first, gpu=gpu, everyone=everyone)
-            case targets.Report(run):
-                from hpc_board.tui.screens.report import ReportScreen
-
-                return ReportScreen(board, now, run)
-            case targets.Cluster():
-                from hpc_board.tui.screens.cluster import ClusterScreen
-
-                return ClusterScreen(board, now)
-            case targets.Standings(task, gpu):
-                from hpc_board.tui.screens.standings import StandingsScreen
-
-                return StandingsScreen(board, now, task, gpu)
-            case targets.Code(submission, of_task):
-                from hpc_board.tui.screens.code import CodeScreen
-
-                return CodeScreen(board, now, submission, of_task)
-            case targets.Compare(first, second):
-                from hpc_board.tui.screens.compare import CompareScreen
-
-                return CompareScreen(board, now, first, second)
-            case targets.Trend(task, gpu, user):
-                from hpc_board.tui.screens.trend import TrendScreen
-
-                return TrendScreen(board, now, task, gpu, user)
-            case targets.Feed(of_task):
-                from hpc_board.tui.screens.feed import FeedScreen
-
-                return FeedScreen(board, now, of_task)
-            case targets.Admin():
-                from hpc_board.tui.screens.admin import AdminScreen
-
-                return AdminScreen(board, now, self._role)
-        raise ValueError(f"no screen for {target}")
 
     def _post_tick(self) -> None:
         # At exit, the app's screens are removed before its timers.
@@ -833,27 +780,4 @@ class BoardApp(App[None]):
 
 def keyed() -> tuple[type[DOMNode], ...]:
     """Return the classes with keys that preferences can change."""
-    from hpc_board.tui.screens.admin import AdminScreen
-    from hpc_board.tui.screens.code import CodeScreen
-    from hpc_board.tui.screens.compare import CompareScreen
-    from hpc_board.tui.screens.feed import FeedScreen
-    from hpc_board.tui.screens.report import ReportScreen
-    from hpc_board.tui.screens.runs import RunsScreen
-    from hpc_board.tui.screens.standings import StandingsScreen
-    from hpc_board.tui.screens.submit import SubmitScreen
-    from hpc_board.tui.screens.tasks import TasksScreen
-    from hpc_board.tui.widgets.grid import Grid
-
-    return (
-        BoardApp,
-        AdminScreen,
-        TasksScreen,
-        SubmitScreen,
-        RunsScreen,
-        ReportScreen,
-        StandingsScreen,
-        CompareScreen,
-        FeedScreen,
-        CodeScreen,
-        Grid,
-    )
+    return (BoardApp, *keyed_screens())

@@ -287,7 +287,7 @@ def _run(gpu: str, last: Event = _FINISHED, **more: Any) -> SentRun:
     cluster, partition = {"H100": ("main", "h100"), "A100": ("main", "a100")}.get(gpu, ("here", ""))
     node = f"{partition or 'login'}-1"
     events = [
-        Event("submitting", _after(1), evidence="try 1"),
+        Event("submitting", _after(1), attempt=1),
         Event("queued", _after(2), "104", reason="waiting for resources (Resources)", evidence="squeue: PENDING"),
         Event("running", _after(60), "104", node, evidence="squeue: RUNNING"),
         replace(last, job_id="104", node=last.node or node),
@@ -435,7 +435,7 @@ def _in_flight() -> Iterable[_Sent]:
     priority = "waiting behind jobs of higher priority (Priority)"
     expected = datetime.fromtimestamp(1710943200, UTC)
     queued = _event("queued", 2, "803", reason=priority, evidence="squeue: PENDING (Priority)")
-    yield _going("ada", "queued", _event("submitting", 1, evidence="try 1"), replace(queued, expected_start=expected))
+    yield _going("ada", "queued", _event("submitting", 1, attempt=1), replace(queued, expected_start=expected))
     running = _event("running", 60, "804", node="h100-1", evidence="squeue: RUNNING")
     yield _going("ada", "running", _event("queued", 2, "804"), running)
     yield _going("ada", "stuck", _event("queued", 2, "805"))

@@ -55,6 +55,7 @@ class Event:
     expected_start: datetime | None = None
     unanswered: bool = False
     cancel_requested: bool = False
+    attempt: int = 0
 
 
 @dataclass(frozen=True)
@@ -281,6 +282,7 @@ def _status(event: Event) -> Status:
         expected_start=event.expected_start,
         unanswered=event.unanswered,
         cancel_requested=event.cancel_requested,
+        attempt=event.attempt,
     )
 
 

@@ -28,14 +28,15 @@ from hpc_board.domain.draft import DraftRequest
 from hpc_board.domain.run import MISSING_GRACE, RESULT_GRACE, UNREADABLE, Run, RunState
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.model.result import RESULT_BYTES_MAX, Verdict
-from hpc_board.runs import job_folder, reconciler
-from hpc_board.runs.reconciler import TRIES_MAX
+from hpc_board.runs import job_folder, launcher
+from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.schedulers.slurm.client import TIMEOUT_SECONDS, SlurmScheduler
 from hpc_board.transport.this_host import ThisHost
 from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
 from tests.slurm import chroot
 from tests.slurm.lab import SlurmLab, has_memory_groups
+from tests.unit.runs.test_reconciler import set_clock
 from tests.values import replace
 from tests.waiting import awaited
 
@@ -189,8 +190,8 @@ class Site:
         """`run` was sent to Slurm once, ended once, and one job wrote into its folder."""
         history = self.board.runs.history(run.id)
         assert sum(status.state.ended for status in history) == 1
-        assert sum(status.state is RunState.SUBMITTING and status.source == "try 1" for status in history) == 1
-        assert not any(status.source == "try 2" for status in history)
+        assert sum(status.state is RunState.SUBMITTING and status.attempt == 1 for status in history) == 1
+        assert not any(status.attempt == 2 for status in history)
         assert len([name for _, name, _ in slurm_jobs(self.files.environ) if name == run.token]) <= 1
         assert len(list(self.folder(run).glob("slurm-*.out"))) <= 1
 
@@ -208,7 +209,7 @@ class Site:
 
     def later(self, delta: timedelta) -> None:
         """The board's clock from now on."""
-        self.patch.setattr(reconciler, "utc_now", lambda: datetime.now(UTC) + delta)
+        set_clock(self.patch, lambda: datetime.now(UTC) + delta)
 
 
 @pytest.fixture
@@ -455,7 +456,7 @@ def limited(limiting_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """A board whose account may have two jobs, and whose held runs are tried again at once."""
     for words in ("add account board", "add user root account=board", "modify user root set maxsubmitjobs=2"):
         subprocess.run(["sacctmgr", "-i", *words.split()], env=limiting_lab.environment, check=False)
-    monkeypatch.setattr(reconciler, "HELD_SECONDS", 0.1)
+    monkeypatch.setattr(launcher, "HELD_SECONDS", 0.1)
     yield site_on(limiting_lab, tmp_path, monkeypatch)
     limiting_lab.cancel_jobs()
 
@@ -506,7 +507,7 @@ def test_a_run_waits_for_a_partition_that_is_drained(limited: Site) -> None:
 def test_a_run_waits_for_a_cluster_that_is_full_and_goes_when_there_is_room(
     reusing_lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconciler, "HELD_SECONDS", 0.1)
+    monkeypatch.setattr(launcher, "HELD_SECONDS", 0.1)
     site = site_on(reusing_lab, tmp_path, monkeypatch)
     # An earlier job is forgotten after some seconds only.
     hold = ["sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=true"]
@@ -523,7 +524,7 @@ def test_a_run_waits_for_a_cluster_that_is_full_and_goes_when_there_is_room(
         assert (waiting.state, waiting.status.unanswered) == (RunState.SUBMITTING, True)
         assert waiting.status.reason.startswith("not accepted at the moment: the cluster takes no more jobs now")
         # More often than a run is sent that gets no answer at all.
-        most = 2 * (TRIES_MAX + 1)
+        most = 2 * (ATTEMPTS_MAX + 1)
         site.until(run, fits=lambda run: len(site.board.runs.history(run.id)) > most)
     finally:
         reusing_lab.run("scancel", *others_)

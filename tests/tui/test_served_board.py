@@ -9,7 +9,8 @@ import pytest
 
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
-from hpc_board.service import listening, server
+from hpc_board.service import listening
+from hpc_board.service.answers import Answers
 from hpc_board.service.client import RemoteBoard
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.screens.base import BoardScreen
@@ -48,17 +49,17 @@ async def test_an_app_that_is_open_asks_nothing_until_there_is_news(
 ) -> None:
     asked: list[str] = []
     ticks: list[int] = []
-    answer, show_ages = server.Service._answer, BoardScreen.show_ages
+    answer, show_ages = Answers.answer, BoardScreen.show_ages
 
-    def counted(service: server.Service, uid: int, user: str, request: Any) -> Any:
+    def counted(each: Answers, uid: int, user: str, request: Any) -> Any:
         asked.append(request.route)
-        return answer(service, uid, user, request)
+        return answer(each, uid, user, request)
 
     def shown(screen: BoardScreen) -> None:
         ticks.append(1)
         show_ages(screen)
 
-    monkeypatch.setattr(server.Service, "_answer", counted)
+    monkeypatch.setattr(Answers, "answer", counted)
     monkeypatch.setattr(BoardScreen, "show_ages", shown)
     with serving(place.board.settings, path):
         app = app_on(remote, tick_seconds=0.05)

@@ -92,11 +92,7 @@ class Bench:
                 if first is not None:
                     first()
                 if timed:
-                    with self._step("wait for empty caches"):
-                        worker.await_prepared(self.phase)
-                        if self.steps_ns["make the inputs"] > _COOL_SECONDS * 1e9:
-                            worker.begin_prepare()
-                            worker.await_prepared(self.phase)
+                    self._await_empty_caches(worker)
                 room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
                 with self._step("make room for the inputs"):
                     early = self._early[index] = all(each.steady for each in made_inputs)
@@ -124,10 +120,7 @@ class Bench:
                 with worker.thawed_after():
                     with self._step("copy the output"):
                         answers = worker.outputs(done, len(seeds), room)
-                        left_bytes, copies = self.limits.value_bytes, []
-                        for each in answers:
-                            copies.append(closed_later(held, each.copy(left_bytes)))
-                            left_bytes -= os.fstat(copies[-1]).st_size
+                        copies = self._copied(answers, held)
                     if self._rules.const_inputs:
                         self._check_inputs(numbers, arena, bases)
                 worker.output_bytes[index] = os.fstat(copies[-1]).st_size
@@ -140,6 +133,21 @@ class Bench:
             self._judge.send({"type": "forget"})
             raise
         return replace(called, message=message)
+
+    def _await_empty_caches(self, worker: Worker) -> None:
+        with self._step("wait for empty caches"):
+            worker.await_prepared(self.phase)
+            if self.steps_ns["make the inputs"] > _COOL_SECONDS * 1e9:
+                worker.begin_prepare()
+                worker.await_prepared(self.phase)
+
+    def _copied(self, answers: Sequence[Output], held: ExitStack) -> list[int]:
+        """Return copies of the outputs of a row, all of which together have no more bytes than one value may."""
+        left_bytes, copies = self.limits.value_bytes, []
+        for each in answers:
+            copies.append(closed_later(held, each.copy(left_bytes)))
+            left_bytes -= os.fstat(copies[-1]).st_size
+        return copies
 
     def empty_row(self, trusted: Worker, index: int, count: int, *, described: bool = False) -> Called:
         """Have a trusted worker go through a row of `count` calls without calling a kernel.

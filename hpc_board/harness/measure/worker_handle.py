@@ -228,13 +228,7 @@ class Worker:
             OutputsOverlap: outputs lie in the same memory, so that the first ones are lost.
             CallFailed: the calls did not return, or the worker's report of them is impossible.
         """
-        limits, left = self._limits, self._allowance.left_seconds
-        allowed = limits.call_seconds if self._called else limits.first_call_seconds
-        allowed *= count
-        which = "the call" if self._called else "the first call"
-        late = f"{which} did not return within {allowed:g} s"
-        if left < allowed:
-            late = f"{which} did not return within the {phase.seconds:g} s for all {phase.name} cases"
+        seconds, late = self._time_for(count, phase)
         number = secrets.randbits(62)
         frame = {
             "type": "run",
@@ -244,13 +238,13 @@ class Worker:
             "made": made,
             "held": self._readable,
             "alike": alike,
-            "value_bytes": limits.value_bytes,
+            "value_bytes": self._limits.value_bytes,
             "const_inputs": rules.const_inputs,
             "fresh_output": rules.fresh_output,
         }
         self._fill(fill)
         before = self._processor_times()
-        deadline = time.monotonic() + min(allowed, left)
+        deadline = time.monotonic() + seconds
         start_ns, start_ran_ns = _now()
         try:
             self.child.send(frame, [] if self._stops else self._arena)
@@ -283,6 +277,16 @@ class Worker:
             by_address=bool(answer.alike),
         )
         return called, answer
+
+    def _time_for(self, count: int, phase: Phase) -> tuple[float, str]:
+        """Return the seconds for the next `count` calls, and the message if they do not return in time."""
+        limits, left = self._limits, self._allowance.left_seconds
+        allowed = limits.call_seconds if self._called else limits.first_call_seconds
+        allowed *= count
+        which = "the call" if self._called else "the first call"
+        if left < allowed:
+            return left, f"{which} did not return within the {phase.seconds:g} s for all {phase.name} cases"
+        return allowed, f"{which} did not return within {allowed:g} s"
 
     def _processor_times(self) -> ProcessorTimes:
         """Return the processor times of the worker's first thread, and of the rest of the submission, so far."""

@@ -152,13 +152,8 @@ def started(
             os.close(writer)
     streams = [(reader, each) for (reader, _), each in zip(pipes, printed, strict=True)]
     if connection is None:
-        for reader, each in streams:
-            os.set_blocking(reader, False)
-            with suppress(BlockingIOError):
-                each.add(os.read(reader, READ_BYTES))
-            os.close(reader)
+        said = _said(streams)
         _end(process)
-        said = " ".join(" ".join(each.log().text for each in printed).split())
         raise NotForked(f"{prefix[0]} started no worker: {said[-500:] or 'it printed nothing'}")
     # From here on the child is waited for by its id alone.
     process.returncode = 0
@@ -188,6 +183,16 @@ def _listening(folder: Path) -> socket.socket:
     finally:
         os.close(opened)
     return listener
+
+
+def _said(streams: Sequence[tuple[int, Printed]]) -> str:
+    """Close the streams of a process, and return what it has printed until now on one line."""
+    for reader, each in streams:
+        os.set_blocking(reader, False)
+        with suppress(BlockingIOError):
+            each.add(os.read(reader, READ_BYTES))
+        os.close(reader)
+    return " ".join(" ".join(each.log().text for _, each in streams).split())
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -19,6 +19,7 @@ REAP_SECONDS = 5.0
 REAP_POLL_SECONDS = 0.002
 _STOP_SECONDS = 1.0
 _REAPED_MAX = 10_000
+_READ_BYTES = 2**16
 # The kernel's include/linux/posix-timers.h: the clock of a whole process, in nanoseconds.
 _CPUCLOCK_SCHED = 2
 _ENDED_STATES = ("Z", "X")
@@ -283,25 +284,44 @@ def _children(parent: int) -> list[int] | None:
     """Return the processes that a process's threads have started or adopted; None if the kernel does not list them."""
     found: list[int] = []
     try:
-        threads = list(Path(f"/proc/{parent}/task").iterdir())
+        with os.scandir(f"/proc/{parent}/task") as entries:
+            threads = [entry.path for entry in entries]
     except OSError:
         return found
     for thread in threads:
         try:
-            found += map(int, (thread / "children").read_bytes().split())
+            found += map(int, _read(f"{thread}/children").split())
         except OSError:
-            if thread.exists():
+            if Path(thread).exists():
                 return None
     return found
+
+
+def _read(path: str) -> bytes:
+    """Return the contents of a file in /proc, for a third of the time that a file object takes.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = [os.read(descriptor, _READ_BYTES)]
+        while len(parts[-1]) == _READ_BYTES:
+            parts.append(os.read(descriptor, _READ_BYTES))
+        return b"".join(parts)
+    finally:
+        os.close(descriptor)
 
 
 def children_by_parent() -> dict[int, list[int]]:
     """Return the visible processes of this node, grouped by parent."""
     children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
+    with os.scandir("/proc") as entries:
+        names = [entry.name for entry in entries]
+    for name in names:
+        if name.isdigit():
             with suppress(OSError):
-                children.setdefault(int(stat_fields(entry.name)[1]), []).append(int(entry.name))
+                children.setdefault(int(stat_fields(name)[1]), []).append(int(name))
     return children
 
 
@@ -319,5 +339,5 @@ def stat_fields(process: int | str) -> list[str]:
     Raises:
         OSError: the process does not exist, or is hidden.
     """
-    # Field 2 may hold any characters, brackets among them.
-    return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    # A ranked run reads those of all processes of the node some hundred times. Field 2 may hold brackets.
+    return _read(f"/proc/{process}/stat").rpartition(b")")[2].decode().split()

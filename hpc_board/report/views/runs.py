@@ -58,6 +58,8 @@ class StatusView(View, frozen=True):
     """the reason of the scheduler or of hpc-board"""
     evidence: str
     """the words of the source"""
+    attempt: int | None
+    """the number of the attempt to send the job, counted from 1, in the state `submitting`; `null` in all others"""
 
     @classmethod
     def of(cls, status: Status) -> "StatusView":
@@ -69,6 +71,7 @@ class StatusView(View, frozen=True):
             node=status.node or None,
             reason=one_line(status.reason, LINE_CHARACTERS_MAX),
             evidence=one_line(status.source, LINE_CHARACTERS_MAX),
+            attempt=status.attempt or None,
         )
 
 

@@ -308,7 +308,7 @@ def test_a_cancelled_run_that_nobody_can_find_says_what_becomes_of_it() -> None:
 
 
 def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
-    status = status_of(RunState.SUBMITTING, source="try 1", job_id="")
+    status = replace(status_of(RunState.SUBMITTING, job_id=""), attempt=1)
     assert "Submitting to the scheduler.\n" in text_of(run_report(run_of(RunState.SUBMITTING, status=status), None))
 
 

@@ -194,6 +194,6 @@ def test_a_pass_removes_some_old_folders_where_the_settings_say_so(world: World)
 
 def test_a_busy_cluster_is_told(world: World) -> None:
     ended(world)
-    with world.advance.alone():
+    with world.advance.locks.all():
         assert prune(world) == (0, 0, "another client is busy with the cluster")
     assert prune(world)[0] == 1

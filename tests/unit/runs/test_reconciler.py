@@ -24,9 +24,10 @@ from hpc_board.errors import DamagedRowError, InputError, SchedulerError, Schedu
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode, Task
-from hpc_board.runs import job_folder
+from hpc_board.runs import cluster_table, job_folder, job_polling, job_results, launcher, reconciler, statuses
 from hpc_board.runs.backoff import NextScan
-from hpc_board.runs.reconciler import TRIES_MAX, Pass, Reconciler
+from hpc_board.runs.launcher import ATTEMPTS_MAX
+from hpc_board.runs.reconciler import Pass, Reconciler
 from hpc_board.schedulers.scripted import Scripted
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.runs import RunGateway
@@ -105,7 +106,7 @@ def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
     world.scheduler.loses_answer = True
     world.scheduler.find_error = SchedulerError("connection refused")
     world.advance.launch([run])
-    for _ in range(2 * TRIES_MAX):
+    for _ in range(2 * ATTEMPTS_MAX):
         world.advance.run_pass()
     assert world.scheduler.sent == [run.token]
     assert world.state(run) is RunState.SUBMITTING
@@ -186,10 +187,16 @@ def test_a_damaged_run_stays_as_it_is_and_hinders_no_other(world: World) -> None
 def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -> None:
     run = world.run()
     world.scheduler.submit_error = SchedulerError("Socket timed out")
-    for _ in range(2 * TRIES_MAX):
+    for _ in range(2 * ATTEMPTS_MAX):
         world.advance.run_pass()
-    assert world.scheduler.sent == [run.token] * TRIES_MAX
+    assert world.scheduler.sent == [run.token] * ATTEMPTS_MAX
     assert world.state(run) is RunState.ERROR
+    created, *tried, ended = world.store.runs.history(run.id)
+    counted = [attempt for attempt in range(1, ATTEMPTS_MAX + 1) for _ in ("begun", "unanswered")]
+    assert [(status.state, status.attempt) for status in tried] == [(RunState.SUBMITTING, each) for each in counted]
+    assert (created.attempt, ended.attempt) == (0, 0)
+    assert ended.reason == f"not accepted after {ATTEMPTS_MAX} attempts: Socket timed out"
+    assert world.store.runs.get(run.id).status == ended
 
 
 def test_a_submission_under_way_is_left_alone_until_it_has_settled(world: World) -> None:
@@ -295,7 +302,7 @@ def test_a_folder_on_another_machine_is_looked_into_less_and_less_often(
     world: World, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ) -> None:
     clock = [datetime(2026, 5, 1, tzinfo=UTC)]
-    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: clock[0])
+    set_clock(monkeypatch, lambda: clock[0])
     run, task, files = world.run(), a_task(), Counting()
     folders = job_folder.Folders(world.folder, files, "board_folder" if elsewhere else "board")
     clusters = {"main": replace(CLUSTER, poll_seconds=3600)}
@@ -328,7 +335,7 @@ def test_a_scheduler_with_nothing_new_is_asked_less_and_less_often(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [datetime(2026, 5, 1, tzinfo=UTC)]
-    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: clock[0])
+    set_clock(monkeypatch, lambda: clock[0])
     run = world.run()
     patient = replace(world.advance, clusters={"main": replace(CLUSTER, scheduler="slurm", poll_seconds=10)})
     patient.launch([run])
@@ -368,8 +375,9 @@ def hanging_scheduler(clock: list[float]) -> Scripted:
 def beside(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Scripted, Reconciler, list[float]]:
     """A board that has a cluster `hangs` beside `main`, and its clock."""
     clock, noon = [0.0], datetime(2026, 5, 1, 12, tzinfo=UTC)
-    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: noon + timedelta(seconds=clock[0]))
-    monkeypatch.setattr("hpc_board.runs.reconciler.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    set_clock(monkeypatch, lambda: noon + timedelta(seconds=clock[0]))
+    for module in (reconciler, launcher, job_polling):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     hanging = hanging_scheduler(clock)
     advance = replace(
         world.advance,
@@ -444,14 +452,14 @@ def test_a_cluster_that_hangs_delays_no_client_of_another(world: World) -> None:
             cancel(advance, queued)
         with (
             pytest.raises(StorageError, match="another client has been advancing runs"),
-            replace(advance, lock_seconds=0.1).alone(),
+            replace(advance, lock_seconds=0.1).locks.all(),
         ):
             pass
     finally:
         go_on.set()
         stuck.join()
     assert world.state(gone) is RunState.ERROR
-    with advance.alone():
+    with advance.locks.all():
         assert advance.run_pass() is None
 
 
@@ -489,7 +497,7 @@ def test_a_client_that_needs_the_board_alone_has_its_turn_among_sixteen_busy_clu
         thread.start()
     try:
         awaited(lambda: len(asked) > 2 * len(names))
-        with advance.alone():
+        with advance.locks.all():
             assert advance.run_pass() is None
     finally:
         end.set()
@@ -732,7 +740,7 @@ def test_a_job_that_ended_without_a_result_says_what_it_printed_last(
     world.advance()
     waiting = world.store.runs.get(run.id).status.source
     assert waiting == "squeue: FAILED (NonZeroExitCode)"
-    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: datetime.now(UTC) + RESULT_GRACE)
+    set_clock(monkeypatch, lambda: datetime.now(UTC) + RESULT_GRACE)
     world.advance()
     ended = world.store.runs.get(run.id)
     assert ended.state is RunState.ERROR
@@ -793,10 +801,16 @@ def test_a_wish_to_cancel_says_when_it_was_made(world: World, monkeypatch: pytes
     run = world.run()
     world.advance.launch([run])
     since = world.store.runs.get(run.id).status.at
-    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: datetime(2026, 5, 1, 13, 3, 9, tzinfo=UTC))
+    set_clock(monkeypatch, lambda: datetime(2026, 5, 1, 13, 3, 9, tzinfo=UTC))
     cancel(world.advance, run)
     status = world.store.runs.history(run.id)[-1]
     assert (status.reason, status.at) == ("cancel requested by ada at 13:03:09 UTC", since)
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
+    """Have the reconciler and its parts see the time of `clock`."""
+    for module in (reconciler, launcher, job_polling, job_results, cluster_table, statuses):
+        monkeypatch.setattr(module, "utc_now", clock)
 
 
 def cancel(advance: Reconciler, run: Run) -> None:
@@ -1024,7 +1038,7 @@ def test_a_run_whose_folder_cannot_be_read_for_hours_ends_with_its_result(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [datetime.now(UTC)]
-    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: clock[0])
+    set_clock(monkeypatch, lambda: clock[0])
     run, task = world.run(), a_task()
     world.advance.launch([run])
     world.leave(run, job_folder.RESULT, right_result(run, task).to_json().encode())
@@ -1047,7 +1061,7 @@ def test_a_result_that_comes_while_the_scheduler_is_asked_is_not_taken_for_none(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [datetime.now(UTC)]
-    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: clock[0])
+    set_clock(monkeypatch, lambda: clock[0])
     run, task = world.run(), a_task()
     world.advance.launch([run])
     world.scheduler.status = JobStatus(JobState.ENDED)

@@ -12,12 +12,13 @@ from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs.backoff import NextScan
-from hpc_board.runs.reconciler import TRIES_MAX, Reconciler
+from hpc_board.runs.launcher import ATTEMPTS_MAX
+from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers import Arrays, Job
 from hpc_board.schedulers.scripted import Scripted, ScriptedArrays
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.harness.evaluations import a_task
-from tests.unit.runs.test_reconciler import CODE, HARNESS, _sha256, cancel, world_in
+from tests.unit.runs.test_reconciler import CODE, HARNESS, _sha256, cancel, set_clock, world_in
 from tests.values import replace
 
 
@@ -117,9 +118,9 @@ def test_an_array_that_never_arrived_is_sent_again_as_it_was_once_it_has_settled
     for _ in range(3):
         patient.run_pass()
     assert world.scheduler.sent == [runs[0].array]
-    for _ in range(2 * TRIES_MAX):
+    for _ in range(2 * ATTEMPTS_MAX):
         world.advance.run_pass()
-    assert world.scheduler.sent == [runs[0].array] * TRIES_MAX
+    assert world.scheduler.sent == [runs[0].array] * ATTEMPTS_MAX
     assert set(world.indexes()) == {(0, 1, 2)}
     assert world.states(runs) == [RunState.ERROR] * 3
 
@@ -248,7 +249,7 @@ def test_runs_over_a_limit_wait_for_room_without_a_question_in_each_pass(
     assert world.advance()
     assert len(world.scheduler.submitted) == 3
     later = datetime.now(UTC) + timedelta(hours=1)
-    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: later)
+    set_clock(monkeypatch, lambda: later)
     assert world.advance()
     assert world.states(runs) == [RunState.QUEUED, RunState.QUEUED, RunState.QUEUED, RunState.CREATED]
     assert world.indexes()[3:] == [(), (), ()]
@@ -270,14 +271,14 @@ def test_a_gpu_that_takes_no_jobs_is_tried_once_in_a_pass_only(world: ArrayWorld
 
 def test_tries_in_vain_at_a_limit_do_not_count(world: ArrayWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     now = datetime.now(UTC)
-    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: now)
+    set_clock(monkeypatch, lambda: now)
     world.scheduler.submit_error = NotAccepting("a limit is reached")
     (run,) = world.runs(1)
     world.advance.launch([run])
-    for _ in range(TRIES_MAX):
+    for _ in range(ATTEMPTS_MAX):
         now += timedelta(hours=1)
         assert world.advance()
-    assert len(world.scheduler.submitted) == TRIES_MAX + 1
+    assert len(world.scheduler.submitted) == ATTEMPTS_MAX + 1
     world.scheduler.submit_error = SchedulerError("Socket timed out")
     now += timedelta(hours=1)
     with pytest.raises(SchedulerError, match="timed out"):
@@ -290,7 +291,7 @@ def test_tries_in_vain_at_a_limit_do_not_count(world: ArrayWorld, monkeypatch: p
 
 def test_new_runs_wait_behind_held_ones(world: ArrayWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     now = datetime.now(UTC)
-    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: now)
+    set_clock(monkeypatch, lambda: now)
     world.scheduler.submit_error = NotAccepting("a limit is reached", hint="It is sent later.")
     (old,) = world.runs(1)
     world.advance.launch([old])

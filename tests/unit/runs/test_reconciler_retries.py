@@ -13,14 +13,14 @@ from hpc_board.domain.job_options import JobOptions
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.errors import NotAccepting, QueueFull, SchedulerError
 from hpc_board.model.result import Verdict
-from hpc_board.runs import job_folder, reconciler
-from hpc_board.runs.reconciler import TRIES_MAX
+from hpc_board.runs import job_folder, launcher
+from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.schedulers import Job
 from hpc_board.schedulers.scripted import ScriptedArrays
 from hpc_board.schedulers.slurm.kind import SlurmKind
 from hpc_board.store.runs import RunGateway
 from tests.harness.evaluations import a_task
-from tests.unit.runs.test_reconciler import World, cancel, right_result, world_in
+from tests.unit.runs.test_reconciler import World, cancel, right_result, set_clock, world_in
 from tests.unit.runs.test_reconciler_arrays import ArrayWorld
 from tests.values import replace
 
@@ -275,16 +275,16 @@ def test_three_tasks_of_an_array_that_fail_together_are_an_array_again(arrays: A
 def test_a_run_waits_for_a_full_cluster_and_is_looked_up_before_it_is_sent_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconciler, "HELD_SECONDS", 0)
+    monkeypatch.setattr(launcher, "HELD_SECONDS", 0)
     world.scheduler.submit_error = QueueFull("the cluster takes no more jobs now")
     run = world.run()
     assert world.advance.launch([run]) == []
-    for _ in range(2 * TRIES_MAX):
+    for _ in range(2 * ATTEMPTS_MAX):
         world.advance()
     waiting = now(world, run)
     assert waiting.state is RunState.SUBMITTING
     assert waiting.status.reason == "not accepted at the moment: the cluster takes no more jobs now"
-    assert len(world.scheduler.looked_up) >= 2 * TRIES_MAX
+    assert len(world.scheduler.looked_up) >= 2 * ATTEMPTS_MAX
     world.scheduler.submit_error = None
     world.advance()
     assert now(world, run).state is RunState.QUEUED
@@ -335,7 +335,7 @@ def test_a_throttle_holds_after_a_limit_too(arrays: ArrayWorld, monkeypatch: pyt
     arrays.advance.launch(runs)
     assert arrays.states(runs) == [RunState.CREATED] * 4
     arrays.scheduler.on_submit = lambda _: None
-    monkeypatch.setattr("hpc_board.runs.reconciler.utc_now", lambda: datetime.now(UTC) + timedelta(hours=1))
+    set_clock(monkeypatch, lambda: datetime.now(UTC) + timedelta(hours=1))
     arrays.advance()
     arrays.advance()
     assert arrays.states(runs).count(RunState.QUEUED) == 2

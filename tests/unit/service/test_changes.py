@@ -156,7 +156,7 @@ def test_a_question_that_writes_is_told_without_a_pass(board: Recorded, folder: 
     run = board.add(status_of(RunState.LOST, reason="gone"), user=OWNER)
     path = folder / "board.sock"
     with serving(board.board.settings, path) as service:
-        service._passes._pause_seconds = 3600
+        service._passes._threads._pause_seconds = 3600
         with listening_as(path) as client, asking(path) as remote:
             remote.submissions.note(run.submission, "mine")
             assert told(client).facts

@@ -32,11 +32,13 @@ from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.service import server
+from hpc_board.service.answers import Answers
 from hpc_board.service.counts import Counts
+from hpc_board.service.log import ServiceLog
 from hpc_board.service.page import opening, pages, viewers, views, web_server
 from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.page.metrics import Metrics
+from hpc_board.service.passes import Passes
 from hpc_board.service.server import Service
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.networks import own_address
@@ -1089,7 +1091,7 @@ def test_a_write_shows_while_a_pass_waits_for_a_cluster(
         go_on.wait(60)
         return None, ""
 
-    monkeypatch.setattr(Service, "_turn", hang)
+    monkeypatch.setattr(Passes, "_turn", hang)
     try:
         with stream(door, "boards/vectoradd_py") as next_event, asking(folder / "board.sock") as remote:
             assert hanging.wait(30)
@@ -1205,20 +1207,20 @@ def test_answers_under_way_leave_while_a_read_of_a_page_hangs(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, asked, go_on, answered = (threading.Event() for _ in range(4))
-    get, value = pages.Pages.get, Service._value
+    get, value = pages.Pages.get, Answers._value
 
     def hang(of: pages.Pages, path: str) -> views.Content | None:
         reading.set()
         answered.wait(60)
         return get(of, path)
 
-    def wait(of: Service, *args: Any) -> object:
+    def wait(of: Answers, *args: Any) -> object:
         asked.set()
         go_on.wait(60)
         return value(of, *args)
 
     monkeypatch.setattr(pages.Pages, "get", hang)
-    monkeypatch.setattr(Service, "_value", wait)
+    monkeypatch.setattr(Answers, "_value", wait)
     with (
         opened(board, folder) as service,
         asking(folder / "board.sock") as remote,
@@ -1340,7 +1342,7 @@ def test_the_settings_give_the_page_a_name_of_a_proxy(board: Recorded, folder: P
 
 def test_refusals_without_end_are_a_line_a_second_in_the_log() -> None:
     lines: list[str] = []
-    log = server.Log(lines.append)
+    log = ServiceLog(lines.append)
     for number in range(1000):
         log("refused", uid=number % 2, reason="too many connections")
     assert len(lines) == 2

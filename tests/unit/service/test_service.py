@@ -47,11 +47,16 @@ from hpc_board.model.result import Log, Verdict
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.local.client import LocalScheduler
+from hpc_board.service import answers as service_answers
 from hpc_board.service import client as client_module
-from hpc_board.service import routes, server, wire
+from hpc_board.service import routes, wire
+from hpc_board.service.answers import ROWS_MAX, Answers
 from hpc_board.service.client import RemoteBoard
+from hpc_board.service.conversation import Bounds
 from hpc_board.service.isolation import demanding, shortfalls
-from hpc_board.service.server import ROWS_MAX, Bounds, Service
+from hpc_board.service.log import ServiceLog
+from hpc_board.service.passes import Passes
+from hpc_board.service.server import Service
 from hpc_board.store.runs import RunGateway
 from tests.service import serving
 from tests.unit.recorded import (
@@ -464,15 +469,15 @@ def test_a_wait_is_told_of_changes_while_another_cluster_hangs(
     text = board.settings.read_text()
     board.settings.write_text(text.replace("clusters:\n", "clusters:\n  far: {scheduler: local}\n"))
     run = board.add(status_of(RunState.QUEUED), user=OWNER)
-    hanging, go_on, turn = threading.Event(), threading.Event(), Service._turn
+    hanging, go_on, turn = threading.Event(), threading.Event(), Passes._turn
 
-    def hang(service: Service, cluster: str) -> Any:
+    def hang(service: Passes, cluster: str) -> Any:
         if cluster == "far":
             hanging.set()
             go_on.wait(60)
         return turn(service, cluster)
 
-    monkeypatch.setattr(Service, "_turn", hang)
+    monkeypatch.setattr(Passes, "_turn", hang)
     path = folder / "board.sock"
     with serving(board.board.settings, path), asking(path) as remote:
         try:
@@ -549,7 +554,7 @@ def test_an_answer_under_way_leaves_before_the_service_ends(
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_service_that_does_not_serve_takes_an_end(board: Recorded, folder: Path, moment: str) -> None:
-    service = Service(board.board.settings, folder / "board.sock", log=server.Log(lambda _: None))
+    service = Service(board.board.settings, folder / "board.sock", log=ServiceLog(lambda _: None))
     service.stop()
     service.run()
     if moment == "after":
@@ -561,7 +566,7 @@ def test_a_service_that_does_not_serve_takes_an_end(board: Recorded, folder: Pat
 def logged(board: Recorded, path: Path) -> Iterator[list[dict[str, Any]]]:
     """Serve the board at `path`, with faults if need be, and yield the lines of its log."""
     lines: list[dict[str, Any]] = []
-    log = server.Log(lambda line: lines.append(json.loads(line)))
+    log = ServiceLog(lambda line: lines.append(json.loads(line)))
     service, ready = Service(board.board.settings, path, log=log), threading.Event()
     thread = threading.Thread(target=service.run, args=(ready.set,))
     thread.start()
@@ -996,7 +1001,7 @@ def test_a_socket_that_is_removed_while_the_service_runs_is_in_the_log(
     told: list[object] = []
     path = folder / "board.sock"
     with serving(board.board.settings, path) as service:
-        monkeypatch.setattr(service, "_log", lambda _, **details: told.append(details.get("problem")))
+        monkeypatch.setattr(service._passes, "_log", lambda _, **details: told.append(details.get("problem")))
         path.unlink()
         awaited(lambda: any("board.sock is gone" in str(problem) for problem in told))
 
@@ -1161,15 +1166,15 @@ def test_the_unread_answers_of_one_user_are_no_more_than_their_questions_at_one_
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    answer = server.Service._answer
+    answer = Answers.answer
 
-    def counted(service: server.Service, uid: int, user: str, request: wire.Request) -> list[wire.Reply]:
+    def counted(each: Answers, uid: int, user: str, request: wire.Request) -> list[wire.Reply]:
         if request.route == "tasks.catalog":
             asked.append(user)
             return [wire.Reply(request.id, value=msgspec.Raw(b'"' + b"x" * 2**22 + b'"'))]
-        return answer(service, uid, user, request)
+        return answer(each, uid, user, request)
 
-    monkeypatch.setattr(server.Service, "_answer", counted)
+    monkeypatch.setattr(Answers, "answer", counted)
     path = folder / "board.sock"
     with bounded(board, folder, Bounds()), ExitStack() as stack:
         with acting_as("daemon"):
@@ -1189,14 +1194,14 @@ def test_one_users_waits_leave_threads_for_others(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, entered = threading.Event(), []
-    watched = server.Service._watched
+    watched = Answers.watched
 
-    def holding(service: server.Service, user: str, ids: Any) -> Any:
+    def holding(each: Answers, user: str, ids: Any) -> Any:
         entered.append(user)
         assert held.wait(60)
-        return watched(service, user, ids)
+        return watched(each, user, ids)
 
-    monkeypatch.setattr(server.Service, "_watched", holding)
+    monkeypatch.setattr(Answers, "watched", holding)
     path = folder / "board.sock"
     with bounded(board, folder, Bounds()), ExitStack() as stack:
         stack.callback(held.set)
@@ -1262,7 +1267,7 @@ def test_a_question_has_a_bounded_number_of_sources_and_of_bytes_in_its_answer(
     with raw(door) as client:
         many = client.greeted().ask("submissions.draft_sources", sources=[source] * (SOURCES_MAX + 1))
         assert "at most" in many["error"]["message"]
-        monkeypatch.setattr(server, "ANSWER_BYTES_MAX", 1000)
+        monkeypatch.setattr(service_answers, "ANSWER_BYTES_MAX", 1000)
         large = client.ask("submissions.draft_sources", sources=[source] * 5)
         assert "the answer has over 1,000 bytes" in large["error"]["message"]
 
@@ -1277,7 +1282,7 @@ def test_a_list_has_a_limit_that_sql_takes_for_one(door: Path, route: str, limit
 def test_a_list_without_a_limit_has_the_services(board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for user in ("daemon", "nobody"):
         board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3, user=user)
-    monkeypatch.setattr(server, "ROWS_MAX", 1)
+    monkeypatch.setattr(service_answers, "ROWS_MAX", 1)
     with raw(door) as client:
         (page,) = client.greeted().ask("standings.pages", task="vectoradd_py", gpus=["CPU"])["value"]
     assert (page["total"], len(page["rows"])) == (2, 1)

@@ -1,0 +1,206 @@
+"""Questions to schedulers about the jobs of runs, and the statuses that follow from the answers."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+from msgspec.structs import replace
+
+from hpc_board.domain.clock import utc_now
+from hpc_board.domain.run import (
+    NOT_LAUNCHED,
+    PROLOG_FAILED,
+    RETRIED,
+    RETRY,
+    JobState,
+    JobStatus,
+    Retry,
+    Run,
+    RunState,
+    Status,
+    next_status,
+)
+from hpc_board.errors import SchedulerError, SchedulerRefused
+from hpc_board.runs import job_folder
+from hpc_board.runs.cluster_table import ClusterTable, job_key, last_words
+from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
+from hpc_board.runs.job_results import JobResults, Leftover
+from hpc_board.runs.statuses import store_status, together
+from hpc_board.schedulers import Nodes
+from hpc_board.store import Store
+
+
+class Poll(msgspec.Struct, frozen=True):
+    """A question to the scheduler of `cluster` about its jobs, the time of the answer, and whether there was one."""
+
+    cluster: str
+    took_seconds: float
+    answered: bool
+
+
+class JobPolling(msgspec.Struct, frozen=True):
+    """The questions to the schedulers of `clusters`; the caller holds the lock of the asked one."""
+
+    store: Store
+    clusters: ClusterTable
+    results: JobResults
+
+    def ask(self, cluster: str, runs: Sequence[Run], asked: Callable[[Poll], object]) -> list[SchedulerError]:
+        """Advance `runs` by the answer of their cluster's scheduler; return the errors of a silent one.
+
+        `asked` is called with the question.
+        """
+        members = [run for run in runs if run.status.job_id]
+        if not members:
+            return []
+        errors: list[SchedulerError] = []
+        began = time.monotonic()
+        news: Mapping[str, JobStatus] = {}
+        try:
+            news = self.clusters.schedulers[cluster].poll([job_key(run) for run in members])
+        except SchedulerError as error:
+            errors.append(error)
+        asked(Poll(cluster, time.monotonic() - began, not errors))
+        # In one transaction: thousands of jobs may begin to wait at once.
+        changed: dict[int, Status] = {}
+        failed: dict[int, Status] = {}
+        states = [self._apply(run, news[run.token], changed, failed).state for run in members if run.token in news]
+        self.store.runs.record_each(changed)
+        before = [run.state for run in members if run.token in news]
+        # A cancellation that met a silent scheduler is repeated until the job ends.
+        ignored = [run for run in members if _is_active(news.get(run.token)) and run.status.cancel_requested]
+        try:
+            if ignored:
+                self.clusters.cancel(ignored)
+            if failed:
+                self._send_again([run for run in members if run.id in failed], failed)
+        except SchedulerError as error:
+            errors.append(error)
+        if errors:
+            self.clusters.note_silence(cluster, time.monotonic() - began)
+        else:
+            self.clusters.settle(cluster, news=states != before)
+        return errors
+
+    def _send_again(self, runs: Sequence[Run], ended: Mapping[int, Status]) -> None:
+        """Give each of these runs, whose jobs the cluster failed, a new job: another name, nonce and folder.
+
+        `ended` has the end of each run's job. Three members of an array, or more, are one again.
+
+        Raises:
+            SchedulerError: the scheduler does not tell of the old jobs; the runs keep their states.
+        """
+        # A job that the scheduler holds, or has put back into its queue, would run beside the new one.
+        self.clusters.cancel(runs)
+        batches = []
+        for group in together(runs):
+            numbers = [run.id for run in group]
+            # A throttle holds within an array alone.
+            least = 2 if group[0].options.max_running else ARRAY_LEAST
+            batches += [numbers] if len(numbers) >= least else [[number] for number in numbers]
+        tokens = drawn_tokens(batches)
+        retries = {}
+        for run in runs:
+            end = ended[run.id]
+            where = f" on {end.node}" if end.node else ""
+            why = f": {end.reason}" if end.reason else ""
+            reason = f"{RETRY} {run.retry + 1} of {self.clusters.retries(run)} after {end.state}{where}{why}"
+            status = Status(RunState.CREATED, utc_now(), reason=reason, source=end.source)
+            retries[run.id] = Retry(tokens[run.id], drawn_nonce(), end, status)
+        self.store.runs.retry_each(retries)
+
+    def _launch_explained(self, run: Run, news: JobStatus) -> JobStatus:
+        """Return `news`, as a failed node if the job's script was never started, and not by a user's wish.
+
+        Slurm cancels the job of a failed prolog, or puts it back and holds it.
+        """
+        if run.status.cancel_requested:
+            return news
+        reason = ""
+        held = NOT_LAUNCHED in run.status.reason and run.retry < self.clusters.retries(run)
+        if held and (news.state is JobState.CANCELLED or (news.state is JobState.PENDING and news.launch_failed)):
+            reason = f"the job {NOT_LAUNCHED}"
+        elif news.state is JobState.CANCELLED or (
+            news.state is JobState.ENDED and (news.launch_failed or NOT_LAUNCHED in run.status.reason)
+        ):
+            try:
+                reason = self._launch_failure(run, news)
+            except SchedulerError:
+                # An unanswered question ends no run.
+                return replace(news, state=JobState.UNKNOWN)
+        return replace(news, state=JobState.NODE_FAIL, reason=reason) if reason else news
+
+    def _launch_failure(self, run: Run, news: JobStatus) -> str:
+        """Return why the script of an ended job was never started; empty if it may have been.
+
+        Raises:
+            SchedulerError: the scheduler does not tell of the job's node.
+        """
+        folders, log = self.clusters.folders_of(run), self.clusters.log_end(run)
+        if folders.files.is_file(folders.of(run) / job_folder.PROGRESS):
+            return ""
+        if failure := self.clusters.kind(run.cluster).launch_failure(log):
+            return failure
+        if log:
+            return ""
+        if news.state is JobState.ENDED:
+            return f"the job {NOT_LAUNCHED}"
+        if run.status.reason.startswith(PROLOG_FAILED):
+            return run.status.reason
+        scheduler = self.clusters.schedulers[run.cluster]
+        with suppress(SchedulerRefused):
+            return scheduler.prolog_failure(news.node) if news.node and isinstance(scheduler, Nodes) else ""
+        return ""
+
+    def _apply(self, run: Run, news: JobStatus, changed: dict[int, Status], failed: dict[int, Status]) -> Status:
+        """Return the run's new status: stored if it ends the run, else put into `changed` if changed.
+
+        An end after which the run is sent again is put into `failed`.
+        """
+        news = self._launch_explained(run, news)
+        if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
+            news = replace(news, state=JobState.CANCELLED)
+        if _is_active(news) and run.status.cancel_requested:
+            news = replace(news, reason=run.status.reason)
+        # A pending job's folder tells nothing, and thousands may be pending.
+        left = Leftover() if news.state is JobState.PENDING else self.results.left(run)
+        if left.whole:
+            # It has arrived since the folder was read: the next pass takes it.
+            return run.status
+        partial, result_problem = left.partial, left.result_problem
+        if partial is not None and news.restarts is not None and partial.restart_count != news.restarts:
+            # The progress of an earlier attempt does not explain this one.
+            partial = None
+        if partial is not None and news.state is JobState.MISSING:
+            result_problem = f"{job_folder.RESULT} is of a job that was told to end"
+        status = next_status(
+            run.status,
+            news,
+            utc_now(),
+            result_grace=self.clusters.kind(run.cluster).result_grace,
+            interrupted=partial is not None,
+            result_problem=result_problem,
+            unreadable=left.unreadable,
+        )
+        if status.state in RETRIED and not run.status.cancel_requested and run.retry < self.clusters.retries(run):
+            failed[run.id] = status
+        elif status.state.ended:
+            log = self.clusters.log_end(run)
+            exceeded = self.clusters.kind(run.cluster).memory_exceeded(log)
+            # Slurm 26.05 cancels a job whose step exceeds its memory.
+            unasked = () if run.status.cancel_requested else (RunState.CANCELLED,)
+            if exceeded and status.state in (RunState.ERROR, RunState.OUT_OF_MEMORY, *unasked):
+                status = replace(status, state=RunState.OUT_OF_MEMORY, reason=exceeded)
+            if partial is not None:
+                self.store.runs.stop(run.id, status, partial)
+            else:
+                store_status(self.store, run, replace(status, source=f"{status.source}{last_words(log)}"))
+        elif status != run.status:
+            changed[run.id] = status
+        return status
+
+
+def _is_active(news: JobStatus | None) -> bool:
+    """Return whether a job is pending or running, so that a cancellation has not taken effect."""
+    return news is not None and news.state in (JobState.PENDING, JobState.RUNNING)

@@ -1,0 +1,425 @@
+"""The launch of runs: job folders, jobs and arrays, and what becomes of runs that the scheduler does not accept."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from hpc_board.domain.clock import utc_now
+from hpc_board.domain.run import NOT_ACCEPTED, Run, RunState
+from hpc_board.errors import (
+    BoardError,
+    DamagedRowError,
+    InputError,
+    NotAccepting,
+    QueueFull,
+    SchedulerError,
+    SchedulerRefused,
+    StorageError,
+)
+from hpc_board.model.gpu import Gpu
+from hpc_board.runs import job_folder
+from hpc_board.runs.cluster_table import ClusterTable, job_key
+from hpc_board.runs.fair_queue import FairQueue
+from hpc_board.runs.statuses import attempted, has_no_room, moved, record, store_each, together
+from hpc_board.schedulers import Arrays, Job, kind_of
+from hpc_board.store import Store
+
+ATTEMPTS_MAX = 4
+"""The number of attempts to send a job before its run ends as an error."""
+
+HELD_SECONDS = 30.0
+"""The shortest pause between tries to send runs that the scheduler does not accept at the moment."""
+
+HELD_SECONDS_MAX = 600.0
+"""The longest such pause: it is a tenth of the time for which the oldest of these runs has waited."""
+
+_UNCONFIRMED = "the scheduler has not confirmed the job"
+
+
+class Launcher(msgspec.Struct, frozen=True):
+    """The way of unsent runs to the schedulers of `clusters`; the caller holds the lock of their cluster.
+
+    The other fields are those of `Reconciler`; `harness_sha256` returns that of `harness`.
+    """
+
+    store: Store
+    clusters: ClusterTable
+    harness: Callable[[], bytes]
+    harness_sha256: Callable[[], str]
+    queue: FairQueue | None
+    lookup_delay: timedelta
+
+    def may_send(self, run: Run, *, asks: bool) -> bool:
+        """Return whether this pass sends a run; `asks` is whether it asks the run's scheduler."""
+        if run.state is RunState.CREATED:
+            return not self.clusters.backoff(run.cluster).rests(utc_now())
+        return run.state is RunState.SUBMITTING and asks
+
+    def in_turn(self, cluster: str, runs: Sequence[Run]) -> list[Run]:
+        """Return the runs of a cluster to send now, oldest first.
+
+        Runs of a GPU for which the scheduler accepted none at its last try wait together, new ones behind the older
+        ones, until the next try is due.
+        """
+        if not any(run.state is RunState.CREATED for run in runs):
+            return self._admitted(runs)
+        held: dict[str, list[Run]] = {}
+        for run in self.store.runs.in_flight(cluster=cluster, skip_damaged=True):
+            if has_no_room(run):
+                held.setdefault(run.gpu, []).append(run)
+        resting = {gpu: waiting[0].status for gpu, waiting in held.items() if not _is_due(waiting, utc_now())}
+        for run in runs:
+            if run.gpu in resting and run.state is RunState.CREATED and not _is_held(run):
+                record(self.store, run, run.state, reason=resting[run.gpu].reason, source=resting[run.gpu].source)
+        return self._admitted([run for run in runs if run.gpu not in resting or run.state is not RunState.CREATED])
+
+    def _admitted(self, runs: Sequence[Run]) -> list[Run]:
+        """Return the runs that the queue lets go now, and record the reasons of the others."""
+        if self.queue is None or not runs:
+            return [*runs]
+        admitted, reasons = self.queue.admitted(runs, self.store.runs.in_flight(skip_damaged=True))
+        for run in runs:
+            if run.id in reasons and run.status.reason != reasons[run.id]:
+                record(self.store, run, run.state, reason=reasons[run.id])
+        return admitted
+
+    def complete_arrays(self, cluster: str, runs: Sequence[Run]) -> list[Run]:
+        """Drop runs whose array is incomplete: two arrays with one job name cannot be told apart."""
+        chosen = {run.id for run in runs}
+        going = self.store.runs.in_flight(cluster=cluster, skip_damaged=True)
+        unsent = (run for run in going if run.array and run.state.unsent)
+        parts = {run.array for run in unsent if run.id not in chosen}
+        return [run for run in runs if run.array not in parts]
+
+    def launch(self, runs: Iterable[Run]) -> tuple[list[BoardError], float | None]:
+        """Send these runs of one cluster; return the errors, and the seconds of its silence if it was silent.
+
+        After that its other runs wait for a later pass: each would wait as long.
+        """
+        errors: list[BoardError] = []
+        held: dict[str, NotAccepting] = {}
+        for group in together(runs):
+            began, gpu = time.monotonic(), group[0].gpu
+            if gpu not in held:
+                found = self._launch_group(group)
+            elif any(run.state is not RunState.CREATED for run in group):
+                continue  # a job of theirs may exist: a later pass looks it up
+            else:
+                found = self._record_failure(group, held[gpu])
+            for error in found:
+                if isinstance(error, NotAccepting):
+                    held[gpu] = error
+                elif isinstance(error, QueueFull):
+                    held[gpu] = NotAccepting(error.message, hint=error.hint)
+                else:
+                    errors.append(error)
+            if any(_is_silence(each) for each in found):
+                return errors, time.monotonic() - began
+        return errors, None
+
+    def _launch_group(self, runs: Sequence[Run]) -> list[BoardError]:
+        """Send the unsent runs of one group, and return the errors."""
+        errors: list[BoardError] = []
+        prepared_jobs: list[_PreparedJob] = []
+        try:
+            wanted = self._not_sent(runs)
+        except (StorageError, SchedulerError) as error:
+            return self._record_failure(runs, error)
+        try:
+            for sha256 in {run.harness_sha256 for run in wanted}:
+                self._ensure_harness(self.clusters.folders_of(wanted[0]), sha256)
+        except (StorageError, SchedulerError, InputError) as error:
+            return self._record_failure(wanted, error)
+        for run in wanted:
+            try:
+                prepared_jobs.append(self._prepare(run))
+            except DamagedRowError as error:
+                # The definition of its task, or its file: no later attempt reads them, and other runs have their own.
+                errors += self._record_failure([run], InputError(error.message, hint=error.hint))
+            except (StorageError, SchedulerError) as error:
+                # None is sent without the others: two arrays of one name could not be told apart.
+                return errors + self._record_failure(wanted, error)
+            except InputError as error:
+                errors += self._record_failure([run], error)
+        return errors + self._send(prepared_jobs)
+
+    def _record_failure(self, runs: Sequence[Run], error: BoardError) -> list[BoardError]:
+        """Record why these runs are unsent, and return the error for each of them."""
+        for run in runs:
+            if isinstance(error, StorageError):
+                # The disk may have room again, the database be unlocked: the run stays as it is, and is tried again.
+                with suppress(StorageError):
+                    self._record_problem(run, error)
+            elif isinstance(error, NotAccepting):
+                self._hold(self.store.runs.get(run.id), error)
+            elif isinstance(error, InputError | SchedulerRefused):
+                record(self.store, run, RunState.ERROR, reason=error.message, source=error.hint)
+            else:
+                self._record_unconfirmed(self.store.runs.get(run.id), error)
+        return [error] * len(runs)
+
+    def _hold(self, run: Run, error: NotAccepting) -> None:
+        """Record that a run is sent later, as its scheduler accepts no such job at the moment."""
+        if run.status.cancel_requested:
+            record(self.store, run, RunState.CANCELLED, reason="cancelled before it was sent")
+        elif run.state.unsent:
+            record(self.store, run, RunState.CREATED, reason=f"{NOT_ACCEPTED}: {error.message}", source=error.hint)
+
+    def _record_unconfirmed(self, run: Run, error: BoardError) -> None:
+        """Record that the scheduler has not confirmed the job of a run that may have been sent."""
+        if run.state is RunState.CREATED:
+            self._record_problem(run, error)
+        elif run.state is RunState.SUBMITTING:
+            reason = f"{NOT_ACCEPTED}: {error.message}" if isinstance(error, QueueFull) else _UNCONFIRMED
+            reason = run.status.reason if run.status.cancel_requested else reason
+            record(self.store, run, run.state, reason=reason, source=error.message, unanswered=True)
+
+    def _record_problem(self, run: Run, error: BoardError) -> None:
+        """Record the error that keeps a run from being sent, with its hint."""
+        run = self.store.runs.get(run.id)
+        if run.state is RunState.CREATED:
+            record(self.store, run, run.state, reason=error.message, source=error.hint)
+
+    def _not_sent(self, runs: Sequence[Run]) -> list[Run]:
+        """Return the runs to send now: none whose job exists, may still appear, or is cancelled.
+
+        Raises:
+            SchedulerError: the scheduler does not tell whether a job exists.
+        """
+        tried = [run for run in runs if run.state is RunState.SUBMITTING]
+        found = self.look_up(tried) if tried else set()
+        absent = [run for run in runs if run.id not in found]
+        if any(run.state is RunState.SUBMITTING and self._waits(run) for run in absent):
+            return []
+        for run in absent:
+            if run.status.cancel_requested:
+                record(self.store, run, RunState.CANCELLED, reason="cancelled before it was sent")
+        # A cluster that had no room for a job counts no attempt: it may be full for days.
+        return [
+            record(self.store, run, RunState.CREATED, reason=run.status.reason)
+            if has_no_room(run) and run.state is RunState.SUBMITTING
+            else run
+            for run in absent
+            if not run.status.cancel_requested
+        ]
+
+    def look_up(self, runs: Sequence[Run]) -> set[int]:
+        """Find the jobs of `runs`, which are all of one cluster, record them, and return the runs' numbers.
+
+        Raises:
+            SchedulerError: the scheduler does not tell whether a job exists.
+        """
+        scheduler = self.clusters.schedulers[runs[0].cluster]
+        try:
+            job_ids = self.clusters.job_ids(runs)
+        except SchedulerRefused as error:
+            # A scheduler that cannot be asked proves nothing about the job.
+            raise SchedulerError(error.message, hint=error.hint) from error
+        found = store_each(
+            self.store,
+            [
+                moved(run, RunState.QUEUED, job_id=job_ids[run.id], source="found by its name")
+                for run in runs
+                if run.id in job_ids
+            ],
+        )
+        unwanted = [job_key(run) for run in found if run.status.cancel_requested]
+        if unwanted:
+            scheduler.cancel(unwanted)
+        return {run.id for run in found}
+
+    def _waits(self, run: Run) -> bool:
+        return utc_now() - run.status.at < self.lookup_delay
+
+    def _ensure_harness(self, folders: job_folder.Folders, sha256: str) -> None:
+        """Write the harness of stored runs where their jobs find it.
+
+        Raises:
+            InputError: it belongs to another version of hpc-board and does not exist there.
+            StorageError: the folder cannot be written or read.
+            SchedulerError: the machine of the folder cannot be reached.
+        """
+        if sha256 == self.harness_sha256():
+            if folders.ensure_harness(self.harness()):
+                needed = {run.harness_sha256 for run in self.store.runs.in_flight(skip_damaged=True)}
+                folders.remove_unused_harnesses(needed)
+        elif not folders.has_harness(sha256):
+            raise InputError("hpc-board was updated before the run was sent; submit again")
+
+    def _prepare(self, run: Run) -> "_PreparedJob":
+        """Write the job folder of a run, and return the job."""
+        gpu = self.clusters.gpus.get(run.gpu)
+        if gpu is None:
+            raise InputError(f"the settings no longer have GPU {run.gpu}; submit again")
+        attempts = run.status.attempt
+        if attempts >= ATTEMPTS_MAX:
+            answer = f": {run.status.source}" if run.status.source else ""
+            raise InputError(f"not accepted after {attempts} attempts{answer}")
+        gpu = kind_of(gpu.cluster).with_job_options(gpu, run.options)
+        task = self.store.submissions.task(run.task, run.task_version)
+        code = self.store.submissions.code(run.code_sha256)
+        path = self.clusters.folders_of(run).write(run, task, gpu, code=code)
+        return _PreparedJob(run, gpu, path, job_folder.script(task, gpu, run.mode), attempts + 1)
+
+    def _send(self, prepared_jobs: Sequence["_PreparedJob"]) -> list[BoardError]:
+        """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
+        # After a limit was reached, one job alone shows whether there is room again.
+        most, sent = self._throttle(prepared_jobs)
+        whole = not sent and not any(has_no_room(each.run) for each in prepared_jobs)
+        script = self._array_script(prepared_jobs) if whole else None
+        if script is not None:
+            try:
+                self._submit(self._array(prepared_jobs, script), prepared_jobs)
+            except SchedulerRefused:
+                # The refusal may concern arrays, or this many jobs, and not their request: the first job will show.
+                pass
+            except BoardError as error:
+                return self._record_failure([prepared.run for prepared in prepared_jobs], error)
+            else:
+                return []
+        errors: list[BoardError] = []
+        room = max(0, most - sent) if most else None
+        for prepared in prepared_jobs[len(prepared_jobs) if room is None else room :]:
+            # No array went out, so that only the board can keep its tasks apart.
+            record(
+                self.store,
+                prepared.run,
+                prepared.run.state,
+                reason=f"{prepared.max_running} of its array run at a time",
+            )
+        for index, prepared in enumerate(prepared_jobs[:room]):
+            try:
+                self._submit(prepared.job, [prepared])
+            except BoardError as error:
+                # A first one that is refused as the array was speaks for all. Nor are they tried on a silent scheduler.
+                passes = isinstance(error, NotAccepting)
+                alone = isinstance(error, SchedulerRefused) and (script is None or index > 0) and not passes
+                hindered = [prepared] if alone else prepared_jobs[:room][index:]
+                errors += self._record_failure([each.run for each in hindered], error)
+                if not alone:
+                    break
+        return errors
+
+    def _throttle(self, prepared_jobs: Sequence["_PreparedJob"]) -> tuple[int, int]:
+        """Return how many members of a throttled array may run at a time, 0 for any number, and how many were sent."""
+        if not prepared_jobs or not prepared_jobs[0].run.array or not prepared_jobs[0].max_running:
+            return 0, 0
+        array = prepared_jobs[0].run.array
+        in_flight = self.store.runs.in_flight(cluster=prepared_jobs[0].run.cluster, skip_damaged=True)
+        return prepared_jobs[0].max_running, sum(run.array == array and not run.state.unsent for run in in_flight)
+
+    def _array_script(self, prepared_jobs: Sequence["_PreparedJob"]) -> job_folder.ArrayScript | None:
+        """Return the common array script of these runs; None if they cannot share an array."""
+        if len(prepared_jobs) < 2 or not isinstance(self.clusters.schedulers[prepared_jobs[0].run.cluster], Arrays):
+            return None
+        first, *others = {job_folder.array_script(prepared.script, prepared.gpu) for prepared in prepared_jobs}
+        return None if others else first
+
+    def _array(self, prepared_jobs: Sequence["_PreparedJob"], script: job_folder.ArrayScript) -> Job:
+        run = prepared_jobs[0].run
+        path = self.clusters.folders_of(run).write_array(run.array, script)
+        indexes = [prepared.run.array_index for prepared in prepared_jobs]
+        most = prepared_jobs[0].max_running
+        numbers = sorted(prepared.run.id for prepared in prepared_jobs)
+        tasks = dict.fromkeys(prepared.run.task for prepared in prepared_jobs)
+        return replace(
+            prepared_jobs[0].job,
+            name=run.array,
+            folder=path,
+            indexes=indexes,
+            max_running=most if most < len(indexes) else 0,
+            comment=job_folder.comment(prepared_jobs[0].script, f"{numbers[0]}-{numbers[-1]}", " ".join(tasks)),
+        )
+
+    def _submit(self, job: Job, prepared_jobs: Sequence["_PreparedJob"]) -> None:
+        """Submit the job of these runs.
+
+        Raises:
+            BoardError: the scheduler refuses it, or the outcome is unknown.
+        """
+        now = utc_now()
+        runs = store_each(
+            self.store,
+            [attempted(prepared.run, prepared.attempt, now) for prepared in prepared_jobs],
+        )
+        cluster = runs[0].cluster
+        job_id = self.clusters.schedulers[cluster].submit(job)
+        store_each(
+            self.store,
+            [
+                moved(run, RunState.QUEUED, job_id=f"{job_id}_{run.array_index}" if job.indexes else job_id)
+                for run in runs
+            ],
+        )
+        self.clusters.settle(cluster, news=True)
+
+    def probe(self, cluster: str, sendable: Sequence[Run]) -> list[SchedulerError]:
+        """Ask the scheduler for jobs of unsent runs, and return the error of a silent one; any answer is as good.
+
+        Runs of which a job may exist are looked up anyway before they are sent.
+        """
+        new = [run for run in sendable if run.state is RunState.CREATED]
+        if not new:
+            return []
+        began = time.monotonic()
+        try:
+            self.clusters.job_ids(new[:1])
+        except SchedulerError as error:
+            self.clusters.note_silence(cluster, time.monotonic() - began)
+            return [error]
+        return []
+
+
+class _PreparedJob(msgspec.Struct, frozen=True):
+    """A run with a written job folder; `attempt` is the number of the coming attempt to send it."""
+
+    run: Run
+    gpu: Gpu
+    path: Path
+    script: job_folder.Script
+    attempt: int
+
+    @property
+    def job(self) -> Job:
+        """The single job of the run."""
+        script = self.script
+        return Job(
+            self.run.token,
+            self.path,
+            job_folder.SCRIPT,
+            self.gpu,
+            script.options,
+            script.time_limit_seconds,
+            comment=job_folder.comment(script, str(self.run.id), self.run.task),
+        )
+
+    @property
+    def max_running(self) -> int:
+        """The most tasks of its array that run at a time; 0 for any number."""
+        return int(self.run.options.max_running or 0)
+
+
+def _is_due(held: Sequence[Run], now: datetime) -> bool:
+    """Return whether the next try to send these runs of a GPU is due; a clock that was set back does not put it off."""
+    # A run that has waited behind others since its creation was not tried.
+    last = max((run.status.at for run in held if run.status.at != run.created_at), default=None)
+    if last is None:
+        return True
+    waited_seconds = (now - min(run.created_at for run in held)).total_seconds()
+    pause_seconds = max(HELD_SECONDS, min(waited_seconds / 10, HELD_SECONDS_MAX))
+    return not 0 <= (now - last).total_seconds() < pause_seconds
+
+
+def _is_held(run: Run) -> bool:
+    """Return whether the scheduler did not accept an unsent run when it was last tried."""
+    return run.state is RunState.CREATED and has_no_room(run)
+
+
+def _is_silence(error: BoardError) -> bool:
+    """Return whether a scheduler did not answer."""
+    return isinstance(error, SchedulerError) and not isinstance(error, SchedulerRefused | QueueFull)

@@ -1,0 +1,174 @@
+"""Answers of a service to questions, each on the board as its user sees it."""
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hpc_board.board import Board
+from hpc_board.domain.run import Run
+from hpc_board.errors import BoardError, InputError, Refused
+from hpc_board.model.text import one_line
+from hpc_board.service import routes, wire
+from hpc_board.service.counts import Counts
+from hpc_board.service.published import holds_secrets, published
+
+ROWS_MAX = 10_000
+"""The largest `limit` of a question: an answer is made whole before it is sent."""
+
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+"""The maximum size of a list in an answer, which takes that much memory until its client has read it."""
+
+
+class Answers:
+    """Answers from the board that `board_of` returns for a user; `written` is called after each change."""
+
+    def __init__(
+        self, board_of: Callable[..., Board], log: Callable[..., None], counts: Counts, written: Callable[[], object]
+    ) -> None:
+        self._board_of = board_of
+        self._log = log
+        self._counts = counts
+        self._written = written
+
+    def answer(self, uid: int, user: str, request: wire.Request) -> list[wire.Reply]:
+        """Return the replies to a question, the last of which ends the answer."""
+        warnings: list[str] = []
+        try:
+            board = self._board_of(user, warnings.append)
+            value = self._value(board, request)
+            last = wire.Reply(request.id, value=msgspec.Raw(_answer_text(value)))
+            self._counts.answered(request.route, "ok")
+        except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
+            last = self.failed(uid, request, error)
+        return [*(wire.Reply(request.id, warning=text) for text in warnings), last]
+
+    def failed(self, uid: int, request: wire.Request, error: Exception) -> wire.Reply:
+        """Return the last reply to a question that ended in `error`, and log a refusal or a fault."""
+        # A client's own text is no label.
+        self._counts.answered(request.route if request.route in routes.KNOWN else "unknown", _outcome(error))
+        if isinstance(error, Refused):
+            self._log("refused", uid=uid, route=request.route, reason=error.message)
+        if isinstance(error, BoardError):
+            return wire.Reply(request.id, error=wire.failure(error))
+        self._log("fault", uid=uid, route=request.route, traceback="".join(traceback.format_exception(error)))
+        fault = BoardError("the service failed at this question.", hint="Its log has the reason; tell its admin.")
+        return wire.Reply(request.id, error=wire.failure(fault))
+
+    def _value(self, board: Board, request: wire.Request) -> object:
+        route = _route(request.route)
+        board.context.require(route.role, route.purpose)
+        try:
+            args = wire.decoded(request.args, routes.arguments_type(request.route))
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise InputError(
+                f"the question {request.route} does not fit: {one_line(str(error), 300)}.",
+                hint="Use a client of the service's version.",
+            ) from error
+        given = {field: getattr(args, field) for field in args.__struct_fields__}
+        given |= _limited(given)
+        part, name = request.route.split(".")
+        try:
+            with board.session():
+                value = getattr(getattr(board, part), name)(**given)
+        finally:
+            if route.writes:
+                self._written()
+        return published(value) if _secretive(request.route) else value
+
+    def event(self, user: str, id_: int, event: routes.RunsChanged) -> wire.Reply:
+        """Return the line of a change of runs for a user.
+
+        Raises:
+            BoardError: the user has lost the sight of one of them.
+        """
+        board = self._board_of(user)
+        with board.session():
+            for run in {(run.user, run.task): run for run in event.runs}.values():
+                board.runs.seen(run)
+        return wire.Reply(id_, event=msgspec.Raw(wire.encoded(event)))
+
+    def write_file(self, user: str, request: wire.Request, file: Path) -> object:
+        """Write the file of an EXPORT or BACKUP, and return its contents in numbers."""
+        admin = self._board_of(user).admin
+        if request.route == routes.BACKUP:
+            parsed_args(request, routes.BackupArguments)
+            return admin.backup(file)
+        export = admin.export(**msgspec.structs.asdict(parsed_args(request, routes.ExportArguments)))
+        with file.open("wb") as sink:
+            return export.write(sink)
+
+    def watched(self, user: str, ids: Sequence[int]) -> list[Run]:
+        """Return the runs that a user waits for."""
+        board = self._board_of(user)
+        with board.session():
+            return [board.runs.get(id_) for id_ in ids]
+
+
+def _outcome(error: Exception) -> str:
+    """Return the outcome of a question that ended in `error`, for the counts."""
+    if isinstance(error, Refused):
+        return "refused"
+    return "error" if isinstance(error, BoardError) else "fault"
+
+
+def _limited(given: Mapping[str, Any]) -> dict[str, int]:
+    """Return the bounded `limit` among these arguments, if they have one; None is ROWS_MAX.
+
+    Raises:
+        InputError: it is out of range. A negative one would be no limit in SQL.
+    """
+    if "limit" not in given:
+        return {}
+    limit = ROWS_MAX if given["limit"] is None else given["limit"]
+    if not 0 <= limit <= ROWS_MAX:
+        raise InputError(f"a service sends at most {ROWS_MAX} rows at once, not {limit}.", hint="Ask for fewer.")
+    return {"limit": limit}
+
+
+def _answer_text(value: object) -> bytes:
+    """Return `value` as JSON of at most ANSWER_BYTES_MAX; the items of a list may share values, such as their task."""
+    if not isinstance(value, list | tuple) or hasattr(value, "_fields"):
+        return wire.encoded(value)
+    items: list[bytes] = []
+    size = 0
+    for item in value:
+        items.append(wire.encoded(item))
+        size += len(items[-1])
+        if size > ANSWER_BYTES_MAX:
+            raise InputError(
+                f"the answer has over {ANSWER_BYTES_MAX:,} bytes.", hint="Ask for fewer rows, or send fewer files."
+            )
+    return b"[" + b",".join(items) + b"]"
+
+
+def _route(name: str) -> routes.Route:
+    route = routes.ROUTES.get(name)
+    if route is None:
+        raise InputError(
+            f"the service has no route {one_line(name, 80)!r}.", hint="Use a client of the service's version."
+        )
+    return route
+
+
+_secretive_routes: dict[str, bool] = {}
+
+
+def _secretive(route: str) -> bool:
+    if route not in _secretive_routes:
+        _secretive_routes[route] = holds_secrets(routes.answer_type(route))
+    return _secretive_routes[route]
+
+
+def parsed_args(request: wire.Request, type_: type[Any]) -> Any:
+    """Return the arguments of a question.
+
+    Raises:
+        InputError: they do not fit.
+    """
+    try:
+        return wire.decoded(request.args, type_)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InputError(f"the question {request.route} does not fit: {one_line(str(error), 300)}.") from error

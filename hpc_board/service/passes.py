@@ -1,0 +1,104 @@
+"""The passes of a service over the runs in flight: a thread for each cluster, and the log of their problems."""
+
+import threading
+import traceback
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING
+
+from hpc_board.board import Board
+from hpc_board.errors import BoardError, SchedulerError
+from hpc_board.service.cluster_threads import ClusterThreads
+from hpc_board.service.notify import notify
+from hpc_board.service.units import WATCHDOG_SECONDS
+
+if TYPE_CHECKING:
+    from hpc_board.runs.reconciler import Pass
+
+
+class Passes:
+    """The passes over the runs of `board`, with a pause of `pause_seconds` between two of a cluster.
+
+    `news` returns the steps that tell clients of a pass; `unreachable` the problem that keeps clients from the service.
+    """
+
+    def __init__(
+        self,
+        board: Callable[[], Board],
+        log: Callable[..., None],
+        news: "Callable[[str, Pass | None], Iterable[Callable[[], object]]]",
+        unreachable: Callable[[], str],
+        stopping: threading.Event,
+        pause_seconds: float,
+    ) -> None:
+        self._board = board
+        self._log = log
+        self._news = news
+        self._unreachable = unreachable
+        self._stopping = stopping
+        self._threads = ClusterThreads(self._advance, pause_seconds, self._tell_fault)
+        self.wake = self._threads.wake
+        self.stop = self._threads.stop
+        self._told: dict[str, str] = {}
+        self._silent: set[str] = set()
+
+    def run(self, clusters: Collection[str]) -> None:
+        """Advance the runs of these clusters from now on, and log known problems anew."""
+        self._told.clear()
+        self._threads.run(clusters)
+
+    def _advance(self, cluster: str) -> None:
+        """Advance the runs in flight of a cluster once, and tell clients; its own thread calls this."""
+        if self._stopping.is_set():
+            return
+        turn, not_advanced = self._turn(cluster)
+        not_told = self._tell(cluster, turn)
+        problem = not_advanced or not_told or self._unreachable()
+        if self._is_news(cluster, turn, problem):
+            self._log("not advanced" if not_advanced else "not told", cluster=cluster, problem=problem)
+        self._told[cluster] = problem
+        # A pass that hangs for longer, on a stuck file system, ends the service where its manager wants it so.
+        if self._threads.oldest_seconds < WATCHDOG_SECONDS:
+            notify("WATCHDOG=1")
+
+    def _is_news(self, cluster: str, turn: "Pass | None", problem: str) -> bool:
+        """Return whether the log lacks a problem: it has the silence of a scheduler once, and its next answer."""
+        reconciler = self._board().context.reconciler
+        silent = cluster in reconciler.schedulers and reconciler.silent_since(cluster) is not None
+        if cluster in self._silent and not silent:
+            self._silent.discard(cluster)
+            if cluster in reconciler.schedulers:
+                self._log("answers again", cluster=cluster)
+        # Most passes ask nothing, and the words of an error may differ from question to question.
+        if silent and turn is not None and turn.errors and isinstance(turn.errors[0], SchedulerError):
+            known = cluster in self._silent
+            self._silent.add(cluster)
+            return not known
+        return bool(problem) and problem not in self._told.values()
+
+    def _tell_fault(self, cluster: str) -> None:
+        self._log("fault", cluster=cluster, traceback=traceback.format_exc())
+
+    def _turn(self, cluster: str) -> "tuple[Pass | None, str]":
+        """Pass once over the runs in flight of a cluster, and return the pass and its first problem."""
+        board = self._board()
+        reconciler = board.context.reconciler
+        try:
+            going = cluster in reconciler.names and board.context.has_runs_in_flight()
+            turn = reconciler.run_pass(clusters=[cluster]) if going else None
+        except BoardError as error:
+            return None, error.message
+        except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
+            return None, traceback.format_exc()
+        return turn, turn.errors[0].message if turn is not None and turn.errors else ""
+
+    def _tell(self, cluster: str, turn: "Pass | None") -> str:
+        """Tell clients and pages of the changes, also of those that a failed pass has made; return the problem."""
+        problems = []
+        for step in self._news(cluster, turn):
+            try:
+                step()
+            except BoardError as error:
+                problems.append(error.message)
+            except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
+                problems.append(traceback.format_exc())
+        return "\n".join(problems)
