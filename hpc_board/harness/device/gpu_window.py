@@ -51,12 +51,23 @@ class GpuWindow:
         self._opened: dict[bytes, tuple[int, int]] = {}
         self._sources: list[Any] = []
         self._targets: list[Any] = []
+        self._places: list[Any] = []
         self._taken: list[Any] = []
         self._signals = 0
         self._number = 0
         self._challenge = 0
         self._response: Any = None
         self._events: list[Any] = []
+
+    def know_outputs(self, handles: Sequence[bytes], outputs: Sequence[Place]) -> None:
+        """Map the memory of the outputs, and allocate as much for their copies: both may wait for the GPU.
+
+        Raises:
+            NotShared: the worker has no such memory.
+        """
+        self._places = [self._at(handles, place) for place in outputs]
+        with self._kept.plainly():
+            self._taken = [self._kept.empty_like(place) for place in self._places]
 
     def begin(
         self, tensors: Sequence[Any], handles: Sequence[bytes], inputs: Sequence[Place], signals: Place, number: int
@@ -105,27 +116,17 @@ class GpuWindow:
         self._driver.write_value(device.stream_address, self._signals + SIGN_AT, number)
         self._driver.await_value(device.stream_address, self._signals + DONE_AT, number)
 
-    def end(self, handles: Sequence[bytes], outputs: Sequence[Place]) -> None:
-        """Copy the outputs once the worker's flag says that they are there, and stop the clock; all of it is queued.
-
-        Raises:
-            NotShared: the worker has no such memory.
-        """
+    def end(self) -> None:
+        """Copy the outputs once the worker's flag says that they are there, and stop the clock; all of it is queued."""
         kept = self._kept
-        places = [self._at(handles, place) for place in outputs]
         with kept.plainly():
-            self._taken = [kept.empty_like(place) for place in places]
-            parts = [
-                pair
-                for place, copy in zip(places, self._taken, strict=True)
-                for pair in self._device.parts(place, copy)
-            ]
+            pairs = zip(self._places, self._taken, strict=True)
+            parts = [part for place, copy in pairs for part in self._device.parts(place, copy)]
             _entropy.shuffle(parts)
             for source, target in parts:
                 kept.copy_(target, source)
-            response = kept.clone(self._response)
+            self._response = kept.clone(self._response)
         kept.record(self._events[1], self._device.stream)
-        self._response = response
 
     def elapsed_ns(self, seconds: float) -> float | None:
         """Return the time between the two clocks, None if the second one has not stopped within `seconds`."""
@@ -154,13 +155,12 @@ class GpuWindow:
         """Return the bytes of the outputs in host memory, in their order."""
         return [taken.cpu() for taken in self._taken]
 
-    def release(self) -> None:
-        """Unmap all memory of workers."""
-        self._kept.synchronize()
-        self._sources, self._targets, self._taken, self._response = [], [], [], None
-        for base, _ in self._opened.values():
+    def release(self, used: Sequence[bytes] = ()) -> None:
+        """Unmap the memory of workers, except the allocations that a call uses: a mapping keeps freed memory."""
+        self._sources, self._targets, self._places, self._taken, self._response = [], [], [], [], None
+        for handle in self._opened.keys() - set(used):
+            base, _ = self._opened.pop(handle)
             self._driver.close(base)
-        self._opened.clear()
 
     def _at(self, handles: Sequence[bytes], place: Place) -> Any:
         """Return a tensor of the bytes at a place in a worker's memory."""

@@ -26,7 +26,7 @@ from hpc_board.harness.device.device import Device, DeviceMissing, open_device
 from hpc_board.harness.device.faults import fault, lacking, message_of, unreadable
 from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.judge.forms import Difference, layout_difference
-from hpc_board.harness.judge.windows import Windows
+from hpc_board.harness.judge.windows import Windows, unusable
 from hpc_board.harness.processes.memory import keep_freed_memory
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
@@ -190,15 +190,11 @@ class _Judge:
                 return self._windows.take(frame, fds)
             return self._windows.closed(frame["seconds"])
         except NotShared as error:
-            return {
-                "type": "windowed",
-                "elapsed_ns": None,
-                "fault": printable(str(error), _MESSAGE_MAX),
-                "responded": False,
-                "unchanged": False,
-            }
+            return unusable(str(error))
         except BaseException as error:  # noqa: BLE001 - a GPU may fail at any step
-            return self._failed("the call cannot be timed", error)
+            failed = self._failed("the call cannot be timed", error)
+            # The step uses memory of the worker, and no code of the task.
+            return unusable(message_of(error)) if failed["verdict"] is Verdict.TASK_ERROR else failed
 
     def release(self) -> None:
         """Unmap the memory of workers that have ended."""

@@ -9,6 +9,9 @@ from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.device.gpu_window import GpuWindow
 from hpc_board.harness.wire.channel import Frame
 from hpc_board.harness.wire.payload import write_at
+from hpc_board.model.text import printable
+
+_MESSAGE_MAX = 4000
 
 
 class Windows:
@@ -30,8 +33,15 @@ class Windows:
             if not isinstance(self._device, CudaDevice):
                 raise NotShared("the device is none of CUDA")
             self._window = GpuWindow(self._device)
-        self._window.begin(tensors, _of_text(frame["handles"]), frame["inputs"], frame["signals"], frame["number"])
-        return self.take(frame, fds) if fds else {"type": "opened"}
+        window, handles = self._window, _of_text(frame["handles"])
+        window.release(used=handles)
+        if fds:
+            self._know_outputs(frame, fds)
+        window.begin(tensors, handles, frame["inputs"], frame["signals"], frame["number"])
+        if not fds:
+            return {"type": "opened"}
+        window.end()
+        return self.closed(frame["seconds"])
 
     def take(self, frame: Frame, fds: list[int]) -> Frame:
         """Take the outputs, and return the window's time once it is closed, at the latest after some seconds.
@@ -39,17 +49,21 @@ class Windows:
         Raises:
             NotShared: the worker has no such memory.
         """
+        self._know_outputs(frame, fds)
+        self._opened().end()
+        return self.closed(frame["seconds"])
+
+    def _know_outputs(self, frame: Frame, fds: list[int]) -> None:
         self._outputs = [(at, size) for at, _, _, size in frame["outputs"]]
         self._forget_copy()
         self._copy.append(os.dup(fds[0]))
-        self._opened().end(_of_text(frame["handles"]), [place for _, *place in frame["outputs"]])
-        return self.closed(frame["seconds"])
+        self._opened().know_outputs(_of_text(frame["handles"]), [place for _, *place in frame["outputs"]])
 
     def closed(self, seconds: float) -> Frame:
         """Return the window's time and write the outputs to their file; no time if it is still open after `seconds`."""
         window = self._opened()
         elapsed_ns = window.elapsed_ns(seconds)
-        found = {"type": "windowed", "elapsed_ns": elapsed_ns, "fault": "", "responded": False, "unchanged": False}
+        found = {**unusable(""), "elapsed_ns": elapsed_ns}
         if elapsed_ns is None:
             return found
         (copy,) = self._copy
@@ -72,6 +86,12 @@ class Windows:
     def _forget_copy(self) -> None:
         while self._copy:
             os.close(self._copy.pop())
+
+
+def unusable(fault: str) -> Frame:
+    """Return the answer for memory of a worker that cannot be used."""
+    text = printable(fault, _MESSAGE_MAX)
+    return {"type": "windowed", "elapsed_ns": None, "fault": text, "responded": False, "unchanged": False}
 
 
 def _of_text(handles: Sequence[str]) -> list[bytes]:

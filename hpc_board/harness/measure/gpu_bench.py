@@ -22,7 +22,8 @@ from hpc_board.harness.wire.channel import Frame
 from hpc_board.harness.wire.replies import Filled, Generated, Opened, Queued, Reserved, SharedPlace, Windowed
 from hpc_board.model.result import Verdict
 
-_STOPPED_SECONDS = 2.0
+_CLOSED_SECONDS = 2.0
+_STOPPED_SECONDS = 5.0
 """Time after which a worker whose call the GPU has not ended is continued: the call may need its processor."""
 
 
@@ -75,9 +76,9 @@ class GpuBench(Bench):
             with worker.frozen():
                 copy = closed_later(held, self._rest_of(queued, room))
                 found = self._windowed(worker, {**frame, **_outputs_of(queued)}, [copy])
+            worker.finish(self.phase)
             if found.elapsed_ns is None:
                 by_host, found = True, self._closed_at_last(worker)
-            worker.finish(self.phase)
             message = ""
             if made is Made.CALL:
                 message = self._checked(found, worker, index, number, group, copy)
@@ -137,11 +138,10 @@ class GpuBench(Bench):
         return found
 
     def _closed_at_last(self, worker: GpuWorker) -> Windowed:
-        """Return the end of a window whose call needs a running worker."""
-        seconds = min(self.limits.call_seconds, self.limits.judge_seconds / 2)
-        found = self._windowed(worker, {"type": "await", "seconds": seconds}, [])
+        """Return the end of a window whose call needed a running worker, which says that it is done by now."""
+        found = self._windowed(worker, {"type": "await", "seconds": _CLOSED_SECONDS}, [])
         if found.elapsed_ns is None:
-            message = f"the call did not return within {seconds:g} s"
+            message = "the GPU has not ended the call although its process says so"
             raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
         return found
 
