@@ -113,16 +113,17 @@ def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: D
     faults = []
     for case in cases:
         if case.phase == "benchmark" and _timed(case.timing):
-            words = _missing(case.timing, limits, workers)
+            words = _missing(case.timing, limits, workers, in_rows=device in (Device.CPU, None))
             faults += [f"benchmark case {case.index + 1} {each}" for each in words]
     return faults
 
 
-def _missing(timing: Timing, limits: Limits, workers: int) -> Iterator[str]:
-    """Return what times with samples lack as a measurement by `workers`."""
+def _missing(timing: Timing, limits: Limits, workers: int, *, in_rows: bool) -> Iterator[str]:
+    """Return the faults of times with samples as a measurement by `workers`, `in_rows` or in windows of a GPU."""
     if timing.low_ns is not None:
-        if len(timing.worker_runs) < workers or min(timing.worker_runs) < limits.rows:
-            yield f"has fewer than {limits.rows} rows of each of {workers} processes"
+        least = limits.rows if in_rows else calls_needed(timing.samples_ns, limits, workers)
+        if len(timing.worker_runs) < workers or min(timing.worker_runs) < least:
+            yield f"has fewer than {least} {'rows' if in_rows else 'calls'} of each of {workers} processes"
         if timing.median_ns < limits.floor_seconds * 1e9:
             yield f"takes {timing.median_ns:g} ns, and {limits.floor_seconds * 1e9:g} ns are the least"
         return

@@ -22,7 +22,7 @@ from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
 from hpc_board.harness.measure.window_benchmarks import WindowBenchmarks
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, is_root, node_facts, oom_kills
-from hpc_board.harness.processes.calls import CallFailed, Phase, TimeBudget
+from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase, TimeBudget
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption
 from hpc_board.harness.processes.tree import REAP_SECONDS
@@ -267,7 +267,13 @@ class Supervisor:
     def _benchmark(self, judge: Child, first: Child | None, seconds: float, workers: int) -> None:
         """Time the benchmark cases in the existing worker, if there is one, and in as many more as `workers` says."""
         allowance = TimeBudget(seconds)
-        windows = self._windows(judge, first, seconds, allowance) if self._job.device == "cuda" else None
+        windows = None
+        if self._job.device == "cuda":
+            if first is not None:
+                # The windows need a GPU without work of the submission.
+                self._processes.dismiss(first)
+                first = None
+            windows = self._windows(judge, seconds, allowance)
         if windows is not None:
             self._benchmarks = windows
             windows.run(None, workers)
@@ -280,14 +286,15 @@ class Supervisor:
     def _new_worker(self, allowance: TimeBudget) -> Worker:
         return self._worker(self._processes.loaded_worker(), allowance)
 
-    def _windows(
-        self, judge: Child, first: Child | None, seconds: float, allowance: TimeBudget
-    ) -> WindowBenchmarks | None:
-        """Return the benchmarks by the judge's clock, and end the `first` worker; None if this GPU has no windows.
+    def _windows(self, judge: Child, seconds: float, allowance: TimeBudget) -> WindowBenchmarks | None:
+        """Return the benchmarks by the judge's clock; None if this GPU has no windows.
 
-        The trusted worker has to be alone on the GPU.
+        No process of the submission exists.
         """
         job, processes = self._job, self._processes
+        if processes.left_processes:
+            message = f"{processes.left_processes} processes of the submission could not be ended, and may use the GPU"
+            raise CallFailed(Verdict.INFRA_ERROR, message, worker_lost=True)
         trusted = processes.baseline(reference=processes.has_baseline)
         windows = WindowBenchmarks(
             GpuBench(judge, Phase("benchmark", job.benchmarks, seconds), job.limits, job.rules),
@@ -301,12 +308,10 @@ class Supervisor:
         )
         try:
             windows.check()
-        except CallFailed as error:
+        except MemoryNotShared as error:
             processes.dismiss(trusted)
             self._provenance["clock"] = f"worker: {error.message}"
             return None
-        if first is not None:
-            processes.dismiss(first)
         self._provenance["clock"] = "judge"
         return windows
 

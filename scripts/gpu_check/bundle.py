@@ -105,7 +105,8 @@ def cheats() -> Iterator[Entry]:
         named = re.search(r"^#!POPCORN leaderboard (\S+)$", code, re.MULTILINE)
         task = read_task(TASKS / (named[1] if named else CHEATED))
         files = parts(task, GPU, Mode.RANKED, code=code, file_name=path.name)
-        yield {"kind": "cheat", "name": path.stem, "language": "py", "expected": expected(path, code), "files": files}
+        named = {"name": path.stem, "language": "py", "task": task.name}
+        yield {"kind": "cheat", **named, "expected": expected(path, code), "files": files}
 
 
 def expected(path: Path, code: str) -> list[str]:

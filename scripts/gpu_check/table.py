@@ -95,8 +95,17 @@ def microseconds(nanoseconds: Any) -> str:
 
 
 def as_expected(row: Row) -> bool:
-    """Return whether a run ended as expected; omitted runs did not fail."""
-    return bool(row.get("left_out")) or row["verdict"] in row["expected"]
+    """Return whether a run ended as expected; omitted runs did not fail.
+
+    A run that passes is timed by the judge's clock, and a cheat has nine tenths of the honest time at least.
+    """
+    if row.get("left_out"):
+        return True
+    if row["verdict"] != "pass" or "pass" not in row["expected"]:
+        return row["verdict"] in row["expected"]
+    honest_ns = row.get("honest_ns")
+    gains = honest_ns is not None and (row.get("median_ns") or 0.0) < 0.9 * honest_ns
+    return not row.get("clock", "").startswith("worker") and not gains
 
 
 def unexpected(rows: Sequence[Row]) -> list[dict[str, Any]]:

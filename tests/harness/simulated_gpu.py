@@ -112,7 +112,7 @@ def simulated():
         found = memory.__cuda_array_interface__
         return torch.frombuffer((ctypes.c_char * found["shape"][0]).from_address(found["data"][0]), dtype=torch.uint8)
 
-    names = ("bool", "uint8", "int64", "empty_like", "equal", "mul", "nn")
+    names = ("bool", "uint8", "int64", "empty_like", "ne", "any", "mul", "nn")
     cuda = SimpleNamespace(
         Event=Event,
         synchronize=lambda: None,

@@ -27,7 +27,7 @@ class Gpu:
         self.cuda = self
         self.version = SimpleNamespace(hip=None)
         self.bool = self.uint8 = self.int64 = self.tensor = self.empty_like = None
-        self.zeros = self.as_tensor = self.equal = self.mul = None
+        self.zeros = self.as_tensor = self.ne = self.mul = self.any = None
         self.Tensor = type("GpuTensor", (Tensor,), {"gpu": self})
         self.nn = SimpleNamespace(Parameter=type("Parameter", (), {}))
         self.Event = type("Event", (Event,), {"gpu": self})

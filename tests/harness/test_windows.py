@@ -135,6 +135,16 @@ def test_a_call_that_is_queued_is_timed_while_its_process_is_stopped(tmp_path: P
             Verdict.TIMEOUT,
             "a benchmark call did not return within 3 s",
         ),
+        (
+            "    if in_window():\n        return [data[0]] * 401\n",
+            Verdict.OUTPUT_LIMIT,
+            "401 tensors in 2 allocations of the GPU",
+        ),
+        (
+            "    if in_window():\n        queue().place = lambda part: (0, 0, 0)\n",
+            Verdict.PROTOCOL_VIOLATION,
+            "it sent a frame with unexpected content",
+        ),
         ("    if in_window():\n        raise ValueError('no')\n", Verdict.EXCEPTION, "ValueError: no"),
         ("    if in_window():\n        return None\n", Verdict.WRONG_DTYPE, "custom_kernel returned None"),
         ("    if in_window():\n        import os\n        os._exit(3)\n", Verdict.CRASH, "it exited with status 3"),
@@ -164,9 +174,15 @@ def test_a_gpu_whose_memory_cannot_be_shared_is_timed_by_its_worker_and_says_so(
     edit = Edit("worker/worker.py", "self._queue = GpuQueue(self._device)", "raise NotShared('it has none')")
     result = judged(tmp_path, simulating(simulated, edits=(edit,)))
     assert timed(result).timing is not None
-    assert result.provenance["clock"] == (
-        "worker: the reference itself does not pass: device_error: the GPU's memory cannot be shared: it has none"
-    )
+    assert result.provenance["clock"] == "worker: memory of the GPU cannot be shared: it has none"
+
+
+@pytest.mark.torch
+def test_inputs_that_are_not_in_tensors_are_not_known_before_a_call_is_timed(tmp_path: Path, simulated: str) -> None:
+    reference = REFERENCE.replace("manual_seed(seed)), size", "manual_seed(seed)), list(range(100))")
+    result = judged(tmp_path, simulating(simulated), reference=reference)
+    assert timed(result).timing is not None
+    assert str(result.provenance["clock"]).startswith("worker: the inputs are not in tensors alone")
 
 
 @pytest.mark.torch

@@ -369,7 +369,8 @@ class _Kept:
         self.tensor_type, self.parameter_type = tensor, torch.nn.Parameter
         self.bool, self.uint8, self.int64 = torch.bool, torch.uint8, torch.int64
         self.tensor, self.empty, self.empty_like = torch.tensor, torch.empty, torch.empty_like
-        self.zeros, self.as_tensor, self.equal, self.mul = torch.zeros, torch.as_tensor, torch.equal, torch.mul
+        self.zeros, self.as_tensor, self.ne, self.mul = torch.zeros, torch.as_tensor, torch.ne, torch.mul
+        self.any = torch.any
         self.data_ptr = tensor.data_ptr
         self.fill_, self.copy_, self.index_copy_ = tensor.fill_, tensor.copy_, tensor.index_copy_
         self.index_select, self.bitwise_xor = tensor.index_select, tensor.bitwise_xor

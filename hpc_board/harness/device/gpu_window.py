@@ -24,7 +24,6 @@ from hpc_board.harness.device.gpu_queue import (
 
 _BUSY_SECONDS = 0.005
 _POLL_SECONDS = 0.0002
-_TAKEN_WORDS = 2**63
 _entropy = random.SystemRandom()
 
 
@@ -49,15 +48,29 @@ class GpuWindow:
         self._kept = device.kept
         self._driver = GpuDriver()
         self._opened: dict[bytes, tuple[int, int]] = {}
+        self._used: set[bytes] = set()
         self._sources: list[Any] = []
+        self._spoiled: list[Any] = []
+        self._repairs: list[list[tuple[Any, Any, Any]]] = []
         self._targets: list[Any] = []
         self._places: list[Any] = []
         self._taken: list[Any] = []
-        self._signals = 0
-        self._number = 0
         self._challenge = 0
         self._response: Any = None
+        self._compared = False
+        self._changes: list[Any] = []
         self._events: list[Any] = []
+
+    def prepare(self, tensors: Sequence[Any]) -> None:
+        """Prepare the inputs of the next window: the right ones, and those with wrong blocks, which it repairs."""
+        kept, device = self._kept, self._device
+        sources = [device.flat(tensor) for tensor in tensors]
+        device.prepare()
+        with kept.plainly():
+            self._sources = [kept.as_bytes(source) for source in sources]
+            spoiled = [kept.clone(source) for source in sources]
+            self._repairs = [device.spoiled(copy) for copy in spoiled]
+            self._spoiled = [kept.as_bytes(copy) for copy in spoiled]
 
     def know_outputs(self, handles: Sequence[bytes], outputs: Sequence[Place]) -> None:
         """Map the memory of the outputs, and allocate as much for their copies: both may wait for the GPU.
@@ -70,51 +83,47 @@ class GpuWindow:
             self._taken = [self._kept.empty_like(place) for place in self._places]
 
     def begin(
-        self, tensors: Sequence[Any], handles: Sequence[bytes], inputs: Sequence[Place], signals: Place, number: int
+        self, handles: Sequence[bytes], inputs: Sequence[Place], signals: Place, number: int, *, compared: bool
     ) -> None:
-        """Write the tensors into a worker's memory and give the sign with a number; all of it is queued.
+        """Write the inputs into a worker's memory and give the sign with a number; all of it is queued.
 
         Before the clock starts the device is kept busy, which hides the launches and keeps its clocks high. Blocks of
         each input are wrong until the caches have been emptied: a copy engine, which works beside the judge's kernels,
-        would copy them early.
+        would copy them early. The inputs are `compared` at the end.
 
         Raises:
             NotShared: the worker has no such memory.
         """
         kept, device, stream = self._kept, self._device, self._device.stream
-        sources = [device.flat(tensor) for tensor in tensors]
-        if [size for _, _, size in inputs] != [kept.nbytes(source) for source in sources] or signals[2] != SIGNAL_BYTES:
+        if [size for _, _, size in inputs] != list(map(kept.nbytes, self._sources)) or signals[2] != SIGNAL_BYTES:
             raise NotShared("the memory for the inputs has another size than the inputs")
         self._targets = [self._at(handles, place) for place in inputs]
         memory = self._at(handles, signals)
-        self._signals, self._number = int(kept.data_ptr(memory)), number
-        device.prepare()
+        address = int(kept.data_ptr(memory))
+        self._compared = compared
         with kept.plainly():
-            self._sources = [kept.as_bytes(source) for source in sources]
-            spoiled = [kept.clone(source) for source in sources]
             repairs = []
-            for copy, target in zip(spoiled, self._targets, strict=True):
-                for blocks, places, right in device.spoiled(copy):
+            for target, repaired in zip(self._targets, self._repairs, strict=True):
+                for blocks, places, right in repaired:
                     count, width = kept.shape(blocks)
                     wide = kept.view(kept.narrow(target, 0, 0, count * width), (count, width))
                     repairs.append((wide, places, right))
-            wrong = [kept.as_bytes(copy) for copy in spoiled]
             self._challenge = _entropy.getrandbits(62)
             challenge = kept.tensor([self._challenge], dtype=kept.int64, device="cuda")
             place = kept.view(kept.narrow(memory, 0, CHALLENGE_AT, 8), kept.int64)
             self._response = kept.view(kept.narrow(memory, 0, RESPONSE_AT, 8), kept.int64)
             self._events = device.events(2)
             kept.synchronize()
-            device.flush(device.fills(len(sources)))
+            device.flush(device.fills(len(inputs) + len(self._places)))
             kept.record(self._events[0], stream)
-            for target, source in zip(self._targets, wrong, strict=True):
+            for target, source in zip(self._targets, self._spoiled, strict=True):
                 kept.copy_(target, source)
             device.flush(1)
             for wide, places, right in repairs:
                 kept.index_copy_(wide, 0, places, right)
             kept.copy_(place, challenge)
-        self._driver.write_value(device.stream_address, self._signals + SIGN_AT, number)
-        self._driver.await_value(device.stream_address, self._signals + DONE_AT, number)
+        self._driver.write_value(device.stream_address, address + SIGN_AT, number)
+        self._driver.await_value(device.stream_address, address + DONE_AT, number)
 
     def end(self) -> None:
         """Copy the outputs once the worker's flag says that they are there, and stop the clock; all of it is queued."""
@@ -126,7 +135,10 @@ class GpuWindow:
             for source, target in parts:
                 kept.copy_(target, source)
             self._response = kept.clone(self._response)
-        kept.record(self._events[1], self._device.stream)
+            kept.record(self._events[1], self._device.stream)
+            compared = zip(self._targets, self._sources, strict=True) if self._compared else ()
+            # At once: later work of the worker's GPU could restore the inputs.
+            self._changes = [kept.any(kept.ne(target, source)) for target, source in compared]
 
     def elapsed_ns(self, seconds: float) -> float | None:
         """Return the time between the two clocks, None if the second one has not stopped within `seconds`."""
@@ -148,24 +160,29 @@ class GpuWindow:
         return found == self._challenge * CHALLENGE_FACTOR % 2**64
 
     def unchanged(self) -> bool:
-        """Return whether the worker's inputs still hold the right values."""
-        return all(map(self._kept.equal, self._targets, self._sources))
+        """Return whether the worker's inputs still held the right values at the end."""
+        return not any(change.item() for change in self._changes)
 
     def outputs(self) -> list[Any]:
         """Return the bytes of the outputs in host memory, in their order."""
         return [taken.cpu() for taken in self._taken]
 
     def release(self, used: Sequence[bytes] = ()) -> None:
-        """Unmap the memory of workers, except the allocations that a call uses: a mapping keeps freed memory."""
-        self._sources, self._targets, self._places, self._taken, self._response = [], [], [], [], None
-        for handle in self._opened.keys() - set(used):
+        """Unmap the memory of workers, except the allocations that this call or the last one uses.
+
+        A mapping keeps memory that the worker has freed.
+        """
+        self._targets, self._places, self._taken, self._changes, self._response = [], [], [], [], None
+        for handle in self._opened.keys() - self._used - set(used):
             base, _ = self._opened.pop(handle)
             self._driver.close(base)
+        self._used = set(used)
 
     def _at(self, handles: Sequence[bytes], place: Place) -> Any:
         """Return a tensor of the bytes at a place in a worker's memory."""
         index, offset, size = place
         handle = handles[index]
+        self._used.add(handle)
         if handle not in self._opened:
             self._opened[handle] = self._driver.opened(handle)
         base, whole = self._opened[handle]

@@ -8,7 +8,7 @@ participant.
 
 On a GPU whose memory several processes can share: `window` (with the places of a worker's memory) -> `windowed`, or
 `opened` if the places of the outputs are not known yet; then `take` (with these) -> `windowed`; `await` -> `windowed`.
-`release` unmaps the memory of workers that have ended.
+`release` unmaps the memory of all workers.
 """
 
 import cmath
@@ -18,6 +18,7 @@ import os
 import random
 import sys
 import traceback
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -112,8 +113,6 @@ class _Judge:
             return {"type": "filled"}
         if frame["type"] in ("lay", "fill"):
             return self._fill(frame, fds[0])
-        if frame["type"] == "lay_without_tensors":
-            return self._lay_without_tensors(frame, fds[0])
         if frame["type"] in ("window", "take", "await"):
             return self._window(frame, fds)
         if frame["type"] == "compare":
@@ -142,7 +141,14 @@ class _Judge:
         self._held[frame["call"]] = data
         self._laid[frame["call"]] = laid
         steady = self._is_steady(frame["group"], frame["seed"], json.dumps(laid.layout))
-        return {"type": "generated", "size": laid.size, "work": work, "form": form, "steady": steady}
+        return {
+            "type": "generated",
+            "size": laid.size,
+            "work": work,
+            "form": form,
+            "steady": steady,
+            "in_tensors": laid.in_tensors,
+        }
 
     def _is_steady(self, group: str, seed: int, layout: str) -> bool:
         """Return whether another seed has given inputs of this layout, and none has given inputs of another layout."""
@@ -173,32 +179,26 @@ class _Judge:
                 self._device.empty_caches()
         return {"type": "filled"}
 
-    def _lay_without_tensors(self, frame: Frame, descriptor: int) -> Frame:
-        """Write a call's inputs, except the tensors, which go into memory of the GPU within the call's window."""
-        try:
-            self._laid[frame["call"]].write_without_tensors(descriptor)
-        except BaseException as error:  # noqa: BLE001 - a task's values may fail only when they are read
-            return self._failed("the inputs cannot be written", error)
-        return {"type": "filled"}
-
     def _window(self, frame: Frame, fds: list[int]) -> Frame:
         """Carry out a step of a call's window, in which the worker's GPU makes the call."""
         try:
             if frame["type"] == "window":
-                return self._windows.window(frame, self._laid.pop(frame["call"]).tensors(), fds)
-            if frame["type"] == "take":
-                return self._windows.take(frame, fds)
-            return self._windows.closed(frame["seconds"])
+                self._windows.prepare(self._laid.pop(frame["call"]).tensors())
+        except BaseException as error:  # noqa: BLE001 - a task's tensors may be of any type
+            return self._failed("the inputs cannot be written", error)
+        try:
+            return self._windows.answer(frame, fds)
         except NotShared as error:
             return unusable(str(error))
         except BaseException as error:  # noqa: BLE001 - a GPU may fail at any step
             failed = self._failed("the call cannot be timed", error)
-            # The step uses memory of the worker, and no code of the task.
+            # These steps use memory of the worker, and no code of the task.
             return unusable(message_of(error)) if failed["verdict"] is Verdict.TASK_ERROR else failed
 
     def release(self) -> None:
-        """Unmap the memory of workers that have ended."""
-        self._windows.release()
+        """Unmap the memory of workers; a GPU that fails at it fails at the next call too, which says so."""
+        with suppress(Exception):
+            self._windows.release()
 
     def _work_of(self, group: str, arguments: dict[str, Any]) -> dict[str, float] | None:
         """Return the `minimal_work` of a case: the bytes that a right call must move, and its operations."""

@@ -20,68 +20,65 @@ class Windows:
     def __init__(self, device: Device) -> None:
         self._device = device
         self._window: GpuWindow | None = None
-        self._outputs: list[tuple[int, int]] = []
+        self._outputs: list[int] = []
         self._copy: list[int] = []
 
-    def window(self, frame: Frame, tensors: Sequence[Any], fds: list[int]) -> Frame:
-        """Open a window, and close it again if the places of the outputs are known.
+    def prepare(self, tensors: Sequence[Any]) -> None:
+        """Prepare the inputs of the next window."""
+        if isinstance(self._device, CudaDevice):
+            self._window = self._window or GpuWindow(self._device)
+            self._window.prepare(tensors)
+
+    def answer(self, frame: Frame, fds: list[int]) -> Frame:
+        """Carry out one step: `window` opens a window, `take` takes its outputs, `await` waits for its end.
+
+        A `window` with a descriptor for the outputs, whose places are known, does all three.
 
         Raises:
             NotShared: the worker has no such memory, or this device shares none.
         """
-        if self._window is None:
-            if not isinstance(self._device, CudaDevice):
-                raise NotShared("the device is none of CUDA")
-            self._window = GpuWindow(self._device)
-        window, handles = self._window, _of_text(frame["handles"])
-        window.release(used=handles)
-        if fds:
-            self._know_outputs(frame, fds)
-        window.begin(tensors, handles, frame["inputs"], frame["signals"], frame["number"])
-        if not fds:
-            return {"type": "opened"}
-        window.end()
-        return self.closed(frame["seconds"])
+        window = self._window
+        if window is None:
+            raise NotShared("the device is none of CUDA")
+        if frame["type"] == "window":
+            handles = _of_text(frame["handles"])
+            window.release(used=handles)
+            if fds:
+                self._know_outputs(window, frame, fds)
+            window.begin(handles, frame["inputs"], frame["signals"], frame["number"], compared=frame["compared"])
+            if not fds:
+                return {"type": "opened"}
+            window.end()
+        elif frame["type"] == "take":
+            self._know_outputs(window, frame, fds)
+            window.end()
+        return self._closed(window, frame["seconds"])
 
-    def take(self, frame: Frame, fds: list[int]) -> Frame:
-        """Take the outputs, and return the window's time once it is closed, at the latest after some seconds.
-
-        Raises:
-            NotShared: the worker has no such memory.
-        """
-        self._know_outputs(frame, fds)
-        self._opened().end()
-        return self.closed(frame["seconds"])
-
-    def _know_outputs(self, frame: Frame, fds: list[int]) -> None:
-        self._outputs = [(at, size) for at, _, _, size in frame["outputs"]]
+    def _know_outputs(self, window: GpuWindow, frame: Frame, fds: list[int]) -> None:
+        self._outputs = [at for at, *_ in frame["outputs"]]
         self._forget_copy()
         self._copy.append(os.dup(fds[0]))
-        self._opened().know_outputs(_of_text(frame["handles"]), [place for _, *place in frame["outputs"]])
+        window.know_outputs(_of_text(frame["handles"]), [place for _, *place in frame["outputs"]])
 
-    def closed(self, seconds: float) -> Frame:
+    def _closed(self, window: GpuWindow, seconds: float) -> Frame:
         """Return the window's time and write the outputs to their file; no time if it is still open after `seconds`."""
-        window = self._opened()
         elapsed_ns = window.elapsed_ns(seconds)
         found = {**unusable(""), "elapsed_ns": elapsed_ns}
         if elapsed_ns is None:
             return found
         (copy,) = self._copy
-        for (at, _), content in zip(self._outputs, window.outputs(), strict=True):
+        for at, content in zip(self._outputs, window.outputs(), strict=True):
             write_at(copy, at, content)
         self._forget_copy()
         return {**found, "responded": window.responded(), "unchanged": window.unchanged()}
 
     def release(self) -> None:
-        """Unmap the memory of workers."""
+        """Unmap the memory of all workers."""
         self._forget_copy()
         if self._window is not None:
+            # Twice: the first time keeps the allocations of the last call.
             self._window.release()
-
-    def _opened(self) -> GpuWindow:
-        if self._window is None:
-            raise NotShared("no window was opened")
-        return self._window
+            self._window.release()
 
     def _forget_copy(self) -> None:
         while self._copy:

@@ -16,19 +16,21 @@ from enum import Enum, auto
 from hpc_board.harness.measure.bench import Bench, closed_later
 from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.worker_handle import rest_of_room
-from hpc_board.harness.processes.calls import CalledInWindow, CallFailed
+from hpc_board.harness.processes.calls import CalledInWindow, CallFailed, MemoryNotShared, judge_answer
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Frame
 from hpc_board.harness.wire.replies import Filled, Generated, Opened, Queued, Reserved, SharedPlace, Windowed
 from hpc_board.model.result import Verdict
 
 _CLOSED_SECONDS = 2.0
+"""Time limit for the end of a window once the worker says that its call is done."""
+
 _STOPPED_SECONDS = 5.0
 """Time after which a worker whose call the GPU has not ended is continued: the call may need its processor."""
 
 
 class Made(Enum):
-    """The work of a window: the kernel's call; or that of a trusted worker, which returns the case's last output.
+    """The work of a window: the kernel's call; or that of a trusted worker, which returns a known output.
 
     `RESPONSE` is the response to the challenge alone; with `NOTHING` the worker's GPU computes nothing.
     """
@@ -39,7 +41,10 @@ class Made(Enum):
 
 
 class GpuBench(Bench):
-    """The judge of a phase on a GPU whose memory several processes can share."""
+    """The judge of a phase on a GPU whose memory several processes can share.
+
+    The known output of a case is its first one: that of the reference, if there is one.
+    """
 
     def window(
         self, worker: GpuWorker, index: int, seed: int, made: Made = Made.CALL, *, by_host: bool = False
@@ -49,6 +54,7 @@ class GpuBench(Bench):
         A call that is not queued in time waits for the GPU itself: it is made `by_host`, with its processes running.
 
         Raises:
+            MemoryNotShared: no window can hold this call.
             CallFailed: an output was not right, or the call did not return.
         """
         worker.check_time(self.phase)
@@ -57,38 +63,56 @@ class GpuBench(Bench):
             generated = self._made(index, group, number, seed)
             room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
             reserved = self._reserve(worker, held, generated, number, room, self._returned(held, index, made))
-            queued = worker.queue(self._rules, challenged=made is not Made.NOTHING)
-            frame = {
+            synchronized = by_host and made is not Made.CALL
+            queued = worker.queue(self._rules, challenged=made is not Made.NOTHING, synchronized=synchronized)
+            window = {
                 "type": "window",
                 "call": number,
                 "number": worker.number,
+                "handles": reserved.handles,
                 "inputs": [_listed(place) for place in reserved.inputs],
                 "signals": _listed(reserved.signals),
+                "compared": self._rules.const_inputs,
                 "seconds": _STOPPED_SECONDS,
             }
-            by_host = by_host or queued is None
-            if by_host:
-                self._judge.send({**frame, "handles": reserved.handles})
-                self._judged(Opened, "open a window")
-                queued = queued or worker.queued_at_last(self.phase)
-                frame = {"type": "take", "seconds": _STOPPED_SECONDS}
-            assert queued is not None  # noqa: S101 - for the type checker
-            with worker.frozen():
-                copy = closed_later(held, self._rest_of(queued, room))
-                found = self._windowed(worker, {**frame, **_outputs_of(queued)}, [copy])
-            worker.finish(self.phase)
+            if queued is None or by_host:
+                by_host = True
+                copy, found = self._opened(worker, held, window, queued, room)
+            else:
+                with worker.frozen():
+                    copy = closed_later(held, self._rest_of(queued, room))
+                    found = self._windowed(worker, {**window, **_outputs_of(queued)}, [copy])
+                worker.finish(self.phase)
             if found.elapsed_ns is None:
                 by_host, found = True, self._closed_at_last(worker)
             message = ""
             if made is Made.CALL:
-                message = self._checked(found, worker, index, number, group, copy)
+                message = self._checked(found, index, number, group, copy)
             else:
                 self._judge.send({"type": "forget"})
         return CalledInWindow(found.elapsed_ns or 0.0, by_host, message)
 
+    def _opened(
+        self, worker: GpuWorker, held: ExitStack, window: Frame, queued: Queued | None, room: int
+    ) -> tuple[int, Windowed]:
+        """Open a window for a call that needs its processes, and close it when the call has been made."""
+        self._judge.send(window)
+        self._judged(Opened, "open a window")
+        queued = queued or worker.queued_at_last(self.phase)
+        worker.finish(self.phase)
+        with worker.frozen():
+            copy = closed_later(held, self._rest_of(queued, room))
+            take = {"type": "take", "seconds": _STOPPED_SECONDS, **_outputs_of(queued)}
+            return copy, self._windowed(worker, take, [copy])
+
     def release_windows(self) -> None:
         """Have the judge unmap the memory of workers that have ended."""
         self._judge.send({"type": "release"})
+
+    def _keep_output(self, index: int, copy: int) -> None:
+        """Keep the first output of a case: a submission must not choose the output that overheads include."""
+        if index not in self._outputs:
+            super()._keep_output(index, copy)
 
     @contextmanager
     def _forgotten_on_failure(self) -> Iterator[None]:
@@ -102,14 +126,16 @@ class GpuBench(Bench):
         self, worker: GpuWorker, held: ExitStack, generated: Generated, number: int, room: int, returned: Sequence[int]
     ) -> Reserved:
         """Have the worker allocate memory of the GPU for inputs whose layout it is told."""
+        if not generated.in_tensors:
+            raise MemoryNotShared("the inputs are not in tensors alone, and the rest would be known before the call")
         arena = closed_later(held, os.memfd_create("inputs", os.MFD_CLOEXEC))
         os.ftruncate(arena, generated.size)
-        self._judge.send({"type": "lay_without_tensors", "call": number}, [arena])
+        self._judge.send({"type": "lay", "calls": [number], "bases": [0], "cold": False}, [arena])
         self._judged(Filled, "write the inputs")
         return worker.reserve(self.phase, arena, room, generated.form, returned)
 
     def _returned(self, held: ExitStack, index: int, made: Made) -> list[int]:
-        """Return the value that a trusted worker returns without a call: the case's last output, or the number 0."""
+        """Return the value that a trusted worker returns without a call: the known output, or the number 0."""
         if made is Made.CALL:
             return []
         if index in self._outputs:
@@ -126,15 +152,17 @@ class GpuBench(Bench):
 
     def _windowed(self, worker: GpuWorker, frame: Frame, fds: Sequence[int]) -> Windowed:
         """Return the judge's answer to a step of a window, whose time is the worker's own."""
-        self._judge.send(frame, fds)
         start = time.monotonic()
+        self._judge.send(frame, fds)
+        seconds = frame["seconds"] + self.limits.judge_seconds
+        late = f"the judge did not end a window within {seconds:g} s"
         try:
-            found = self._judged(Windowed, "time the call")
+            found = judge_answer(self._judge, Windowed, start + seconds, late)
         finally:
             worker.spend(time.monotonic() - start)
         if found.fault:
             message = f"its memory of the GPU is not where it says: {found.fault}"
-            raise CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
+            raise MemoryNotShared(message, Verdict.PROTOCOL_VIOLATION)
         return found
 
     def _closed_at_last(self, worker: GpuWorker) -> Windowed:
@@ -145,7 +173,7 @@ class GpuBench(Bench):
             raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
         return found
 
-    def _checked(self, found: Windowed, worker: GpuWorker, index: int, number: int, group: str, copy: int) -> str:
+    def _checked(self, found: Windowed, index: int, number: int, group: str, copy: int) -> str:
         """Have a call's output and the inputs checked, and return the judge's message."""
         if not found.responded:
             message = "its GPU did not meet the judge's challenge within the call"
@@ -153,7 +181,6 @@ class GpuBench(Bench):
         if self._rules.const_inputs and not found.unchanged:
             message = "the call wrote into its inputs, and the task wants them left alone"
             raise CallFailed(Verdict.MUTATED_INPUT, message)
-        worker.output_bytes[index] = os.fstat(copy).st_size
         self._keep_output(index, copy)
         opinion = self._opinion({"type": "check", "call": number, "group": group}, copy, "check the output")
         if opinion.verdict is not Verdict.PASS:

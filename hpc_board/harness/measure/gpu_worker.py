@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpc_board.harness.measure.worker_handle import Worker
-from hpc_board.harness.processes.calls import CallFailed, Phase, Rules, worker_answer
-from hpc_board.harness.wire.replies import Queued, Reserved
+from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase, Rules, worker_answer
+from hpc_board.harness.wire.replies import Queued, Reserved, Unshared
 from hpc_board.model.result import Verdict
 
 _QUEUE_SECONDS = 0.25
@@ -36,21 +36,23 @@ class GpuWorker(Worker):
         With a descriptor in `returned`, no kernel is called: the call returns the value there.
 
         Raises:
+            MemoryNotShared: processes cannot share this memory.
             CallFailed: the worker has no such memory, or sent another frame.
         """
-        frame = {"type": "reserve", "form": form, "repeated": bool(returned)}
+        frame = {"type": "reserve", "form": form, "returned": bool(returned)}
         self.child.send(frame, [arena, room, *returned])
         seconds = self._limits.first_call_seconds
         late = f"it had no memory for the inputs of a {phase.name} call within {seconds:g} s"
-        answer = self._spent(("reserved", "raised"), seconds, late)
+        answer = self._spent(("reserved", "unshared", "raised"), seconds, late)
         if not isinstance(answer, Reserved):
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it reserved nothing", worker_lost=True)
         return answer
 
-    def queue(self, rules: Rules, *, challenged: bool) -> Queued | None:
+    def queue(self, rules: Rules, *, challenged: bool, synchronized: bool) -> Queued | None:
         """Have the call queued behind the judge's sign; None if it waits for the GPU itself, and so for the sign.
 
-        If `challenged`, a kernel before it computes the response to the judge's challenge.
+        If `challenged`, a kernel before it computes the response to the judge's challenge. If `synchronized`, a trusted
+        worker waits for the sign before it does anything.
 
         Raises:
             CallFailed: the call failed, or the worker sent another frame.
@@ -65,6 +67,7 @@ class GpuWorker(Worker):
                 "value_bytes": self._limits.value_bytes,
                 "fresh_output": rules.fresh_output,
                 "challenged": challenged,
+                "synchronized": synchronized,
             }
         )
         try:
@@ -84,7 +87,7 @@ class GpuWorker(Worker):
         return self._queued(seconds, f"a {phase.name} call did not return within {seconds:g} s")
 
     def _queued(self, seconds: float, late: str) -> Queued:
-        answer = self._spent(("queued", "raised"), seconds, late)
+        answer = self._spent(("queued", "unshared", "raised"), seconds, late)
         if not isinstance(answer, Queued) or answer.call != self._call:
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it queued another call", worker_lost=True)
         return answer
@@ -109,6 +112,9 @@ class GpuWorker(Worker):
         start = time.monotonic()
         seconds = min(seconds, self._allowance.left_seconds)
         try:
-            return worker_answer(self.child, expected, start + seconds, late)
+            answer = worker_answer(self.child, expected, start + seconds, late)
         finally:
             self._allowance.spend(time.monotonic() - start)
+        if isinstance(answer, Unshared):
+            raise MemoryNotShared(f"memory of the GPU cannot be shared: {answer.message}")
+        return answer

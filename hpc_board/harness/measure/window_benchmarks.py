@@ -19,33 +19,36 @@ from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.passes import Passes
 from hpc_board.harness.measure.phases import Say, of_the_task
 from hpc_board.harness.measure.timing import of_rows
-from hpc_board.harness.processes.calls import CallFailed, secret_seed
-from hpc_board.model.measurement import lower_quartile, quartile_interval
+from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, secret_seed
+from hpc_board.model.measurement import calls_needed, lower_quartile, quartile_interval
 from hpc_board.model.peaks import Peak
 from hpc_board.model.result import Timing, Verdict
+from hpc_board.model.score import duration_text
 
-_OVERHEAD_WINDOWS = 10
+_OVERHEAD_WINDOWS = 8
 _BETWEEN_WINDOWS = 2
 _BETWEEN_CALLS = 7
 _HOST_WINDOWS = 5
-_REFERENCE_WINDOWS = 8
+_REFERENCE_WINDOWS = 5
+_CHECKS = 3
+_TRIALS = 3
 _CLOCK_NS = 300.0
 """Width of an interval that is as narrow as the windows of a quiet GPU make it."""
 
 _WIDE_NS = 1000.0
-_BY_HOST = (
-    "the call waits for the GPU itself: its time includes its launches, the processor's work between them, and the "
-    "GPU's change to its process and back"
-)
-_CHECKS = 3
+_SHORT_NS = 20_000.0
+"""Difference by which a window is too short to contain what every window does."""
+
 _CHANGE_NS_MIN = 20_000.0
 """Least time for two changes of a GPU between processes, 265 us on an H200; a small kernel alone takes 3 us.
 
 Under NVIDIA's Multi-Process Service kernels of several processes run at once, so that there is no change.
 """
 
-_TRIES = 3
-"""Number of calls that may wait for the GPU themselves before the case is measured by the host."""
+_BY_HOST = (
+    "the call waits for the GPU itself: its time includes its launches, the processor's work between them, and the "
+    "GPU's change to its process and back"
+)
 
 
 @dataclass
@@ -72,13 +75,21 @@ class _Measured:
         """Return a remark on a case that passes; "" without one."""
         return _BY_HOST if self.by_host else ""
 
+    @property
+    def overhead(self) -> float:
+        """Return the overhead of a window in nanoseconds."""
+        if self.by_host:
+            return min(self.host_overhead_ns, default=0.0)
+        return min(lower_quartile(each) for each in (self.overhead_ns, self.between_ns) if each)
+
+    @property
+    def windows_ns(self) -> list[float]:
+        """Return the windows of all workers."""
+        return [window for each in self.passes for window in each]
+
     def call_ns(self, window_ns: float) -> float:
         """Return the time of the call in a window, at least a nanosecond."""
-        if self.by_host:
-            overhead_ns = min(self.host_overhead_ns)
-        else:
-            overhead_ns = min(lower_quartile(each) for each in (self.overhead_ns, self.between_ns) if each)
-        return max(1.0, window_ns - overhead_ns)
+        return max(1.0, window_ns - self.overhead)
 
     def timing(self, floor_seconds: float) -> Timing | None:
         """Return the times so far; None before the first window."""
@@ -122,19 +133,34 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     def check(self) -> None:
         """Check, with windows of the trusted worker, that this GPU has them and computes for one process at a time.
 
+        No process of the submission may exist.
+
         Raises:
-            CallFailed: it has none, or computes for several at once; the message is the reason.
+            MemoryNotShared: it has none for a case, or computes for several processes at once.
+            CallFailed: the reference does not pass.
         """
-        with of_the_task():
-            self._known_output(0)
-            least_ns = {
-                made: min(self._gpu.window(self._trusted, 0, secret_seed(), made).window_ns for _ in range(_CHECKS))
-                for made in (Made.NOTHING, Made.RESPONSE)
-            }
+        least_ns: dict[Made, float] = {}
+        for index in range(len(self._bench.phase.cases)):
+            with of_the_task():
+                self._known_output(index)
+            for made in (Made.NOTHING, Made.RESPONSE):
+                windows_ns = [self._trusted_ns(index, made) for _ in range(_CHECKS if index == 0 else 1)]
+                least_ns.setdefault(made, min(windows_ns))
         change_ns = least_ns[Made.RESPONSE] - least_ns[Made.NOTHING]
         if change_ns < _CHANGE_NS_MIN:
             message = f"a kernel takes {change_ns / 1e3:.0f} us, less than a change between processes: is MPS in use?"
-            raise CallFailed(Verdict.DEVICE_ERROR, message)
+            raise MemoryNotShared(message)
+
+    def _trusted_ns(self, index: int, made: Made, *, by_host: bool = False) -> float:
+        """Return the time of a trusted worker's window."""
+        try:
+            return self._gpu.window(self._trusted, index, secret_seed(), made, by_host=by_host).window_ns
+        except MemoryNotShared:
+            raise
+        except CallFailed as error:
+            verdict = Verdict.OUT_OF_MEMORY if error.verdict is Verdict.OUT_OF_MEMORY else Verdict.TASK_ERROR
+            message = f"a window without a call fails: {error.verdict}: {error.message}"
+            raise CallFailed(verdict, message, worker_lost=True) from error
 
     def _known_output(self, index: int) -> None:
         """Make sure that an output of the case exists, which the trusted worker can return."""
@@ -145,67 +171,83 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     def _before_pass(self, cases: Sequence[int]) -> None:
         """Measure the overhead of a window, and the reference, while no process of the submission exists."""
         self._gpu.release_windows()
-        with of_the_task():
-            for index in cases:
-                measured = self._measured.setdefault(index, self._measurements())
-                self._known_output(index)
-                # The first window of a case is not counted: PyTorch allocates its memory.
-                self._gpu.window(self._trusted, index, secret_seed(), Made.RESPONSE)
-                self._add_overheads(index, measured.overhead_ns, _OVERHEAD_WINDOWS)
-                for _ in range(_HOST_WINDOWS):
-                    found = self._gpu.window(self._trusted, index, secret_seed(), Made.NOTHING, by_host=True)
-                    measured.host_overhead_ns.append(found.window_ns)
-                if self._has_reference:
-                    self._gpu.window(self._trusted, index, secret_seed())
-                    for _ in range(_REFERENCE_WINDOWS):
-                        found = self._gpu.window(self._trusted, index, secret_seed())
-                        measured.reference_ns.append(found.window_ns)
+        for index in cases:
+            measured = self._measured.setdefault(index, self._measurements())
+            # The first window of a case is not counted: PyTorch allocates its memory.
+            self._trusted_ns(index, Made.RESPONSE)
+            measured.overhead_ns += [self._trusted_ns(index, Made.RESPONSE) for _ in range(_OVERHEAD_WINDOWS)]
+            if measured.by_host:
+                nothing = [self._trusted_ns(index, Made.NOTHING, by_host=True) for _ in range(_HOST_WINDOWS)]
+                measured.host_overhead_ns += nothing
+            if self._has_reference:
+                with of_the_task():
+                    self._time_reference(index, measured)
 
-    def _add_overheads(self, index: int, overheads_ns: list[float], count: int) -> None:
-        """Add the times of windows in which a trusted worker responds to the challenge and returns a known output."""
-        windows = (self._gpu.window(self._trusted, index, secret_seed(), Made.RESPONSE) for _ in range(count))
-        overheads_ns += [found.window_ns for found in windows]
+    def _time_reference(self, index: int, measured: _Measured) -> None:
+        """Add windows of the reference, unless its calls wait for the GPU themselves; the first is not counted."""
+        start = time.monotonic()
+        self._gpu.window(self._trusted, index, secret_seed())
+        for _ in range(_REFERENCE_WINDOWS):
+            found = self._gpu.window(self._trusted, index, secret_seed())
+            if not found.by_host:
+                measured.reference_ns.append(found.window_ns)
+            if time.monotonic() - start > self._limits.baseline_seconds:
+                break
 
     def _measure(self, worker: GpuWorker, index: int, measured: _Measured, *, again: bool) -> None:
-        """Measure one case with one worker: calls that warm up, then one window for each call."""
+        """Measure one case with one worker: calls that warm up, then one window for each call.
+
+        A case whose calls turn out to be made by the host is left to later workers, before which the overhead of such
+        windows is measured.
+        """
         del again
-        windows_ns: list[float] = []
         for _ in range(self._limits.warmup_calls):
             self._bench.call(worker, index, [secret_seed()], timed=True)
-        others, tries = OtherWork(), 0
-        self._gpu.window(worker, index, secret_seed(), by_host=measured.by_host)
-        start = time.monotonic()
+        trials = [self._gpu.window(worker, index, secret_seed(), by_host=measured.by_host) for _ in range(_TRIALS)]
+        if not measured.by_host and sum(each.by_host for each in trials) > _TRIALS / 2:
+            measured.by_host = True
+            measured.passes.clear()
+        if measured.by_host and not measured.host_overhead_ns:
+            return
+        windows_ns: list[float] = []
+        others, start = OtherWork(), time.monotonic()
         while not self._enough(measured, windows_ns, time.monotonic() - start):
-            if len(windows_ns) % _BETWEEN_CALLS == 0:
-                with self._alone(), of_the_task():
-                    self._add_overheads(index, measured.between_ns, _BETWEEN_WINDOWS)
-            found = self._gpu.window(worker, index, secret_seed(), by_host=measured.by_host)
-            if found.by_host and not measured.by_host:
-                tries += 1
-                if tries == _TRIES:
-                    # All windows of a case are of one kind.
-                    measured.by_host = True
-                    measured.passes.clear()
-                    windows_ns.clear()
-                continue
-            windows_ns.append(found.window_ns)
+            if not measured.by_host and len(windows_ns) % _BETWEEN_CALLS == 0:
+                with self._alone():
+                    measured.between_ns += [self._trusted_ns(index, Made.RESPONSE) for _ in range(_BETWEEN_WINDOWS)]
+            windows_ns.append(self._gpu.window(worker, index, secret_seed(), by_host=measured.by_host).window_ns)
         measured.passes.append(windows_ns)
         measured.busy.append(others.processors())
 
     def _enough(self, measured: _Measured, windows_ns: Sequence[float], seconds: float) -> bool:
         """Return whether a worker's windows of a case tell its time, or `seconds` of wall time are too many."""
-        limits, count = self._limits, self._workers * len(windows_ns)
-        if count < limits.timed_calls_min:
-            return False
-        if count >= limits.timed_calls_max or self._workers * seconds >= limits.case_seconds:
-            return True
+        limits, count = self._limits, len(windows_ns)
         times_ns = [measured.call_ns(each) for each in windows_ns]
+        if count < calls_needed(times_ns, limits, self._workers):
+            return False
+        if self._workers * count >= limits.timed_calls_max or self._workers * seconds >= limits.case_seconds:
+            return True
         low_ns, high_ns = quartile_interval(times_ns)
         return high_ns - low_ns <= max(_CLOCK_NS, limits.relative_error * lower_quartile(times_ns))
+
+    def _lacks_passes(self, index: int) -> bool:
+        return len(self._measured[index].passes) < self._workers
 
     def _is_wide(self, index: int) -> bool:
         """Return whether more workers have to measure a case, for another reason than the clock's own resolution."""
         found = self._timing(index)
-        if found is None:
-            return False
+        if found is None or self._lacks_passes(index):
+            return True
         return found.interval * found.median_ns > max(_WIDE_NS, self._limits.interval * found.median_ns)
+
+    def _check_floors(self) -> None:
+        """Check also that no windows are too short to contain what every window does."""
+        super()._check_floors()
+        for measured in self._measured.values():
+            shortest_ns = lower_quartile(measured.windows_ns) if measured.windows_ns else measured.overhead
+            if shortest_ns < measured.overhead - _SHORT_NS:
+                message = (
+                    f"a call and its window took {duration_text(shortest_ns)}, and a window without a call takes "
+                    f"{duration_text(measured.overhead)}"
+                )
+                measured.failure = CallFailed(Verdict.TIMING_INCONSISTENT, message)

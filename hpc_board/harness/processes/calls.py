@@ -32,6 +32,13 @@ class OutputsOverlap(CallFailed):
         super().__init__(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
 
 
+class MemoryNotShared(CallFailed):
+    """A call that no window can hold: processes cannot share its memory of the GPU, or its inputs are not there."""
+
+    def __init__(self, message: str, verdict: Verdict = Verdict.DEVICE_ERROR) -> None:
+        super().__init__(verdict, message, worker_lost=True)
+
+
 @dataclass(frozen=True)
 class Rules:
     """Requirements of a task on a call, besides a right output.

@@ -30,6 +30,7 @@ _PARTS_MAX = 16
 HELD_BYTES_MIN = 64 * 1024
 """Size from which a leaf may stay in memory; a smaller leaf is written into the file."""
 
+_SCALARS_MAX = 64
 _DEPTH_MAX = 32
 _NODES_MAX = 100_000
 _ITEMS_MAX = 2**59
@@ -111,16 +112,15 @@ class Laid:
         """Return the tensors that are not empty, in the order of their bytes; each is dense if the value's is."""
         return [tensor for _, length, _, tensor in self._leaves if tensor is not None and length]
 
-    def write_without_tensors(self, descriptor: int, base: int = 0) -> None:
-        """Write the layout, and the bytes of all leaves that are no tensors."""
-        self.write_head(descriptor, base)
-        for at, length, source, tensor in self._leaves:
-            if tensor is None and length:
-                write_at(descriptor, base + self._start + at, source())
+    @property
+    def in_tensors(self) -> bool:
+        """Return whether all but a few numbers and texts of the value are in tensors."""
+        arrays = any(tensor is None and length for _, length, _, tensor in self._leaves)
+        return not arrays and _scalars(self.layout) <= _SCALARS_MAX
 
-    def leave_on_gpu(self, descriptor: int, base: int = 0) -> list[tuple[int, Any]]:
+    def leave_on_gpu(self, descriptor: int) -> list[tuple[int, Any]]:
         """Write all but the tensors of a GPU; return the offset and the bytes of each of these, as a dense tensor."""
-        self.write_head(descriptor, base)
+        self.write_head(descriptor)
         left: list[tuple[int, Any]] = []
         for at, length, source, tensor in self._leaves:
             if not length:
@@ -128,7 +128,7 @@ class Laid:
             if tensor is not None and _is_on_gpu(tensor):
                 left.append((self._start + at, tensor.reshape(-1).view(sys.modules["torch"].uint8)))
             else:
-                write_at(descriptor, base + self._start + at, source())
+                write_at(descriptor, self._start + at, source())
         return left
 
     def outline(self, descriptor: int, base: int, held_max: int, held_bytes_min: int) -> tuple[list[Held], list[Any]]:
@@ -152,6 +152,11 @@ class Laid:
                 held.append((self._start + at, address, length))
                 holders.append(content)
         return held, holders
+
+
+def _scalars(node: Node) -> int:
+    """Return the number of values below a node that are in its layout itself."""
+    return ("v" in node) + sum(map(_scalars, node.get("items", ())))
 
 
 def laid_out(value: Any, limit: int, *, shift: int = 0) -> Laid:

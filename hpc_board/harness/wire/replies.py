@@ -16,8 +16,11 @@ _ELAPSED_NS_MAX = 1e18
 HELD_MAX = 500
 """Largest number of output parts that a worker may leave in its memory, unless all outputs are alike."""
 
-HANDLES_MAX = 200
+HANDLES_MAX = 150
 """Largest number of allocations that the parts of one call may lie in: a frame holds no more handles."""
+
+PLACES_MAX = 400
+"""Largest number of tensors on a GPU in the inputs or outputs of a call."""
 
 _HANDLE_BYTES = 64
 
@@ -83,6 +86,13 @@ class Reserved:
 
 
 @dataclass(frozen=True)
+class Unshared:
+    """Report that a worker's memory of the GPU cannot be shared with another process."""
+
+    message: str
+
+
+@dataclass(frozen=True)
 class Queued:
     """Confirmation that a call waits in the GPU's queue.
 
@@ -145,11 +155,12 @@ class Generated:
 
     `work` is the minimum of bytes to move and operations to compute for a right call, if the task declares it; `form`
     is the form of a right answer, if requested. `steady` states that the inputs of other seeds had the same layout, so
-    that the layout reveals nothing about this seed.
+    that the layout reveals nothing about this seed; `in_tensors` that nearly all of the inputs are in tensors.
     """
 
     size: int
     steady: bool = False
+    in_tensors: bool = False
     work: Work | None = None
     form: Mapping[str, Any] | None = None
 
@@ -185,6 +196,7 @@ Answer = (
     | Mapped
     | Done
     | Reserved
+    | Unshared
     | Queued
     | Finished
     | Overlapped
@@ -257,23 +269,23 @@ def _is_handle(text: Any) -> bool:
 
 def _shared_place(place: Any, handles: tuple[str, ...]) -> SharedPlace:
     handle, offset, size = map(_position, place)
-    if handle >= len(handles):
-        raise ValueError("a place in an unknown allocation")
+    if handle >= len(handles) or not size:
+        raise ValueError("a place in an unknown allocation, or without a byte")
     return SharedPlace(handle, offset, size)
 
 
 def _reserved(frame: Frame) -> Reserved:
     handles, inputs = _handles(frame), frame["inputs"]
-    if not isinstance(inputs, list):
-        raise TypeError("no places of inputs")
+    if not isinstance(inputs, list) or len(inputs) > PLACES_MAX:
+        raise ValueError("no places of inputs, or too many")
     places = tuple(_shared_place(each, handles) for each in inputs)
     return Reserved(handles, places, _shared_place(frame["signals"], handles))
 
 
 def _queued(frame: Frame) -> Queued:
     handles, parts = _handles(frame), frame["parts"]
-    if not isinstance(parts, list):
-        raise TypeError("no parts")
+    if not isinstance(parts, list) or len(parts) > PLACES_MAX:
+        raise ValueError("no parts, or too many")
     places = tuple((_position(at), _shared_place(place, handles)) for at, *place in parts)
     return Queued(_position(frame["call"]), _position(frame["size"]), handles, places)
 
@@ -309,6 +321,7 @@ def _generated(frame: Frame) -> Generated:
     return Generated(
         size,
         frame["steady"] is True,
+        frame["in_tensors"] is True,
         None if work is None else Work(_amount(work["bytes"]), _amount(work["operations"])),
         form,
     )
@@ -337,6 +350,7 @@ _KINDS: dict[str, Callable[[Frame], Answer]] = {
     "mapped": lambda _: Mapped(),
     "done": _done,
     "reserved": _reserved,
+    "unshared": lambda frame: Unshared(_text(frame["message"], _MESSAGE_MAX)),
     "queued": _queued,
     "finished": lambda _: Finished(),
     "opened": lambda _: Opened(),

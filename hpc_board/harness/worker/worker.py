@@ -11,8 +11,8 @@ between `mapped` and `run`, the process is stopped; between `run` and `done` the
 that can be done before is done at `map`.
 
 On a GPU whose memory several processes can share, a timed call has other frames: `reserve` (memory for inputs on the
-GPU) -> `reserved`; `queue` (the call, which the GPU begins at the judge's sign) -> `queued` or `raised`; after the
-judge's window `finish` -> `finished` or `raised`.
+GPU) -> `reserved` or `unshared`; `queue` (the call, which the GPU begins at the judge's sign) -> `queued`, `raised` or
+`unshared`; after the judge's window `finish` -> `finished` or `raised`.
 """
 
 import importlib.util
@@ -38,7 +38,7 @@ from hpc_board.harness.processes.zygote import preload
 from hpc_board.harness.profile.profiled_device import ProfiledDevice
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame
-from hpc_board.harness.wire.replies import ADDRESSES_MAX, HELD_MAX
+from hpc_board.harness.wire.replies import ADDRESSES_MAX, HANDLES_MAX, HELD_MAX, PLACES_MAX
 from hpc_board.harness.worker import compiled
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
@@ -137,7 +137,7 @@ class _Worker:
                 return self._finish()
             return self._run(frame, fds)
         except NotShared as error:
-            return _message(Verdict.DEVICE_ERROR, f"the GPU's memory cannot be shared: {error}")
+            return {"type": "unshared", "message": printable(str(error), _MESSAGE_MAX)}
         except payload.TooLarge as error:
             return _message(Verdict.OUTPUT_LIMIT, f"the output cannot be taken: {error}")
         except payload.PayloadError as error:
@@ -171,7 +171,7 @@ class _Worker:
     def _reserve(self, frame: Frame, fds: list[int]) -> Frame:
         """Allocate memory of the GPU for a call's inputs, whose layout and other values are written already.
 
-        With `repeated`, no kernel is called: the call returns the value in the last descriptor.
+        With `returned`, no kernel is called: the call returns the value in the last descriptor.
         """
         if not isinstance(self._device, CudaDevice):
             raise NotShared("the device is none of CUDA")
@@ -181,25 +181,32 @@ class _Worker:
         queue.clear()
         self._holders.clear()
         shared = [_Shared(descriptor) for descriptor in fds]
-        repeated = shared.pop() if frame["repeated"] else None
+        returned = shared.pop() if frame["returned"] else None
         self._room, self._form, self._arena = shared.pop(), frame["form"], None
         arena = shared.pop()
         memory = payload.mapped(arena.descriptor, populated=False)
         self._data = [payload.value_in(memory, queue.reserve)]
-        if repeated is None:
+        if returned is None:
             self._calls = [self._call(self._data[0])]
         else:
-            value = payload.read(repeated.descriptor, self._device.place)[0]
+            value = payload.read(returned.descriptor, self._device.place)[0]
             self._calls = [lambda: value]
         inputs, signals = queue.inputs(), queue.signals()
+        if len(inputs) > PLACES_MAX or len(queue.handles) > HANDLES_MAX:
+            raise NotShared(f"its inputs are {len(inputs)} tensors in {len(queue.handles)} allocations")
         return {"type": "reserved", "handles": _as_text(queue.handles), "inputs": inputs, "signals": signals}
 
     def _enqueue(self, frame: Frame) -> Frame:
-        """Queue the call behind the judge's sign, and describe its output; the GPU has not begun it by then."""
+        """Queue the call behind the judge's sign, and describe its output; the GPU has not begun it by then.
+
+        With `synchronized`, wait for the sign as a call does that waits for the GPU itself.
+        """
         queue, room = self._queue, self._room
         if queue is None or room is None:
             raise NotShared("no memory was reserved")
         queue.begin(frame["number"], challenged=frame["challenged"])
+        if frame["synchronized"]:
+            queue.synchronize()
         value = self._calls[0]()
         if value is None:
             return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
@@ -208,6 +215,8 @@ class _Worker:
         laid = payload.laid_out(value, frame["value_bytes"])
         os.ftruncate(room.descriptor, laid.size)
         parts = [[at, *queue.place(part)] for at, part in laid.leave_on_gpu(room.descriptor)]
+        if len(parts) > PLACES_MAX or len(queue.handles) > HANDLES_MAX:
+            raise payload.TooLarge(f"{len(parts)} tensors in {len(queue.handles)} allocations of the GPU")
         queue.end(frame["number"])
         self._holders.append(value)
         return {
