@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from hpc_board.service.log import Log
 from hpc_board.service.page.bounds import PageBounds
-from hpc_board.service.server import Bounds, Log, Service
+from hpc_board.service.server import Bounds, Service
 from hpc_board.settings import Settings, load
 from tests.waiting import awaited
 

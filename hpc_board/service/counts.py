@@ -11,7 +11,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from hpc_board.runs.reconciler import Pass
-    from hpc_board.service.server import Log
+    from hpc_board.service.log import Log
 
 LATENCY_BOUNDS_SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0)
 """The upper bounds of the classes in which the latencies of a scheduler are counted; the last class has none."""

@@ -1,21 +1,17 @@
 """The service's process: it owns a board, advances its runs, and answers questions at its doors."""
 
 import asyncio
-import json
-import math
 import os
 import resource
 import socket
 import stat
-import sys
 import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -38,6 +34,7 @@ from hpc_board.service.cluster_threads import ClusterThreads
 from hpc_board.service.counts import Counts, counted
 from hpc_board.service.doors import Forged
 from hpc_board.service.isolation import demanding, shortfalls
+from hpc_board.service.log import Log
 from hpc_board.service.notify import notify
 from hpc_board.service.page import opening
 from hpc_board.service.page.bounds import PageBounds
@@ -57,7 +54,7 @@ if TYPE_CHECKING:
 _Door = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 ROWS_MAX = 10_000
-"""The largest `limit` of a question: an answer is made whole before it is sent."""
+"""The largest `limit` of a question, whose answer is made whole before it is sent, and the most items of its lists."""
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """The maximum size of a list in an answer, which takes that much memory until its client has read it."""
@@ -67,8 +64,6 @@ _PIECE_BYTES = 512 * 1024
 _WORKERS = 16
 # Above it, the kernel has clients over TCP wait for a second before they try again.
 _BACKLOG = 2048
-_REFUSED_SECONDS = 1.0
-_REFUSED_MAX = 1_000
 _FILES_BESIDES = 512
 _ADVANCE_SECONDS = 1.0
 _END_SECONDS = 10.0
@@ -120,30 +115,6 @@ class Writer(Protocol):
 
     async def wait_closed(self) -> None:
         """Wait until all has left."""
-
-
-class Log:
-    """A log of one JSON object a line, to stderr by default; equal refusals are a line a second, with their number."""
-
-    def __init__(self, write: Callable[[str], object] = sys.stderr.write) -> None:
-        self._write = write
-        self._refused: dict[str, tuple[float, int]] = {}
-
-    def __call__(self, event: str, **details: object) -> None:
-        """Write an event with its time and details."""
-        if event == "refused":
-            key, now = json.dumps(details, default=str, sort_keys=True), time.monotonic()
-            at, untold = self._refused.get(key, (-math.inf, 0))
-            if now - at < _REFUSED_SECONDS:
-                self._refused[key] = at, untold + 1
-                return
-            if len(self._refused) >= _REFUSED_MAX:
-                self._refused.clear()
-            self._refused[key] = now, 0
-            details |= {"times": untold + 1} if untold else {}
-        line = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "event": event, **details}
-        with suppress(OSError, ValueError):
-            self._write(f"{json.dumps(line, default=str)}\n")
 
 
 class Service:
@@ -678,6 +649,7 @@ class Service:
             ) from error
         given = {field: getattr(args, field) for field in args.__struct_fields__}
         given |= _limited(given)
+        _check_lengths(given)
         part, name = request.route.split(".")
         try:
             with board.session():
@@ -917,6 +889,20 @@ def _limited(given: Mapping[str, Any]) -> dict[str, int]:
     if not 0 <= limit <= ROWS_MAX:
         raise InputError(f"a service sends at most {ROWS_MAX} rows at once, not {limit}.", hint="Ask for fewer.")
     return {"limit": limit}
+
+
+def _check_lengths(given: Mapping[str, Any]) -> None:
+    """Require that no list among these arguments has more than ROWS_MAX items.
+
+    Raises:
+        InputError: one has more. Each may cost a statement, and a line has room for a million numbers.
+    """
+    for name, value in given.items():
+        if isinstance(value, Collection) and not isinstance(value, str | bytes) and len(value) > ROWS_MAX:
+            raise InputError(
+                f"a service takes at most {ROWS_MAX:,} {name} in a question, not {len(value):,}.",
+                hint="Ask in several parts.",
+            )
 
 
 def _allow_files(connections: int) -> None:

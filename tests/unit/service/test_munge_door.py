@@ -23,11 +23,12 @@ import pytest
 from hpc_board.domain.roles import Role
 from hpc_board.domain.service_address import MungeAddress, MungeListener
 from hpc_board.errors import BoardError, InputError, Refused, StorageError, WaitExpired
-from hpc_board.service import server, wire
+from hpc_board.service import wire
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors import ServiceError, frames, handshake
 from hpc_board.service.doors import munge as door_module
 from hpc_board.service.doors.munge import MungeDoor, MungeStream
+from hpc_board.service.log import Log
 from hpc_board.service.machine_pool import BLAMED_TURNS
 from hpc_board.service.server import Bounds, Service
 from hpc_board.service.unauthenticated import CREDENTIALS_MAX, PENDING_MAX, PendingClients
@@ -87,7 +88,7 @@ def served(board: Recorded, munge_socket: Path, bounds: Bounds | None = None, *,
     lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="hb-") as name:
         Path(name).chmod(0o755)
-        log = server.Log(lambda line: lines.append(json.loads(line)))
+        log = Log(lambda line: lines.append(json.loads(line)))
         service = Service(settings, Path(name) / "board.sock", log=log, bounds=bounds or Bounds())
         ready = threading.Event()
         thread = threading.Thread(target=service.run, args=(ready.set,))

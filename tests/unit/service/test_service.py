@@ -20,6 +20,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.local.client import LocalScheduler
 from hpc_board.service import client as client_module
+from hpc_board.service import log as service_log
 from hpc_board.service import routes, server, wire
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.isolation import demanding, shortfalls
@@ -549,7 +551,7 @@ def test_an_answer_under_way_leaves_before_the_service_ends(
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_service_that_does_not_serve_takes_an_end(board: Recorded, folder: Path, moment: str) -> None:
-    service = Service(board.board.settings, folder / "board.sock", log=server.Log(lambda _: None))
+    service = Service(board.board.settings, folder / "board.sock", log=service_log.Log(lambda _: None))
     service.stop()
     service.run()
     if moment == "after":
@@ -561,7 +563,7 @@ def test_a_service_that_does_not_serve_takes_an_end(board: Recorded, folder: Pat
 def logged(board: Recorded, path: Path) -> Iterator[list[dict[str, Any]]]:
     """Serve the board at `path`, with faults if need be, and yield the lines of its log."""
     lines: list[dict[str, Any]] = []
-    log = server.Log(lambda line: lines.append(json.loads(line)))
+    log = service_log.Log(lambda line: lines.append(json.loads(line)))
     service, ready = Service(board.board.settings, path, log=log), threading.Event()
     thread = threading.Thread(target=service.run, args=(ready.set,))
     thread.start()
@@ -1265,6 +1267,34 @@ def test_a_question_has_a_bounded_number_of_sources_and_of_bytes_in_its_answer(
         monkeypatch.setattr(server, "ANSWER_BYTES_MAX", 1000)
         large = client.ask("submissions.draft_sources", sources=[source] * 5)
         assert "the answer has over 1,000 bytes" in large["error"]["message"]
+
+
+@pytest.mark.parametrize("question", ["started", "cancel_each", "followed"])
+def test_a_question_has_a_bounded_number_of_runs(door: Path, question: str) -> None:
+    with asking(door) as board:
+        ask: Callable[..., object] = getattr(board.runs, question)
+        ask(list(range(10, 30)))
+        assert f"at most {ROWS_MAX:,}" in refusal(lambda: ask(list(range(10, 11 + ROWS_MAX)))).message
+
+
+OUT_OF_UTC = datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))
+
+
+@pytest.mark.parametrize("moment", [OUT_OF_UTC, OUT_OF_UTC.replace(tzinfo=None)])
+def test_a_time_that_is_none_in_utc_is_refused_at_every_route_that_takes_one(door: Path, moment: datetime) -> None:
+    with asking(door) as board:
+        for question in (
+            partial(board.admin.prune, moment),
+            partial(board.admin.statistics, since=moment),
+            lambda: board.admin.export("csv", since=moment).write(io.BytesIO()),
+        ):
+            assert moment.isoformat() in refusal(question).message
+
+
+def test_a_cluster_that_is_not_in_the_settings_was_never_asked(door: Path) -> None:
+    with asking(door, "daemon") as board:
+        assert board.runs.asked_at("../board") is None
+        assert board.runs.silent_since("gone") is None
 
 
 @pytest.mark.parametrize("limit", [-1, -(2**60), ROWS_MAX + 1])
