@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from hpc_board.domain.job_options import NO_OPTIONS, OPTION_NAMES, VALUE_NAMES, JobOptions, fault, of_values
+from hpc_board.errors import InputError
 from hpc_board.model.task import Language, Mode
 
 SOURCE_BYTES_MAX = 1_000_000
@@ -28,6 +29,12 @@ class Submission(msgspec.Struct, frozen=True):
     submitted_at: datetime
     note: str = ""
     milestone: str = ""
+
+
+def unknown_submission(number: int) -> InputError:
+    """Return the error for a submission that does not exist, or is hidden from the user."""
+    hint = "`hpc-board runs` lists your runs, `hpc-board run ID` shows the submission of one."
+    return InputError(f"there is no submission {number}", hint=hint)
 
 
 class Directives(msgspec.Struct, frozen=True):

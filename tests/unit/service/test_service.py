@@ -223,6 +223,18 @@ def test_a_board_that_is_closed_to_a_user_does_not_exist_for_them(board: Recorde
         assert "unknown task" in refusal(lambda: other.tasks.get("vectoradd_py")).message
         assert "there is no run" in refusal(lambda: other.runs.get(run.id)).message
         assert "there is no run" in refusal(lambda: list(other.runs.wait([run.id]))).message
+        for question in (
+            other.submissions.get,
+            other.submissions.code,
+            other.runs.get,
+            other.runs.log,
+            other.runs.cancel,
+            partial(other.submissions.note, text="mine"),
+            partial(other.submissions.compare, other=98),
+        ):
+            hidden, missing = (refusal(partial(question, number)) for number in (run.id, 98))
+            told = f"{hidden.message} {hidden.hint}".replace(f" {run.id}", " 98")
+            assert told == f"{missing.message} {missing.hint}"
 
 
 @ROOT
