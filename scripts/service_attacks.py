@@ -156,6 +156,8 @@ def _outcomes() -> dict[tuple[str, str], str]:
         done = subprocess.run([*command, *tests], cwd=REPOSITORY, capture_output=True, text=True, check=False)
         if not report.exists():
             sys.exit(done.stdout + done.stderr)
+        if done.returncode:
+            print(done.stdout, file=sys.stderr)
         cases = ET.parse(report).iter("testcase")  # noqa: S314 - pytest's own file
         return {(_file(case.get("classname", "")), case.get("name", "")): _outcome(case) for case in cases}
 
