@@ -9,12 +9,12 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,17 +29,18 @@ from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, St
 from hpc_board.files import locked, temporary_folder
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
+from hpc_board.service.answers import answer_of, answer_text, arguments, outcome_of, route_of
 from hpc_board.service.changes import Changes
 from hpc_board.service.cluster_threads import ClusterThreads
 from hpc_board.service.counts import Counts, counted
 from hpc_board.service.doors import Forged
 from hpc_board.service.isolation import demanding, shortfalls
+from hpc_board.service.lines import Lines, Reader, Turns, Unfit, Writer, parsed, parsed_args
 from hpc_board.service.log import Log
 from hpc_board.service.notify import notify
 from hpc_board.service.page import opening
 from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.peers import check_place, peer_name, peer_uid
-from hpc_board.service.published import holds_secrets, published
 from hpc_board.service.reloading import Reloads, changed, faults
 from hpc_board.service.units import WATCHDOG_SECONDS
 from hpc_board.service.watching import Watching
@@ -53,13 +54,6 @@ if TYPE_CHECKING:
 
 _Door = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
-ROWS_MAX = 10_000
-"""The largest `limit` of a question, whose answer is made whole before it is sent, and the most items of its lists."""
-
-ANSWER_BYTES_MAX = 64 * 1024 * 1024
-"""The maximum size of a list in an answer, which takes that much memory until its client has read it."""
-
-_CHUNK_BYTES = 64 * 1024
 _PIECE_BYTES = 512 * 1024
 _WORKERS = 16
 # Above it, the kernel has clients over TCP wait for a second before they try again.
@@ -88,33 +82,6 @@ class Bounds(msgspec.Struct, frozen=True):
     questions_per_user: int = 2
     connections_per_user: int = 64
     connections: int = 2_000
-
-
-class Reader(Protocol):
-    """The bytes that come from a client."""
-
-    async def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes, b"" at the end."""
-
-
-class Writer(Protocol):
-    """The way of bytes to a client, as asyncio.StreamWriter has it."""
-
-    @property
-    def transport(self) -> asyncio.WriteTransport:
-        """The transport below."""
-
-    def write(self, data: bytes, /) -> None:
-        """Write `data`, once there is room."""
-
-    async def drain(self) -> None:
-        """Wait until there is room for more."""
-
-    def close(self) -> None:
-        """Close the connection once all has left."""
-
-    async def wait_closed(self) -> None:
-        """Wait until all has left."""
 
 
 class Service:
@@ -157,7 +124,7 @@ class Service:
         self._silent: set[str] = set()
         self._stopping = threading.Event()
         self._connections: Counter[int] = Counter()
-        self._turns: dict[int, _Turns] = {}
+        self._turns: dict[int, Turns] = {}
         self._answering: set[asyncio.Task[None] | None] = set()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="question")
         self._pending_clients = self._new_pending_clients()
@@ -519,7 +486,7 @@ class Service:
         except Forged as error:
             self._log("refused", uid=uid, reason=str(error))
             writer.transport.abort()
-        except _Unfit as error:
+        except Unfit as error:
             self._log("refused", uid=uid, reason=str(error))
             await self._last_words(writer, InputError(str(error), hint="Is this hpc-board's client?"))
         except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
@@ -543,14 +510,14 @@ class Service:
             writer.transport.abort()
 
     async def _converse(self, uid: int, reader: Reader, writer: Writer) -> None:
-        turns = self._turns.setdefault(uid, _Turns(self._bounds.questions_per_user))
-        lines = _Lines(reader, self._bounds.line_seconds, turns.long_line)
+        turns = self._turns.setdefault(uid, Turns(self._bounds.questions_per_user))
+        lines = Lines(reader, self._bounds.line_seconds, turns.long_line)
         first = await lines.next(self._bounds.hello_seconds)
         if first is None:
             raise TimeoutError
-        hello = _parsed(first, wire.Hello)
+        hello = parsed(first, wire.Hello)
         if hello.protocol != wire.PROTOCOL:
-            raise _Unfit(
+            raise Unfit(
                 f"client {one_line(hello.version, 40)} and service {__version__} do not speak the same protocol: "
                 f"{hello.protocol} and {wire.PROTOCOL}. Use the same version of hpc-board."
             )
@@ -565,7 +532,7 @@ class Service:
             lines.bytes_max = wire.SOURCE_BYTES_MAX
         await self._send(writer, wire.Welcome(wire.PROTOCOL, __version__, user, str(role)))
         while not self._stopping.is_set() and (line := await lines.next(self._bounds.idle_seconds)) is not None:
-            request = _parsed(line, wire.Request)
+            request = parsed(line, wire.Request)
             if request.route == routes.WAIT:
                 await self._stream(uid, user, turns, request, reader, writer)
                 return
@@ -619,7 +586,7 @@ class Service:
         try:
             board = self._board_of(user, warnings.append)
             value = self._value(board, request)
-            last = wire.Reply(request.id, value=msgspec.Raw(_answer_text(value)))
+            last = wire.Reply(request.id, value=msgspec.Raw(answer_text(value)))
             self._counts.answered(request.route, "ok")
         except Exception as error:  # noqa: BLE001 - a fault of the service is told to its log alone
             last = self._failed(uid, request, error)
@@ -628,7 +595,7 @@ class Service:
     def _failed(self, uid: int, request: wire.Request, error: Exception) -> wire.Reply:
         """Return the last reply to a question that ended in `error`, and log a refusal or a fault."""
         # A client's own text is no label.
-        self._counts.answered(request.route if request.route in routes.KNOWN else "unknown", _outcome(error))
+        self._counts.answered(request.route if request.route in routes.KNOWN else "unknown", outcome_of(error))
         if isinstance(error, Refused):
             self._log("refused", uid=uid, route=request.route, reason=error.message)
         if isinstance(error, BoardError):
@@ -638,34 +605,22 @@ class Service:
         return wire.Reply(request.id, error=wire.failure(fault))
 
     def _value(self, board: Board, request: wire.Request) -> object:
-        route = _route(request.route)
+        route = route_of(request)
         board.context.require(route.role, route.purpose)
+        given = arguments(request)
         try:
-            args = wire.decoded(request.args, routes.arguments_type(request.route))
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise InputError(
-                f"the question {request.route} does not fit: {one_line(str(error), 300)}.",
-                hint="Use a client of the service's version.",
-            ) from error
-        given = {field: getattr(args, field) for field in args.__struct_fields__}
-        given |= _limited(given)
-        _check_lengths(given)
-        part, name = request.route.split(".")
-        try:
-            with board.session():
-                value = getattr(getattr(board, part), name)(**given)
+            return answer_of(board, request, given)
         finally:
             if route.writes:
                 self._changes.wake()
                 if self._page is not None:
                     self._page.look()
-        return published(value) if _secretive(request.route) else value
 
     async def _stream(
         self,
         uid: int,
         user: str,
-        turns: "_Turns",
+        turns: Turns,
         request: wire.Request,
         reader: Reader,
         writer: Writer,
@@ -673,7 +628,7 @@ class Service:
         """Send the runs of a WAIT whenever they change, until all have ended or the client has gone."""
         loop = asyncio.get_running_loop()
         try:
-            ids = _parsed_args(request, routes.Wait).ids
+            ids = parsed_args(request, routes.Wait).ids
             with turns.watching(len(ids)):
                 async with turns.question:
                     runs = await loop.run_in_executor(self._pool, self._watched, user, ids)
@@ -690,7 +645,7 @@ class Service:
     async def _send_changes(
         self,
         user: str,
-        turns: "_Turns",
+        turns: Turns,
         request: wire.Request,
         runs: Sequence[Run],
         reader: Reader,
@@ -719,7 +674,7 @@ class Service:
     ) -> None:
         """Send the changes of the board that the user may see, until the client has gone."""
         try:
-            _parsed_args(request, routes.ChangesArguments)
+            parsed_args(request, routes.ChangesArguments)
         except InputError as error:
             await self._send(writer, self._failed(uid, request, error))
             return
@@ -754,9 +709,9 @@ class Service:
     def _write_file(self, user: str, request: wire.Request, file: Path) -> object:
         admin = self._board_of(user).admin
         if request.route == routes.BACKUP:
-            _parsed_args(request, routes.BackupArguments)
+            parsed_args(request, routes.BackupArguments)
             return admin.backup(file)
-        export = admin.export(**msgspec.structs.asdict(_parsed_args(request, routes.ExportArguments)))
+        export = admin.export(**msgspec.structs.asdict(parsed_args(request, routes.ExportArguments)))
         with file.open("wb") as sink:
             return export.write(sink)
 
@@ -764,82 +719,6 @@ class Service:
         board = self._board_of(user)
         with board.session():
             return [board.runs.get(id_) for id_ in ids]
-
-
-class _Turns:
-    """The turns of one user's connections: for a question, and for a line that is longer than a submission's."""
-
-    def __init__(self, questions: int) -> None:
-        self.question = asyncio.Semaphore(questions)
-        self.long_line = asyncio.Semaphore(1)
-        self._watched = 0
-
-    @contextmanager
-    def watching(self, runs: int) -> Iterator[None]:
-        """Count so many more watched runs of the user, until the block ends.
-
-        Raises:
-            Refused: they are too many together.
-        """
-        if self._watched + runs > routes.WATCHED_MAX:
-            raise Refused(
-                f"you may wait for {routes.WATCHED_MAX:,} runs at one time, in all connections together.",
-                hint="End another wait first.",
-            )
-        self._watched += runs
-        try:
-            yield
-        finally:
-            self._watched -= runs
-
-
-class _Lines:
-    """The lines of a client, each within a time and a length; a line above REQUEST_BYTES_MAX needs `long_line`."""
-
-    def __init__(self, reader: Reader, line_seconds: float, long_line: asyncio.Semaphore) -> None:
-        self._reader = reader
-        self._line_seconds = line_seconds
-        self._long_line = long_line
-        self._rest = b""
-        self.bytes_max = wire.REQUEST_BYTES_MAX
-
-    async def next(self, idle_seconds: float) -> bytes | None:
-        """Return the next line, or None if it has not begun within `idle_seconds`.
-
-        Raises:
-            TimeoutError: it has begun, and does not arrive whole within `line_seconds`.
-            ConnectionError: the client has closed the connection.
-            _Unfit: it is too long.
-        """
-        try:
-            parts = [self._rest or await self._more(idle_seconds)]
-        except TimeoutError:
-            return None
-        size = len(parts[0])
-        async with asyncio.timeout(self._line_seconds), AsyncExitStack() as stack:
-            most = min(wire.REQUEST_BYTES_MAX, self.bytes_max)
-            while b"\n" not in parts[-1]:
-                if size > most:
-                    if most == self.bytes_max:
-                        raise _Unfit(f"a line has more than {self.bytes_max:,} bytes")
-                    # One at a time for each user: they are held in memory until they are whole.
-                    await stack.enter_async_context(self._long_line)
-                    most = self.bytes_max
-                parts.append(await self._more(None))
-                size += len(parts[-1])
-        last, _, self._rest = parts[-1].partition(b"\n")
-        return b"".join((*parts[:-1], last))
-
-    async def _more(self, seconds: float | None) -> bytes:
-        async with asyncio.timeout(seconds):
-            data = await self._reader.read(_CHUNK_BYTES)
-        if not data:
-            raise ConnectionResetError("the client has closed the connection")
-        return data
-
-
-class _Unfit(Exception):
-    """A line that no client of this version sends; the connection ends."""
 
 
 def _remove_stale(path: Path) -> None:
@@ -859,13 +738,6 @@ def _unlink(path: Path) -> None:
         path.unlink()
 
 
-def _outcome(error: Exception) -> str:
-    """Return the outcome of a question that ended in `error`, for the counts."""
-    if isinstance(error, Refused):
-        return "refused"
-    return "error" if isinstance(error, BoardError) else "fault"
-
-
 @asynccontextmanager
 async def _going(reader: Reader) -> AsyncIterator["asyncio.Future[bytes]"]:
     """Yield a future that is done once a client that has nothing more to say says something or has gone."""
@@ -875,34 +747,6 @@ async def _going(reader: Reader) -> AsyncIterator["asyncio.Future[bytes]"]:
     finally:
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
-
-
-def _limited(given: Mapping[str, Any]) -> dict[str, int]:
-    """Return the bounded `limit` among these arguments, if they have one; None is ROWS_MAX.
-
-    Raises:
-        InputError: it is out of range. A negative one would be no limit in SQL.
-    """
-    if "limit" not in given:
-        return {}
-    limit = ROWS_MAX if given["limit"] is None else given["limit"]
-    if not 0 <= limit <= ROWS_MAX:
-        raise InputError(f"a service sends at most {ROWS_MAX} rows at once, not {limit}.", hint="Ask for fewer.")
-    return {"limit": limit}
-
-
-def _check_lengths(given: Mapping[str, Any]) -> None:
-    """Require that no list among these arguments has more than ROWS_MAX items.
-
-    Raises:
-        InputError: one has more. Each may cost a statement, and a line has room for a million numbers.
-    """
-    for name, value in given.items():
-        if isinstance(value, Collection) and not isinstance(value, str | bytes) and len(value) > ROWS_MAX:
-            raise InputError(
-                f"a service takes at most {ROWS_MAX:,} {name} in a question, not {len(value):,}.",
-                hint="Ask in several parts.",
-            )
 
 
 def _allow_files(connections: int) -> None:
@@ -915,51 +759,3 @@ def _allow_files(connections: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
-
-
-def _answer_text(value: object) -> bytes:
-    """Return `value` as JSON of at most ANSWER_BYTES_MAX; the items of a list may share values, such as their task."""
-    if not isinstance(value, list | tuple) or hasattr(value, "_fields"):
-        return wire.encoded(value)
-    items: list[bytes] = []
-    size = 0
-    for item in value:
-        items.append(wire.encoded(item))
-        size += len(items[-1])
-        if size > ANSWER_BYTES_MAX:
-            raise InputError(
-                f"the answer has over {ANSWER_BYTES_MAX:,} bytes.", hint="Ask for fewer rows, or send fewer files."
-            )
-    return b"[" + b",".join(items) + b"]"
-
-
-def _route(name: str) -> routes.Route:
-    route = routes.ROUTES.get(name)
-    if route is None:
-        raise InputError(
-            f"the service has no route {one_line(name, 80)!r}.", hint="Use a client of the service's version."
-        )
-    return route
-
-
-_secretive_routes: dict[str, bool] = {}
-
-
-def _secretive(route: str) -> bool:
-    if route not in _secretive_routes:
-        _secretive_routes[route] = holds_secrets(routes.answer_type(route))
-    return _secretive_routes[route]
-
-
-def _parsed(line: bytes, type_: type[Any]) -> Any:
-    try:
-        return msgspec.json.decode(line, type=type_)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise _Unfit(f"a line is no {type_.__name__}: {one_line(str(error), 300)}") from error
-
-
-def _parsed_args(request: wire.Request, type_: type[Any]) -> Any:
-    try:
-        return wire.decoded(request.args, type_)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise InputError(f"the question {request.route} does not fit: {one_line(str(error), 300)}.") from error

@@ -48,12 +48,14 @@ from hpc_board.model.result import Log, Verdict
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.local.client import LocalScheduler
+from hpc_board.service import answers as answers_module
 from hpc_board.service import client as client_module
 from hpc_board.service import log as service_log
 from hpc_board.service import routes, server, wire
+from hpc_board.service.answers import ROWS_MAX
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.isolation import demanding, shortfalls
-from hpc_board.service.server import ROWS_MAX, Bounds, Service
+from hpc_board.service.server import Bounds, Service
 from hpc_board.store.runs import RunGateway
 from tests.service import serving
 from tests.unit.recorded import (
@@ -1276,7 +1278,7 @@ def test_a_question_has_a_bounded_number_of_sources_and_of_bytes_in_its_answer(
     with raw(door) as client:
         many = client.greeted().ask("submissions.draft_sources", sources=[source] * (SOURCES_MAX + 1))
         assert "at most" in many["error"]["message"]
-        monkeypatch.setattr(server, "ANSWER_BYTES_MAX", 1000)
+        monkeypatch.setattr(answers_module, "ANSWER_BYTES_MAX", 1000)
         large = client.ask("submissions.draft_sources", sources=[source] * 5)
         assert "the answer has over 1,000 bytes" in large["error"]["message"]
 
@@ -1319,7 +1321,7 @@ def test_a_list_has_a_limit_that_sql_takes_for_one(door: Path, route: str, limit
 def test_a_list_without_a_limit_has_the_services(board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for user in ("daemon", "nobody"):
         board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3, user=user)
-    monkeypatch.setattr(server, "ROWS_MAX", 1)
+    monkeypatch.setattr(answers_module, "ROWS_MAX", 1)
     with raw(door) as client:
         (page,) = client.greeted().ask("standings.pages", task="vectoradd_py", gpus=["CPU"])["value"]
     assert (page["total"], len(page["rows"])) == (2, 1)
