@@ -157,6 +157,8 @@ def test_three_accounts_play_a_competition_on_the_board_of_a_fourth(files: Board
         # What the client may not do is said, and the settings of a client give no role.
         mine = bob.file(f"service: {socket}\nroles: {{admins: [{BOB}]}}\n", "mine.yaml")
         assert bob.run("--config", mine, "list").returncode == 2
+        direct = bob.run("--config", bob.file(f"board: {folder}\n", "direct.yaml"), "list")
+        assert (direct.returncode, "`service: SOCKET`" in direct.stderr) == (2, True)
         assert bob.run("admin", "ban", ADA, "--reason", "rival").returncode == 5
         assert teacher.run("admin", "ban", BOB, "--reason", "a test").returncode == 0
         assert bob.run("submit", bob.home / "kernel.py", "--task", "double").returncode == 5
