@@ -11,6 +11,7 @@ from hpc_board.errors import InputError
 from hpc_board.model.task import Language, Mode
 
 SOURCE_BYTES_MAX = 1_000_000
+HEADER_LINES_MAX = 10_000
 NOTE_CHARACTERS_MAX = 500
 EXTENSIONS = tuple(ending for language in Language for ending in language.extensions)
 MARKERS = ("!POPCORN", "!HPCBOARD")
@@ -55,7 +56,7 @@ def directives(source: str) -> Directives:
     The first line that starts with neither `#` nor `//` ends the header, as in KernelBot.
 
     Raises:
-        DirectiveError: a directive is unknown, lacks its argument, or is given twice.
+        DirectiveError: a directive is unknown, lacks its argument, or is given twice; or the header has no end.
     """
     found: dict[str, tuple[str, ...]] = {}
     extras: list[str] = []
@@ -63,6 +64,8 @@ def directives(source: str) -> Directives:
         match = re.match(r"(?:#|//)(.*)", line)
         if match is None:
             break
+        if number > HEADER_LINES_MAX:
+            raise DirectiveError(f"over {HEADER_LINES_MAX:,} comment lines precede the code; a header has fewer")
         words = match[1].split()
         if not words or words[0] not in MARKERS or match[1][0].isspace():
             continue
