@@ -11,13 +11,14 @@ import json
 import os
 import platform
 import pwd
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ from tests.slurm.lab import SlurmLab
 ACCOUNTS = ("bin", "daemon", "games", "lp", "mail", "man", "news", "proxy", "sys", "uucp")
 """Accounts of any Linux, as users: one has 64 connections at most."""
 
-ROUNDS = 10
+ROUNDS = 40
 COMMANDS = 60
 AT_ONCE = 200
 AT_ONCE_SECONDS = 10.0
@@ -62,6 +63,14 @@ MIX: tuple[Question, ...] = (
     ("runs.get", {"run": 1}),
     ("standings.pages", {"task": TASK, "gpus": [GPU], "limit": 20}),
 )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The elapsed time and the CPU time of a command, in seconds."""
+
+    elapsed: float
+    cpu: float
 
 
 @dataclass(frozen=True)
@@ -159,7 +168,7 @@ def served(files: BoardFiles) -> Iterator[Served]:
 
 
 def alone_section(lab: SlurmLab, folder: Path) -> str:
-    """Return the table of single commands; the doors take turns, so that a slow moment of the machine hits all."""
+    """Return the tables of single commands; the doors take turns, so that a slow moment of the machine hits all."""
     by_files, behind = board_of(folder / "alone-files"), board_of(folder / "alone-service")
     kernel = by_files.kernel()
     for board in (by_files, behind):
@@ -169,7 +178,7 @@ def alone_section(lab: SlurmLab, folder: Path) -> str:
         "`show`": ["show", TASK, "--gpu", GPU],
         "`submit`": ["submit", str(kernel), "--task", TASK, "--gpu", GPU],
     }
-    seconds: dict[tuple[str, str], list[float]] = {}
+    spent: dict[tuple[str, str], list[Cost]] = {}
     with nothing_starts(lab), served(behind) as service:
         client = behind.folder / "participant.yaml"
         client.write_text(f"service: {service.socket}\n")
@@ -181,26 +190,28 @@ def alone_section(lab: SlurmLab, folder: Path) -> str:
                 "service": ([*participant, *given], dict(os.environ)),
             }
             for argv, variables in ways.values():
-                command_seconds(argv, variables)
+                cost(argv, variables)
             for _ in range(ROUNDS):
                 for way, (argv, variables) in ways.items():
-                    seconds.setdefault((name, way), []).append(command_seconds(argv, variables))
-    rows = []
-    for name in words:
-        bare, files, service_s = (statistics.median(seconds[name, way]) for way in ("bare", "files", "service"))
-        rows.append(
-            (
-                name,
-                f"{1e3 * bare:.0f}",
-                f"{1e3 * files:.0f}",
-                f"{1e3 * service_s:.0f}",
-                f"{files / bare:.1f}",
-                f"{service_s / bare:.1f}",
-                f"{service_s / files:.2f}",
-            )
-        )
+                    spent.setdefault((name, way), []).append(cost(argv, variables))
+    elapsed = {key: statistics.median(each.elapsed for each in costs) for key, costs in spent.items()}
+    cpu = {key: min(each.cpu for each in costs) for key, costs in spent.items()}
     head = ("", "bare Python, ms", "files, ms", "service, ms", "files x bare", "service x bare", "service x files")
-    return "\n".join([table("One client", head, rows), ALONE])
+    return "\n".join(
+        [
+            table("One client", head, [ratios(name, elapsed) for name in words]),
+            ALONE,
+            table("CPU time of one client", head, [ratios(name, cpu) for name in words]),
+            ALONE_CPU,
+        ]
+    )
+
+
+def ratios(name: str, seconds: Mapping[tuple[str, str], float]) -> tuple[str, ...]:
+    """Return the row of a command: its milliseconds by each way, and their ratios."""
+    bare, files, service = (seconds[name, way] for way in ("bare", "files", "service"))
+    times = (f"{1e3 * each:.0f}" for each in (bare, files, service))
+    return (name, *times, f"{files / bare:.1f}", f"{service / bare:.1f}", f"{service / files:.2f}")
 
 
 def in_flight_ended(files: BoardFiles) -> None:
@@ -212,13 +223,14 @@ def in_flight_ended(files: BoardFiles) -> None:
         store.runs.record(run.id, type(status)(RunState.CANCELLED, datetime.now(UTC), job_id=status.job_id))
 
 
-def command_seconds(argv: Sequence[str], environ: dict[str, str]) -> float:
-    """Return the time of a command, which must succeed."""
-    start = time.perf_counter()
+def cost(argv: Sequence[str], environ: dict[str, str]) -> Cost:
+    """Return the cost of a command, which must succeed; no other child may end meanwhile."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(argv, env=environ, capture_output=True, text=True, check=False)
+    elapsed, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         raise RuntimeError(f"{argv}: {done.stderr}")
-    return time.perf_counter() - start
+    return Cost(elapsed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
 # Many clients at once
@@ -262,7 +274,7 @@ def commands_at_once(argv: Sequence[str], environ: dict[str, str] | None) -> tup
     """Start COMMANDS commands at once; return the time of each, and of all."""
     start = time.perf_counter()
     with ThreadPoolExecutor(COMMANDS) as pool:
-        seconds = list(pool.map(lambda _: command_seconds(argv, environ or dict(os.environ)), range(COMMANDS)))
+        seconds = list(pool.map(lambda _: cost(argv, environ or dict(os.environ)).elapsed, range(COMMANDS)))
     return seconds, time.perf_counter() - start
 
 
@@ -492,6 +504,10 @@ ALONE = f"""\
 The medians of {ROUNDS} rounds, in which bare Python and the two doors take turns. The boards have 50 ended runs, and
 Slurm starts no job meanwhile; `submit` sends one with `sbatch`. The settings of a client of the service only name its
 socket.
+"""
+ALONE_CPU = f"""\
+The least of {ROUNDS} rounds, user and system time of the command and its children. Other work on the machine hardly
+changes it. The service's own part comes on top, the CPU of the table below.
 """
 AT_ONCE_TEXT = f"""\
 {COMMANDS} commands start at the same moment as processes of one account, which may have 64 connections. The connections

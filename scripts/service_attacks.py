@@ -72,7 +72,9 @@ ATTACKS: Mapping[str, tuple[str, ...]] = {
         f"{_MUNGE}::test_a_flood_of_rubbish_keeps_no_client_of_the_same_machine_out",
         f"{_MUNGE}::test_a_client_whose_credential_has_arrived_keeps_its_place",
     ),
-    "a flood of runs and of waits": (
+    "a flood of runs, of waits, and of the log": (
+        f"{_SERVICE}::test_a_question_has_a_bounded_number_of_runs",
+        f"{_UNIT}/test_log.py",
         f"{_SERVICE}::test_a_user_who_floods_is_refused_and_others_are_not",
         f"{_SERVICE}::test_one_users_waits_leave_threads_for_others",
     ),
@@ -84,6 +86,8 @@ ATTACKS: Mapping[str, tuple[str, ...]] = {
     ),
     "malformed and cut lines, and any argument of any route": (
         f"{_SERVICE}::test_whatever_a_route_is_asked_the_service_has_no_fault",
+        f"{_UNIT}/test_fuzzed_routes.py",
+        f"{_SERVICE}::test_a_time_that_is_none_in_utc_is_refused_at_every_route_that_takes_one",
         f"{_UNIT}/test_frames.py",
         f"{_PAGE}::test_any_request_gets_one_answer_and_causes_no_fault",
     ),
@@ -111,7 +115,8 @@ ATTACKS: Mapping[str, tuple[str, ...]] = {
         f"{_MUNGE}::test_an_answer_that_is_altered_is_not_believed",
         f"{_MUNGE}::test_an_answer_that_is_cut_is_no_end",
     ),
-    "a submission that looks for the board from inside its job": (
+    "a submission or a task's judge that looks for the service from inside its job": (
+        f"{_SERVED}::test_code_in_a_job_of_the_services_own_account_reaches_neither_the_service_nor_its_board",
         f"{_E2E}/test_account_of_jobs.py::test_jobs_belong_to_their_account_and_the_board_to_the_service",
     ),
     "kill -9 of the service at random moments": (f"{_E2E}/test_killed_service.py",),
@@ -151,6 +156,8 @@ def _outcomes() -> dict[tuple[str, str], str]:
         done = subprocess.run([*command, *tests], cwd=REPOSITORY, capture_output=True, text=True, check=False)
         if not report.exists():
             sys.exit(done.stdout + done.stderr)
+        if done.returncode:
+            print(done.stdout, file=sys.stderr)
         cases = ET.parse(report).iter("testcase")  # noqa: S314 - pytest's own file
         return {(_file(case.get("classname", "")), case.get("name", "")): _outcome(case) for case in cases}
 

@@ -11,7 +11,7 @@ from hpc_board.board.context import Context, harness
 from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
-from hpc_board.domain.clock import utc_now
+from hpc_board.domain.clock import in_utc, utc_now
 from hpc_board.domain.roles import Role
 from hpc_board.errors import Refused
 from hpc_board.store.folder import make_board_folder
@@ -63,7 +63,8 @@ class Administration:
         The HTML page is public: closed leaderboards are on it only if `tasks` names them.
 
         Raises:
-            InputError: the format, a task or a GPU is unknown, or the format needs a library that is not installed.
+            InputError: the format, a task or a GPU is unknown, the time has no zone, or the format needs a library that
+                is not installed.
             Refused: the user is no admin.
         """
         from hpc_board.admin.export import Export
@@ -80,7 +81,7 @@ class Administration:
         """Count submissions and runs by GPU and by user.
 
         Raises:
-            InputError: no task has one of the names.
+            InputError: no task has one of the names, or the time has no zone.
             Refused: the user is no admin.
         """
         from hpc_board.store.statistics import statistics
@@ -95,7 +96,8 @@ class Administration:
             # A task that has left the settings may still have runs; a mistyped name has none.
             if not self._context.store.submissions.knows_task(name):
                 self._tasks.get(name)
-        return RunSelection(tuple(tasks), tuple(self._gpus.get(name).name for name in gpus), since)
+        moment = None if since is None else in_utc(since)
+        return RunSelection(tuple(tasks), tuple(self._gpus.get(name).name for name in gpus), moment)
 
     def prune(self, before: datetime | None = None, *, dry_run: bool = False) -> "Pruned":
         """Remove the job folders of runs that ended `before` that time, and unused files of the harness.
@@ -103,6 +105,7 @@ class Administration:
         Without a time, it is that of `prune_days` in the settings, else PRUNE_DAYS ago. A `dry_run` only counts.
 
         Raises:
+            InputError: the time has no zone.
             Refused: the user is no admin, or a service owns the board.
             StorageError: the database cannot be read.
         """
@@ -112,7 +115,8 @@ class Administration:
         if not dry_run:
             self._context.installation.require_unserved("removes job folders")
         days = self._context.settings.prune_days or PRUNE_DAYS
-        return self._context.reconciler.prune(before or utc_now() - timedelta(days=days), dry_run=dry_run)
+        moment = utc_now() - timedelta(days=days) if before is None else in_utc(before)
+        return self._context.reconciler.prune(moment, dry_run=dry_run)
 
     def backup(self, target: Path, *, force: bool = False) -> "Contents":
         """Write a copy of the database to `target`, also while others write, and return its contents.

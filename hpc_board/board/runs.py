@@ -10,7 +10,7 @@ import msgspec
 
 from hpc_board.domain.moderation import may_read_code
 from hpc_board.domain.roles import Role
-from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun
+from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun, unknown_run
 from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
 from hpc_board.model.result import Case, Log, Result, Verdict
@@ -122,14 +122,15 @@ class Runs:
         self._context.installation.require_unserved("cancels runs")
         found: dict[int, Run] = {}
         errors: dict[int, BoardError] = {}
+        stored = self._context.store.runs.numbered(dict.fromkeys(runs))
         for number in dict.fromkeys(runs):
             try:
-                found[number] = self._cancellable(number)
+                found[number] = self._cancellable(number, stored.get(number))
             except (InputError, Refused) as error:
                 errors[number] = error
         if found:
             errors |= self._context.reconciler.cancel(list(found.values()), self._context.user)
-        now = {number: self._context.store.runs.get(number) for number in found if number not in errors}
+        now = self._context.store.runs.numbered([number for number in found if number not in errors])
         return tuple(
             Cancellation(error=errors[number])
             if number in errors
@@ -137,8 +138,8 @@ class Runs:
             for number in runs
         )
 
-    def _cancellable(self, number: int) -> Run:
-        """Return the run with this number.
+    def _cancellable(self, number: int, run: Run | None) -> Run:
+        """Return the run with this number, which is None if there is no such run.
 
         Raises:
             InputError: no run has this number.
@@ -146,7 +147,9 @@ class Runs:
         """
         from hpc_board.runs.drafts import check_owner
 
-        run = self.get(number)
+        if run is None:
+            raise unknown_run(number)
+        self.seen(run)
         installation = self._context.installation
         # The jobs of a served board may have another account than the one that sends them.
         sender = installation.account if installation.served else run.account
@@ -190,7 +193,7 @@ class Runs:
         """
         if not self._sees(run):
             self._context.require(Role.PARTICIPANT, "see the runs of others")
-            raise InputError(f"there is no run {run.id}", hint="`hpc-board runs` lists your runs.")
+            raise unknown_run(run.id)
         return run
 
     def list(

@@ -18,7 +18,7 @@ from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions, OptionRule
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
-from hpc_board.domain.submission import Directives, Submission
+from hpc_board.domain.submission import Directives, Submission, unknown_submission
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs.dispatch import DispatchPlan, Sent, new_submissions
@@ -418,7 +418,7 @@ class Submissions:
             if found.user != self._context.user:
                 self._context.require(Role.PARTICIPANT, "see the submissions of others")
             if found.user != self._context.user and found.task in self._context.editor.hidden():
-                raise InputError(f"there is no submission {number}")
+                raise unknown_submission(number)
         except StorageError:
             raise
         except InputError as error:

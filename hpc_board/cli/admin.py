@@ -14,6 +14,7 @@ from hpc_board.cli.options import SECONDS, Open, examples, force_option, gpu_nam
 from hpc_board.errors import InputError
 
 if TYPE_CHECKING:
+    from hpc_board.admin.probe import Checked
     from hpc_board.board import Board
     from hpc_board.domain.diagnostic import Diagnostic
     from hpc_board.report.views.setup import ContentsView
@@ -123,7 +124,10 @@ def check(
         return
     if at_once is not None:
         raise click.UsageError("--at-once needs --each-node.")
-    checked = open_().admin.check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
+    board = open_()
+    checked = board.admin.check_gpus(gpus, send=not no_job, timeout_seconds=timeout, say=remark)
+    if board.settings.socket is not None:
+        checked = [_beside_service(board, each) for each in checked]
     if as_json:
         from hpc_board.report.views.diagnostics import GpuCheckView
 
@@ -137,6 +141,17 @@ def check(
         )
     if not all(each.proven for each in checked):
         raise click.exceptions.Exit(NO_VERDICT)
+
+
+def _beside_service(board: "Board", checked: "Checked") -> "Checked":
+    """Return a check with the difference of its Python from the one that the board's service would find."""
+    from msgspec.structs import replace
+
+    from hpc_board.service.diagnosis import diagnose_python
+
+    used = checked.inspection.executable if checked.inspection else ""
+    found = diagnose_python(board.settings, checked.gpu, used, "python")
+    return replace(checked, diagnostics=(*checked.diagnostics, *found))
 
 
 def _check_nodes(

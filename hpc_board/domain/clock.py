@@ -2,7 +2,24 @@
 
 from datetime import UTC, datetime
 
+from hpc_board.errors import InputError
+
 
 def utc_now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Return a moment that a user gave, in UTC.
+
+    Raises:
+        InputError: it has no time zone, or is out of the calendar in UTC.
+    """
+    try:
+        if moment.tzinfo is not None:
+            return moment.astimezone(UTC)
+        problem = "has no time zone"
+    except OverflowError:
+        problem = "is no time of the calendar in UTC"
+    raise InputError(f"the time {moment.isoformat()} {problem}.", hint="Give one in UTC, such as 2026-11-22T18:00Z.")

@@ -10,7 +10,7 @@ from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Placing
-from hpc_board.errors import BoardError
+from hpc_board.errors import BoardError, InputError
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 
@@ -230,6 +230,11 @@ class Run(msgspec.Struct, frozen=True):
         """Return the scheduler's reason why a queued run will never start, with NEVER_STARTS before it; else empty."""
         waits = self.state is RunState.QUEUED and not self.status.cancel_requested
         return self.status.reason if waits and self.status.reason.startswith(NEVER_STARTS) else ""
+
+
+def unknown_run(number: int) -> InputError:
+    """Return the error for a run that does not exist, or is hidden from the user."""
+    return InputError(f"there is no run {number}", hint="`hpc-board runs` lists your runs.")
 
 
 class WholeRun(msgspec.Struct, frozen=True):

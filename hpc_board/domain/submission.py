@@ -7,9 +7,11 @@ from datetime import datetime
 import msgspec
 
 from hpc_board.domain.job_options import NO_OPTIONS, OPTION_NAMES, VALUE_NAMES, JobOptions, fault, of_values
+from hpc_board.errors import InputError
 from hpc_board.model.task import Language, Mode
 
 SOURCE_BYTES_MAX = 1_000_000
+HEADER_LINES_MAX = 10_000
 NOTE_CHARACTERS_MAX = 500
 EXTENSIONS = tuple(ending for language in Language for ending in language.extensions)
 MARKERS = ("!POPCORN", "!HPCBOARD")
@@ -30,6 +32,12 @@ class Submission(msgspec.Struct, frozen=True):
     milestone: str = ""
 
 
+def unknown_submission(number: int) -> InputError:
+    """Return the error for a submission that does not exist, or is hidden from the user."""
+    hint = "`hpc-board runs` lists your runs, `hpc-board run ID` shows the submission of one."
+    return InputError(f"there is no submission {number}", hint=hint)
+
+
 class Directives(msgspec.Struct, frozen=True):
     """The directives in the leading comment lines of a submission."""
 
@@ -48,7 +56,7 @@ def directives(source: str) -> Directives:
     The first line that starts with neither `#` nor `//` ends the header, as in KernelBot.
 
     Raises:
-        DirectiveError: a directive is unknown, lacks its argument, or is given twice.
+        DirectiveError: a directive is unknown, lacks its argument, or is given twice; or the header has no end.
     """
     found: dict[str, tuple[str, ...]] = {}
     extras: list[str] = []
@@ -56,6 +64,8 @@ def directives(source: str) -> Directives:
         match = re.match(r"(?:#|//)(.*)", line)
         if match is None:
             break
+        if number > HEADER_LINES_MAX:
+            raise DirectiveError(f"over {HEADER_LINES_MAX:,} comment lines precede the code; a header has fewer")
         words = match[1].split()
         if not words or words[0] not in MARKERS or match[1][0].isspace():
             continue

@@ -34,6 +34,9 @@ from hpc_board.runs import job_folder
 from hpc_board.schedulers import kind_of
 
 EVERY_OPTION = OptionRules()
+GPU_NAMES_MAX = 100
+"""The maximum number of names of GPUs in a file's header, or with a submission: a file has room for a million."""
+
 _FILE_NAME_BYTES_MAX = 200
 _DEVICE_OF = {Language.CPP: Device.CPU, Language.CU: Device.CUDA, Language.HIP: Device.HIP}
 _FITTING = {
@@ -384,8 +387,13 @@ def _resolved_from_header(
 
 def _resolved(words: Sequence[str], task: Task, allowed: Sequence[Gpu], gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     """Return the GPUs in `words`, without duplicates, in the order of the words; `all` is every allowed GPU."""
+    names = listed(words)
+    if len(names) > GPU_NAMES_MAX:
+        raise InputError(
+            f"These are {len(names):,} names of GPUs, more than {GPU_NAMES_MAX}.", hint="Name each once, or `all`."
+        )
     resolved: list[Gpu] = []
-    for name in listed(words):
+    for name in names:
         if not name:
             raise InputError("A GPU's name is empty.", hint="Give --gpu NAME, --gpu A,B or --gpu all.")
         for candidate in allowed if name.casefold() == "all" else [gpu(name, gpus)]:

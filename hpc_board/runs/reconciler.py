@@ -355,12 +355,12 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         )
 
     def asked_at(self, cluster: str) -> datetime | None:
-        """Return the time of any client's last query to this cluster's scheduler."""
-        return self._table.backoff(cluster).asked_at
+        """Return the time of any client's last query to this cluster's scheduler; None if it is not in the settings."""
+        return self._table.backoff(cluster).asked_at if cluster in self.clusters else None
 
     def silent_since(self, cluster: str) -> datetime | None:
-        """Return the time of the first unanswered query since the last answer; None after an answer."""
-        return self._table.backoff(cluster).silent_since
+        """Return the time of the first unanswered query since the last answer; None after an answer, or without it."""
+        return self._table.backoff(cluster).silent_since if cluster in self.clusters else None
 
     def _reload(self, run: Run) -> Run:
         return self.store.runs.get(run.id)

@@ -1,7 +1,7 @@
 """Answers of a service to questions, each on the board as its user sees it."""
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from hpc_board.service.counts import Counts
 from hpc_board.service.published import holds_secrets, published
 
 ROWS_MAX = 10_000
-"""The largest `limit` of a question: an answer is made whole before it is sent."""
+"""The largest `limit` of a question, whose answer is made whole before it is sent, and the most items of its lists."""
 
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 """The maximum size of a list in an answer, which takes that much memory until its client has read it."""
@@ -69,6 +69,7 @@ class Answers:
             ) from error
         given = {field: getattr(args, field) for field in args.__struct_fields__}
         given |= _limited(given)
+        _check_lengths(given)
         part, name = request.route.split(".")
         try:
             with board.session():
@@ -126,6 +127,20 @@ def _limited(given: Mapping[str, Any]) -> dict[str, int]:
     if not 0 <= limit <= ROWS_MAX:
         raise InputError(f"a service sends at most {ROWS_MAX} rows at once, not {limit}.", hint="Ask for fewer.")
     return {"limit": limit}
+
+
+def _check_lengths(given: Mapping[str, Any]) -> None:
+    """Require that no list among these arguments has more than ROWS_MAX items.
+
+    Raises:
+        InputError: one has more. Each may cost a statement, and a line has room for a million numbers.
+    """
+    for name, value in given.items():
+        if isinstance(value, Collection) and not isinstance(value, str | bytes) and len(value) > ROWS_MAX:
+            raise InputError(
+                f"a service takes at most {ROWS_MAX:,} {name} in a question, not {len(value):,}.",
+                hint="Ask in several parts.",
+            )
 
 
 def _answer_text(value: object) -> bytes:

@@ -16,13 +16,14 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.service_address import MungeAddress, SshAddress
 from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
+from hpc_board.model.gpu import Gpu
 from hpc_board.model.text import one_line
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors.unix import reason_of
-from hpc_board.service.next_steps import service_name
+from hpc_board.service.next_steps import service_folder, service_name, system_unit_file, user_unit_file
 from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
-from hpc_board.service.units import WATCHDOG_SECONDS
+from hpc_board.service.units import WATCHDOG_SECONDS, environment, path_of
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
 from hpc_board.transport import munge
@@ -144,7 +145,6 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
     yield _version(version)
     yield from _reading(settings, listener)
     yield from _watchdog(listener)
-    yield from _pythons(settings, listener)
     yield from diagnose_page(settings, path)
 
 
@@ -175,17 +175,47 @@ def _reading(settings: Settings, process: int) -> Iterator[Diagnostic]:
         yield Diagnostic(Severity.WARNING, "settings", message, hint)
 
 
-def _pythons(settings: Settings, process: int) -> Iterator[Diagnostic]:
-    """Report entries whose Python the service finds elsewhere than this shell, and maybe its jobs as well."""
-    path = _environ(process).get(b"PATH", b"").decode(errors="replace")
+def diagnose_python(settings: Settings, gpu: Gpu, used: str = "", subject: str = "") -> Iterator[Diagnostic]:
+    """Report an entry whose Python the service finds elsewhere than this shell, and maybe its jobs as well.
+
+    `used` is the Python of a job that this shell has sent, if one is known.
+    """
+    path, whose = _service_path(settings)
+    if "/" in gpu.python or gpu.container is not None or gpu.modules or gpu.cluster.ssh is not None or not path:
+        return
+    here, there = shutil.which(gpu.python), shutil.which(gpu.python, path=path)
+    if there not in (here, used or here):
+        at = one_line(used or here or "nowhere")
+        found = f"`{one_line(gpu.python)}` is {there or 'nowhere'} for {whose}, and {at} here"
+        hint = f"Name it by its full path in the settings: gpus.{gpu.name}.python."
+        yield Diagnostic(Severity.WARNING, subject or f"gpu {gpu.name}", found, hint)
+
+
+def _pythons(settings: Settings) -> Iterator[Diagnostic]:
     for gpu in settings.gpus:
-        if "/" in gpu.python or gpu.container is not None or gpu.modules or gpu.cluster.ssh is not None or not path:
-            continue
-        here, there = shutil.which(gpu.python), shutil.which(gpu.python, path=path)
-        if here != there:
-            found = f"`{one_line(gpu.python)}` is {there or 'nowhere'} for the service, and {here or 'nowhere'} here"
-            hint = f"Name it by its full path in the settings: gpus.{gpu.name}.python."
-            yield Diagnostic(Severity.WARNING, f"gpu {gpu.name}", found, hint)
+        yield from diagnose_python(settings, gpu)
+
+
+def _service_path(settings: Settings) -> tuple[str, str]:
+    """Return the PATH of the service, or of its unit while it does not run, and whose it is in words."""
+    process = _lock_holder(settings.board).removeprefix("process ")
+    if process.isdigit() and (path := _environ(int(process)).get(b"PATH", b"").decode(errors="replace")):
+        return path, "the service"
+    for unit in _unit_files(settings.board):
+        with suppress(OSError, UnicodeDecodeError):
+            text = unit.read_text(encoding="utf-8")
+            # Another account's board may have the same name.
+            if str(settings.file) in text and (given := path_of(text)):
+                return given, f"the service by {unit}"
+    return environment()["PATH"], "a service that is started as `admin init --serve` prints"
+
+
+def _unit_files(board: Path) -> Iterator[Path]:
+    """Yield the units of a board's service, the installed ones first: an admin may have changed them."""
+    yield system_unit_file(board)
+    with suppress(RuntimeError):  # an account without a home
+        yield Path.home() / ".config" / user_unit_file(board)
+    yield service_folder(board) / user_unit_file(board)
 
 
 def _environ(process: int) -> dict[bytes, bytes]:
@@ -221,5 +251,5 @@ def _socket(settings: Settings) -> Path:
 _START_RULES: tuple[Rule[Settings], ...] = (_gpus, _munge)
 """The checks that need no running service."""
 
-_RULES: tuple[Rule[Settings], ...] = (_place, *_START_RULES, _running)
+_RULES: tuple[Rule[Settings], ...] = (_place, *_START_RULES, _running, _pythons)
 """The checks of a service, in the order in which they depend on each other."""

@@ -14,6 +14,9 @@ from hpc_board.accounts import user_name
 PARTICIPANTS = "participants.yaml"
 """The name of the settings file for participants, in the service's folder."""
 
+SYSTEM_UNITS = "/etc/systemd/system"
+"""The folder of the units that root installs for the system's manager."""
+
 _FOR_ALL = "/etc/hpc-board/config.yaml"
 _READ = "Keys behind # in the settings need your choice. Then test the GPUs with short jobs:"
 
@@ -45,6 +48,16 @@ def service_name(board: Path) -> str:
     name = board.parent.name if board.name == "board" else board.name
     plain = re.sub("[^A-Za-z0-9_-]+", "-", name.removeprefix("hpc-board")).strip("-")[:60]
     return f"hpc-board-{plain}" if plain else "hpc-board"
+
+
+def service_folder(board: Path) -> Path:
+    """Return the folder that a service has beside its board, unless other places are given."""
+    return board.with_name(f"{board.name}-service")
+
+
+def system_unit_file(board: Path) -> Path:
+    """Return the place of the unit that root installs for the system's manager."""
+    return Path(SYSTEM_UNITS, f"{service_name(board)}.service")
 
 
 def user_unit_file(board: Path) -> str:
@@ -150,7 +163,7 @@ def _under_system(texts: ForRoot, what: str = "Start the service under systemd:"
     return Step(
         what,
         (
-            *_installed(f"/etc/systemd/system/{texts.name}.service", texts.unit, "HPC_BOARD_UNIT"),
+            *_installed(f"{SYSTEM_UNITS}/{texts.name}.service", texts.unit, "HPC_BOARD_UNIT"),
             "systemctl daemon-reload",
             f"systemctl enable --now {texts.name}",
         ),

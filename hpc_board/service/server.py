@@ -372,7 +372,7 @@ class Service:
             self._log("isolation", problem="".join(traceback.format_exception(error)))
 
     def _tell_doubts(self) -> None:
-        """ServiceLog what `admin doctor` finds amiss in the settings, and with munge."""
+        """Log the faults that `admin doctor` finds in the settings and with munge."""
         from hpc_board.service.diagnosis import diagnose_start
 
         for each in diagnose_start(self.settings):

@@ -29,11 +29,12 @@ from hpc_board.service.next_steps import (
     closing,
     own_steps,
     root_steps,
+    service_folder,
     service_name,
     user_unit_file,
 )
 from hpc_board.service.peers import check_place
-from hpc_board.service.units import system_unit, user_unit
+from hpc_board.service.units import environment, system_unit, user_unit
 from hpc_board.settings import load
 from hpc_board.settings_file import FILE_NAME
 from hpc_board.store.backup import MovedIn, move_in
@@ -42,7 +43,6 @@ from hpc_board.store.folder import DATABASE, create_board_folder
 _SOCKET_BYTES_MAX = 107
 """The longest path of a Unix socket, by unix(7)."""
 
-_PATH = "/usr/local/bin:/usr/bin:/bin"
 _OPEN_FOLDER = 0o755
 _SECRET_FILE = 0o600
 _OPEN_FILE = 0o644
@@ -134,7 +134,7 @@ def set_up(
         StorageError: a folder cannot be made.
         SchedulerError: the scheduler, whose GPUs become the settings, failed.
     """
-    folder = board.with_name(f"{board.name}-service")
+    folder = service_folder(board)
     file = settings or folder / FILE_NAME
     new = not file.exists()
     kept = None if new else _kept_socket(file, board, socket)
@@ -143,7 +143,7 @@ def set_up(
     detected = settings_of_this_machine(board) if new else Detected("", ())
     program = _program()
     serve = [*program, "--config", str(file), "serve", *(["--allow-root"] if os.geteuid() == 0 else [])]
-    environ = _environment()
+    environ = environment()
     participants = f"service: {quoted(str(socket))}\n"
     texts = ForRoot(service_name(board), system_unit(board, serve, environ, user_name(os.geteuid())), participants)
     with ExitStack() as undo:
@@ -288,11 +288,3 @@ def _host() -> str:
 def _program() -> list[str]:
     script = Path(sys.executable).with_name("hpc-board")
     return [str(script)] if script.exists() else [sys.executable, "-m", "hpc_board"]
-
-
-def _environment() -> dict[str, str]:
-    """Return the variables by which the service finds a scheduler's commands as they were found here."""
-    found = shutil.which("sbatch")
-    there = Path(found).parent if found else None
-    path = _PATH if there is None or str(there) in _PATH.split(":") else f"{there}:{_PATH}"
-    return {"PATH": path, **{name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}}

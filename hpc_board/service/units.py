@@ -1,5 +1,8 @@
 """The systemd units of a service, one for an account's own manager and one for the system's."""
 
+import os
+import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +15,24 @@ The service reports after each.
 _STOP_SECONDS = 90
 """Above the time in which the service ends its last answers."""
 
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+_PATH_LINE = re.compile(r'Environment="PATH=(.*)"')
+
 _UNIT = ("[Unit]", "Description=hpc-board")
+
+
+def environment() -> dict[str, str]:
+    """Return the variables of a unit, by which the service finds a scheduler's commands as they were found here."""
+    found = shutil.which("sbatch")
+    there = Path(found).parent if found else None
+    path = _PATH if there is None or str(there) in _PATH.split(":") else f"{there}:{_PATH}"
+    return {"PATH": path, **{name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}}
+
+
+def path_of(unit: str) -> str | None:
+    """Return the PATH in the text of a unit; None without a line for it as `user_unit` writes one."""
+    lines = [match[1] for match in map(_PATH_LINE.fullmatch, unit.splitlines()) if match]
+    return re.sub(r"\\(.)", r"\1", lines[-1].replace("%%", "%")) if lines else None
 
 
 def user_unit(command: Sequence[str], environ: Mapping[str, str]) -> str:

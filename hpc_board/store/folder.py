@@ -89,7 +89,8 @@ def check_own(board: Path) -> None:
     if folder.st_uid != os.geteuid():
         owner = user_name(folder.st_uid)
         as_owner = f"Root runs commands as that account: runuser -u {shlex.quote(owner)} -- hpc-board ..."
-        raise _foreign(f"{board} belongs to {owner}", move_in if os.geteuid() else as_owner)
+        by_service = "If a service has it, name that instead: `service: SOCKET` in place of `board`."
+        raise _foreign(f"{board} belongs to {owner}", f"{by_service} {move_in}" if os.geteuid() else as_owner)
     if _others_write(folder):
         close = shlex.join(["chmod", "go-w", str(board)])
         raise _foreign(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from hpc_board.domain.pruned import PrunedRun
-from hpc_board.domain.run import Retry, Run, RunState, Status, WholeRun
+from hpc_board.domain.run import Retry, Run, RunState, Status, WholeRun, unknown_run
 from hpc_board.domain.score_interval import Interval
-from hpc_board.errors import DamagedRowError, InputError
+from hpc_board.errors import DamagedRowError
 from hpc_board.model.result import Case, Result, ResultError
 from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
@@ -360,7 +360,7 @@ def stored_run(db: Readable, number: int) -> Run:
     """Return a run as `RunGateway.get` does."""
     for row in db.view("run_details").rows_where("id = ?", [row_id(number)]):
         return run_value(row)
-    raise _missing(number)
+    raise unknown_run(number)
 
 
 def stored_cases(db: Readable, number: int, limit: int | None = None) -> tuple[Case, ...]:
@@ -409,8 +409,4 @@ def _newest(db: Readable, number: int) -> Status:
 
 def _require(db: Readable, number: int) -> None:
     if not db.table("runs").count_where("id = ?", [row_id(number)]):
-        raise _missing(number)
-
-
-def _missing(number: int) -> InputError:
-    return InputError(f"there is no run {number}", hint="`hpc-board runs` lists your runs.")
+        raise unknown_run(number)

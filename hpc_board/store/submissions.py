@@ -11,7 +11,7 @@ import msgspec
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import RERUN, SUBMISSION, Category, Decision, Rerun
 from hpc_board.domain.run import Run, RunState, Status
-from hpc_board.domain.submission import Submission
+from hpc_board.domain.submission import Submission, unknown_submission
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
@@ -172,10 +172,7 @@ def stored_submission(db: Readable, number: int) -> Submission:
     """Return a submission as `SubmissionGateway.get` does."""
     for row in db.table("submissions").rows_where("id = ?", [row_id(number)]):
         return submission_value(row)
-    raise InputError(
-        f"there is no submission {number}",
-        hint="`hpc-board runs` lists your runs, `hpc-board run ID` shows the submission of one.",
-    )
+    raise unknown_submission(number)
 
 
 def _check_rules(db: Readable, new: Sequence[NewSubmission]) -> None:

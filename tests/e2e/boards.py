@@ -119,3 +119,13 @@ def slurm_jobs(environ: Mapping[str, str], fields: Sequence[str] = ("%i", "%j", 
         check=True,
     )
     return [line.split("|") for line in done.stdout.splitlines()]
+
+
+def fill(path: Path, left_bytes: int = 0) -> None:
+    """Fill the file system of a new file but for some bytes."""
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 4096)
+        except OSError:
+            file.truncate(max(0, path.stat().st_size - left_bytes))

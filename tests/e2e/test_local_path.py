@@ -3,7 +3,6 @@
 import os
 import sqlite3
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from hpc_board import settings
 from hpc_board.board import Board
 from hpc_board.domain.run import RunState
-from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files
+from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files, fill
 
 SLOW = RIGHT.replace("    return", "    import time; time.sleep(0.02)\n    return")
 
@@ -119,20 +118,6 @@ def test_giving_up_waiting_leaves_the_run_alone_and_it_can_be_cancelled(board: B
     assert board.json("run", "1")["state"] == "cancelled"
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 2 MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a file system takes root")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], check=False)
-    if mounted.returncode != 0:
-        pytest.skip("this machine does not let tests mount a file system")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
 @pytest.mark.root
 @pytest.mark.parametrize("left_bytes", [0, 300_000])
 def test_a_full_disk_is_an_error_and_leaves_nothing_half_written(
@@ -144,7 +129,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_half_written(
     (board.folder / "board").symlink_to(small_disk / "board")
     assert board.run("submit", board.kernel(), "--mode", "test", "--wait").returncode == 0
     ballast = small_disk / "ballast"
-    _fill(ballast, left_bytes)
+    fill(ballast, left_bytes)
     submission = board.kernel(RIGHT + "#" * 200_000)
     done = board.run("submit", submission, "--mode", "test")
     assert done.returncode == 2, done.stderr
@@ -157,15 +142,6 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_half_written(
     for run in board.json("runs"):
         assert board.run("watch", str(run["id"])).returncode in (0, 3)
     assert {run["state"] for run in board.json("runs")} <= {"finished", "error"}
-
-
-def _fill(path: Path, left_bytes: int) -> None:
-    with path.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"x" * 4096)
-        except OSError:
-            file.truncate(max(0, path.stat().st_size - left_bytes))
 
 
 @pytest.mark.parametrize("template", ["{{ no_such_name }}", "{{ modules + 1 }}", "{% include 'x' %}", "{% if %}"])

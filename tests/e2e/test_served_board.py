@@ -157,6 +157,8 @@ def test_three_accounts_play_a_competition_on_the_board_of_a_fourth(files: Board
         # What the client may not do is said, and the settings of a client give no role.
         mine = bob.file(f"service: {socket}\nroles: {{admins: [{BOB}]}}\n", "mine.yaml")
         assert bob.run("--config", mine, "list").returncode == 2
+        direct = bob.run("--config", bob.file(f"board: {folder}\n", "direct.yaml"), "list")
+        assert (direct.returncode, "`service: SOCKET`" in direct.stderr) == (2, True)
         assert bob.run("admin", "ban", ADA, "--reason", "rival").returncode == 5
         assert teacher.run("admin", "ban", BOB, "--reason", "a test").returncode == 0
         assert bob.run("submit", bob.home / "kernel.py", "--task", "double").returncode == 5
@@ -170,6 +172,61 @@ def test_three_accounts_play_a_competition_on_the_board_of_a_fourth(files: Board
         assert "doubling" not in page
         assert (teacher.home / "final.html").stat().st_uid == teacher.account.uid
     assert not socket.exists()
+
+
+CURIOUS = """\
+import os, socket
+from pathlib import Path
+
+def tried(action, *words):
+    try:
+        action(*words)
+    except PermissionError:
+        return "no"
+    return f"{action.__name__} works"
+
+def connect(path):
+    socket.socket(socket.AF_UNIX).connect(path)
+
+def found():
+    service, board, settings, door = PLACES
+    database = Path(board, "board.db")
+    # The filter of system calls lets a call for another mode succeed without an effect.
+    for path in (board, database, settings):
+        os.chmod(path, 0o777)
+    return {
+        tried(connect, door), tried(os.kill, service, 0), tried(os.listdir, board), tried(database.read_bytes),
+        tried(Path(settings).read_text), tried(Path(f"/proc/{service}/environ").read_bytes),
+        tried(Path(board, "x").write_text, "x"), tried(Path(settings).with_name("x").write_text, "x"),
+    }
+
+"""
+OF_A_KERNEL = "def custom_kernel(data):\n    raise AssertionError(f'found {found()}')\n"
+OF_A_JUDGE = "def check_implementation(data, output):\n    return False, f'found {found()}'\n"
+
+
+@needs_accounts
+def test_code_in_a_job_of_the_services_own_account_reaches_neither_the_service_nor_its_board(files: BoardFiles) -> None:
+    owner = pwd.getpwnam(OWNER).pw_uid
+    socket = socket_place(files, owner)
+    ada, teacher = (Player(name, files.folder, socket) for name in (ADA, TEACHER))
+    with service(files, socket, owner, environment(HOME=str(files.folder))) as process:
+        places = process.pid, str(files.folder / "board"), str(files.settings), str(socket)
+        curious = CURIOUS.replace("PLACES", repr(places))
+        source = teacher.home / "spying"
+        subprocess.run(["cp", "-r", str(files.folder / "tasks" / "double"), str(source)], check=True)
+        with (source / "reference.py").open("a") as reference:
+            reference.write(f"\n{curious}\n{OF_A_JUDGE}")
+        assert teacher.run("create", source).returncode == 0
+        for words in (
+            ("submit", ada.file(f"{curious}\n{OF_A_KERNEL}"), "--task", "double", "--wait"),
+            ("submit", ada.file(RIGHT.replace("double", "spying"), "right.py"), "--wait"),
+        ):
+            (run,) = ada.json(*words)["runs"]
+            assert "found {'no'}" in ada.run("run", str(run["id"])).stdout
+        modes = {stat.S_IMODE(path.stat().st_mode) for path in (files.folder / "board").glob("board.db*")}
+        assert modes == {0o600}
+        assert stat.S_IMODE((files.folder / "board").stat().st_mode) == 0o700
 
 
 @needs_accounts

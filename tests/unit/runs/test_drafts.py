@@ -224,6 +224,26 @@ def test_ranks_are_refused_where_no_request_can_ask_for_their_gpus() -> None:
         drafted(task="add_py", gpus=["H100"], catalog=Catalog((several,)))
 
 
+@pytest.mark.parametrize(
+    ("text", "gpus", "told"),
+    [
+        (f"#!POPCORN gpus {'H100 ' * 101}\n", (), "101 names of GPUs"),
+        ("", ("H100,A100," * 51,), "103 names of GPUs"),
+        ("#\n" * 10_001, (), "over 10,000 comment lines"),
+    ],
+)
+def test_a_file_and_its_options_name_few_gpus_and_have_a_short_header(
+    text: str, gpus: Sequence[str], told: str
+) -> None:
+    with pytest.raises(InputError, match=told):
+        drafted(f"{text}pass\n", task="add_py", gpus=gpus)
+    assert drafted("#\n" * 10_000 + "pass\n", task="add_py", gpus=("H100,A100," * 10 + "CPU",)).gpus == (
+        H100,
+        A100,
+        CPU,
+    )
+
+
 def test_the_only_gpu_is_taken_without_asking() -> None:
     assert drafted(task="add_py", board=[A100]).gpus == (A100,)
 

@@ -22,8 +22,10 @@ from hpc_board.cli.main import cli
 from hpc_board.domain.roles import Role
 from hpc_board.service import diagnosis
 from hpc_board.service.client import RemoteBoard
+from hpc_board.service.next_steps import user_unit_file
 from hpc_board.service.page import diagnosis as page_diagnosis
 from hpc_board.service.page import opening
+from hpc_board.service.units import user_unit
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
 from tests.conftest import short_folder
@@ -204,18 +206,39 @@ def test_a_dead_munged_is_told_at_the_start_and_by_doctor(file: Path) -> None:
     assert [each["text"] for each in map(json.loads, lines) if each["event"] == "warning" and "munge" in each["text"]]
 
 
-def test_a_python_that_the_service_finds_elsewhere_than_the_shell_is_told(file: Path) -> None:
+def with_slurm(file: Path) -> Path:
+    """Give the board a GPU whose Python has no path, and return a folder with another Python of that name."""
     gpus = "gpus: {CPU: {cluster: here, partition: p, request: {style: none}, device: cpu}}\n"
     file.write_text(f"{file.read_text()}clusters: {{here: {{scheduler: slurm, allow_root: true}}}}\n{gpus}")
     other = file.parent / "bin"
     other.mkdir()
     (other / "python3").symlink_to(sys.executable)
+    return other
+
+
+def test_a_python_that_the_service_finds_elsewhere_than_the_shell_is_told(file: Path) -> None:
+    other = with_slurm(file)
     environ = {**os.environ, "PATH": f"{other}:{os.environ['PATH']}"}
     with serve_process(file, file.parent / "run" / "board.sock", environ):
         _, told = doctor(file)
         assert told_by(told, "gpu CPU", f"`python3` is {other / 'python3'} for the service") == ["warning"]
         _, told = doctor(file, PATH=environ["PATH"])
         assert told_by(told, "gpu CPU", "for the service") == []
+
+
+def test_a_python_that_the_unit_finds_elsewhere_than_the_shell_is_told_before_the_service_starts(file: Path) -> None:
+    other = with_slurm(file)
+    path = f"{other}:{os.environ['PATH']}"
+    assert told_by(doctor(file, PATH=path)[1], "gpu CPU", f"started as `admin init --serve` prints, and {other}")
+    assert not told_by(doctor(file, PATH="/usr/local/bin:/usr/bin:/bin")[1], "gpu CPU", "for a service")
+    unit = file.parent / "board-service" / user_unit_file(file.parent / "board")
+    unit.parent.mkdir(parents=True)
+    unit.write_text(user_unit(["hpc-board", "--config", str(file), "serve"], {"PATH": path}))
+    assert not told_by(doctor(file, PATH=path)[1], "gpu CPU", "for ")
+    words = f"`python3` is {other / 'python3'} for the service by {unit}, and /usr/bin/python3 here"
+    assert told_by(doctor(file, PATH="/usr/bin:/bin")[1], "gpu CPU", words) == ["warning"]
+    unit.write_text(unit.read_text().replace(str(file), "/another/board.yaml"))
+    assert not told_by(doctor(file, PATH="/usr/bin:/bin")[1], "gpu CPU", str(unit))
 
 
 # The page

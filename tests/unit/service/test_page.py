@@ -30,7 +30,7 @@ from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import InputError, StorageError
-from hpc_board.model.result import Log, Verdict
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.service.answers import Answers
 from hpc_board.service.counts import Counts
@@ -1338,17 +1338,6 @@ def test_the_settings_give_the_page_a_name_of_a_proxy(board: Recorded, folder: P
     question = b"GET / HTTP/1.1\r\nHost: Boards.site.org\r\nConnection: close\r\n\r\n"
     with opened(board, folder, port, web_host="boards.site.org"):
         assert raw(folder / "board.http", question).startswith(b"HTTP/1.1 200 ")
-
-
-def test_refusals_without_end_are_a_line_a_second_in_the_log() -> None:
-    lines: list[str] = []
-    log = ServiceLog(lines.append)
-    for number in range(1000):
-        log("refused", uid=number % 2, reason="too many connections")
-    assert len(lines) == 2
-    log._refused = {key: (at - 2, untold) for key, (at, untold) in log._refused.items()}
-    log("refused", uid=0, reason="too many connections")
-    assert json.loads(lines[-1])["times"] == 500
 
 
 def test_metrics_are_on_the_unix_socket_alone(door: Path, port: int) -> None:

@@ -20,6 +20,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError
-from hpc_board.model.result import Log, Verdict
+from hpc_board.model.result import Verdict
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.local.client import LocalScheduler
@@ -226,6 +227,18 @@ def test_a_board_that_is_closed_to_a_user_does_not_exist_for_them(board: Recorde
         assert "unknown task" in refusal(lambda: other.tasks.get("vectoradd_py")).message
         assert "there is no run" in refusal(lambda: other.runs.get(run.id)).message
         assert "there is no run" in refusal(lambda: list(other.runs.wait([run.id]))).message
+        for question in (
+            other.submissions.get,
+            other.submissions.code,
+            other.runs.get,
+            other.runs.log,
+            other.runs.cancel,
+            partial(other.submissions.note, text="mine"),
+            partial(other.submissions.compare, other=98),
+        ):
+            hidden, missing = (refusal(partial(question, number)) for number in (run.id, 98))
+            told = f"{hidden.message} {hidden.hint}".replace(f" {run.id}", " 98")
+            assert told == f"{missing.message} {missing.hint}"
 
 
 @ROOT
@@ -1270,6 +1283,34 @@ def test_a_question_has_a_bounded_number_of_sources_and_of_bytes_in_its_answer(
         monkeypatch.setattr(service_answers, "ANSWER_BYTES_MAX", 1000)
         large = client.ask("submissions.draft_sources", sources=[source] * 5)
         assert "the answer has over 1,000 bytes" in large["error"]["message"]
+
+
+@pytest.mark.parametrize("question", ["started", "cancel_each", "followed"])
+def test_a_question_has_a_bounded_number_of_runs(door: Path, question: str) -> None:
+    with asking(door) as board:
+        ask: Callable[..., object] = getattr(board.runs, question)
+        ask(list(range(10, 30)))
+        assert f"at most {ROWS_MAX:,}" in refusal(lambda: ask(list(range(10, 11 + ROWS_MAX)))).message
+
+
+OUT_OF_UTC = datetime.min.replace(tzinfo=timezone(timedelta(hours=1)))
+
+
+@pytest.mark.parametrize("moment", [OUT_OF_UTC, OUT_OF_UTC.replace(tzinfo=None)])
+def test_a_time_that_is_none_in_utc_is_refused_at_every_route_that_takes_one(door: Path, moment: datetime) -> None:
+    with asking(door) as board:
+        for question in (
+            partial(board.admin.prune, moment),
+            partial(board.admin.statistics, since=moment),
+            lambda: board.admin.export("csv", since=moment).write(io.BytesIO()),
+        ):
+            assert moment.isoformat() in refusal(question).message
+
+
+def test_a_cluster_that_is_not_in_the_settings_was_never_asked(door: Path) -> None:
+    with asking(door, "daemon") as board:
+        assert board.runs.asked_at("../board") is None
+        assert board.runs.silent_since("gone") is None
 
 
 @pytest.mark.parametrize("limit", [-1, -(2**60), ROWS_MAX + 1])
