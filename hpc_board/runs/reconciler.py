@@ -62,7 +62,7 @@ from hpc_board.runs.backoff import (
 )
 from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
 from hpc_board.runs.fair_queue import FairQueue
-from hpc_board.runs.pruning import PASS_FOLDERS_MAX, NextPruning, Pruning
+from hpc_board.runs.pruning import PASS_FOLDERS_MAX, NextPruning, Prunable, Pruning
 from hpc_board.schedulers import AnyKind, Arrays, Job, JobKey, Nodes, Scheduler, kind_of
 from hpc_board.store import Store
 from hpc_board.transport.time_budget import has_budget, is_out_of_time
@@ -91,12 +91,12 @@ _GATE = "advance.gate.lock"
 The kernel gives a free lock to any taker: without a gate, clients that take turns would keep LOCK shared for ever.
 """
 
-_PRUNINGS_MAX = 20_000
 _LAST_WORDS_BYTES = 4096
 _LAST_WORDS_MAX = 160
 _UNNAMED_LOCK = "advance.unnamed.lock"
 _CLUSTER_CHARACTERS_MAX = 60
 _TRY = "try "
+_BUSY = "another client is busy with the cluster"
 _UNCONFIRMED = "the scheduler has not confirmed the job"
 _CANCEL_STORED = (
     "The cancellation of run {id} is stored, and takes effect as soon as the scheduler answers `hpc-board watch {id}`, "
@@ -387,23 +387,24 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return Pruned(before, dry_run, {name: self._prune_on(name, before, dry_run=dry_run) for name in self.names})
 
     def _prune_on(self, cluster: str, before: datetime, *, dry_run: bool) -> ClusterPruned:
+        pruning = self._pruning(cluster, before)
+        found = pruning.find()
         if dry_run:
-            done = self._pruning(cluster, before)(dry_run=True)
-            return self._without_harnesses(cluster, done, dry_run=True)
-        done = ClusterPruned()
+            return self._without_harnesses(cluster, pruning.sizes(found), dry_run=True)
+        done = ClusterPruned(problem=found.problem)
         try:
-            for _ in range(_PRUNINGS_MAX):
-                # The lock is free in between, so that a long pruning delays no run.
+            # The lock is free in between, so that a long pruning delays no run.
+            for start in range(0, len(found.folders), PASS_FOLDERS_MAX):
                 with self._lock(cluster, wait_seconds=self.lock_seconds) as mine:
                     if not mine:
-                        return replace(done, problem="another client is busy with the cluster")
-                    more = self._pruning(cluster, before)(limit=PASS_FOLDERS_MAX)
+                        return replace(done, problem=_BUSY)
+                    some = Prunable(found.folders[start : start + PASS_FOLDERS_MAX], done.problem)
+                    more = pruning.remove(some)
                     done = ClusterPruned(done.folders + more.folders, done.bytes + more.bytes, problem=more.problem)
-                    if more.folders < PASS_FOLDERS_MAX:
-                        return self._without_harnesses(cluster, done)
+            with self._lock(cluster, wait_seconds=self.lock_seconds) as mine:
+                return self._without_harnesses(cluster, done) if mine else replace(done, problem=_BUSY)
         except StorageError as error:
             return replace(done, problem=error.message)
-        return done
 
     def _without_harnesses(self, cluster: str, done: ClusterPruned, *, dry_run: bool = False) -> ClusterPruned:
         needed = {run.harness_sha256 for run in self.store.runs.in_flight(skip_damaged=True)}
@@ -416,9 +417,15 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             return
         following = NextPruning(self.folder / f"pruned-{cluster}")
         if following.due(utc_now()):
-            done = self._pruning(cluster, utc_now() - self.prune_after)(limit=PASS_FOLDERS_MAX)
+            pruning = self._pruning(cluster, utc_now() - self.prune_after)
+            found, removed = pruning.find().folders, 0
+            for start in range(0, len(found), PASS_FOLDERS_MAX):
+                # Folders that cannot be removed do not stand in the way of the others.
+                removed = pruning.remove(Prunable(found[start : start + PASS_FOLDERS_MAX])).folders
+                if removed:
+                    break
             with _writing(self.folder):
-                following.settle(utc_now(), done.folders)
+                following.settle(utc_now(), removed)
 
     def _pruning(self, cluster: str, before: datetime) -> Pruning:
         return Pruning(
