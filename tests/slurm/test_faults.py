@@ -686,6 +686,28 @@ def test_a_job_that_exceeds_its_time(site: Site, srun: bool) -> None:
 
 
 @BATCH_OR_STEP
+def test_a_job_that_is_suspended_and_resumed(site: Site, srun: bool) -> None:
+    change_cpu(site, srun=srun)
+    limits = site.files.folder / "tasks" / "slow" / "task.yml"
+    limits.write_text(limits.read_text().replace("call_seconds: 100", "call_seconds: 4"))
+    (run,) = site.submit("CPU", kernel=HANGING.replace("120", "1"), task="slow")
+    running = site.until(run, RunState.RUNNING, fits=lambda run: '"test"' in progress(site, run))
+    site.lab.run("scontrol", "suspend", running.status.job_id)
+    seen = site.until(run, RunState.RUNNING, fits=lambda run: "SUSPENDED" in run.status.source)
+    assert seen.status.source == "squeue: SUSPENDED"
+    # Longer than a call may take: the clock runs on.
+    time.sleep(6)
+    site.lab.run("scontrol", "resume", running.status.job_id)
+    site.finished(run)
+    assert progress(site, run).count('"phase": "start"') == 2
+
+
+def progress(site: Site, run: Run) -> str:
+    path = site.folder(run) / job_folder.PROGRESS
+    return path.read_text() if path.exists() else ""
+
+
+@BATCH_OR_STEP
 def test_a_job_that_exceeds_its_memory(site: Site, srun: bool) -> None:
     change_cpu(site, memory="150M", srun=srun)
     greedy = RIGHT.replace("    return", "    import time; x = b'x' * (300 << 20); time.sleep(60)\n    return")
