@@ -178,6 +178,13 @@ class Site:
             assert time.monotonic() < deadline, f"{seen.state}: {seen.explanation}"
             time.sleep(0.1)
 
+    def over(self, run: Run) -> Run:
+        """`run` once Slurm has said that its job is over, from which moment on its result is waited for.
+
+        Before that Slurm may call the job completing, for as long as it likes.
+        """
+        return self.until(run, RunState.COLLECTING, fits=lambda run: run.status.ended_in_queue_at is not None)
+
     def finished(self, *runs: Run) -> None:
         """Every one of `runs` passes, from one job each."""
         for run in runs:
@@ -290,10 +297,10 @@ def kill_job(folder: Path, *, with_step: bool = False) -> None:
     """Kill all that runs in a job's folder; `with_step` also the process that would tell, as a machine's end does."""
     awaited(lambda: any(" supervise " in command for _, command in processes_in(folder).values()))
     found = processes_in(folder)
-    doomed = {pid for pid, (_, command) in found.items() if not command.startswith("slurmstepd: ")}
+    doomed = [pid for pid, (_, command) in found.items() if not command.startswith("slurmstepd: ")]
     if with_step:
-        # The parent of the job's shell, whose own folder says nothing of which job it is of.
-        doomed |= {parent for parent, command in found.values() if "/slurm_script" in command}
+        # The parent of the job's shell, whose own folder says nothing of which job it is of: first, or it tells.
+        doomed = [*{parent for parent, command in found.values() if "/slurm_script" in command}, *doomed]
     for pid in doomed:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -386,7 +393,7 @@ def test_a_node_that_dies_under_a_job(site: Site) -> None:
     site.until(run, RunState.RUNNING)
     with killed(site.lab, "slurmd.h100-1"):
         kill_job(site.folder(run), with_step=True)
-        site.until(run, RunState.COLLECTING)
+        site.over(run)
         site.later(RESULT_GRACE)
         ended = site.until(run, RunState.NODE_FAIL)
     assert ended.status.source.startswith("squeue: NODE_FAIL (NodeDown); no result file after 60 s")
@@ -549,7 +556,7 @@ def failing_prolog(lab: SlurmLab, node: str) -> Iterator[None]:
 def test_a_job_whose_prolog_fails_is_of_a_failed_node_and_not_cancelled(site: Site) -> None:
     with failing_prolog(site.lab, "cpu-1"):
         (run,) = site.submit("CPU")
-        seen = site.until(run, RunState.COLLECTING)
+        seen = site.over(run)
         assert seen.status.source.startswith("squeue: CANCELLED")
         assert seen.status.reason == "the node's prolog failed (Error running slurm prolog: 1)"
         assert site.board.context.clusters.schedulers["lab"].prolog_failure("cpu-1") == (  # type: ignore[attr-defined]
@@ -568,7 +575,7 @@ def test_runs_of_an_array_whose_prolog_fails_are_sent_again_as_other_jobs(site: 
         board = site.board
         runs = board.submissions.submit(*board.submissions.drafts(files, DraftRequest(gpus=("CPU",), mode="test")))
         # Tasks whose turn comes after the drain wait for the node.
-        failed = [site.until(run, RunState.COLLECTING, fits=lambda run: bool(run.status.node)) for run in runs[:1]]
+        failed = [site.over(run) for run in runs[:1]]
         site.later(RESULT_GRACE)
         again = [site.until(run, fits=lambda run: run.retry == 1) for run in failed]
     for first, second in zip(failed, again, strict=True):
@@ -599,7 +606,7 @@ def test_a_job_that_slurm_holds_after_a_failed_launch_is_cancelled_and_sent_agai
             site.lab.run("scontrol", "update", "PartitionName=cpu", "State=up")
             held = site.until(run, RunState.QUEUED, fits=lambda run: "could not be launched" in run.status.reason)
             assert held.status.reason.startswith("will never start")
-            site.until(run, RunState.COLLECTING)
+            site.over(run)
             site.later(RESULT_GRACE)
             again = site.until(run, fits=lambda run: run.retry == 1)
     finally:
@@ -713,7 +720,12 @@ def test_a_job_that_exceeds_its_memory(site: Site, srun: bool) -> None:
     greedy = RIGHT.replace("    return", "    import time; x = b'x' * (300 << 20); time.sleep(60)\n    return")
     (run,) = site.submit("CPU", kernel=greedy, task="slow")
     if not srun:
-        site.until(run, RunState.COLLECTING, RunState.OUT_OF_MEMORY)
+        site.until(
+            run,
+            RunState.COLLECTING,
+            RunState.OUT_OF_MEMORY,
+            fits=lambda run: run.state.ended or run.status.ended_in_queue_at is not None,
+        )
         site.later(RESULT_GRACE)
     ended = site.until(run, RunState.OUT_OF_MEMORY)
     assert re.fullmatch("it used [1-9][0-9]{2} MiB of memory, and its limit is 150 MiB", ended.status.reason)
@@ -758,7 +770,7 @@ def test_a_job_that_is_cancelled_with_slurm_s_own_command(site: Site, srun: bool
         ended = site.until(running, RunState.CANCELLED)
         assert ended.status.source == "squeue: CANCELLED"
         assert site.board.runs.result(running.id) is not None
-        site.until(waiting, RunState.COLLECTING)
+        site.over(waiting)
         site.later(RESULT_GRACE)
         unsent = site.until(waiting, RunState.CANCELLED)
         assert unsent.status.source.startswith("squeue: CANCELLED (PartitionDown); no result file after 5 s")
@@ -782,7 +794,7 @@ def test_a_job_that_is_forgotten_before_it_is_first_asked_for(
     kill_job(site.folder(lost))
     awaited(lambda: not site.job(right) and not site.job(lost))
     site.finished(right)
-    missing = site.until(lost, RunState.COLLECTING)
+    missing = site.over(lost)
     assert missing.status.source == "squeue: not listed; sacct: accounting storage is disabled"
     site.later(MISSING_GRACE)
     ended = site.until(lost, RunState.LOST)
@@ -806,7 +818,7 @@ def test_a_job_whose_id_is_another_s_by_now(
     awaited(lambda: not site.job(run))
     strangers = others(reusing_lab, job_id)
     try:
-        missing = site.until(run, RunState.COLLECTING)
+        missing = site.over(run)
         assert missing.status.source.startswith("squeue: not listed; ")
         site.board.runs.cancel(run.id)
         assert job_id in reusing_lab.run("squeue", "--noheader", "--states=RUNNING,PENDING", "--format=%i").split()
@@ -895,7 +907,7 @@ def test_a_disk_that_is_full(site: Site) -> None:
         site.until(run, RunState.RUNNING)
         fill(ballast)
         site.released()
-        site.until(run, RunState.COLLECTING)
+        site.over(run)
         site.later(RESULT_GRACE)
         ended = site.until(run, RunState.ERROR)
         assert ended.status.source.startswith("squeue: FAILED (NonZeroExitCode); no result file after 60 s")
@@ -934,7 +946,7 @@ def test_result_files_that_are_none(site: Site) -> None:
         assert words in ended.status.reason
         site.happened_once(ended)
     site.finished(runs["right"])
-    waiting = site.until(runs["empty"], RunState.COLLECTING)
+    waiting = site.over(runs["empty"])
     assert waiting.status.source == "squeue: COMPLETED; result.json is empty"
     site.later(RESULT_GRACE)
     ended = site.until(runs["empty"], RunState.ERROR)
