@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import cached_property, partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import msgspec
@@ -24,6 +24,7 @@ from hpc_board.domain.run import (
     NOT_ACCEPTED,
     NOT_LAUNCHED,
     PROLOG_FAILED,
+    REQUEUED,
     RETRIED,
     RETRY,
     JobState,
@@ -963,14 +964,17 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         # In one transaction: thousands of jobs may begin to wait at once.
         changed: dict[int, Status] = {}
         failed: dict[int, Status] = {}
-        states = [self._apply(run, news[run.token], changed, failed).state for run in members if run.token in news]
+        told = [(run, self._apply(run, news[run.token], changed, failed)) for run in members if run.token in news]
         self.store.runs.record_each(changed)
-        before = [run.state for run in members if run.token in news]
         # A cancellation that met a silent scheduler is repeated until the job ends.
-        ignored = [run for run in members if _is_active(news.get(run.token)) and run.status.cancel_requested]
+        unwanted = [
+            run
+            for run, status in told
+            if _is_active(news.get(run.token)) and (run.status.cancel_requested or status.reason.startswith(REQUEUED))
+        ]
         try:
-            if ignored:
-                self._cancel_jobs(ignored)
+            if unwanted:
+                self._cancel_jobs(unwanted)
             if failed:
                 self._send_again([run for run in members if run.id in failed], failed)
         except SchedulerError as error:
@@ -978,7 +982,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         if errors:
             self._note_silence(cluster, time.monotonic() - began)
         else:
-            self._settle(cluster, news=states != before)
+            self._settle(cluster, news=any(run.state is not status.state for run, status in told))
         return errors
 
     def _send_again(self, runs: Sequence[Run], ended: Mapping[int, Status]) -> None:
@@ -1003,7 +1007,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             end = ended[run.id]
             where = f" on {end.node}" if end.node else ""
             why = f": {end.reason}" if end.reason else ""
-            reason = f"{RETRY} {run.retry + 1} of {self._retries(run)} after {end.state}{where}{why}"
+            reason = f"{RETRY} {self._tries(run) + 1} of {self._retries(run)} after {end.state}{where}{why}"
             status = Status(RunState.CREATED, utc_now(), reason=reason, source=end.source)
             retries[run.id] = Retry(tokens[run.id], drawn_nonce(), end, status)
         self.store.runs.retry_each(retries)
@@ -1012,6 +1016,32 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         """Return how often a run may be sent again."""
         gpu = self.gpus.get(run.gpu)
         return 0 if gpu is None else kind_of(gpu.cluster).with_job_options(gpu, run.options).retries
+
+    def _tries(self, run: Run, restarts: int = 0) -> int:
+        """Return how often a run's job was sent again, by hpc-board or by the scheduler.
+
+        `restarts` is the scheduler's count for the present job; the history has requeues of earlier ones.
+        """
+        history = self.store.runs.history(run.id)
+        seen = _requeues([*_since_created(history)][::-1])
+        return run.retry + _requeues(history) - seen + max(seen, restarts)
+
+    def _requeue_counted(self, run: Run, news: JobStatus) -> JobStatus:
+        """Return `news` of a requeued job with its count, or as an end if it was requeued more often than allowed."""
+        most = self._retries(run)
+        if not most or run.status.cancel_requested:
+            return news
+        if run.status.reason.startswith(REQUEUED):
+            ended = news.state in (JobState.CANCELLED, JobState.ENDED, JobState.MISSING)
+            return replace(news, state=JobState.PREEMPTED if ended else news.state, reason=run.status.reason)
+        if not news.restarts or not _is_active(news) or news.launch_failed:
+            return news
+        tries = self._tries(run, news.restarts)
+        if tries > most:
+            return replace(news, reason=f"{REQUEUED} {news.restarts} times, and `retries` allows {most}")
+        if news.state is JobState.PENDING:
+            return replace(news, reason=f"{RETRY} {tries} of {most} by the scheduler; {news.reason}")
+        return news
 
     def _settle(self, cluster: str, *, news: bool) -> None:
         with _writing(self.folder):
@@ -1080,7 +1110,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
         An end after which the run is sent again is put into `failed`.
         """
-        news = self._launch_explained(run, news)
+        news = self._requeue_counted(run, self._launch_explained(run, news))
         if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
             news = replace(news, state=JobState.CANCELLED)
         if _is_active(news) and run.status.cancel_requested:
@@ -1105,7 +1135,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             result_problem=result_problem,
             unreadable=left.unreadable,
         )
-        if status.state in RETRIED and not run.status.cancel_requested and run.retry < self._retries(run):
+        retries = self._retries(run) if status.state in RETRIED and not run.status.cancel_requested else 0
+        # A job that is held after its launch failed was put back once more, and did not run again.
+        restarts = (news.restarts or 0) - (NOT_LAUNCHED in news.reason)
+        if retries > run.retry and retries > self._tries(run, restarts):
             failed[run.id] = status
         elif status.state.ended:
             log = self._log_end(run)
@@ -1233,6 +1266,12 @@ def _tries(history: Sequence[Status]) -> int:
 def _since_created(history: Sequence[Status]) -> Iterator[Status]:
     """Yield the statuses since the run was last known to have no job, newest first."""
     return takewhile(lambda status: status.state is not RunState.CREATED, reversed(history))
+
+
+def _requeues(history: Sequence[Status]) -> int:
+    """Return how often the job of a run was seen to go back into the queue; `history` is oldest first."""
+    began = (RunState.RUNNING, RunState.COLLECTING)
+    return sum(before.state in began and after.state is RunState.QUEUED for before, after in pairwise(history))
 
 
 def _is_due(held: Sequence[Run], now: datetime) -> bool:

@@ -665,6 +665,36 @@ def test_a_job_that_is_preempted_and_put_back_into_the_queue(site: Site) -> None
     assert (site.folder(run) / "progress.0.jsonl").exists()
 
 
+def test_a_job_that_slurm_puts_back_counts_its_tries_and_ends_after_one_too_many(site: Site) -> None:
+    gpus = settings_of(site.files)["gpus"]
+    change_settings(site.files, H100={**gpus["H100"], "retries": 1, "sbatch": ["--requeue"]})
+    short = HANGING.replace("120", "2")
+    (right,) = site.submit("H100", kernel=short, task="slow")
+    put_back(site, right)
+    site.finished(right)
+    assert (site.now(right).retry, site.board.runs.result(right.id).restart_count) == (0, 1)  # type: ignore[union-attr]
+
+    (run,) = site.submit("H100", kernel=short, task="slow")
+    put_back(site, run)
+    site.until(run, RunState.RUNNING, fits=lambda run: '"test"' in progress(site, run))
+    urgent(site, "sleep 1")
+    over = site.until(run, fits=lambda run: run.status.reason.startswith("the scheduler has put its job back"))
+    assert over.status.reason == "the scheduler has put its job back 2 times, and `retries` allows 1"
+    site.over(run)
+    site.later(RESULT_GRACE)
+    assert site.until(run, RunState.PREEMPTED).status.reason == over.status.reason
+    assert site.job(run) == "CANCELLED"
+
+
+def put_back(site: Site, run: Run) -> None:
+    """Have a job preempted once and its run seen to wait for the first of its tries."""
+    running = site.until(run, RunState.RUNNING, fits=lambda run: '"test"' in progress(site, run))
+    urgent(site, "sleep 1")
+    back = site.until(run, RunState.QUEUED, fits=lambda run: "restart 1" in run.status.source)
+    assert back.status.reason.startswith("retry 1 of 1 by the scheduler; waiting for ")
+    site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "StartTime=now")
+
+
 def urgent(site: Site, command: str) -> None:
     """A job that takes the whole node h100-1 from whoever has it."""
     site.lab.run("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", f"--wrap={command}")

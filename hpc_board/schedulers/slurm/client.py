@@ -110,7 +110,7 @@ class SlurmScheduler:
             "output": f"{pattern}.%a/{log_name('%A_%a')}" if job.indexes else f"{pattern}/{log_name('%j')}",
             "open-mode": "append",
             "export": "ALL",
-            "no-requeue": "",
+            "requeue" if "requeue" in job.options else "no-requeue": "",
         }
         if job.indexes:
             own["array"] = ranges(job.indexes) + (f"%{job.max_running}" if job.max_running else "")
