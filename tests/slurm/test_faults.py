@@ -116,10 +116,10 @@ def limiting_lab() -> Iterator[SlurmLab]:
 def group_lab() -> Iterator[SlurmLab]:
     """A Slurm that limits the memory of jobs by control groups, without a kill by slurmd."""
     skip_without_slurm()
-    if NEWER or not has_memory_groups():
+    if not has_memory_groups():
         pytest.skip("control groups of memory, version 1, are not this account's here")
     site = {"SelectTypeParameters": "CR_Core_Memory", "DefMemPerNode": "800"}
-    with short_folder() as folder, SlurmLab(folder / "lab", configuration=site, control_groups=True) as lab:
+    with short_folder() as folder, a_lab(folder, configuration=site, control_groups=True) as lab:
         yield lab
 
 
