@@ -952,6 +952,39 @@ def test_a_disk_that_is_full(site: Site) -> None:
         subprocess.run(["umount", "--lazy", str(runs)], check=True)
 
 
+@pytest.mark.root
+@pytest.mark.skipif(NEWER, reason="the folder of a newer Slurm does not see file systems that are mounted later")
+def test_reads_on_a_disk_that_is_full(site: Site) -> None:
+    board = site.board.settings.board
+    board.mkdir(mode=0o700, exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(board)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a small file system of its own can only be mounted by root, where the machine lets it")
+    try:
+        site.held()
+        (run,) = site.submit("HELD-CPU")
+        site.until(run, RunState.RUNNING)
+        ballast = board / "ballast"
+        fill(ballast)
+        for words in (("run", str(run.id)), ("status",), ("show", "double")):
+            done = site.files.run(*words)
+            assert done.returncode == 0, done.stderr
+
+        def told() -> bool:
+            """Whether `runs` lists the run and says so; it has nothing to write before Slurm may be asked again."""
+            done = site.files.run("runs")
+            assert (done.returncode, "running" in done.stdout) == (0, True), done.stderr
+            return "No space left on device Showing the last known state." in " ".join(done.stderr.split())
+
+        awaited(told)
+        ballast.unlink()
+        site.released()
+        site.finished(run)
+    finally:
+        site.lab.cancel_jobs()
+        subprocess.run(["umount", "--lazy", str(board)], check=True)
+
+
 def fill(path: Path) -> None:
     with suppress(OSError), path.open("ab", buffering=0) as file:
         while True:
