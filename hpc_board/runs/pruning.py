@@ -6,9 +6,10 @@ link. The end of the job's output is stored before.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -25,7 +26,9 @@ KEPT_LOG_BYTES = 256 * 1024
 """The length of the stored end of a job's output: as much as `hpc-board run ID --log` shows."""
 
 PASS_FOLDERS_MAX = 50
-"""The number of folders that a pass over runs removes at most: it holds the lock of its cluster meanwhile."""
+"""The number of folders that are removed at most while the lock of their cluster is held."""
+
+BUSY: Final = "another client is busy with the cluster"
 
 _PAUSE_SECONDS = 3600.0
 _SHORT_PAUSE_SECONDS = 60.0
@@ -42,6 +45,11 @@ class Prunable(msgspec.Struct, frozen=True):
 
     folders: Sequence[tuple[str, Sequence[Run]]] = ()
     problem: str = ""
+
+    def lots(self) -> Iterator["Prunable"]:
+        """Yield the folders, PASS_FOLDERS_MAX at a time."""
+        for start in range(0, len(self.folders), PASS_FOLDERS_MAX):
+            yield Prunable(self.folders[start : start + PASS_FOLDERS_MAX])
 
 
 class Pruning(msgspec.Struct, frozen=True):
@@ -69,6 +77,25 @@ class Pruning(msgspec.Struct, frozen=True):
     def sizes(self, found: Prunable) -> ClusterPruned:
         """Count the folders that would go, and their bytes."""
         return self._each(found.folders, lambda _: None, found.problem)
+
+    def in_lots(self, lock: Callable[[], AbstractContextManager[bool]]) -> ClusterPruned:
+        """Remove all folders that may go. The `lock` is free in between, so that a long pruning delays no run."""
+        found = self.find()
+        done = ClusterPruned(problem=found.problem)
+        for lot in found.lots():
+            with lock() as mine:
+                if not mine:
+                    return replace(done, problem=BUSY)
+                more = self.remove(lot)
+                done = ClusterPruned(
+                    done.folders + more.folders, done.bytes + more.bytes, 0, done.problem or more.problem
+                )
+        return done
+
+    def one_lot(self) -> int:
+        """Remove some of the folders that may go, by a caller that holds the lock; return their number."""
+        # Folders that cannot be removed do not stand in the way of the others.
+        return next(filter(None, (self.remove(lot).folders for lot in self.find().lots())), 0)
 
     def remove(self, found: Prunable) -> ClusterPruned:
         """Remove folders, by a caller that holds the lock of their cluster; one that cannot be removed stays.

@@ -63,7 +63,7 @@ from hpc_board.runs.backoff import (
 )
 from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
 from hpc_board.runs.fair_queue import FairQueue
-from hpc_board.runs.pruning import PASS_FOLDERS_MAX, NextPruning, Prunable, Pruning
+from hpc_board.runs.pruning import BUSY, NextPruning, Pruning
 from hpc_board.schedulers import AnyKind, Arrays, Job, JobKey, Nodes, Scheduler, kind_of
 from hpc_board.store import Store
 from hpc_board.transport.time_budget import has_budget, is_out_of_time
@@ -97,7 +97,6 @@ _LAST_WORDS_MAX = 160
 _UNNAMED_LOCK = "advance.unnamed.lock"
 _CLUSTER_CHARACTERS_MAX = 60
 _TRY = "try "
-_BUSY = "another client is busy with the cluster"
 _UNCONFIRMED = "the scheduler has not confirmed the job"
 _CANCEL_STORED = (
     "The cancellation of run {id} is stored, and takes effect as soon as the scheduler answers `hpc-board watch {id}`, "
@@ -389,21 +388,14 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     def _prune_on(self, cluster: str, before: datetime, *, dry_run: bool) -> ClusterPruned:
         pruning = self._pruning(cluster, before)
-        found = pruning.find()
         if dry_run:
-            return self._without_harnesses(cluster, pruning.sizes(found), dry_run=True)
-        done = ClusterPruned(problem=found.problem)
+            return self._without_harnesses(cluster, pruning.sizes(pruning.find()), dry_run=True)
+        lock = partial(self._lock, cluster, wait_seconds=self.lock_seconds)
+        done = ClusterPruned()
         try:
-            # The lock is free in between, so that a long pruning delays no run.
-            for start in range(0, len(found.folders), PASS_FOLDERS_MAX):
-                with self._lock(cluster, wait_seconds=self.lock_seconds) as mine:
-                    if not mine:
-                        return replace(done, problem=_BUSY)
-                    some = Prunable(found.folders[start : start + PASS_FOLDERS_MAX], done.problem)
-                    more = pruning.remove(some)
-                    done = ClusterPruned(done.folders + more.folders, done.bytes + more.bytes, problem=more.problem)
-            with self._lock(cluster, wait_seconds=self.lock_seconds) as mine:
-                return self._without_harnesses(cluster, done) if mine else replace(done, problem=_BUSY)
+            done = pruning.in_lots(lock)
+            with lock() as mine:
+                return self._without_harnesses(cluster, done) if mine and done.problem != BUSY else done
         except StorageError as error:
             return replace(done, problem=error.message)
 
@@ -418,13 +410,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             return
         following = NextPruning(self.folder / f"pruned-{cluster}")
         if following.due(utc_now()):
-            pruning = self._pruning(cluster, utc_now() - self.prune_after)
-            found, removed = pruning.find().folders, 0
-            for start in range(0, len(found), PASS_FOLDERS_MAX):
-                # Folders that cannot be removed do not stand in the way of the others.
-                removed = pruning.remove(Prunable(found[start : start + PASS_FOLDERS_MAX])).folders
-                if removed:
-                    break
+            removed = self._pruning(cluster, utc_now() - self.prune_after).one_lot()
             with _writing(self.folder):
                 following.settle(utc_now(), removed)
 
