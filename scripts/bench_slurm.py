@@ -625,8 +625,8 @@ The time of the client includes the start of a Python that becomes the other acc
 CANCEL = """\
 A cancellation of all these runs at once, from within one process: one `squeue` that confirms the names of the jobs,
 and one `scancel --ctld` with all their ids, which takes a job array as one. From Slurm 24.05 on, that is one RPC;
-earlier releases send one for each single job (docs/design/arrays.md). "One question for each run" is a `squeue` and a
-`scancel` for each.
+earlier releases send one for each single job, see [Job arrays](../design/arrays.md#following-and-cancelling).
+"One question for each run" is a `squeue` and a `scancel` for each.
 """
 SENDING = f"""\
 The table has the median of {ALONE}, and one batch of {BATCH}, from within one process and without the start of
