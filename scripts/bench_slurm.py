@@ -36,10 +36,13 @@ from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.slurm.client import SlurmScheduler
+from hpc_board.schedulers.slurm.pyslurm_client import CROWDED_SECONDS, HELPER, PyslurmScheduler
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.transport import Completed
+from hpc_board.transport.conversation import Conversation
 from hpc_board.transport.this_host import ThisHost
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
+from tests.slurm import chroot
 from tests.slurm.lab import SlurmLab
 
 IN_FLIGHT = (1, 100, 5000)
@@ -56,6 +59,14 @@ ROUNDS = 3
 POLLED = 20
 OTHERS = 3000
 OWN, OTHER = "daemon", "nobody"
+BECOME = """\
+import os, pwd, sys, warnings
+entry = pwd.getpwnam(sys.argv[1])
+os.setgroups([])
+os.setgid(entry.pw_gid)
+os.setuid(entry.pw_uid)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
 ASKED_TIMES = 20
 CANCELLED = (20, 300)
 PARTITION = "cpu"
@@ -112,7 +123,7 @@ def main() -> int:
             text = "\n".join(
                 (
                     asked_section(lab, folder, options.runs, options.window),
-                    queue_section(lab),
+                    queue_section(lab, folder),
                     cancel_section(lab, folder),
                     sending_section(lab, folder),
                     waited_section(folder),
@@ -162,43 +173,77 @@ def asked_section(lab: SlurmLab, folder: Path, counts: Sequence[int], window_s: 
     return "\n".join([table("Questions in a minute", head, rows), ASKED.format(one=one)])
 
 
-def queue_section(lab: SlurmLab) -> str:
+def queue_section(lab: SlurmLab, folder: Path) -> str:
     """Return the table of one poll beside many jobs of others."""
-    with nothing_starts(lab):
-        # Root's squeue gets all jobs even with `--me`: it takes the user id 0 for none.
-        account, cluster, now = AccountHost(OWN, lab.environment), Cluster("lab", "slurm"), datetime.now(UTC)
-        tokens = [f"hb-{secrets.token_hex(8)}" for _ in range(POLLED)]
-        sent = [lab.run("sbatch", "--parsable", f"--job-name={token}", *job_of(OWN)).strip() for token in tokens]
-        keys = [JobKey(token, job_id, now) for token, job_id in zip(tokens, sent, strict=True)]
-        poll = partial(SlurmScheduler(cluster, account).poll, keys)
-        names = ("--all", "--array", "--states=all", f"--name={','.join(tokens)}")
-        ways: dict[str, Callable[[], object]] = {
-            "hpc-board's poll (`squeue --me --name=...`)": poll,
-            "the same without `--me`": lambda: account.run(["squeue", *names], timeout_seconds=60),
-            "plain `squeue`": lambda: account.run(["squeue"], timeout_seconds=60),
-        }
-        with jobs_of_others(lab):
-            rows = [(name, *polled(lab, ask)) for name, ask in ways.items()]
-    head = ("", "RPCs", "time of the controller, ms", "time of the client, ms")
+    rows = polls(lab, AccountHost(lab, OWN))
+    if hindrance := chroot.hindrance():
+        print(f"the newer Slurm and pyslurm are left out: {hindrance}", file=sys.stderr)
+    else:
+        with SlurmLab(folder / "crowded", root=chroot.folder()) as newer:
+            rows += polls(newer, AccountHost(newer, OWN))
+    head = ("Slurm", "", "RPCs", "time of the controller, ms", "time of the client, ms")
     title = f"One question about {POLLED} runs, beside {OTHERS:,} jobs of others"
     return "\n".join([table(title, head, rows), QUEUE])
 
 
-class AccountHost(ThisHost):
-    """This machine, with commands in the name of another account."""
+def polls(lab: SlurmLab, account: "AccountHost") -> list[Row]:
+    """Return the rows of one release."""
+    release = lab.run("sinfo", "--version").split()[-1]
+    with nothing_starts(lab):
+        # Root's squeue gets all jobs even with `--me`: it takes the user id 0 for none.
+        cluster, now = Cluster("lab", "slurm"), datetime.now(UTC)
+        tokens = [f"hb-{secrets.token_hex(8)}" for _ in range(POLLED)]
+        sent = account.sent(tokens)
+        keys = [JobKey(token, job_id, now) for token, job_id in zip(tokens, sent, strict=True)]
+        names = ("--all", "--array", "--states=all", f"--name={','.join(tokens)}")
+        ways: dict[str, Callable[[], object]] = {
+            "hpc-board's poll (`squeue --me --name=...`)": partial(SlurmScheduler(cluster, account).poll, keys),
+            "the same without `--me`": lambda: account.run(["squeue", *names], timeout_seconds=60),
+            "plain `squeue`": lambda: account.run(["squeue"], timeout_seconds=60),
+        }
+        if lab.root is not None:
+            helper = [chroot.PYTHON, "-B", str(HELPER), "60"]
+            # By this clock each question is the first one in an hour.
+            hours = itertools.count(step=2 * int(CROWDED_SECONDS))
+            first = PyslurmScheduler(cluster, account, warn=complain, helper=helper, clock=lambda: float(next(hours)))
+            other = PyslurmScheduler(cluster, account, warn=complain, helper=helper)
+            ways["the first one by `client: pyslurm`, with its start"] = partial(first.poll, keys)
+            ways["another one by `client: pyslurm` within an hour"] = partial(other.poll, keys)
+        with jobs_of_others(lab):
+            if lab.root is not None:
+                other.poll(keys)
+            return [(release, name, *polled(lab, ask)) for name, ask in ways.items()]
 
-    def __init__(self, name: str, environ: Mapping[str, str]) -> None:
-        super().__init__(environ)
-        self._prefix = ["setpriv", f"--reuid={name}", "--clear-groups"]
+
+def complain(words: str) -> None:
+    """Print a warning."""
+    print(words, file=sys.stderr)
+
+
+class AccountHost(ThisHost):
+    """The machine of a lab, with commands in the name of another account."""
+
+    def __init__(self, lab: SlurmLab, name: str) -> None:
+        super().__init__(lab.environment)
+        by = [lab.pyslurm_python] if lab.root is not None else [sys.executable]
+        self._prefix = [*by, "-c", BECOME, name]
 
     def run(self, argv: Sequence[str], **arguments: Any) -> Completed:
         """Run a command as `ThisHost.run` does."""
         return super().run([*self._prefix, *argv], **arguments)
 
+    def converse(self, argv: Sequence[str]) -> Conversation:
+        """Start a program as `ThisHost.converse` does."""
+        return super().converse([*self._prefix, *argv])
 
-def job_of(name: str) -> list[str]:
-    """Return the arguments of sbatch for a job of another account, which root alone may send."""
-    return [f"--uid={name}", f"--partition={PARTITION}", "--chdir=/tmp", "--output=/dev/null", "--wrap=:"]
+    def sent(self, names: Sequence[str]) -> list[str]:
+        """Send a job of each name, and return their ids."""
+        job = f"sbatch --parsable --partition={PARTITION} --chdir=/tmp --output=/dev/null --wrap=:"
+        words = f"for name in {' '.join(names)}; do {job} --job-name=$name || exit; done"
+        done = self.run(["sh", "-c", words], timeout_seconds=900)
+        if done.returncode:
+            raise SystemExit(f"the jobs of {len(names)} names cannot be sent: {done.stderr}")
+        return done.stdout.split()
 
 
 def polled(lab: SlurmLab, ask: Callable[[], object]) -> Row:
@@ -220,28 +265,48 @@ def polled(lab: SlurmLab, ask: Callable[[], object]) -> Row:
 @contextmanager
 def jobs_of_others(lab: SlurmLab) -> Iterator[None]:
     """Put waiting jobs of another account into the queue."""
-
-    def send(_: int) -> None:
-        lab.run("sbatch", *job_of(OTHER))
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(send, range(OTHERS)))
+    AccountHost(lab, OTHER).sent(["other"] * OTHERS)
     try:
         yield
     finally:
         for name in (OTHER, OWN):
-            lab.run("scancel", "--quiet", f"--user={name}")
+            AccountHost(lab, name).run(["scancel", "--quiet", f"--partition={PARTITION}"], timeout_seconds=300)
 
 
 def cancel_section(lab: SlurmLab, folder: Path) -> str:
     """Return the table of the cancellation of many runs by one command, beside one question for each run."""
+    rows = cancelled(lab, folder / "cancel")
+    if hindrance := chroot.hindrance():
+        print(f"the newer Slurm is left out: {hindrance}", file=sys.stderr)
+    else:
+        with SlurmLab(folder / "newer", root=chroot.folder()) as newer, patched_environment(newer.environment):
+            rows += cancelled(newer, folder / "cancel-newer")
+    head = ("Slurm", "runs", "sent as", "RPCs", "RPCs, one question for each run", "s")
+    return "\n".join([table("Cancelling runs", head, rows), CANCEL])
+
+
+@contextmanager
+def patched_environment(environ: Mapping[str, str]) -> Iterator[None]:
+    """Have this process and its children talk to another Slurm."""
+    before = dict(os.environ)
+    os.environ.update(environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def cancelled(lab: SlurmLab, folder: Path) -> list[Row]:
+    """Return the rows of one release."""
     rows: list[Row] = []
+    release = lab.run("sinfo", "--version").split()[-1]
     with nothing_starts(lab):
         job_id = lab.run("sbatch", "--parsable", f"--partition={PARTITION}", "--wrap=:", "--job-name=one").strip()
         each = rpcs_of(lab, lambda: (lab.run("squeue", "--all", "--name=one"), lab.run("scancel", job_id)))
         for count in CANCELLED:
             for kind in ("single jobs", "a job array"):
-                board = board_files(folder / f"cancel-{count}-{kind[:1]}{kind[2:3]}", slurm=True)
+                board = board_files(folder / f"{count}-{kind[:1]}{kind[2:3]}", slurm=True)
                 opened = Board.open(board.settings)
                 if kind == "single jobs":
                     ids = [run.id for run in in_flight(board, count)]
@@ -252,10 +317,9 @@ def cancel_section(lab: SlurmLab, folder: Path) -> str:
                 lab.forget_rpcs()
                 took_s = seconds_of(partial(opened.runs.cancel_each, ids))
                 rpcs = sum(lab.rpcs().values())
-                rows.append((f"{count}", kind, f"{rpcs}", f"{each * count}", f"{took_s:.2f}"))
+                rows.append((release, f"{count}", kind, f"{rpcs}", f"{each * count}", f"{took_s:.2f}"))
                 lab.cancel_jobs()
-    head = ("runs", "sent as", "RPCs", "RPCs, one question for each run", "s")
-    return "\n".join([table("Cancelling runs", head, rows), CANCEL.format(each=each)])
+    return rows
 
 
 def in_flight(board: BoardFiles, count: int) -> tuple[Run, ...]:
@@ -555,11 +619,14 @@ one `squeue --job` for each run each second; one such call takes {{one}} RPCs.
 QUEUE = f"""\
 The table has the means of {ASKED_TIMES} questions. The jobs of others wait, as those of the runs do. With `--me` the
 controller sends the jobs of the board's account alone; without it, it sends all, and `squeue` drops the others.
+pyslurm requests all jobs, so that hpc-board asks by `squeue --me` for an hour after it has seen many jobs of others.
+The time of the client includes the start of a Python that becomes the other account.
 """
 CANCEL = """\
 A cancellation of all these runs at once, from within one process: one `squeue` that confirms the names of the jobs,
-and one `scancel` with all their ids, which takes a job array as one. This release of `scancel` sends an RPC for each
-single job that it is given. One question for each run, a `squeue` and a `scancel`, takes {each} RPCs.
+and one `scancel --ctld` with all their ids, which takes a job array as one. From Slurm 24.05 on, that is one RPC;
+earlier releases send one for each single job, see [Job arrays](../design/arrays.md#following-and-cancelling).
+"One question for each run" is a `squeue` and a `scancel` for each.
 """
 SENDING = f"""\
 The table has the median of {ALONE}, and one batch of {BATCH}, from within one process and without the start of

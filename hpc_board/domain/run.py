@@ -273,6 +273,9 @@ PROLOG_FAILED = "the node's prolog failed"
 RETRY = "retry"
 """The first word of the reason of a run that is sent again."""
 
+REQUEUED = "the scheduler has put its job back"
+"""The first words of the reason of a run whose job was requeued more often than its retries allow."""
+
 RETRIED = frozenset({RunState.NODE_FAIL, RunState.PREEMPTED})
 """The ends after which a run may be sent again: the cluster took the node away, and the job is over."""
 

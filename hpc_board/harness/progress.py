@@ -80,8 +80,10 @@ def past(folder: Path) -> Past:
     known = Past()
     with suppress(OSError, ValueError, KeyError, IndexError, TypeError):
         lines = [json.loads(line) for line in (folder / PROGRESS).read_text(encoding="utf-8").splitlines()]
-        scratch = Path(lines[0]["scratch"]) if "scratch" in lines[0] else None
-        known = Past(None, int(lines[0]["oom_kills"]), scratch)
+        # A job that was suspended may have been evaluated again.
+        start = [line for line in lines if line["phase"] == "start"][-1]
+        scratch = Path(start["scratch"]) if "scratch" in start else None
+        known = Past(None, int(start["oom_kills"]), scratch)
         known = Past(_case_of(lines[-1]), known.oom_kills, known.scratch, str(lines[-1].get("isolation", "")))
     return known
 

@@ -24,7 +24,7 @@ from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, is_root, node_facts, oom_kills
 from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase, TimeBudget
 from hpc_board.harness.processes.child import Child
-from hpc_board.harness.processes.signals import Interrupted, Interruption
+from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
 from hpc_board.harness.processes.tree import REAP_SECONDS
 from hpc_board.harness.profile.evaluation import FOLDER as PROFILE_FOLDER
 from hpc_board.harness.profile.evaluation import Profile, Workers
@@ -43,6 +43,20 @@ if TYPE_CHECKING:
 _INTERRUPTED_REAP_SECONDS = 0.3
 _JUDGE_SAID_MAX = 4000
 _KILLED = "signal 9"
+_EVALUATIONS_MAX = 3
+_OF_TIME = frozenset(
+    {
+        Verdict.TIMEOUT,
+        Verdict.COMPILE_TIMEOUT,
+        Verdict.LATE_WRITE,
+        Verdict.TIMING_INCONSISTENT,
+        Verdict.BELOW_FLOOR,
+        Verdict.UNSTABLE,
+        Verdict.TASK_ERROR,
+        Verdict.INFRA_ERROR,
+    }
+)
+"""The verdicts that a suspension of the job can cause: they rest on clocks, or on processes that were stopped."""
 
 
 def supervise(path: Path, harness: Path) -> int:
@@ -50,19 +64,36 @@ def supervise(path: Path, harness: Path) -> int:
 
     Return the exit status of the job: 0 if a result exists, whatever its verdict; if a signal told the job to end
     before, 128 plus the signal's number. A job is judged once: if its scheduler restarted it although an earlier
-    attempt has left a whole result, that result stays.
+    attempt has left a whole result, that result stays. An evaluation during which the job was suspended is repeated if
+    its verdict rests on time.
     """
     sandbox.guard_supervisor()
-    interruption = Interruption()
+    interruption, suspensions = Interruption(), Suspensions()
     os.umask(0o077)
     job = facts(path)
     folder = path.resolve().parent
     if judged_before(folder, job.job_environment):
         return 0
-    with processes_for(job, folder, harness) as processes:
-        result = Supervisor(job, folder, processes).result(interruption)
-        _write_result_and_remove(result, folder, processes.scratch)
+    for attempt in range(1, _EVALUATIONS_MAX + 1):
+        before = suspensions.count
+        with processes_for(job, folder, harness) as processes:
+            result = Supervisor(job, folder, processes).result(interruption)
+            if suspensions.count > before and result.verdict in _OF_TIME and not result.interrupted:
+                if attempt < _EVALUATIONS_MAX:
+                    continue
+                result = _of_suspended(result)
+            _write_result_and_remove(result, folder, processes.scratch)
+            break
     return interruption.status if result.interrupted else 0
+
+
+def _of_suspended(result: Result) -> Result:
+    """Return the result of a job that was suspended in each of its evaluations: it blames no submission."""
+    message = (
+        f"the job was suspended in each of {_EVALUATIONS_MAX} evaluations, which proves nothing of the submission; "
+        f"the last one ended with {result.verdict}: {result.message}"
+    )
+    return replace(result, verdict=Verdict.INFRA_ERROR, message=message)
 
 
 def _write_result_and_remove(result: Result, folder: Path, scratch: Path) -> None:

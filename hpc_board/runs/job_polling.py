@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 import msgspec
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from hpc_board.domain.clock import utc_now
 from hpc_board.domain.run import (
     NOT_LAUNCHED,
     PROLOG_FAILED,
+    REQUEUED,
     RETRIED,
     RETRY,
     JobState,
@@ -26,7 +28,7 @@ from hpc_board.runs import job_folder
 from hpc_board.runs.cluster_table import ClusterTable, job_key, last_words
 from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
 from hpc_board.runs.job_results import JobResults, Leftover
-from hpc_board.runs.statuses import store_status, together
+from hpc_board.runs.statuses import since_created, store_status, together
 from hpc_board.schedulers import Nodes
 from hpc_board.store import Store
 
@@ -65,14 +67,17 @@ class JobPolling(msgspec.Struct, frozen=True):
         # In one transaction: thousands of jobs may begin to wait at once.
         changed: dict[int, Status] = {}
         failed: dict[int, Status] = {}
-        states = [self._apply(run, news[run.token], changed, failed).state for run in members if run.token in news]
+        told = [(run, self._apply(run, news[run.token], changed, failed)) for run in members if run.token in news]
         self.store.runs.record_each(changed)
-        before = [run.state for run in members if run.token in news]
         # A cancellation that met a silent scheduler is repeated until the job ends.
-        ignored = [run for run in members if _is_active(news.get(run.token)) and run.status.cancel_requested]
+        unwanted = [
+            run
+            for run, status in told
+            if _is_active(news.get(run.token)) and (run.status.cancel_requested or status.reason.startswith(REQUEUED))
+        ]
         try:
-            if ignored:
-                self.clusters.cancel(ignored)
+            if unwanted:
+                self.clusters.cancel(unwanted)
             if failed:
                 self._send_again([run for run in members if run.id in failed], failed)
         except SchedulerError as error:
@@ -80,7 +85,7 @@ class JobPolling(msgspec.Struct, frozen=True):
         if errors:
             self.clusters.note_silence(cluster, time.monotonic() - began)
         else:
-            self.clusters.settle(cluster, news=states != before)
+            self.clusters.settle(cluster, news=any(run.state is not status.state for run, status in told))
         return errors
 
     def _send_again(self, runs: Sequence[Run], ended: Mapping[int, Status]) -> None:
@@ -105,10 +110,36 @@ class JobPolling(msgspec.Struct, frozen=True):
             end = ended[run.id]
             where = f" on {end.node}" if end.node else ""
             why = f": {end.reason}" if end.reason else ""
-            reason = f"{RETRY} {run.retry + 1} of {self.clusters.retries(run)} after {end.state}{where}{why}"
+            reason = f"{RETRY} {self._tries(run) + 1} of {self.clusters.retries(run)} after {end.state}{where}{why}"
             status = Status(RunState.CREATED, utc_now(), reason=reason, source=end.source)
             retries[run.id] = Retry(tokens[run.id], drawn_nonce(), end, status)
         self.store.runs.retry_each(retries)
+
+    def _tries(self, run: Run, restarts: int = 0) -> int:
+        """Return how often a run's job was sent again, by hpc-board or by the scheduler.
+
+        `restarts` is the scheduler's count for the present job; the history has requeues of earlier ones.
+        """
+        history = self.store.runs.history(run.id)
+        seen = _requeues([*since_created(history)][::-1])
+        return run.retry + _requeues(history) - seen + max(seen, restarts)
+
+    def _requeue_counted(self, run: Run, news: JobStatus) -> JobStatus:
+        """Return `news` of a requeued job with its count, or as an end if it was requeued more often than allowed."""
+        most = self.clusters.retries(run)
+        if not most or run.status.cancel_requested:
+            return news
+        if run.status.reason.startswith(REQUEUED):
+            ended = news.state in (JobState.CANCELLED, JobState.ENDED, JobState.MISSING)
+            return replace(news, state=JobState.PREEMPTED if ended else news.state, reason=run.status.reason)
+        if not news.restarts or not _is_active(news) or news.launch_failed:
+            return news
+        tries = self._tries(run, news.restarts)
+        if tries > most:
+            return replace(news, reason=f"{REQUEUED} {news.restarts} times, and `retries` allows {most}")
+        if news.state is JobState.PENDING:
+            return replace(news, reason=f"{RETRY} {tries} of {most} by the scheduler; {news.reason}")
+        return news
 
     def _launch_explained(self, run: Run, news: JobStatus) -> JobStatus:
         """Return `news`, as a failed node if the job's script was never started, and not by a user's wish.
@@ -158,7 +189,7 @@ class JobPolling(msgspec.Struct, frozen=True):
 
         An end after which the run is sent again is put into `failed`.
         """
-        news = self._launch_explained(run, news)
+        news = self._requeue_counted(run, self._launch_explained(run, news))
         if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
             news = replace(news, state=JobState.CANCELLED)
         if _is_active(news) and run.status.cancel_requested:
@@ -183,7 +214,10 @@ class JobPolling(msgspec.Struct, frozen=True):
             result_problem=result_problem,
             unreadable=left.unreadable,
         )
-        if status.state in RETRIED and not run.status.cancel_requested and run.retry < self.clusters.retries(run):
+        retries = self.clusters.retries(run) if status.state in RETRIED and not run.status.cancel_requested else 0
+        # A job that is held after its launch failed was put back once more, and did not run again.
+        restarts = (news.restarts or 0) - (NOT_LAUNCHED in news.reason)
+        if retries > run.retry and retries > self._tries(run, restarts):
             failed[run.id] = status
         elif status.state.ended:
             log = self.clusters.log_end(run)
@@ -199,6 +233,12 @@ class JobPolling(msgspec.Struct, frozen=True):
         elif status != run.status:
             changed[run.id] = status
         return status
+
+
+def _requeues(history: Sequence[Status]) -> int:
+    """Return how often the job of a run was seen to go back into the queue; `history` is oldest first."""
+    began = (RunState.RUNNING, RunState.COLLECTING)
+    return sum(before.state in began and after.state is RunState.QUEUED for before, after in pairwise(history))
 
 
 def _is_active(news: JobStatus | None) -> bool:

@@ -6,9 +6,10 @@ link. The end of the job's output is stored before.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -25,7 +26,9 @@ KEPT_LOG_BYTES = 256 * 1024
 """The length of the stored end of a job's output: as much as `hpc-board run ID --log` shows."""
 
 PASS_FOLDERS_MAX = 50
-"""The number of folders that a pass over runs removes at most: it holds the lock of its cluster meanwhile."""
+"""The number of folders that are removed at most while the lock of their cluster is held."""
+
+BUSY: Final = "another client is busy with the cluster"
 
 _PAUSE_SECONDS = 3600.0
 _SHORT_PAUSE_SECONDS = 60.0
@@ -34,8 +37,23 @@ _TASK_FOLDER = re.compile(r"(hb-[0-9a-f]{1,40})\.[0-9]{1,7}")
 _ARRAY_FOLDER = re.compile(r"hb-[0-9a-f]{1,40}")
 
 
+class Prunable(msgspec.Struct, frozen=True):
+    """The names of job folders that may go, each with the runs whose newest job it was.
+
+    `problem` says why they are not known; empty if they are.
+    """
+
+    folders: Sequence[tuple[str, Sequence[Run]]] = ()
+    problem: str = ""
+
+    def lots(self) -> Iterator["Prunable"]:
+        """Yield the folders, PASS_FOLDERS_MAX at a time."""
+        for start in range(0, len(self.folders), PASS_FOLDERS_MAX):
+            yield Prunable(self.folders[start : start + PASS_FOLDERS_MAX])
+
+
 class Pruning(msgspec.Struct, frozen=True):
-    """Pruning of the job folders of one cluster, whose lock the caller holds.
+    """Pruning of the job folders of one cluster.
 
     `log_name` returns the name of a job's output, "" if its cluster has left the settings. A run counts if `takes` is
     true of its cluster, and it ended `before` that time.
@@ -47,22 +65,72 @@ class Pruning(msgspec.Struct, frozen=True):
     log_name: Callable[[Run], str]
     before: datetime
 
-    def __call__(self, *, dry_run: bool = False, limit: int | None = None) -> ClusterPruned:
-        """Remove at most `limit` folders, or only count them in a `dry_run`; a folder that cannot be removed stays."""
-        count, freed, problem = 0, 0, ""
+    def find(self) -> Prunable:
+        """Return the folders that may go; they still may later, since a run that has ended stays so."""
         try:
-            for name, runs in self._ended(self.folders.folder_names()):
-                if limit is not None and count >= limit:
-                    break
-                try:
-                    freed += self._remove(name, runs, dry_run=dry_run)
-                    count += 1
-                except (OSError, BoardError, RecursionError) as error:
-                    problem = problem or f"{name}: {_words(error)}"
+            return Prunable([*self._ended(self.folders.folder_names())])
         except FileNotFoundError:
-            pass
+            return Prunable()
         except (OSError, BoardError) as error:
-            problem = _words(error)
+            return Prunable(problem=_words(error))
+
+    def sizes(self, found: Prunable) -> ClusterPruned:
+        """Count the folders that would go, and their bytes."""
+        return self._each(found.folders, lambda _: None, found.problem)
+
+    def in_lots(self, lock: Callable[[], AbstractContextManager[bool]]) -> ClusterPruned:
+        """Remove all folders that may go. The `lock` is free in between, so that a long pruning delays no run."""
+        found = self.find()
+        done = ClusterPruned(problem=found.problem)
+        for lot in found.lots():
+            with lock() as mine:
+                if not mine:
+                    return replace(done, problem=BUSY)
+                more = self.remove(lot)
+                done = ClusterPruned(
+                    done.folders + more.folders, done.bytes + more.bytes, 0, done.problem or more.problem
+                )
+        return done
+
+    def one_lot(self) -> int:
+        """Remove some of the folders that may go, by a caller that holds the lock; return their number."""
+        # Folders that cannot be removed do not stand in the way of the others.
+        return next(filter(None, (self.remove(lot).folders for lot in self.find().lots())), 0)
+
+    def remove(self, found: Prunable) -> ClusterPruned:
+        """Remove folders, by a caller that holds the lock of their cluster; one that cannot be removed stays.
+
+        The ends of their jobs' outputs are stored before, in one transaction.
+        """
+        logs: dict[int, str] = {}
+        problem = found.problem
+        for name, runs in found.folders:
+            try:
+                logs |= {run.id: self._log(run) for run in runs}
+            except (OSError, BoardError) as error:
+                problem = problem or f"{name}: {_words(error)}"
+        kept = [(name, runs) for name, runs in found.folders if all(run.id in logs for run in runs)]
+        try:
+            self.store.runs.prune(logs)
+        except BoardError as error:
+            return ClusterPruned(problem=problem or _words(error))
+        return self._each(kept, self.folders.remove, problem)
+
+    def _each(
+        self, folders: Sequence[tuple[str, Sequence[Run]]], act: Callable[[str], object], problem: str
+    ) -> ClusterPruned:
+        """Count the folders for which `act` succeeds, and the bytes of their files."""
+        count, freed = 0, 0
+        for name, _ in folders:
+            try:
+                size = self.folders.bytes_of(name)
+                act(name)
+            except FileNotFoundError:
+                continue
+            except (OSError, BoardError, RecursionError) as error:
+                problem = problem or f"{name}: {_words(error)}"
+            else:
+                count, freed = count + 1, freed + size
         return ClusterPruned(folders=count, bytes=freed, problem=problem)
 
     def _ended(self, names: Sequence[str]) -> Iterator[tuple[str, Sequence[Run]]]:
@@ -92,14 +160,6 @@ class Pruning(msgspec.Struct, frozen=True):
 
     def _may_go(self, run: Run) -> bool:
         return run.state.ended and run.status.at < self.before and self.takes(run.cluster)
-
-    def _remove(self, name: str, runs: Sequence[Run], *, dry_run: bool) -> int:
-        """Store the output of a folder's job, remove the folder, and return the bytes of its files."""
-        size = self.folders.bytes_of(name)
-        if not dry_run:
-            self.store.runs.prune({run.id: self._log(run) for run in runs})
-            self.folders.remove(name)
-        return size
 
     def _log(self, run: Run) -> str:
         name = self.log_name(run)

@@ -29,7 +29,7 @@ from hpc_board.runs.fair_queue import FairQueue
 from hpc_board.runs.job_polling import JobPolling, Poll
 from hpc_board.runs.job_results import JobResults
 from hpc_board.runs.launcher import Launcher
-from hpc_board.runs.pruning import PASS_FOLDERS_MAX, NextPruning, Pruning
+from hpc_board.runs.pruning import BUSY, NextPruning, Pruning
 from hpc_board.runs.statuses import record
 from hpc_board.schedulers import Scheduler
 from hpc_board.store import Store
@@ -41,7 +41,6 @@ LOOKUP_DELAY = timedelta(seconds=90)
 It exceeds the life of an sbatch whose client is lost: 60 s, and 11 s more on a login node over SSH.
 """
 
-_PRUNINGS_MAX = 20_000
 _CANCEL_STORED = (
     "The cancellation of run {id} is stored, and takes effect as soon as the scheduler answers `hpc-board watch {id}`, "
     "`hpc-board poll` or the app."
@@ -310,23 +309,17 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return Pruned(before, dry_run, {name: self._prune_on(name, before, dry_run=dry_run) for name in self.names})
 
     def _prune_on(self, cluster: str, before: datetime, *, dry_run: bool) -> ClusterPruned:
+        pruning = self._pruning(cluster, before)
         if dry_run:
-            done = self._pruning(cluster, before)(dry_run=True)
-            return self._without_harnesses(cluster, done, dry_run=True)
+            return self._without_harnesses(cluster, pruning.sizes(pruning.find()), dry_run=True)
+        lock = partial(self.locks.of, cluster, wait_seconds=self.lock_seconds)
         done = ClusterPruned()
         try:
-            for _ in range(_PRUNINGS_MAX):
-                # The lock is free in between, so that a long pruning delays no run.
-                with self.locks.of(cluster, wait_seconds=self.lock_seconds) as mine:
-                    if not mine:
-                        return replace(done, problem="another client is busy with the cluster")
-                    more = self._pruning(cluster, before)(limit=PASS_FOLDERS_MAX)
-                    done = ClusterPruned(done.folders + more.folders, done.bytes + more.bytes, problem=more.problem)
-                    if more.folders < PASS_FOLDERS_MAX:
-                        return self._without_harnesses(cluster, done)
+            done = pruning.in_lots(lock)
+            with lock() as mine:
+                return self._without_harnesses(cluster, done) if mine and done.problem != BUSY else done
         except StorageError as error:
             return replace(done, problem=error.message)
-        return done
 
     def _without_harnesses(self, cluster: str, done: ClusterPruned, *, dry_run: bool = False) -> ClusterPruned:
         needed = {run.harness_sha256 for run in self.store.runs.in_flight(skip_damaged=True)}
@@ -339,9 +332,9 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             return
         following = NextPruning(self.folder / f"pruned-{cluster}")
         if following.due(utc_now()):
-            done = self._pruning(cluster, utc_now() - self.prune_after)(limit=PASS_FOLDERS_MAX)
+            removed = self._pruning(cluster, utc_now() - self.prune_after).one_lot()
             with writing(self.folder):
-                following.settle(utc_now(), done.folders)
+                following.settle(utc_now(), removed)
 
     def _pruning(self, cluster: str, before: datetime) -> Pruning:
         return Pruning(

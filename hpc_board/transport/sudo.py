@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import select
 import shutil
 import socket
@@ -11,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import IO, TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from hpc_board.errors import SchedulerError
 from hpc_board.model.text import one_line
@@ -36,6 +39,13 @@ _NO_PROGRAM = 127
 _NO_FOLDER = 126
 
 _TOKENS = frozenset({"SLURM_JWT", "KRB5CCNAME"})
+
+_TOLD_GROUP = re.compile(r"^hpc-board: group ([1-9][0-9]{1,9})\n", re.MULTILINE)
+_TELL_GROUP = 'echo "hpc-board: group $PPID" >&2; '
+"""The sh commands before `_RUN` that tell the process group of its parent, `timeout`, which leads that of the command.
+
+Nothing else tells it: the account's processes may be hidden from this one.
+"""
 
 _RUN = (
     'while IFS= read -r hb_line && [ "$hb_line" ]; do export "$hb_line"; done; '
@@ -100,7 +110,8 @@ class SudoHost:
         variables = {name: value for name, value in {**found, **(env or {})}.items() if value.isprintable()}
         lines = "".join(f"{name}={value}\n" for name, value in variables.items())
         limit = ["/usr/bin/timeout", "-s", "KILL", f"{max(timeout_seconds, 0.001):.3f}"]
-        inner = [*limit, "/usr/bin/env", "-i", "/bin/sh", "-c", _RUN, "sh", cwd or "/", *argv]
+        script = f"{_TELL_GROUP}{_RUN}" if until else _RUN
+        inner = [*limit, "/usr/bin/env", "-i", "/bin/sh", "-c", script, "sh", cwd or "/", *argv]
         # Where the account cannot enter this process's folder, that is no reason to fail.
         done = self._host.run(
             as_account(self._account, inner),
@@ -108,7 +119,10 @@ class SudoHost:
             cwd="/",
             stdin=f"{lines}\n{stdin}",
             until=until,
+            stop=self._kill,
         )
+        if until:
+            done = replace(done, stderr=_TOLD_GROUP.sub("", done.stderr, count=1))
         if done.returncode in _KILLED:
             raise CommandTimeout(f"{argv[0]} did not end within {timeout_seconds:g} s")
         if done.returncode == _NO_PROGRAM and done.stderr.endswith("hpc-board: no program\n"):
@@ -121,6 +135,13 @@ class SudoHost:
                 hint="Look whether the folder `jobs.folder` of the settings is there, and belongs to this account.",
             )
         return done
+
+    def _kill(self, stderr: str) -> None:
+        """Kill the command whose standard error this is, as its account; no other account's process can be meant."""
+        if told := _TOLD_GROUP.search(stderr):
+            argv = as_account(self._account, ["/bin/kill", "-KILL", "--", f"-{told[1]}"])
+            with suppress(CommandTimeout, CommandMissing, SchedulerError):
+                self._host.run(argv, timeout_seconds=_GRACE_SECONDS, cwd="/")
 
 
 class SudoFiles(SftpFiles):

@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, cast
 
@@ -75,18 +75,20 @@ class ThisHost:
         cwd: str | None = None,
         stdin: str = "",
         until: Sequence[str] = (),
+        stop: Callable[[str], object] | None = None,
     ) -> Completed:
         """Run `argv` without a shell, with the scrubbed environment plus `env`, and wait for its end.
 
         The command leads a process group of its own. SIGKILL ends the group at the time-out, and after the command's
-        end with its remaining processes.
+        end with its remaining processes. `stop` gets the standard error of a command that wrote one of the texts of
+        `until`, before that: a command of another account takes no signals from this one.
 
         Raises:
             CommandTimeout: it did not end within `timeout_seconds` and was killed; a CommandStopped as `Host` has it.
             CommandMissing: the program does not exist, or cannot be started.
         """
         with counted(timeout_seconds) as seconds:
-            return self._run(argv, seconds, env or {}, cwd, stdin, until)
+            return self._run(argv, seconds, env or {}, cwd, stdin, until, stop)
 
     def _run(
         self,
@@ -96,6 +98,7 @@ class ThisHost:
         cwd: str | None,
         stdin: str,
         until: Sequence[str],
+        stop: Callable[[str], object] | None,
     ) -> Completed:
         deadline = time.monotonic() + timeout_seconds
         with _source(stdin) as source:
@@ -120,6 +123,8 @@ class ThisHost:
             outputs = _Outputs(process, until)
             try:
                 ended = outputs.read_until_end(deadline)
+                if stop is not None and not ended and outputs.stopped:
+                    stop(outputs.stderr)
             finally:
                 # The leader is not reaped yet, so no other group can have its number. The processes of sudo are root's.
                 with suppress(PermissionError):

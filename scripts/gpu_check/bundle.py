@@ -102,8 +102,8 @@ def cheats() -> Iterator[Entry]:
     """Each file of tests/gpu/cheats, with the verdicts that it has to end with."""
     for path in sorted((GPU_TESTS / "cheats").glob("*.py")):
         code = path.read_text(encoding="utf-8")
-        named = re.search(r"^#!POPCORN leaderboard (\S+)$", code, re.MULTILINE)
-        task = read_task(TASKS / (named[1] if named else CHEATED))
+        header = re.search(r"^#!POPCORN leaderboard (\S+)$", code, re.MULTILINE)
+        task = read_task(TASKS / (header[1] if header else CHEATED))
         files = parts(task, GPU, Mode.RANKED, code=code, file_name=path.name)
         named = {"name": path.stem, "language": "py", "task": task.name}
         yield {"kind": "cheat", **named, "expected": expected(path, code), "files": files}

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,6 +154,76 @@ def test_a_scheduler_that_continues_every_process_before_it_ends_them_makes_no_k
     result = result_in(folder)
     assert result.interrupted, result.message
     assert {case.verdict for case in result.cases} <= {Verdict.PASS}
+
+
+def test_a_job_that_is_suspended_and_resumed_is_judged_again_and_makes_no_kernel_a_cheat(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    large = a_task(ARRAYS, tests=tuple({"size": 2**23, "seed": seed} for seed in range(1, 17)))
+    folder = make_job_folder(tmp_path, "def custom_kernel(data):\n    return 2 * data\n", large, Mode.TEST)
+    with running(tmp_path, folder) as shell:
+        await_step(folder, "test", 1)
+        (supervisor,) = children_of(shell.pid)
+        while evaluations(folder) < 2:
+            # The judge may have continued the worker before it is suspended itself.
+            awaited_stop(supervisor)
+            said = len(steps(folder))
+            suspend_and_resume(supervisor)
+            while len(steps(folder)) == said or steps(folder)[-1]["phase"] == "end":
+                assert shell.poll() is None
+                time.sleep(0.02)
+        assert shell.wait(60) == 0
+    result = result_in(folder)
+    assert result.verdict is Verdict.PASS, result.message
+    assert evaluations(folder) == 2
+    assert not list(tmp_path.glob("hpc-board-*"))
+
+
+def test_a_time_that_passed_while_the_job_was_suspended_is_no_timeout_of_the_kernel(tmp_path: Path) -> None:
+    sleeps = RIGHT.replace("    return", "    import time; time.sleep(0.5)\n    return")
+    task = a_task(limits={"first_call_seconds": 2, "call_seconds": 2})
+    folder = make_job_folder(tmp_path, sleeps, task, Mode.TEST)
+    with running(tmp_path, folder) as shell:
+        await_step(folder, "test", 1)
+        (supervisor,) = children_of(shell.pid)
+        suspend_and_resume(supervisor, seconds=3)
+        assert shell.wait(60) == 0
+    assert result_in(folder).verdict is Verdict.PASS, result_in(folder).message
+
+
+def test_a_job_that_is_suspended_in_each_evaluation_blames_no_kernel(tmp_path: Path) -> None:
+    late = RIGHT.replace("    return", "    import time; time.sleep(2)\n    return")
+    task = a_task(limits={"first_call_seconds": 1, "call_seconds": 1})
+    folder = make_job_folder(tmp_path, late, task, Mode.TEST)
+    with running(tmp_path, folder) as shell:
+        for evaluation in range(1, 4):
+            while [(line["phase"], line["case"]) for line in steps(folder)].count(("test", 1)) < evaluation:
+                assert shell.poll() is None
+                time.sleep(0.02)
+            suspend_and_resume(*children_of(shell.pid))
+        assert shell.wait(60) == 0
+    result = result_in(folder)
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert result.message.startswith("the job was suspended in each of 3 evaluations")
+    assert "timeout: test case 1" in result.message
+
+
+def evaluations(folder: Path) -> int:
+    """The number of evaluations that have begun."""
+    return sum(line["phase"] == "start" for line in steps(folder))
+
+
+def steps(folder: Path) -> list[dict[str, Any]]:
+    return progress(folder) if (folder / job_folder.PROGRESS).exists() else []
+
+
+def suspend_and_resume(supervisor: int, seconds: float = 0.2) -> None:
+    """Stop and continue every process of a job as Slurm does: the supervisor last."""
+    pids = [*descendants_of(supervisor), supervisor]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
 
 
 def awaited_stop(supervisor: int) -> list[int]:

@@ -40,11 +40,11 @@ NODES = {"h100-1": "gpu:h100:2", "a100-1": "gpu:a100:2", "cpu-1": ""}
 """The nodes and their GPUs; each has a partition of its own, called as the node without its number."""
 
 _PATH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
-_MEMORY_GROUPS = Path("/sys/fs/cgroup/memory")
+_GROUPS = Path("/sys/fs/cgroup")
+_MEMORY_GROUPS = _GROUPS / "memory"
 _CONTROL_GROUPS = """\
 CgroupPlugin=cgroup/v1
 CgroupMountpoint=/sys/fs/cgroup
-CgroupAutomount=no
 ConstrainRAMSpace=yes
 ConstrainSwapSpace=yes
 AllowedSwapSpace=0
@@ -241,7 +241,9 @@ class SlurmLab:
         from tests.slurm import chroot
 
         repository = Path(chroot.__file__).parents[2]
-        mounts = chroot.mounts(self.root, [Path(tempfile.gettempdir()), self.folder, repository])
+        groups = [*_GROUPS.glob("[!u]*")] if self._control_groups else []
+        shared = [Path(tempfile.gettempdir()), self.folder, repository, *([_GROUPS] if groups else []), *groups]
+        mounts = chroot.mounts(self.root, shared)
         return ["unshare", "--mount", "sh", "-ec", f"{mounts}; {chroot.ENTER}", str(self.root), *argv]
 
     def _write_commands(self, keeper_pid: int) -> None:

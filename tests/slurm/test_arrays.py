@@ -194,18 +194,9 @@ class CountingHost(ThisHost):
     def __post_init__(self) -> None:
         super().__init__()
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        timeout_seconds: float,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-        stdin: str = "",
-        until: Sequence[str] = (),
-    ) -> Completed:
+    def run(self, argv: Sequence[str], **options: Any) -> Completed:
         self.commands.append(argv)
-        return super().run(argv, timeout_seconds=timeout_seconds, env=env, cwd=cwd, stdin=stdin, until=until)
+        return super().run(argv, **options)
 
     def count(self, program: str) -> int:
         return sum(argv[0] == program for argv in self.commands)

@@ -1,7 +1,7 @@
 """A real Slurm as an awkward site has it, from `admin init` to ranked runs.
 
-Jobs get 1,000 MB by default and a user may have three of them, /etc/profile alone defines `module`, and the files of
-jobs appear on the login node 20 seconds late.
+Jobs get 1,000 MB by default and a user may have three of them, /etc/profile alone defines `module`, the files of jobs
+appear on the login node 20 seconds late, and a prolog fails once.
 """
 
 import os
@@ -21,6 +21,7 @@ from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import RIGHT, BoardFiles, write_task
 from tests.slurm.lab import SlurmLab
 from tests.slurm.test_admin import checked, line
+from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
 
@@ -72,14 +73,20 @@ def site(tmp_path: Path) -> Iterator[BoardFiles]:
     for folder in (seen, upper, work):
         folder.mkdir(mode=0o700)
     (tmp_path / "profile").write_text(PROFILE)
+    prolog = tmp_path / "prolog"
+    prolog.write_text(f"#!/bin/sh\n! rm {tmp_path}/fail 2>/dev/null\n")
+    prolog.chmod(0o755)
     setup = (
         f"mount --bind {tmp_path}/profile /etc/profile\n"
+        # The modules of this host are not the site's.
+        "for own in /etc/profile.d /usr/share/lmod; do [ ! -d $own ] || mount -t tmpfs none $own; done\n"
         f"mount -t overlay overlay -o lowerdir={seen},upperdir={upper},workdir={work} {seen}"
     )
     configuration = {
         "SelectTypeParameters": "CR_Core_Memory",
         "DefMemPerCPU": "1000",
         "AccountingStorageEnforce": "limits",
+        "Prolog": str(prolog),
     }
     with (
         short_folder() as folder,
@@ -103,15 +110,34 @@ def test_from_init_to_ranked_runs(site: BoardFiles) -> None:
     (cluster,) = settings["clusters"].values()
     cluster |= {"allow_root": True, "poll_seconds": 1}
     settings |= {"tasks": [str(site.folder / "tasks")], "gpus": {"CPU": cpu}}
-    cpu |= {"python": sys.executable, "modules": ["cuda/12"]}
+    cpu |= {"python": sys.executable, "modules": ["cuda/12"], "retries": 1}
     site.settings.write_text(yaml.safe_dump(settings))
     code, found = checked(site, "CPU")
     assert code == 0, found
     assert line(found["CPU"], "modules")["message"] == "cuda/12 loaded; `module` comes from /etc/profile"
     assert line(found["CPU"], "files")["level"] == "ok"
     kernels = [site.kernel(f"{RIGHT}# {number}\n", f"kernel{number}.py") for number in range(4)]
-    done = site.run("submit", *kernels, "--gpu", "CPU", "--mode", "ranked", "--wait", timeout_seconds=300)
+    (site.folder / "fail").touch()
+    repair = threading.Thread(target=resume_once, args=(site, "cpu-1"))
+    repair.start()
+    done = site.run("submit", *kernels, "--gpu", "CPU", "--mode", "ranked", "--wait", timeout_seconds=400)
+    repair.join()
     assert done.returncode == 0, done.stderr
     assert "a limit on the submitted jobs of its account, user or QOS is reached" in " ".join(done.stderr.split())
     runs = site.json("runs")
     assert [(run["state"], run["verdict"]) for run in runs] == [("finished", "pass")] * 4
+    assert not (site.folder / "fail").exists()
+    told = [site.json("run", str(run["id"])) for run in runs]
+    assert sorted(run["retries"] for run in told) == [0, 0, 0, 1]
+    reasons = [status["reason"] for run in told for status in run["history"]]
+    assert any(
+        reason.startswith("retry 1 of 1 after node_fail on cpu-1: the node's prolog failed") for reason in reasons
+    )
+
+
+def resume_once(site: BoardFiles, node: str) -> None:
+    """Have an administrator resume the node after its prolog has failed."""
+    environ = {**os.environ, **site.environ}
+    ask = ["sinfo", "--noheader", "--Node", f"--nodes={node}", "--format=%T"]
+    awaited(lambda: "drained" in subprocess.run(ask, env=environ, check=True, capture_output=True, text=True).stdout)
+    subprocess.run(["scontrol", "update", f"NodeName={node}", "State=resume"], env=environ, check=True)

@@ -117,10 +117,10 @@ def limiting_lab() -> Iterator[SlurmLab]:
 def group_lab() -> Iterator[SlurmLab]:
     """A Slurm that limits the memory of jobs by control groups, without a kill by slurmd."""
     skip_without_slurm()
-    if NEWER or not has_memory_groups():
+    if not has_memory_groups():
         pytest.skip("control groups of memory, version 1, are not this account's here")
     site = {"SelectTypeParameters": "CR_Core_Memory", "DefMemPerNode": "800"}
-    with short_folder() as folder, SlurmLab(folder / "lab", configuration=site, control_groups=True) as lab:
+    with short_folder() as folder, a_lab(folder, configuration=site, control_groups=True) as lab:
         yield lab
 
 
@@ -178,6 +178,13 @@ class Site:
             assert not seen.state.ended, f"{seen.state}: {seen.explanation}"
             assert time.monotonic() < deadline, f"{seen.state}: {seen.explanation}"
             time.sleep(0.1)
+
+    def over(self, run: Run) -> Run:
+        """`run` once Slurm has said that its job is over, from which moment on its result is waited for.
+
+        Before that Slurm may call the job completing, for as long as it likes.
+        """
+        return self.until(run, RunState.COLLECTING, fits=lambda run: run.status.ended_in_queue_at is not None)
 
     def finished(self, *runs: Run) -> None:
         """Every one of `runs` passes, from one job each."""
@@ -291,10 +298,10 @@ def kill_job(folder: Path, *, with_step: bool = False) -> None:
     """Kill all that runs in a job's folder; `with_step` also the process that would tell, as a machine's end does."""
     awaited(lambda: any(" supervise " in command for _, command in processes_in(folder).values()))
     found = processes_in(folder)
-    doomed = {pid for pid, (_, command) in found.items() if not command.startswith("slurmstepd: ")}
+    doomed = [pid for pid, (_, command) in found.items() if not command.startswith("slurmstepd: ")]
     if with_step:
-        # The parent of the job's shell, whose own folder says nothing of which job it is of.
-        doomed |= {parent for parent, command in found.values() if "/slurm_script" in command}
+        # The parent of the job's shell, whose own folder says nothing of which job it is of: first, or it tells.
+        doomed = [*{parent for parent, command in found.values() if "/slurm_script" in command}, *doomed]
     for pid in doomed:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -387,7 +394,7 @@ def test_a_node_that_dies_under_a_job(site: Site) -> None:
     site.until(run, RunState.RUNNING)
     with killed(site.lab, "slurmd.h100-1"):
         kill_job(site.folder(run), with_step=True)
-        site.until(run, RunState.COLLECTING)
+        site.over(run)
         site.later(RESULT_GRACE)
         ended = site.until(run, RunState.NODE_FAIL)
     assert ended.status.source.startswith("squeue: NODE_FAIL (NodeDown); no result file after 60 s")
@@ -547,18 +554,23 @@ def failing_prolog(lab: SlurmLab, node: str) -> Iterator[None]:
         lab.run("scontrol", "update", f"NodeName={node}", "State=resume")
 
 
+DRAINED = "cpu-1 is drained: Prolog error"
+
+
 def test_a_job_whose_prolog_fails_is_of_a_failed_node_and_not_cancelled(site: Site) -> None:
     with failing_prolog(site.lab, "cpu-1"):
         (run,) = site.submit("CPU")
-        seen = site.until(run, RunState.COLLECTING)
+        seen = site.over(run)
         assert seen.status.source.startswith("squeue: CANCELLED")
-        assert seen.status.reason == "the node's prolog failed (Error running slurm prolog: 1)"
+        # The node may be drained before the job's output has the words.
+        reasons = [f"the node's prolog failed ({words})" for words in ("Error running slurm prolog: 1", DRAINED)]
+        assert seen.status.reason in reasons
         assert site.board.context.clusters.schedulers["lab"].prolog_failure("cpu-1") == (  # type: ignore[attr-defined]
-            "the node's prolog failed (cpu-1 is drained: Prolog error)"
+            f"the node's prolog failed ({DRAINED})"
         )
         site.later(RESULT_GRACE)
         ended = site.until(run, RunState.NODE_FAIL)
-    assert (ended.status.node, ended.status.reason) == ("cpu-1", seen.status.reason)
+    assert (ended.status.node, ended.status.reason in reasons) == ("cpu-1", True)
     site.happened_once(ended)
 
 
@@ -569,7 +581,7 @@ def test_runs_of_an_array_whose_prolog_fails_are_sent_again_as_other_jobs(site: 
         board = site.board
         runs = board.submissions.submit(*board.submissions.drafts(files, DraftRequest(gpus=("CPU",), mode="test")))
         # Tasks whose turn comes after the drain wait for the node.
-        failed = [site.until(run, RunState.COLLECTING, fits=lambda run: bool(run.status.node)) for run in runs[:1]]
+        failed = [site.over(run) for run in runs[:1]]
         site.later(RESULT_GRACE)
         again = [site.until(run, fits=lambda run: run.retry == 1) for run in failed]
     for first, second in zip(failed, again, strict=True):
@@ -600,7 +612,7 @@ def test_a_job_that_slurm_holds_after_a_failed_launch_is_cancelled_and_sent_agai
             site.lab.run("scontrol", "update", "PartitionName=cpu", "State=up")
             held = site.until(run, RunState.QUEUED, fits=lambda run: "could not be launched" in run.status.reason)
             assert held.status.reason.startswith("will never start")
-            site.until(run, RunState.COLLECTING)
+            site.over(run)
             site.later(RESULT_GRACE)
             again = site.until(run, fits=lambda run: run.retry == 1)
     finally:
@@ -659,6 +671,36 @@ def test_a_job_that_is_preempted_and_put_back_into_the_queue(site: Site) -> None
     assert (site.folder(run) / "progress.0.jsonl").exists()
 
 
+def test_a_job_that_slurm_puts_back_counts_its_tries_and_ends_after_one_too_many(site: Site) -> None:
+    gpus = settings_of(site.files)["gpus"]
+    change_settings(site.files, H100={**gpus["H100"], "retries": 1, "sbatch": ["--requeue"]})
+    short = HANGING.replace("120", "2")
+    (right,) = site.submit("H100", kernel=short, task="slow")
+    put_back(site, right)
+    site.finished(right)
+    assert (site.now(right).retry, site.board.runs.result(right.id).restart_count) == (0, 1)  # type: ignore[union-attr]
+
+    (run,) = site.submit("H100", kernel=short, task="slow")
+    put_back(site, run)
+    site.until(run, RunState.RUNNING, fits=lambda run: '"test"' in progress(site, run))
+    urgent(site, "sleep 1")
+    over = site.until(run, fits=lambda run: run.status.reason.startswith("the scheduler has put its job back"))
+    assert over.status.reason == "the scheduler has put its job back 2 times, and `retries` allows 1"
+    site.over(run)
+    site.later(RESULT_GRACE)
+    assert site.until(run, RunState.PREEMPTED).status.reason == over.status.reason
+    assert site.job(run) == "CANCELLED"
+
+
+def put_back(site: Site, run: Run) -> None:
+    """Have a job preempted once and its run seen to wait for the first of its tries."""
+    running = site.until(run, RunState.RUNNING, fits=lambda run: '"test"' in progress(site, run))
+    urgent(site, "sleep 1")
+    back = site.until(run, RunState.QUEUED, fits=lambda run: "restart 1" in run.status.source)
+    assert back.status.reason.startswith("retry 1 of 1 by the scheduler; waiting for ")
+    site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "StartTime=now")
+
+
 def urgent(site: Site, command: str) -> None:
     """A job that takes the whole node h100-1 from whoever has it."""
     site.lab.run("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", f"--wrap={command}")
@@ -687,12 +729,39 @@ def test_a_job_that_exceeds_its_time(site: Site, srun: bool) -> None:
 
 
 @BATCH_OR_STEP
+def test_a_job_that_is_suspended_and_resumed(site: Site, srun: bool) -> None:
+    change_cpu(site, srun=srun)
+    limits = site.files.folder / "tasks" / "slow" / "task.yml"
+    limits.write_text(limits.read_text().replace("call_seconds: 100", "call_seconds: 4"))
+    (run,) = site.submit("CPU", kernel=HANGING.replace("120", "1"), task="slow")
+    running = site.until(run, RunState.RUNNING, fits=lambda run: '"test"' in progress(site, run))
+    site.lab.run("scontrol", "suspend", running.status.job_id)
+    seen = site.until(run, RunState.RUNNING, fits=lambda run: "SUSPENDED" in run.status.source)
+    assert seen.status.source == "squeue: SUSPENDED"
+    # Longer than a call may take: the clock runs on.
+    time.sleep(6)
+    site.lab.run("scontrol", "resume", running.status.job_id)
+    site.finished(run)
+    assert progress(site, run).count('"phase": "start"') == 2
+
+
+def progress(site: Site, run: Run) -> str:
+    path = site.folder(run) / job_folder.PROGRESS
+    return path.read_text() if path.exists() else ""
+
+
+@BATCH_OR_STEP
 def test_a_job_that_exceeds_its_memory(site: Site, srun: bool) -> None:
     change_cpu(site, memory="150M", srun=srun)
     greedy = RIGHT.replace("    return", "    import time; x = b'x' * (300 << 20); time.sleep(60)\n    return")
     (run,) = site.submit("CPU", kernel=greedy, task="slow")
     if not srun:
-        site.until(run, RunState.COLLECTING, RunState.OUT_OF_MEMORY)
+        site.until(
+            run,
+            RunState.COLLECTING,
+            RunState.OUT_OF_MEMORY,
+            fits=lambda run: run.state.ended or run.status.ended_in_queue_at is not None,
+        )
         site.later(RESULT_GRACE)
     ended = site.until(run, RunState.OUT_OF_MEMORY)
     assert re.fullmatch("it used [1-9][0-9]{2} MiB of memory, and its limit is 150 MiB", ended.status.reason)
@@ -737,7 +806,7 @@ def test_a_job_that_is_cancelled_with_slurm_s_own_command(site: Site, srun: bool
         ended = site.until(running, RunState.CANCELLED)
         assert ended.status.source == "squeue: CANCELLED"
         assert site.board.runs.result(running.id) is not None
-        site.until(waiting, RunState.COLLECTING)
+        site.over(waiting)
         site.later(RESULT_GRACE)
         unsent = site.until(waiting, RunState.CANCELLED)
         assert unsent.status.source.startswith("squeue: CANCELLED (PartitionDown); no result file after 5 s")
@@ -761,7 +830,7 @@ def test_a_job_that_is_forgotten_before_it_is_first_asked_for(
     kill_job(site.folder(lost))
     awaited(lambda: not site.job(right) and not site.job(lost))
     site.finished(right)
-    missing = site.until(lost, RunState.COLLECTING)
+    missing = site.over(lost)
     assert missing.status.source == "squeue: not listed; sacct: accounting storage is disabled"
     site.later(MISSING_GRACE)
     ended = site.until(lost, RunState.LOST)
@@ -785,7 +854,7 @@ def test_a_job_whose_id_is_another_s_by_now(
     awaited(lambda: not site.job(run))
     strangers = others(reusing_lab, job_id)
     try:
-        missing = site.until(run, RunState.COLLECTING)
+        missing = site.over(run)
         assert missing.status.source.startswith("squeue: not listed; ")
         site.board.runs.cancel(run.id)
         assert job_id in reusing_lab.run("squeue", "--noheader", "--states=RUNNING,PENDING", "--format=%i").split()
@@ -874,7 +943,7 @@ def test_a_disk_that_is_full(site: Site) -> None:
         site.until(run, RunState.RUNNING)
         fill(ballast)
         site.released()
-        site.until(run, RunState.COLLECTING)
+        site.over(run)
         site.later(RESULT_GRACE)
         ended = site.until(run, RunState.ERROR)
         assert ended.status.source.startswith("squeue: FAILED (NonZeroExitCode); no result file after 60 s")
@@ -882,6 +951,39 @@ def test_a_disk_that_is_full(site: Site) -> None:
     finally:
         site.lab.cancel_jobs()
         subprocess.run(["umount", "--lazy", str(runs)], check=True)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(NEWER, reason="the folder of a newer Slurm does not see file systems that are mounted later")
+def test_reads_on_a_disk_that_is_full(site: Site) -> None:
+    board = site.board.settings.board
+    board.mkdir(mode=0o700, exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "tmpfs", str(board)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a small file system of its own can only be mounted by root, where the machine lets it")
+    try:
+        site.held()
+        (run,) = site.submit("HELD-CPU")
+        site.until(run, RunState.RUNNING)
+        ballast = board / "ballast"
+        fill(ballast)
+        for words in (("run", str(run.id)), ("status",), ("show", "double")):
+            done = site.files.run(*words)
+            assert done.returncode == 0, done.stderr
+
+        def told() -> bool:
+            """Whether `runs` lists the run and says so; it has nothing to write before Slurm may be asked again."""
+            done = site.files.run("runs")
+            assert (done.returncode, "running" in done.stdout) == (0, True), done.stderr
+            return "No space left on device Showing the last known state." in " ".join(done.stderr.split())
+
+        awaited(told)
+        ballast.unlink()
+        site.released()
+        site.finished(run)
+    finally:
+        site.lab.cancel_jobs()
+        subprocess.run(["umount", "--lazy", str(board)], check=True)
 
 
 def fill(path: Path) -> None:
@@ -913,7 +1015,7 @@ def test_result_files_that_are_none(site: Site) -> None:
         assert words in ended.status.reason
         site.happened_once(ended)
     site.finished(runs["right"])
-    waiting = site.until(runs["empty"], RunState.COLLECTING)
+    waiting = site.over(runs["empty"])
     assert waiting.status.source == "squeue: COMPLETED; result.json is empty"
     site.later(RESULT_GRACE)
     ended = site.until(runs["empty"], RunState.ERROR)

@@ -189,6 +189,21 @@ def test_one_question_answers_for_all_jobs(slurm_lab: SlurmLab, tmp_path: Path) 
         assert host.commands == [*asked, *asked, "sacct"]
 
 
+def test_many_jobs_are_cancelled_in_as_few_questions_as_the_release_has(slurm_lab: SlurmLab, tmp_path: Path) -> None:
+    with emptied_afterwards(slurm_lab) as scheduler:
+        jobs = [job(tmp_path / str(number), gpu=CPU, hold="") for number in range(20)]
+        keys = [key(mine, scheduler.submit(mine)) for mine in jobs]
+        slurm_lab.forget_rpcs()
+        scheduler.cancel(keys)
+        asked = slurm_lab.rpcs()
+        # No option of scancel 22.05 makes it fewer: docs/design/arrays.md.
+        of_release = {"REQUEST_KILL_JOB": 20} if slurm_lab.root is None else {"REQUEST_KILL_JOBS": 1}
+        assert {name: count for name, count in asked.items() if "KILL" in name} == of_release
+        assert slurm_lab.root is None or sum(asked.values()) <= 12, asked
+        news = scheduler.poll(keys)
+        assert {news[each.name].state for each in keys} == {JobState.CANCELLED}
+
+
 @pytest.mark.parametrize("value", WEIRD)
 def test_a_value_reaches_slurm_unchanged_by_the_command(
     scheduler: SlurmScheduler, slurm_lab: SlurmLab, tmp_path: Path, value: str

@@ -130,6 +130,39 @@ def test_a_wrong_kernel_is_evaluated_and_exits_1(board: BoardFiles) -> None:
     assert "wrong_value" in done.stdout.replace(" ", "_")
 
 
+def test_the_job_folders_of_ended_runs_are_pruned_on_the_login_node(board: BoardFiles, tmp_path: Path) -> None:
+    files = [board.kernel(name=f"k{number}.py") for number in range(3)]
+    board.json("submit", *files, "--gpu", "H100", "--wait")
+    alone = board.json("submit", board.kernel(), "--gpu", "H100", "--wait")["runs"][0]["id"]
+    going = board.json("submit", board.kernel(HANGING), "--gpu", "A100", "--mode", "test")["runs"][0]["id"]
+    awaited(board, going, lambda shown: shown["state"] == "running")
+    log = board.run("run", str(alone), "--log").stdout
+    (runs := folders(board)[0].parent).joinpath("999-hb-0123456789abcdef").mkdir()
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    (next(runs.glob(f"{alone}-*")) / "out").symlink_to(precious)
+    stays = {path.name for path in folders(board) if path.name.startswith((f"{going}-", "999-"))}
+    size = sum(
+        path.lstat().st_size
+        for path in runs.rglob("*")
+        if path.parts[len(runs.parts)] not in stays and (path.is_symlink() or path.is_file())
+    )
+
+    asked = board.json("admin", "prune", "--older-than", "0h", "--dry-run")
+    assert len(folders(board)) == 7
+    told = board.json("admin", "prune", "--older-than", "0h")
+    for printed in (asked, told):
+        (lab,) = (each for each in printed["clusters"] if each["cluster"] == "lab")
+        assert (lab["folders"], lab["bytes"], lab["problem"]) == (5, size, ""), lab
+    assert {path.name for path in folders(board)} == stays
+    assert (precious / "file").exists()
+    assert board.run("run", str(alone), "--log").stdout == log
+    assert board.json("run", str(alone))["verdict"] == "pass"
+    assert board.run("cancel", str(going)).returncode == 0
+    assert board.ended(going)["state"] == "cancelled"
+
+
 def test_a_running_job_is_followed_and_cancelled(board: BoardFiles) -> None:
     run = board.json("submit", board.kernel(HANGING), "--gpu", "H100", "--mode", "test")["runs"][0]["id"]
     awaited(board, run, lambda shown: shown["state"] == "running")

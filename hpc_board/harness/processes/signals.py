@@ -24,6 +24,21 @@ def signal_name(number: int) -> str:
         return "unknown"
 
 
+class Suspensions:
+    """The number of times that this process was continued after a stop, so far.
+
+    A scheduler that suspends a job stops each of its processes, and continues each, also those that the supervisor has
+    stopped. Time goes on meanwhile, so that deadlines pass and stopped workers run without any doing of a submission.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        signal.signal(signal.SIGCONT, self._continued)
+
+    def _continued(self, _number: int, _frame: Any) -> None:
+        self.count += 1
+
+
 class Interrupted(BaseException):
     """The signal with this number told the job to end."""
 

@@ -110,7 +110,7 @@ class SlurmScheduler:
             "output": f"{pattern}.%a/{log_name('%A_%a')}" if job.indexes else f"{pattern}/{log_name('%j')}",
             "open-mode": "append",
             "export": "ALL",
-            "no-requeue": "",
+            "requeue" if "requeue" in job.options else "no-requeue": "",
         }
         if job.indexes:
             own["array"] = ranges(job.indexes) + (f"%{job.max_running}" if job.max_running else "")
@@ -250,7 +250,8 @@ class SlurmScheduler:
     def cancel(self, jobs: Sequence[JobKey]) -> None:
         """Cancel the jobs; one that has ended, or whose id has another name by now, is left alone.
 
-        The tasks of an array go as one id, "123_[0-3,7]", which is one question to the controller.
+        From Slurm 24.05 on, `--ctld` sends all ids in one question; earlier releases take the option, and send one for
+        each id. The tasks of an array go as one id, "123_[0-3,7]".
         """
         if not jobs:
             return
@@ -259,7 +260,7 @@ class SlurmScheduler:
         live = [row.job_id for row in rows if (row.job_id, row.name) in ours and job_state(row.state) in _LIVE]
         ids = _grouped(live)
         for start in range(0, len(ids), _CANCELLED_AT_ONCE):
-            self._answer(["scancel", "--quiet", *ids[start : start + _CANCELLED_AT_ONCE]])
+            self._answer(["scancel", "--quiet", "--ctld", *ids[start : start + _CANCELLED_AT_ONCE]])
 
     def availability(self, gpus: Sequence[Gpu]) -> Sequence[Availability]:
         """Return the free share of each of these GPUs, in the same order, from one sinfo and one squeue."""

@@ -147,7 +147,7 @@ class SlurmKind(SchedulerKind[SlurmClusterSection, SlurmGpuSection]):
         """Return `gpu` with its partition and the other options of its jobs."""
         if not document.has((*place, "partition")):
             document.fault((*place, "partition"), f"is missing; cluster {gpu.cluster.name} is a Slurm cluster")
-        for index, message in _sbatch_faults(section.sbatch):
+        for index, message in _sbatch_faults(section.sbatch, gpu.retries):
             document.fault((*place, "sbatch", index), message)
         if section.gpu_freq is not None and (section.request is None or section.request.style in _UNCOUNTED):
             document.fault(
@@ -348,7 +348,7 @@ def _request(document: Document, place: Place, section: RequestSection | None) -
     return Request(section.style, section.value or "")
 
 
-def _sbatch_faults(sbatch: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _sbatch_faults(sbatch: Sequence[str], retries: int) -> Iterator[tuple[int, str]]:
     """Yield the faults of the extra options, each with the index of the option that brings it in."""
     if not sbatch:
         return
@@ -356,7 +356,7 @@ def _sbatch_faults(sbatch: Sequence[str]) -> Iterator[tuple[int, str]]:
 
     known = 0
     for index in range(len(sbatch)):
-        found = extra_faults(sbatch[: index + 1])
+        found = extra_faults(sbatch[: index + 1], retries=retries)
         yield from ((index, message) for message in found[known:])
         known = len(found)
 

@@ -36,6 +36,12 @@ As long is a helper kept whose controller cannot be reached.
 PAUSE_SECONDS_MAX: Final = 1800.0
 """The longest time that the commands alone are used."""
 
+OTHERS_MAX: Final = 100
+"""The number of others' jobs in a queue from which on squeue asks: the bindings request the jobs of all accounts."""
+
+CROWDED_SECONDS: Final = 3600.0
+"""The time after which such a queue is read through pyslurm again."""
+
 _COLUMNS = 8
 _CONTROLLER_ERRORS: Final = frozenset(
     {
@@ -66,7 +72,8 @@ class _ControllerError(Exception):
 class PyslurmScheduler(SlurmScheduler):
     """A Slurm cluster, asked about its queue through pyslurm and by its commands on `host`.
 
-    If pyslurm fails to answer, the commands ask the question; `warn` gets the first failure, from any thread.
+    If pyslurm fails to answer, the commands ask the question; `warn` gets the first failure, from any thread. They also
+    ask if the queue has many jobs of others, which squeue leaves with the controller.
     `helper` is the command of the program that has pyslurm, by default `pyslurm_helper.py` under the cluster's Python.
     """
 
@@ -90,11 +97,14 @@ class PyslurmScheduler(SlurmScheduler):
         command = helper or [self._python, "-B", str(HELPER), f"{start_seconds:g}"]
         addressed = [*self._host.prefix(), *command]
         self._helper = _Helper(lambda: host.converse(addressed), start_seconds, clock)
+        self._clock = clock
+        self._crowded_until = -math.inf
 
     def _queue(self, names: Sequence[str]) -> Listing:
+        if self._clock() < self._crowded_until:
+            return super()._queue(names)
         try:
-            answer = self._helper.ask({"ask": "jobs", "names": list(names)}, self._answer_seconds)
-            return Listing("pyslurm", answer)
+            rows, others = self._helper.ask({"ask": "jobs", "names": list(names)}, self._answer_seconds)
         except _ControllerError as error:
             raise SchedulerError(
                 f"pyslurm failed: {error}",
@@ -108,6 +118,10 @@ class PyslurmScheduler(SlurmScheduler):
                 ) from error
             self._tell(str(error))
             return super()._queue(names)
+        if others > OTHERS_MAX:
+            self._crowded_until = self._clock() + CROWDED_SECONDS
+            self._helper.end()
+        return Listing("pyslurm", rows)
 
     def _tell(self, reason: str) -> None:
         """Warn once with the reason why the commands are used."""
@@ -136,8 +150,13 @@ class _Helper:
         self._unreached = 0
         self._kept_until = -math.inf
 
-    def ask(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
-        """Return the rows that answer `question`.
+    def end(self) -> None:
+        """End the process until the next question."""
+        with self._lock:
+            self._end()
+
+    def ask(self, question: Mapping[str, Any], timeout_seconds: float) -> tuple[list[QueueRow], int]:
+        """Return the rows that answer `question`, and the number of others' jobs.
 
         Raises:
             _ControllerError: Slurm's controller cannot be reached.
@@ -147,7 +166,7 @@ class _Helper:
             if self._clock() < self._paused_until:
                 raise _HelperFailedError(self._last_failure)
             try:
-                rows = self._asked(question, timeout_seconds)
+                found = self._asked(question, timeout_seconds)
             except _HelperFailedError as error:
                 self._end()
                 self._paused_until = self._clock() + _pause(self._failures)
@@ -163,7 +182,7 @@ class _Helper:
                 raise
             self._failures = self._unreached = 0
             self._kept_until = -math.inf
-            return rows
+            return found
 
     def _renew(self) -> None:
         """Restart the helper, as the controller's address may have changed; less and less often."""
@@ -172,7 +191,7 @@ class _Helper:
             self._kept_until = self._clock() + _pause(self._unreached)
             self._unreached += 1
 
-    def _asked(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
+    def _asked(self, question: Mapping[str, Any], timeout_seconds: float) -> tuple[list[QueueRow], int]:
         if self._conversation is None:
             self._conversation = self._started()
         self._questions += 1
@@ -185,7 +204,10 @@ class _Helper:
             if answer.get("errno") in _CONTROLLER_ERRORS:
                 raise _ControllerError(message)
             raise _HelperFailedError(f"failed: {message}")
-        return _rows(answer.get("ok"))
+        rows, others = _rows(answer.get("ok")), answer.get("others")
+        if type(others) is not int:
+            raise _HelperFailedError("answered without the number of others' jobs")
+        return rows, others
 
     def _started(self) -> Conversation:
         try:

@@ -145,11 +145,10 @@ def options_for(gpu: Gpu, time_limit_seconds: int) -> dict[str, str]:
     options = {name: value for name, value in options.items() if value}
     if asked.exclusive:
         options["exclusive"] = ""
-    options["no-requeue"] = ""
-    for extra in asked.sbatch:
-        name, _, value = extra.removeprefix("--").partition("=")
-        options[name] = value
-    return options
+    extras = dict(extra.removeprefix("--").partition("=")[::2] for extra in asked.sbatch)
+    # Slurm requeues without a limit: hpc-board counts it among the retries.
+    options["requeue" if "requeue" in extras and gpu.retries else "no-requeue"] = ""
+    return options | {name: value for name, value in extras.items() if name != "requeue"}
 
 
 def ranges(indexes: Iterable[int]) -> str:
@@ -196,8 +195,11 @@ def time_limit(seconds: int) -> str:
     return f"{days}-{clock}" if days else clock
 
 
-def extra_faults(sbatch: Sequence[str]) -> list[str]:
-    """Return the faults of the settings' extra options, in words for the admin; empty without any."""
+def extra_faults(sbatch: Sequence[str], *, retries: int = 0) -> list[str]:
+    """Return the faults of the settings' extra options, in words for the admin; empty without any.
+
+    `--requeue` needs `retries`, which count each time that Slurm puts a job back.
+    """
     faults = []
     seen = set()
     for extra in sbatch:
@@ -206,9 +208,9 @@ def extra_faults(sbatch: Sequence[str]) -> list[str]:
             faults.append(f"{extra!r} is not an option in its long form, such as --comment=kernels or --contiguous")
             continue
         name, value = match.groups()
-        managed = _managed(name)
-        if managed == "requeue":
-            faults.append(f"--{name} has Slurm send a job again without a count: use `retries` of this GPU")
+        managed = "" if extra == "--requeue" and retries else _managed(name)
+        if extra == "--requeue" and managed:
+            faults.append("--requeue needs `retries` of this GPU, which limit how often Slurm sends a job again")
         elif managed:
             meant = "" if managed == name else f" (short for --{managed})"
             faults.append(f"--{name}{meant} is set by hpc-board itself: use the setting of its own, if there is one")

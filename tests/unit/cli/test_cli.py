@@ -45,6 +45,7 @@ from tests.unit.recorded import (
     status_of,
     timed_case,
 )
+from tests.waiting import awaited
 
 RUN_KEYS = ["id", "gpu", "state", "verdict", "score_s", "rank", "job", "cases", "message"]
 EVIL = "\x1b]0;owned\x07\x1b[31mred"
@@ -712,7 +713,7 @@ def unreachable_slurm(board: Recorded) -> dict[str, str]:
     return slurm_programs(
         board,
         sbatch=f"echo 'sbatch: error: Batch job submission failed: {UNREACHABLE}' >&2; exit 1",
-        squeue=f"echo 'slurm_load_jobs error: {UNREACHABLE}' $$ >&2; exit 1",
+        squeue=f"echo x >>{board.folder}/asked; echo 'slurm_load_jobs error: {UNREACHABLE}' $$ >&2; exit 1",
     )
 
 
@@ -744,11 +745,35 @@ def test_waiting_for_a_run_that_slurm_does_not_answer_says_so_once_and_again_at_
     environ = unreachable_slurm(board)
     if command[0] == "watch":
         board.hpc_board("submit", "kernel.py", **environ)
-    done = board.hpc_board(*command, "--timeout", "3", **environ)
-    assert done.returncode == 4
-    assert done.stderr.count("Still waiting: Run 1 on CPU is not queued yet: ") == 1
-    assert done.stderr.count(UNREACHABLE) == 2
-    assert f"Stored; {senders(board)} sends it" in done.stderr
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hpc_board", *command],
+        cwd=board.folder,
+        env=board.environ(**environ),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        told = next(line for line in process.stderr if "Still waiting" in line)
+        # When squeue is asked for the second time from here on, its first answer has replaced the reason.
+        asked = board.folder / "asked"
+        before = lines_of(asked)
+        awaited(lambda: lines_of(asked) >= before + 2)
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert told.startswith("Still waiting: Run 1 on CPU is not queued yet: ")
+    assert process.returncode == 130
+    assert (told.count(UNREACHABLE), rest.count(UNREACHABLE)) == (1, 1)
+    assert "Still waiting" not in rest
+    assert f"Stored; {senders(board)} sends it" in rest
+
+
+def lines_of(file: Path) -> int:
+    return len(file.read_text().splitlines()) if file.exists() else 0
 
 
 @pytest.mark.files_alone("the service has tried again by the end, with another reason")

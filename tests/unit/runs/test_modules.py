@@ -17,7 +17,7 @@ _RESET = "PATH=/usr/bin:/bin\n"
 def started(
     folder: Path, profile: str, *, environ: Mapping[str, str] | None = None, env: Mapping[str, str] | None = None
 ) -> "subprocess.CompletedProcess[str]":
-    """The script up to its judge, where /etc/profile has this text and /etc/profile.d is empty."""
+    """The script up to its judge, where /etc/profile has this text, and the host's own modules are hidden."""
     gpu = Gpu("CPU", Cluster("main", "slurm"), Device.CPU, "cpu", modules=("cuda/12",), env=env or {})
     script = folder / "job.sh"
     start, _, _ = probe_script(gpu).text.partition("\nset -u\n")
@@ -25,7 +25,8 @@ def started(
     script.chmod(0o755)
     own = folder / "profile"
     own.write_text(profile)
-    mounts = f'mount --bind {own} /etc/profile && mount -t tmpfs none /etc/profile.d && exec "$@"'
+    hide = "for own in /etc/profile.d /usr/share/lmod; do [ ! -d $own ] || mount -t tmpfs none $own || exit; done"
+    mounts = f'mount --bind {own} /etc/profile && {hide}; exec "$@"'
     unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
     return subprocess.run(
         [*unshare, "bash", "-c", mounts, "bash", str(script)],

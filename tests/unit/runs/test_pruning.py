@@ -5,15 +5,18 @@ import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hpc_board.domain.pruned import ClusterPruned
 from hpc_board.domain.run import Retry, Run, RunState, Status
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.runs.job_folder import Folders
 from hpc_board.runs.pruning import PASS_FOLDERS_MAX
 from hpc_board.store import NewRun, NewSubmission
+from hpc_board.store.runs import RunGateway
 from tests.harness.evaluations import a_task
 from tests.unit.runs.test_reconciler import CODE, World, world_in
 from tests.values import replace
@@ -65,6 +68,35 @@ def test_old_folders_go_and_the_end_of_the_output_is_kept(world: World) -> None:
     assert kept is not None
     assert kept.log == "slurmstepd: the last words\n"
     assert prune(world) == (0, 0, "")
+
+
+def test_all_old_folders_go_after_one_reading_of_the_runs_and_a_transaction_for_each_lot(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2 * PASS_FOLDERS_MAX + 1):
+        ended(world)
+    calls: list[str] = []
+    originals: dict[str, Any] = {}
+    for name in ("numbered", "tokens", "prune"):
+
+        def counted(self: RunGateway, *arguments: Any, _name: str = name, **keys: Any) -> Any:
+            calls.append(_name)
+            return originals[_name](self, *arguments, **keys)
+
+        originals[name] = getattr(RunGateway, name)
+        monkeypatch.setattr(RunGateway, name, counted)
+    assert prune(world)[0] == 2 * PASS_FOLDERS_MAX + 1
+    assert left(world) == set()
+    assert calls == ["numbered", "tokens", "prune", "prune", "prune"]
+
+
+def test_a_folder_that_another_client_has_removed_is_no_problem(world: World) -> None:
+    gone, other = ended(world), ended(world)
+    pruning = world.advance._pruning("main", datetime.now(UTC) - timedelta(days=30))
+    found = pruning.find()
+    subprocess.run(["rm", "-rf", job_folder.folder(world.folder, gone.id)], check=True)
+    assert pruning.remove(found) == ClusterPruned(1, 1027)
+    assert not job_folder.folder(world.folder, other.id).exists()
 
 
 def test_a_run_in_flight_keeps_its_folder_however_old(world: World) -> None:

@@ -120,6 +120,58 @@ def test_a_run_is_sent_again_no_more_often_than_the_settings_say_and_ends_once(w
     ]
 
 
+def test_a_requeue_by_the_scheduler_is_a_try_and_one_too_many_ends_the_run(world: World) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    for restarts in (0, 1, 2):
+        waiting = failed(world, run, JobStatus(JobState.PENDING, reason="waiting", restarts=restarts))
+        told = f"retry {restarts} of 2 by the scheduler; waiting" if restarts else "waiting"
+        assert (waiting.state, waiting.status.reason) == (RunState.QUEUED, told)
+        assert failed(world, run, JobStatus(JobState.RUNNING, restarts=restarts)).state is RunState.RUNNING
+    assert not world.scheduler.cancelled
+    over = failed(world, run, JobStatus(JobState.PENDING, reason="waiting", restarts=3))
+    assert over.status.reason == "the scheduler has put its job back 3 times, and `retries` allows 2"
+    assert world.scheduler.cancelled == [over.status.job_id]
+    ended = failed(world, run, JobStatus(JobState.CANCELLED, restarts=3))
+    assert (ended.state, ended.status.reason, ended.retry) == (RunState.PREEMPTED, over.status.reason, 0)
+    assert world.scheduler.sent == [run.token]
+
+
+def test_requeues_and_further_jobs_are_counted_together(world: World) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    for status in (
+        JobStatus(JobState.RUNNING, restarts=0),
+        JobStatus(JobState.PENDING, restarts=1),
+        JobStatus(JobState.RUNNING, restarts=1),
+    ):
+        failed(world, run, status)
+    again = failed(world, run, replace(PREEMPTED, restarts=1))
+    assert (again.retry, again.status.reason) == (1, "retry 2 of 2 after preempted")
+    failed(world, run, JobStatus(JobState.RUNNING, restarts=0))
+    assert failed(world, run, replace(PREEMPTED, restarts=0)).state is RunState.PREEMPTED
+    assert len(world.scheduler.sent) == 2
+
+
+def test_a_job_that_is_held_after_a_failed_launch_has_had_no_further_try(world: World) -> None:
+    once = with_retries(world, 1)
+    run = once.run()
+    once.advance.launch([run])
+    words = "will never start: it could not be launched"
+    held = JobStatus(JobState.PENDING, reason=words, restarts=1, launch_failed=True)
+    assert failed(once, run, held).status.reason == words
+    again = failed(once, run, held)
+    assert (again.retry, again.status.reason) == (1, "retry 1 of 1 after node_fail: the job could not be launched")
+
+
+def test_a_job_that_a_site_requeues_without_retries_goes_on(world: World) -> None:
+    patient = with_retries(world, 0)
+    run = patient.run()
+    patient.advance.launch([run])
+    seen = failed(patient, run, JobStatus(JobState.PENDING, reason="waiting", restarts=7))
+    assert (seen.state, seen.status.reason, world.scheduler.cancelled) == (RunState.QUEUED, "waiting", [])
+
+
 @pytest.mark.parametrize(
     "state", [JobState.TIMEOUT, JobState.OUT_OF_MEMORY, JobState.ENDED, JobState.CANCELLED, JobState.MISSING]
 )

@@ -145,8 +145,19 @@ def test_what_an_administrator_may_add_has_no_faults() -> None:
 @pytest.mark.parametrize("name", sorted(MANAGED))
 def test_an_option_that_the_board_manages_is_refused(name: str) -> None:
     (fault,) = extra_faults([f"--{name}=x"])
-    hint = "has Slurm send a job again" if name == "requeue" else "is set by hpc-board itself"
-    assert fault.startswith(f"--{name} {hint}")
+    assert fault.startswith(f"--{name} is set by hpc-board itself")
+
+
+def test_slurm_may_requeue_only_where_retries_limit_it() -> None:
+    (fault,) = extra_faults(["--requeue"])
+    assert fault.startswith("--requeue needs `retries` of this GPU")
+    assert extra_faults(["--requeue"], retries=1) == []
+    assert extra_faults(["--no-requeue", "--requeue=x"], retries=1)[0].startswith("--no-requeue is set")
+    gpu = with_options(PLAIN, sbatch=("--requeue",))
+    assert "no-requeue" in options_for(gpu, 60)
+    assert "requeue" not in options_for(gpu, 60)
+    assert "requeue" in options_for(replace(gpu, retries=1), 60)
+    assert "no-requeue" not in options_for(replace(gpu, retries=1), 60)
 
 
 def test_the_beginning_of_a_managed_option_is_refused_as_sbatch_takes_it_for_the_whole() -> None:

@@ -496,7 +496,7 @@ def test_a_cancellation_names_the_tasks_of_an_array_once_and_no_job_of_another_n
     alone = [JobKey(f"hb-{id_ - 6}", str(id_), NOW) for id_ in (8, 9)]
     SlurmScheduler(CLUSTER, host).cancel([*tasks, *alone])
     assert [argv[0] for argv in host.commands] == ["squeue", "scancel"]
-    assert host.commands[1] == ["scancel", "--quiet", "7_[0-2,5,9]", "8"]
+    assert host.commands[1] == ["scancel", "--quiet", "--ctld", "7_[0-2,5,9]", "8"]
 
 
 def test_no_jobs_and_no_gpus_need_no_question() -> None:

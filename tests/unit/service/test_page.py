@@ -30,11 +30,10 @@ from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import InputError, StorageError
-from hpc_board.model.result import Verdict
+from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.service.answers import Answers
 from hpc_board.service.counts import Counts
-from hpc_board.service.log import ServiceLog
 from hpc_board.service.page import opening, pages, viewers, views, web_server
 from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.page.metrics import Metrics

@@ -44,7 +44,7 @@ from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError
-from hpc_board.model.result import Verdict
+from hpc_board.model.result import Log, Verdict
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.local.client import LocalScheduler

@@ -45,7 +45,6 @@ def test_a_command_is_stopped_at_the_words_for_which_it_was_to_be(host: Host, tm
     with pytest.raises(CommandStopped, match="sleeping and retrying"):
         host.run(["sh", "-c", script], timeout_seconds=15, until=["full", "sleeping and retrying"])
     pid = (tmp_path / "pid").read_text().strip()
-    # sudo's command has no signals from this account: its own time-out ends it.
     awaited(lambda: not Path(f"/proc/{pid}").exists() or "State:\tZ" in Path(f"/proc/{pid}/status").read_text())
     assert host.run(["echo", "out"], timeout_seconds=60, until=["out"]) == Completed(0, "out\n", "")
 

@@ -1,13 +1,18 @@
 """Another account of this machine that wants to harm the one of the service."""
 
+import pwd
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from hpc_board.transport import sftp_files, sudo
-from hpc_board.transport.sudo import SudoFiles, SudoHost
-from tests.sudo import skip_without_sudo
+from hpc_board.transport.sudo import SudoFiles, SudoHost, rules
+from tests.accounts import command_as, needs_accounts
+from tests.conftest import short_folder
+from tests.sudo import command_with_rules, skip_without_sudo
+from tests.waiting import awaited
 
 HOSTILE = """
 import os, struct, sys, time
@@ -114,3 +119,30 @@ def test_tokens_of_this_account_stay_with_it() -> None:
     assert "SLURM_CONF=/etc/slurm.conf" in told
     assert "a token" not in told
     assert "a ticket" not in told
+
+
+STOPPED = """
+import sys, time
+from hpc_board.transport import CommandStopped
+from hpc_board.transport.sudo import SudoHost
+
+script = f"echo $$ > {sys.argv[2]}/pid; echo 'no room, sleeping and retrying' >&2; exec sleep 600"
+began = time.monotonic()
+try:
+    SudoHost(sys.argv[1]).run(["sh", "-c", script], timeout_seconds=600, until=["sleeping and retrying"])
+except CommandStopped:
+    print(time.monotonic() - began)
+"""
+
+
+@needs_accounts
+def test_a_command_of_an_account_that_takes_no_signals_is_stopped_at_once() -> None:
+    service, jobs = "games", "sys"
+    with short_folder() as folder:
+        folder.chmod(0o777)
+        command = [sys.executable, "-c", STOPPED, jobs, str(folder)]
+        command = command_with_rules(rules(service, jobs), command_as(pwd.getpwnam(service).pw_uid, 0o022, [], command))
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert float(done.stdout) < 30, done.stderr
+        status = Path(f"/proc/{(folder / 'pid').read_text().strip()}/status")
+        awaited(lambda: not status.exists() or "State:\tZ" in status.read_text())
