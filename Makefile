@@ -72,6 +72,10 @@ constraints: .venv/.dev ## constraints.txt: the installed release of every depen
 site: .venv/.dev ## the manual as a site in build/site, without network; a dead link fails
 	$(BIN)/zensical build --strict --clean
 
+.PHONY: recording
+recording: .venv/.demo ## docs/recordings/app.cast: the app on a board of this machine, in tmux (a minute)
+	$(BIN)/python scripts/recording.py
+
 .PHONY: bench-startup
 bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare Python
 	$(BIN)/python scripts/bench_startup.py
