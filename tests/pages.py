@@ -39,6 +39,9 @@ PROGRAMS = (
     "ssh",
     "sudo",
     "apt-get",
+    "eb",
+    "ansible-playbook",
+    "apptainer",
 )
 _COMMAND = re.compile(rf"(?:\$ )?(?:\S+=\S+ )*(?:\*/5 \* \* \* \* )?(?:~/[\w./-]+/)?(?:{'|'.join(PROGRAMS)})\b(?! +──)")
 _FENCE = re.compile(r" *```(\w*)")
