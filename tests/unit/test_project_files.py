@@ -1,5 +1,6 @@
 """The files around the code: what runs in CI, what installs, and what a release says of itself."""
 
+import json
 import re
 import tomllib
 from importlib import metadata
@@ -66,6 +67,14 @@ def test_the_hooks_of_commits_are_the_steps_of_lint() -> None:
     assert lint
     steps = re.findall(r"\$\(BIN\)/([\w-]+(?: format| check)?)", lint[1])
     assert hooks == set(steps)
+
+
+def test_the_container_for_development_makes_what_there_is_to_make() -> None:
+    document = json.loads((REPOSITORY / ".devcontainer/devcontainer.json").read_text())
+    program, *targets = document["postCreateCommand"].split()
+    made = re.findall(r"^(\.?[\w/.-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    assert (program, set(targets) - set(made)) == ("make", set())
+    assert document["containerEnv"]["PATH"].startswith("${containerWorkspaceFolder}/.venv/bin:")
 
 
 def test_the_citation_names_this_release() -> None:
