@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from hpc_board import __version__
 from tests.unit.recorded import REPOSITORY
@@ -48,6 +49,13 @@ def test_the_constraints_name_the_release_of_every_dependency() -> None:
     # The environment itself brings the installers.
     installed = {name: release for name, release in needed.items() if name not in ("pip", "setuptools")}
     assert {name: release for name, release in installed.items() if pinned.get(name) != release} == {}
+
+
+def test_every_constraint_can_be_installed_on_the_oldest_python_that_distributions_have() -> None:
+    # Debian 12 has 3.11.2.
+    oldest = "3.11.2"
+    needed = {name: str(metadata.metadata(name)["Requires-Python"] or "") for name in required({"dev", "torch"})}
+    assert {name: wanted for name, wanted in needed.items() if not SpecifierSet(wanted).contains(oldest)} == {}
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
