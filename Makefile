@@ -74,6 +74,10 @@ constraints: .venv/.dev ## constraints.txt: the installed release of every depen
 site: .venv/.dev ## the manual as a site in build/site, without network; a dead link fails
 	$(BIN)/zensical build --strict --clean
 
+.PHONY: corpus
+corpus: .venv/.dev ## CHECKOUT=FOLDER of GPU MODE's reference-kernels: each task folder, read, judged, and listed
+	$(BIN)/python scripts/corpus.py "$(CHECKOUT)" --judge
+
 .PHONY: recording
 recording: .venv/.demo ## docs/recordings/app.cast: the app on a board of this machine, in tmux (a minute)
 	$(BIN)/python scripts/recording.py

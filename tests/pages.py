@@ -40,6 +40,8 @@ PROGRAMS = (
     "sudo",
     "apt-get",
     "eb",
+    "uv",
+    "pipx",
     "ansible-playbook",
     "apptainer",
 )

@@ -25,7 +25,7 @@ TASKS_MAX = 200
 
 _ABOVE_MAX = 4
 _FILES_MAX = 64
-"""How far above a task its competition may lie, and among how many files."""
+"""The most folders above a task that are searched for its competition, and the most files in each."""
 
 _HINT = "Correct these lines of the competition."
 _PROBLEMS = re.compile(r"^[\"']?problems[\"']?\s*:", re.MULTILINE)
@@ -78,12 +78,12 @@ def root_of(folder: Path) -> Path | None:
         except OSError:
             return None
         for file in files[:_FILES_MAX]:
-            if is_competition(file) and any(_lies_in(above / each, real) for each in _directories(file)):
+            if is_competition(file) and any(_lies_in(above / each, real) for each in directories(file)):
                 return above
     return None
 
 
-def _directories(path: Path) -> list[str]:
+def directories(path: Path) -> list[str]:
     """Return the folders that a competition names; none if it has faults."""
     try:
         document = Document.read(path, hint=_HINT)
