@@ -67,7 +67,7 @@ def is_competition(path: Path) -> bool:
 
 
 def root_of(folder: Path) -> Path | None:
-    """Return the nearest folder above `folder` with a competition that names it or a folder in it, else None.
+    """Return the nearest folder above `folder` with a competition that names a folder in it, else None.
 
     Problems of one competition share files, and these lie in the competition's folder.
     """

@@ -597,7 +597,10 @@ def test_a_single_problem_may_share_files_with_others_of_its_competition(tmp_pat
     task.write_text(task.read_text().replace("../shared.py", "../../pool/shared.py"))
     for source in (folder, task, folder.parent):
         assert {file.text for file in sound_tasks(source)[-1].files if file.name == "reference.py"} == {REFERENCE}
-    # The competition's folder is where it ends, and one that names other folders has no say.
+    # A competition need not name all of its folders.
+    path.write_text(COMPETITION.replace("  - {directory: set/other, name: other_v2}\n", ""))
+    assert sound_tasks(folder)[0].name == "other"
+    # Files beyond its folder stay out of reach, and a competition that names other folders has no say.
     task.write_text(task.read_text().replace("../../pool/shared.py", "../../../secret.py"))
     (tmp_path / "secret.py").write_text(REFERENCE)
     for text in (
