@@ -3,6 +3,8 @@
 PYTHON ?= python3
 # Where pip looks for PyTorch besides its usual index: one with CPU builds saves gigabytes on a machine without a GPU.
 TORCH_INDEX ?=
+# The extra of pyproject.toml with the libraries of the demo's tasks: torch, or numpy for tasks that need no PyTorch.
+LIBRARIES ?= torch
 PIP_INSTALL := install --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -c constraints.txt
 BIN := .venv/bin
 SOURCES := hpc_board tests scripts tasks task_starter examples
@@ -71,6 +73,14 @@ constraints: .venv/.dev ## constraints.txt: the installed release of every depen
 .PHONY: site
 site: .venv/.dev ## the manual as a site in build/site, without network; a dead link fails
 	$(BIN)/zensical build --strict --clean
+
+.PHONY: corpus
+corpus: .venv/.dev ## CHECKOUT=FOLDER of GPU MODE's reference-kernels: each task folder, read, judged, and listed
+	$(BIN)/python scripts/corpus.py "$(CHECKOUT)" --judge
+
+.PHONY: recording
+recording: .venv/.demo ## docs/recordings/app.cast: the app on a board of this machine, in tmux (a minute)
+	$(BIN)/python scripts/recording.py
 
 .PHONY: bench-startup
 bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare Python
@@ -171,9 +181,10 @@ slurm-chroot: .venv/.dev ## for tests: the Slurm of a newer Debian, pyslurm and 
 	$(BIN)/python -m tests.slurm.chroot
 
 define torch_notice
-	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo "Installing the requirements in .venv; PyTorch is the largest download."; \
+	@test "$(LIBRARIES)" != torch || $(BIN)/python -c 'import torch' 2>/dev/null || { echo "Installing the requirements in .venv; PyTorch is the largest download."; \
 		test -n "$(TORCH_INDEX)" || test -e /proc/driver/nvidia/version || \
-		echo "There is no NVIDIA driver here: TORCH_INDEX=URL with an index of CPU builds would fetch some 200 MB, not gigabytes (README)."; }
+		echo "There is no NVIDIA driver here: TORCH_INDEX=URL with an index of CPU builds would fetch some 200 MB, not gigabytes," \
+			"and \`make demo LIBRARIES=numpy\` needs no PyTorch (README)."; }
 endef
 
 .venv/.python:
@@ -185,7 +196,7 @@ endef
 
 .venv/.demo: .venv/.python pyproject.toml constraints.txt
 	$(torch_notice)
-	$(BIN)/pip $(PIP_INSTALL) -e '.[torch]'
+	$(BIN)/pip $(PIP_INSTALL) -e '.[$(LIBRARIES)]'
 	@touch $@
 
 # submitit, for comparison, in the release of the committed page.

@@ -28,14 +28,21 @@ show() {
     hpc-board "$@"
 }
 
+# Two tasks that need PyTorch, or without it two that need NumPy alone.
+if "$checkout/.venv/bin/python" -c 'import importlib.util as util, sys; sys.exit(not util.find_spec("torch"))'; then
+    first=vectoradd_py second=softmax_py starter='template softmax_py -o mine.py        '
+else
+    first=heat second=spmv starter='template heat --language Python -o mine.py'
+fi
+
 echo "hpc-board runs three example kernels on this machine's CPU and ranks them (a minute or two)."
 printf '\n$ cd demo\n'
-show submit ../examples/vectoradd_py/plain.py --gpu CPU --mode ranked --wait
-show submit ../examples/vectoradd_py/faster.py --gpu CPU --mode ranked --wait
-show submit ../examples/softmax_py/faster.py --gpu CPU --mode ranked --wait
-show show vectoradd_py
-show show softmax_py
-show show-personal vectoradd_py
+show submit "../examples/$first/plain.py" --gpu CPU --mode ranked --wait
+show submit "../examples/$first/faster.py" --gpu CPU --mode ranked --wait
+show submit "../examples/$second/faster.py" --gpu CPU --mode ranked --wait
+show show "$first"
+show show "$second"
+show show-personal "$first"
 
 cat <<NEXT
 
@@ -52,7 +59,7 @@ In the folder demo, and only there, every command is about the demo's board:
 
 Everywhere else you have a board of your own, whose runs have numbers of their own:
   hpc-board list                               the tasks
-  hpc-board template softmax_py -o mine.py     a starter to edit
+  hpc-board $starter  a starter to edit
   hpc-board submit mine.py --gpu CPU --wait    test it
   hpc-board runs                               your runs
 

@@ -23,6 +23,10 @@ ENDINGS = (".yaml", ".yml")
 TASKS_MAX = 200
 """The maximum number of tasks from one source: each may hold megabytes."""
 
+_ABOVE_MAX = 4
+_FILES_MAX = 64
+"""The most folders above a task that are searched for its competition, and the most files in each."""
+
 _HINT = "Correct these lines of the competition."
 _PROBLEMS = re.compile(r"^[\"']?problems[\"']?\s*:", re.MULTILINE)
 _STAND_INS: dict[str, Any] = {"problems": []}
@@ -60,6 +64,33 @@ def is_competition(path: Path) -> bool:
         return _PROBLEMS.search(read_text(path, DOCUMENT_BYTES_MAX)) is not None
     except InputError:
         return False
+
+
+def root_of(folder: Path) -> Path | None:
+    """Return the nearest folder above `folder` with a competition that names a folder in it, else None.
+
+    Problems of one competition share files, and these lie in the competition's folder.
+    """
+    real = folder.resolve()
+    for above in real.parents[:_ABOVE_MAX]:
+        try:
+            files = sorted(each for each in above.iterdir() if each.suffix in ENDINGS and each.is_file())
+        except OSError:
+            return None
+        for file in files[:_FILES_MAX]:
+            if is_competition(file) and any(_lies_in(above / each, real) for each in directories(file)):
+                return above
+    return None
+
+
+def directories(path: Path) -> list[str]:
+    """Return the folders that a competition names; none if it has faults."""
+    try:
+        document = Document.read(path, hint=_HINT)
+        section = document.value(CompetitionDocument, _STAND_INS)
+    except InputError:
+        return []
+    return [problem.directory for problem in section.problems[:TASKS_MAX]]
 
 
 def read(path: Path) -> Catalog:

@@ -105,10 +105,14 @@ def _told(error: DocumentError, folder: str, source: str) -> DocumentError:
 
 
 def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, problem_set: str | None = None) -> Catalog:
-    """Read the tasks of a folder, whose files lie in `root`; by default the parent of a single task's folder."""
+    """Read the tasks of a folder, whose files lie in `root`.
+
+    Without one they lie in the folder of the competition that names the task or one beside it, else in the parent of a
+    single task's folder.
+    """
     try:
         if problem_set is None and (folder / TASK_FILE).is_file():
-            return _joined([task_or_fault(folder, root)])
+            return _joined([task_or_fault(folder, root or competition.root_of(folder.resolve().parent))])
         entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", _NOT_MEANT)))
         competitions = [each for each in entries if each.suffix in competition.ENDINGS and each.is_file()]
         competitions = [each for each in competitions if competition.is_competition(each)]
@@ -133,7 +137,8 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, prob
         return _joined(found)
     if holders and problem_set is None:
         _check_number(len(holders), shown)
-        return _joined([task_or_fault(each, root or folder) for each in holders])
+        common = root or competition.root_of(folder) or folder
+        return _joined([task_or_fault(each, common) for each in holders])
     inner = [each for each in folders if each.name == _PROBLEMS] or folders
     if len(inner) != 1 or depth == _DEPTH_MAX:
         raise InputError(

@@ -105,7 +105,8 @@ _BY_MESSAGE = (
         LIBRARY_MISSING,
         Meaning(
             "The jobs' Python lacks a library that the task needs; your kernel was not judged.",
-            "Show the message to the admin; resubmit after the fix.",
+            "Install it as the message says, or show the message to the admin; then resubmit. The bundled tasks heat "
+            "and spmv need NumPy alone.",
         ),
     ),
     (

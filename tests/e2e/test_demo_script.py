@@ -19,9 +19,10 @@ def checkout(folder: Path) -> Path:
     """A folder that is to the script what a checkout is after `make` has filled its `.venv`."""
     programs = folder / ".venv" / "bin"
     programs.mkdir(parents=True)
-    client = programs / "hpc-board"
-    client.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m hpc_board "$@"\n')
-    client.chmod(0o755)
+    for name, words in (("hpc-board", "-m hpc_board"), ("python", "")):
+        client = programs / name
+        client.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
+        client.chmod(0o755)
     (programs / "activate").write_text(f'PATH="{programs}:$PATH"\n')
     (folder / "scripts").mkdir()
     (folder / "scripts" / "demo.sh").write_bytes((REPOSITORY / "scripts" / "demo.sh").read_bytes())
@@ -106,6 +107,16 @@ def test_the_demo_leaves_settings_alone_that_it_did_not_write(tmp_path: Path, ki
     assert not (tmp_path / "nowhere.yaml").exists()
 
 
+@pytest.mark.parametrize(("torch", "tasks"), [("1", ["vectoradd_py", "softmax_py"]), ("", ["heat", "spmv"])])
+def test_the_demo_takes_tasks_whose_libraries_are_there(tmp_path: Path, torch: str, tasks: list[str]) -> None:
+    folder = without_programs(tmp_path / "checkout")
+    (folder / ".venv/bin/python").write_text(f'#!/bin/sh\ntest -n "{torch}"\n')
+    printed = demo(folder, HOME=str(tmp_path)).stdout
+    assert re.findall(r"^\$ hpc-board show (\w+)$", printed, re.MULTILINE) == tasks
+    assert re.search(rf"hpc-board template {tasks[0 if tasks[0] == 'heat' else 1]} .*-o mine\.py +a starter", printed)
+    assert all(f"../examples/{task}/faster.py" in printed for task in tasks)
+
+
 @pytest.mark.timeout(600)
 def test_the_demo_leaves_the_users_own_board_alone_and_its_next_commands_work(tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -120,6 +131,7 @@ def test_the_demo_leaves_the_users_own_board_alone_and_its_next_commands_work(tm
 
     commands = typed_next(printed)
     assert commands.splitlines()[0] == "unset HPC_BOARD_CONFIG"
+    assert "hpc-board template softmax_py -o mine.py" in commands
     assert {"cd demo", "hpc-board run 1", "cd ..", "hpc-board submit mine.py --gpu CPU --wait"} <= {
         *commands.splitlines()
     }

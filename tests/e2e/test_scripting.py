@@ -55,12 +55,20 @@ def test_the_first_program_of_the_page_prints_a_run_with_its_cases(installed: Pa
 
 @pytest.mark.slow
 @pytest.mark.torch
-def test_the_programs_of_the_page_sweep_and_search_tiles(installed: Path, tmp_path: Path) -> None:
-    fewer = SWEEP.replace("range(64, 3264, 64)", "range(1024, 2049, 1024)")
-    assert fewer != SWEEP
+def test_the_programs_of_the_page_sweep_plot_and_search_tiles(installed: Path, tmp_path: Path) -> None:
+    for library in ("matplotlib", "optuna", "pandas"):
+        pytest.importorskip(library)
+    whole = SWEEP + PLOT + SEARCH
+    fewer = whole.replace("range(64, 3264, 64)", "range(1024, 2049, 1024)").replace("range(5)", "range(2)")
+    fewer = fewer.replace("range(4)", "range(2)")
+    assert len(whole) - len(fewer) == len("range(64, 3264, 64)") - len("range(1024, 2049, 1024)")
     lines = program(installed, tmp_path, fewer)
     assert lines[0] == "2 of 2 passed"
     assert re.fullmatch(r"best: tile(1024|2048)\.py, [0-9.]+ ms", lines[1])
+    assert (tmp_path / "sweep.png").read_bytes().startswith(b"\x89PNG")
+    found = re.fullmatch(r"\{'tile': (\d+)\} ([0-9.e-]+)", lines[-1])
+    assert found, lines
+    assert (1 <= int(found[1]) <= 4096, float(found[2]) > 0) == (True, True)
 
 
 def test_every_public_name_is_on_the_page() -> None:

@@ -1,7 +1,6 @@
 """The tutorial, followed from an empty board to its last command: what it shows is what is printed."""
 
 import os
-import pwd
 import re
 import shlex
 import subprocess
@@ -15,30 +14,12 @@ import pytest
 import yaml
 
 from tests.e2e.installation import install
+from tests.pages import comparable, pattern_of
 from tests.slurm.lab import SlurmLab
 from tests.unit.recorded import REPOSITORY
 
 HERE, _, ON_A_CLUSTER = (REPOSITORY / "docs" / "tutorial.md").read_text(encoding="utf-8").partition("## On a cluster")
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-USER = pwd.getpwuid(os.getuid()).pw_name
-
-TIME = r"[\d.]+(?: ± [\d.]+)? (?:ns|µs|ms|s)\b"
-OTHER_ELSEWHERE = [
-    (rf"\b{re.escape(USER)} \(you\)", "ada (you)"),
-    (rf" \([\d.]+(?: [nµm]?s)? to {TIME}\)", ""),
-    (rf"[\d.]+(?: [nµm]?s)? to {TIME}", "INTERVAL"),
-    (TIME, "TIME"),
-    (r"\d[\d.]*x\b", "SPEEDUP"),
-    # A board has this column where an interval is wide.
-    (r"SCORE INTERVAL", "SCORE"),
-    (r"TIME INTERVAL SPEEDUP", "TIME SPEEDUP"),
-    (r"(?:Noisy timing|Busy machine)[^\n]*\n\n", ""),
-    (r"\d{4}-\d\d-\d\d \d\d:\d\d", "DATE"),
-    (r"on \S+, job", "on NODE, job"),
-    (r" \(emulated\)", ""),
-]
-"""What depends on the machine, the user and the hour: patterns, and what stands for them in a comparison."""
-
 Step = tuple[str, str, str]
 """A command, the output that the tutorial shows, and the one that was printed."""
 
@@ -80,22 +61,6 @@ class Follower:
     def settle(self, clusters: Mapping[str, Any], gpus: Mapping[str, Any]) -> None:
         """Write the settings; where the board lies is left to the default."""
         (self.folder / "hpc-board.yaml").write_text(yaml.safe_dump({"clusters": clusters, "gpus": gpus}))
-
-
-def comparable(text: str) -> str:
-    """A text without what is other elsewhere, and without the width of columns."""
-    text = re.sub(" +", " ", text)
-    for pattern, stand_in in OTHER_ELSEWHERE:
-        text = re.sub(pattern, stand_in, text)
-    return text
-
-
-def pattern_of(shown: str) -> str:
-    """What matches the output that the page shows: `...` is the rest of a line, or any lines where it stands alone."""
-    lines = comparable(shown).splitlines()
-    return "".join(
-        r"(?:.*\n)*" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + r"\n" for line in lines
-    )
 
 
 def check(steps: Iterable[Step]) -> None:

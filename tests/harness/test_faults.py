@@ -111,13 +111,13 @@ def test_pytorch_s_own_error_types_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "library"), [("torch", "PyTorch"), ("numpy", "NumPy"), ("torch.nothing", ""), ("helper", "")]
+    ("name", "module"), [("torch", "torch"), ("numpy", "numpy"), ("torch.nothing", ""), ("helper", "")]
 )
-def test_only_what_an_installation_has_to_provide_is_lacking(name: str, library: str) -> None:
+def test_only_what_an_installation_has_to_provide_is_lacking(name: str, module: str) -> None:
     error = ModuleNotFoundError(f"No module named '{name}'", name=name)
     missing = DeviceMissing("this Python has none")
     missing.__cause__ = error
-    assert lacking(error) == lacking(missing) == library
+    assert lacking(error) == lacking(missing) == module
     assert lacking(DeviceMissing("no cuda device")) == lacking(ImportError("broken", name=name)) == ""
 
 

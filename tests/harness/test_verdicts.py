@@ -238,6 +238,7 @@ def test_a_library_that_the_job_s_python_lacks_is_not_the_task_s_fault(
     result = evaluate(tmp_path, RIGHT, a_task(reference)).result
     assert result.verdict is Verdict.INFRA_ERROR, result.message
     assert f"the Python {sys.executable} has no {library}, which the task needs" in result.message
+    assert f"`{sys.executable} -m pip install {module}`" in result.message
     assert "as gpus.CPU.python in the settings" in result.message
     assert len(result.cases) <= 1
 

@@ -109,6 +109,7 @@ class Recorded:
         user: str | None = None,
         file_name: str = "kernel.py",
         code: bytes = KERNEL.encode(),
+        task: str = "vectoradd_py",
     ) -> Run:
         """Store a run that went through `statuses`, and is finished where there is a `result`."""
         board = self.board
@@ -116,7 +117,7 @@ class Recorded:
         store = Store(board.settings.board / "board.db")
         _, (run,) = store.submissions.add(
             NewSubmission(
-                task=board.tasks.get("vectoradd_py"),
+                task=board.tasks.get(task),
                 user=user or getpass.getuser(),
                 file_name=file_name,
                 code=code,

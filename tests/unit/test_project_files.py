@@ -1,5 +1,6 @@
 """The files around the code: what runs in CI, what installs, and what a release says of itself."""
 
+import json
 import re
 import tomllib
 from importlib import metadata
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.specifiers import SpecifierSet
 
 from hpc_board import __version__
 from tests.unit.recorded import REPOSITORY
@@ -49,6 +51,13 @@ def test_the_constraints_name_the_release_of_every_dependency() -> None:
     assert {name: release for name, release in installed.items() if pinned.get(name) != release} == {}
 
 
+def test_every_constraint_can_be_installed_on_the_oldest_python_that_distributions_have() -> None:
+    # Debian 12 has 3.11.2.
+    oldest = "3.11.2"
+    needed = {name: str(metadata.metadata(name)["Requires-Python"] or "") for name in required({"dev", "torch"})}
+    assert {name: wanted for name, wanted in needed.items() if not SpecifierSet(wanted).contains(oldest)} == {}
+
+
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_every_workflow_runs_the_projects_own_checks(name: str) -> None:
     assert "bash .ci/run" in str(parsed(name))
@@ -66,6 +75,14 @@ def test_the_hooks_of_commits_are_the_steps_of_lint() -> None:
     assert lint
     steps = re.findall(r"\$\(BIN\)/([\w-]+(?: format| check)?)", lint[1])
     assert hooks == set(steps)
+
+
+def test_the_container_for_development_makes_what_there_is_to_make() -> None:
+    document = json.loads((REPOSITORY / ".devcontainer/devcontainer.json").read_text())
+    program, *targets = document["postCreateCommand"].split()
+    made = re.findall(r"^(\.?[\w/.-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE)
+    assert (program, set(targets) - set(made)) == ("make", set())
+    assert document["containerEnv"]["PATH"].startswith("${containerWorkspaceFolder}/.venv/bin:")
 
 
 def test_the_citation_names_this_release() -> None:

@@ -11,7 +11,9 @@ from hpc_board.harness.device.device import DeviceMissing
 from hpc_board.harness.wire.payload import NoRoom
 from hpc_board.model.result import Verdict
 
-_OF_INSTALLATION = {"torch": "PyTorch", "numpy": "NumPy"}
+LIBRARIES = {"torch": "PyTorch", "numpy": "NumPy"}
+"""Modules that the installation of a job's Python must provide, and the names of their libraries."""
+
 _FROM_DEVICE = re.compile(
     r"(CUDA|HIP)( driver)? error|Triton Error \[(CUDA|HIP)\]|CUDA driver initialization failed"
     r"|No (CUDA|HIP) GPUs are available|Found no NVIDIA driver|NVIDIA driver on your system is too old"
@@ -47,9 +49,9 @@ def fault(error: BaseException) -> Verdict | None:
 
 
 def lacking(error: BaseException) -> str:
-    """Return the library that this Python lacks although the installation must provide it; "" for any other error."""
+    """Return the module of `LIBRARIES` that this Python lacks; "" for any other error."""
     cause = error.__cause__ if isinstance(error, DeviceMissing) else error
-    return _OF_INSTALLATION.get(str(cause.name), "") if isinstance(cause, ModuleNotFoundError) else ""
+    return str(cause.name) if isinstance(cause, ModuleNotFoundError) and cause.name in LIBRARIES else ""
 
 
 def unreadable(error: BaseException) -> str:

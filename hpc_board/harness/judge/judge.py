@@ -24,7 +24,7 @@ from typing import Any
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.device import Device, DeviceMissing, open_device
-from hpc_board.harness.device.faults import fault, lacking, message_of, unreadable
+from hpc_board.harness.device.faults import LIBRARIES, fault, lacking, message_of, unreadable
 from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.judge.forms import Difference, layout_difference
 from hpc_board.harness.judge.windows import Windows, unusable
@@ -387,11 +387,11 @@ def _checked(verdict: Verdict, message: str) -> Frame:
 
 def _failed(step: str, error: BaseException, device: str, other_python: str = "") -> Frame:
     """Return the frame that blames the task; or this Python, a GPU or its memory, if they caused the error."""
-    library = lacking(error)
-    if library:
+    module = lacking(error)
+    if module:
         message = (
-            f"the Python {sys.executable} has no {library}, {LIBRARY_MISSING}, or name a Python that has it "
-            f"{other_python}"
+            f"the Python {sys.executable} has no {LIBRARIES[module]}, {LIBRARY_MISSING} (`{sys.executable} -m pip "
+            f"install {module}`), or name a Python that has it {other_python}"
         )
         return {"type": "failed", "verdict": Verdict.INFRA_ERROR, "message": printable(message, _MESSAGE_MAX)}
     file = unreadable(error)

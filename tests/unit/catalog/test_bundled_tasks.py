@@ -37,14 +37,16 @@ IN_PYTHON = (
     "conv2d_py",
     "attention_py",
 )
+IN_NUMPY = ("heat", "spmv")
 IN_SEVERAL = ("vectoradd", "matmul", "reduction")
-NAMES = (*IN_PYTHON, *IN_SEVERAL)
+NAMES = (*IN_PYTHON, *IN_NUMPY, *IN_SEVERAL)
 KINDS = ("plain", "faster", "wrong")
 CUDA_ARCHES = ("sm_80", "sm_90a", "sm_100")
 SECRET_SEEDS = (7_919_000_001, 2**62 + 11)
 
 every_task = pytest.mark.parametrize("name", NAMES)
-every_task_in_python = pytest.mark.parametrize("name", IN_PYTHON)
+every_task_in_python = pytest.mark.parametrize("name", [*IN_PYTHON, *IN_NUMPY])
+every_task_in_numpy = pytest.mark.parametrize("name", IN_NUMPY)
 every_task_in_several = pytest.mark.parametrize("name", IN_SEVERAL)
 
 
@@ -117,11 +119,18 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lines]:
 
 def submissions(name: str) -> list[Path]:
     """The template and the examples of a task, those in C++ where they can be compiled."""
-    ending = "py" if name in IN_PYTHON else "cpp"
+    ending = "cpp" if name in IN_SEVERAL else "py"
     files = [TASKS / name / "template.py", *(EXAMPLES / name / f"{kind}.{ending}" for kind in KINDS)]
     if name in IN_SEVERAL:
         return [*files, TASKS / name / "template.cpp"] if shutil.which("g++") is not None else files[:1]
+    if name in IN_NUMPY and shutil.which("g++") is not None:
+        return [*files, TASKS / name / "template.cpp", EXAMPLES / name / "faster.cpp"]
     return files
+
+
+def honest_submissions(name: str) -> int:
+    """The number of submissions of a task that are right."""
+    return len(submissions(name)) - any(path.stem == "wrong" for path in submissions(name))
 
 
 @every_task
@@ -155,8 +164,7 @@ def test_a_refusal_names_the_first_wrong_element_and_counts_them(name: str, line
 @pytest.mark.torch
 def test_the_template_and_the_honest_examples_pass_everything(name: str, lines: Lines) -> None:
     honest = [line for line in lines(name) if line["kind"] == "submission" and not line["answer"].startswith("wrong")]
-    expected = 3 if name in IN_PYTHON else 4 if shutil.which("g++") is not None else 1
-    assert len(honest) == expected * len(cases(name))
+    assert len(honest) == honest_submissions(name) * len(cases(name))
     assert [line for line in honest if not line["passed"]] == []
 
 
@@ -182,6 +190,18 @@ def test_a_submission_says_which_leaderboard_it_is_for(name: str) -> None:
 def test_no_file_names_a_device(name: str) -> None:
     files = [TASKS / "utils.py", *(TASKS / name).glob("*.py"), *(EXAMPLES / name).glob("*.py")]
     assert [file for file in files if re.search(r"""["'](cuda|cpu)\b""", file.read_text())] == []
+
+
+@every_task_in_numpy
+def test_tasks_on_numpy_need_no_pytorch_and_a_cpu(name: str) -> None:
+    task = read_task(TASKS / name)
+    assert (list(task.templates), task.gpus) == (["Python", "C++"], ("CPU",))
+    assert [str(language) for language in task.accepted] == ["py", "cpp"]
+    texts = [*(file.text or "" for file in task.files), *task.templates.values()]
+    texts += [file.read_text() for file in (EXAMPLES / name).iterdir()]
+    assert [text for text in texts if re.search(r"^\s*(import|from) torch", text, re.MULTILINE)] == []
+    compiled = [task.templates["C++"], (EXAMPLES / name / "faster.cpp").read_text()]
+    assert [text[:80] for text in compiled if directives(text).leaderboard != name] == []
 
 
 @every_task_in_several

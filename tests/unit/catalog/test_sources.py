@@ -588,6 +588,31 @@ def test_a_competition_is_found_in_a_checkout_and_in_an_archive_of_it(tmp_path: 
     assert list(scratch.iterdir()) == []
 
 
+def test_a_single_problem_may_share_files_with_others_of_its_competition(tmp_path: Path) -> None:
+    path = competition(tmp_path / "problems")
+    folder = path.parent / "set" / "other"
+    path.parent.joinpath("pool").mkdir()
+    path.parent.joinpath("pool", "shared.py").write_text(REFERENCE)
+    task = folder / "task.yml"
+    task.write_text(task.read_text().replace("../shared.py", "../../pool/shared.py"))
+    for source in (folder, task, folder.parent):
+        assert {file.text for file in sound_tasks(source)[-1].files if file.name == "reference.py"} == {REFERENCE}
+    # A competition need not name all of its folders.
+    path.write_text(COMPETITION.replace("  - {directory: set/other, name: other_v2}\n", ""))
+    assert sound_tasks(folder)[0].name == "other"
+    # Files beyond its folder stay out of reach, and a competition that names other folders has no say.
+    task.write_text(task.read_text().replace("../../pool/shared.py", "../../../secret.py"))
+    (tmp_path / "secret.py").write_text(REFERENCE)
+    for text in (
+        "problems:\n  - {directory: elsewhere, name: x}\n",
+        "problems: [\n",
+        "problems:\n  - {directory: ['a'], name: x}\n",
+    ):
+        (tmp_path / "other.yaml").write_text(text)
+        with pytest.raises(InputError, match=r"secret\.py\" lies outside"):
+            sound_tasks(folder)
+
+
 def test_every_fault_of_a_competition_is_told_beside_those_of_its_tasks(tmp_path: Path) -> None:
     text = """\
 problems:

@@ -5,12 +5,17 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
+from tests.e2e.browser import browser_program, browsing
 from tests.unit.recorded import REPOSITORY
+from tests.waiting import awaited
 
 DOCS = REPOSITORY / "docs"
 SETTINGS = REPOSITORY / "zensical.toml"
@@ -53,6 +58,26 @@ def test_the_site_is_built_and_loads_nothing_from_elsewhere(checkout: Path) -> N
     assert {page.relative_to(DOCS) for page in DOCS.rglob("*.md")} <= set(html)
     assert [match for text in html.values() for match in LOADED.findall(text)] == []
     assert "admin rerun" in (site / "search.json").read_text()
+
+
+@pytest.mark.skipif(browser_program() is None, reason="no Chromium is installed: `make browser` installs one")
+def test_the_site_plays_the_recording_of_the_app(checkout: Path, tmp_path: Path) -> None:
+    assert built(checkout).returncode == 0
+    files = partial(SimpleHTTPRequestHandler, directory=str(checkout / "build" / "site"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), files) as server, browsing(tmp_path / "profile") as page:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        page.open(f"{address}/app.html")
+        awaited(lambda: page.value("document.querySelector('#recording .ap-overlay-start') !== null"))
+        page.click("#recording .ap-overlay-start")
+        awaited(lambda: "hpc-board template heat" in page.value("document.querySelector('#recording').innerText"))
+        assert (page.complaints(), [each for each in page.requests() if not each.startswith((address, "data:"))]) == (
+            [],
+            [],
+        )
+        page.open(f"{address}/index.html")
+        assert [each for each in page.requests() if "asciinema" in each] == []
+        server.shutdown()
 
 
 def test_a_dead_link_and_a_dead_anchor_fail_the_build(checkout: Path) -> None:

@@ -1,0 +1,311 @@
+"""The commands of every page of the manual, typed in an empty home: each works, or the page says why it is left out.
+
+A comment before a block is for this test: `<!-- not run: REASON -->`, or `<!-- example output: REASON -->` for a block
+whose commands run, and print other rows than the page shows.
+"""
+
+import getpass
+import os
+import pty
+import re
+import select
+import shlex
+import shutil
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpc_board.model.result import Verdict
+from tests.e2e.boards import RIGHT, write_task
+from tests.harness.evaluations import QUICK
+from tests.pages import blocks, comparable, pattern_of
+from tests.unit.recorded import REPOSITORY, Recorded, result_of, timed_case
+
+PAGES = [
+    page
+    for page in (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
+    if any(block.has_commands for block in blocks(page))
+]
+FOLLOWED_ELSEWHERE = {"tutorial.md": "test_tutorial.py"}
+"""Pages whose commands have a test of their own."""
+
+GPU = {"cluster": "here", "device": "cpu", "python": sys.executable}
+KERNEL = RIGHT.partition("\n")[2]
+SETTINGS = {
+    "board": "board",
+    "tasks": ["tasks"],
+    "clusters": {"here": {"scheduler": "local"}},
+    "gpus": {"CPU": {"cluster": "here", "python": sys.executable}, "H100": GPU, "A100": GPU},
+}
+
+pytestmark = pytest.mark.slow
+
+
+class Home:
+    """An empty home with settings for three GPUs, which are this machine's processors."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.settings()
+        (folder / "tasks").mkdir()
+        programs = folder / ".local" / "bin"
+        programs.mkdir(parents=True)
+        (programs / "hpc-board").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m hpc_board "$@"\n')
+        (programs / "hpc-board").chmod(0o755)
+        self.environ = {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            "PYTHONPATH": str(REPOSITORY),
+            "TERM": "xterm-256color",
+            "TZ": "UTC",
+        }
+
+    def settings(self, **changes: object) -> None:
+        (self.folder / "hpc-board.yaml").write_text(yaml.safe_dump({**SETTINGS, **changes}))
+
+    def task(self, name: str, *, folder: str = "tasks", **changes: object) -> None:
+        """Add a task that takes milliseconds, or change it."""
+        place = self.folder / folder / name
+        if not place.exists():
+            write_task(place)
+        document = yaml.safe_load((place / "task.yml").read_text())
+        document |= {"templates": {"Python": "template.py"}, **changes}
+        (place / "task.yml").write_text(yaml.safe_dump(document))
+        (place / "template.py").write_text(RIGHT.replace("double", name))
+
+    def kernel(self, task: str, *directives: str) -> None:
+        head = "\n".join(f"#!POPCORN {each}" for each in (f"leaderboard {task}", *directives))
+        (self.folder / "kernel.py").write_text(f"{head}\n{KERNEL}")
+
+    def history(self, task: str, runs: int = 15) -> None:
+        """Record ranked runs of three users."""
+        board = Recorded(self.folder)
+        for number in range(1, runs + 1):
+            board.add(
+                result=result_of(Verdict.PASS, timed_case()),
+                score_s=1e-3 / number,
+                gpu="H100",
+                user=[getpass.getuser(), "bob", "eve"][number % 3 if number not in (7, 12, 15) else 0],
+                task=task,
+                code=RIGHT.replace("double", task).encode(),
+            )
+
+    def type(self, command: str, seconds: float = 120) -> "subprocess.CompletedProcess[str]":
+        """Type a command line."""
+        return subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+
+    def in_terminal(self, command: str, awaited: bytes, keys: bytes) -> int:
+        """Type a command line in a terminal, press keys at each pause after a text, and return the exit status."""
+        leader, terminal = pty.openpty()
+        termios.tcsetwinsize(terminal, (30, 100))
+        seen = bytearray()
+        with subprocess.Popen(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self.environ,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+        ) as process:
+            os.close(terminal)
+            deadline = time.monotonic() + 60
+            while process.poll() is None and time.monotonic() < deadline:
+                ready, _, _ = select.select([leader], [], [], 0.2)
+                try:
+                    seen += os.read(leader, 65536) if ready else b""
+                except OSError:
+                    break
+                if awaited in seen and not ready:
+                    os.write(leader, keys)
+            if process.poll() is None and time.monotonic() >= deadline:
+                process.kill()
+        os.close(leader)
+        return process.returncode
+
+    def follow(self, command: str) -> tuple[int, str]:
+        """Type a command of a page, in a terminal if it needs one, and return the exit status and the output."""
+        if re.fullmatch(r"hpc-board *(?:#.*)?", command):
+            return self.in_terminal(command, b"\x1b[?1049h", b"q"), ""
+        if deleted := re.match(r"hpc-board delete (\w+)", command):
+            return self.in_terminal(command, b"Type the name", deleted[1].encode() + b"\n"), ""
+        done = self.type(command)
+        return done.returncode, done.stdout
+
+    def close(self) -> None:
+        """End the runs that are still in flight."""
+        for _ in range(100):
+            runs = self.type("hpc-board poll; hpc-board runs --state active --json").stdout
+            found = re.findall(r'"id": (\d+)', runs)
+            if not found:
+                return
+            self.type(f"hpc-board cancel {' '.join(found)}")
+            time.sleep(0.2)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    found = Home(tmp_path)
+    yield found
+    found.close()
+
+
+def nothing_more(home: Home) -> None:
+    """Leave the home as it is."""
+
+
+SCENES: dict[str, Callable[[Home], None]] = {}
+"""What a reader of the page has before its first command, by the page's name."""
+
+
+def before(name: str) -> Callable[[Callable[[Home], None]], Callable[[Home], None]]:
+    def kept(scene: Callable[[Home], None]) -> Callable[[Home], None]:
+        SCENES[name] = scene
+        return scene
+
+    return kept
+
+
+@before("README.md")
+def a_kernel_and_the_bundled_tasks(home: Home) -> None:
+    pytest.importorskip("torch")
+    home.settings(tasks=["tasks", "bundled"])
+    home.task("double")
+    home.kernel("double")
+
+
+@before("boards.md")
+def a_task_and_a_competition(home: Home) -> None:
+    for name in ("softmax_py", "sort_v1"):
+        home.task(name)
+    home.task("softmax_task", folder="")
+    practice = yaml.safe_load(next(b for b in blocks(REPOSITORY / "docs/boards.md") if b.language == "yaml").text)
+    for problem in practice["problems"]:
+        write_task(home.folder / "competitions" / "problems" / problem["directory"])
+    (home.folder / "competitions" / "problems" / "practice.yaml").write_text(yaml.safe_dump(practice))
+
+
+@before("course.md")
+def a_task_of_the_first_week(home: Home) -> None:
+    home.task("week1", folder="")
+    (home.folder / "backups").mkdir()
+
+
+@before("data.md")
+@before("standings.md")
+def a_board_with_history(home: Home) -> None:
+    home.task("softmax_py")
+    home.history("softmax_py")
+
+
+@before("results.md")
+@before("rules.md")
+@before("trust.md")
+def a_board_of_three(home: Home) -> None:
+    home.task("matmul")
+    home.kernel("matmul", "gpu CPU")
+    home.history("matmul")
+
+
+@before("tasks.md")
+def the_task_of_the_page(home: Home) -> None:
+    pytest.importorskip("torch")
+    page = blocks(REPOSITORY / "docs/tasks.md")
+    home.settings(tasks=["tasks", "bundled"])
+    target = home.folder / "tasks" / "saxpy_py"
+    target.mkdir(parents=True)
+    for name, language in (("task.yml", "yaml"), ("reference.py", "python")):
+        (target / name).write_text(next(block for block in page if block.language == language).text)
+
+
+@before("authors.md")
+def files_of_other_authors(home: Home) -> None:
+    pytest.importorskip("torch")
+    write_task(home.folder / "zipped" / "histogram")
+    shutil.make_archive(str(home.folder / "histogram"), "zip", home.folder / "zipped")
+    write_task(home.folder / "problems" / "double")
+    (home.folder / "reference_code.py").write_text(
+        "def generate_input():\n    return [1, 2, 3]\n\n\ndef ref_kernel(data):\n    return [2 * x for x in data]\n\n\n"
+        "def check_implementation(output, expected):\n    return output == expected\n"
+    )
+    (home.folder / "train.py").write_text(KERNEL)
+    (home.folder / "problems" / "beginner.yaml").write_text(
+        "name: Beginners\nproblems: [{directory: double, name: double}]\n"
+    )
+
+
+def quick(home: Home) -> None:
+    file = home.folder / "softsign" / "task.yml"
+    document = yaml.safe_load(file.read_text())
+    document["hpc_board"] = {**document.get("hpc_board", {}), "limits": {**QUICK, "workers": 1}}
+    file.write_text(yaml.safe_dump(document))
+
+
+def another_version(home: Home) -> None:
+    home.task("matmul", benchmarks=[{"size": 200, "seed": 3}])
+
+
+def the_board_again(home: Home) -> None:
+    assert home.type("hpc-board create softmax ./softmax_task").returncode == 0
+
+
+AFTER: dict[str, Callable[[Home], None]] = {
+    "hpc-board task new softsign --language py --language cpp": quick,
+    'hpc-board admin remove 12 --reason "returns what an earlier call computed"': another_version,
+    'hpc-board delete softmax --reason "the course is over"': the_board_again,
+}
+"""What has happened after a command, when the next one of its page is typed."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_the_page_works(page: Path, home: Home) -> None:
+    if page.name in FOLLOWED_ELSEWHERE:
+        assert (Path(__file__).parent / FOLLOWED_ELSEWHERE[page.name]).exists()
+        return
+    todo = [block for block in blocks(page) if block.has_commands and block.mark != "not run"]
+    if todo:
+        SCENES.get(page.name, nothing_more)(home)
+    for block in todo:
+        for command, shown in block.steps:
+            place = f"{page.name}, line {block.line}: {command}"
+            status, output = home.follow(command)
+            if shown is None or block.mark == "example output":
+                assert status == 0, f"{place}\n{output}"
+            else:
+                assert re.fullmatch(pattern_of(shown), comparable(output)), f"{place}\n{output}"
+            AFTER.get(command, nothing_more)(home)
+
+
+def test_a_mark_has_a_reason_and_a_block_of_commands() -> None:
+    marks = sum(len(re.findall(r"<!-- (?:not run|example output): ", page.read_text())) for page in PAGES)
+    assert marks == sum(bool(block.mark and block.has_commands) for page in PAGES for block in blocks(page))
+
+
+def test_blocks_are_found_with_their_marks_and_steps(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "Say\n\n    hpc-board list   # tasks\n    make x\n\n<!-- not run: it is long -->\n\n"
+        "```console\n$ hpc-board a\nb\n$ hpc-board c\n```\n\n1. One\n\n"
+        "    ```sh\n    pip x\n    ```\n\n    tree/\n      file\n"
+    )
+    first, second, third, fourth = blocks(page)
+    assert [*first.steps] == [("hpc-board list   # tasks", None), ("make x", None)]
+    assert (second.mark, second.reason) == ("not run", "it is long")
+    assert [*second.steps] == [("hpc-board a", "b\n"), ("hpc-board c", None)]
+    assert (third.lines, third.has_commands, fourth.has_commands) == (("pip x",), True, False)

@@ -1,0 +1,56 @@
+"""The recording of the app: well-formed, small, and what its script records of a real board."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.installation import install
+from tests.unit.recorded import REPOSITORY
+
+COMMITTED = REPOSITORY / "docs/recordings/app.cast"
+SHOWN = (
+    "Template of heat written to mine.py",
+    "Ready: heat on CPU, mode ranked",
+    "First place on CPU",
+    "[reference]",
+    "Passed: 5 tests and 3 benchmarks.",
+    "SPEEDUP is relative to the task's reference, timed in run",
+)
+
+
+def texts(recording: Path) -> str:
+    """All that a recording shows, one change after the other, once its form is found right."""
+    header, *events = map(json.loads, recording.read_text(encoding="utf-8").splitlines())
+    assert (header["version"], header["width"], header["height"]) == (2, 100, 30)
+    times = [at for at, _, _ in events]
+    assert (times == sorted(times), times[0] >= 0, {kind for _, kind, _ in events}) == (True, True, {"o"})
+    return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", "".join(text for _, _, text in events))
+
+
+def test_the_recording_of_the_manual_is_small_and_goes_from_a_starter_to_a_rank() -> None:
+    assert COMMITTED.stat().st_size < 300_000
+    told = texts(COMMITTED)
+    assert [words for words in SHOWN if words not in told] == []
+
+
+@pytest.mark.slow
+def test_the_script_records_the_same_of_a_board_of_its_own(tmp_path: Path) -> None:
+    if shutil.which("tmux") is None:
+        pytest.skip("needs tmux")
+    checkout = install(tmp_path)
+    (checkout / "scripts").mkdir()
+    shutil.copy(REPOSITORY / "scripts/recording.py", checkout / "scripts")
+    shutil.copytree(REPOSITORY / "examples/heat", checkout / "examples/heat")
+    command = [sys.executable, str(checkout / "scripts/recording.py"), str(tmp_path / "new.cast")]
+    done = subprocess.run(
+        command, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told = texts(tmp_path / "new.cast")
+    assert [words for words in SHOWN if words not in told] == []

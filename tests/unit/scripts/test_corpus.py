@@ -1,0 +1,51 @@
+"""The table of all tasks of a checkout, in the form of GPU MODE's reference-kernels."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.boards import write_task
+from tests.unit.recorded import REPOSITORY
+
+
+def table(checkout: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(REPOSITORY / "scripts/corpus.py"), str(checkout), *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A competition, one of whose tasks has a file that another one's folder keeps, and a broken task beside it."""
+    problems = tmp_path / "problems"
+    for name in ("linalg/scan_v2", "pmpp/sort_v2", "alone/broken"):
+        write_task(problems / name)
+    (problems / "pmpp/shared.py").write_bytes((problems / "linalg/scan_v2/reference.py").read_bytes())
+    file = problems / "linalg/scan_v2/task.yml"
+    file.write_text(file.read_text().replace("source: reference.py", "source: ../../pmpp/shared.py"))
+    (problems / "alone/broken/task.yml").write_text("lang: py\n")
+    entries = [{"directory": name, "name": name.rpartition("/")[2]} for name in ("linalg/scan_v2", "pmpp/sort_v2")]
+    (problems / "linalg.yaml").write_text(yaml.safe_dump({"name": "Linalg", "problems": entries}))
+    return tmp_path
+
+
+def test_a_row_is_a_folder_with_its_competitions_and_its_faults(checkout: Path) -> None:
+    done = table(checkout)
+    broken, scan, sort = done.stdout.splitlines()[4:]
+    assert done.stdout.startswith("Commit unknown: 3 task folders.\n")
+    assert broken.startswith("| problems/alone/broken | - | - | no: ")
+    assert scan == "| problems/linalg/scan_v2 | linalg | yes | yes | isolated | py |  |"
+    assert sort == "| problems/pmpp/sort_v2 | linalg | yes | yes | isolated | py |  |"
+    assert done.returncode == 1
+
+
+@pytest.mark.slow
+def test_the_judge_tells_its_findings(checkout: Path) -> None:
+    (checkout / "problems/alone/broken/task.yml").unlink()
+    done = table(checkout, "--judge")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = done.stdout.splitlines()[4:]
+    assert [row for row in rows if not re.search(r"\| (none|(warning|error): .*) \|$", row)] == []
