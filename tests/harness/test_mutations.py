@@ -27,8 +27,9 @@ def test_a_cheat_wins_without_the_defence_and_not_with_it(mutation: Mutation) ->
         pytest.skip("it takes root to show what this defence is good for")
     if not reaches(level(), cheat.isolation):
         pytest.skip(f"stopping it takes isolation {cheat.isolation}, and this node reaches {level()}")
-    with_it = mutation.with_it()
-    assert with_it.result.verdict in cheat.verdicts, with_it.result.message
-    assert with_it.effects == ()
     without_it = mutation.without_it()
+    with_it = mutation.with_it() if mutation.is_compared else without_it
+    if mutation.is_compared:
+        assert with_it.result.verdict in cheat.verdicts, with_it.result.message
+        assert with_it.effects == ()
     assert mutation.gains(without_it, with_it), (without_it.result.message, without_it.effects)

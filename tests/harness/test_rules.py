@@ -33,28 +33,42 @@ def ref_kernel(data):
 def check_implementation(data, output):
     return bool((output == 2 * data).all()), "wrong"
 """
+ARRAYS = """
+import numpy as np
+
+def generate_input(size, seed):
+    return np.random.default_rng(seed).random(size, dtype=np.float32) + 1
+
+def ref_kernel(data):
+    return 2 * data
+
+def check_implementation(data, output):
+    return bool((output == 2 * data).all()), "wrong"
+"""
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
-IN_PLACE = "def custom_kernel(data):\n    return data.mul_(2)\n"
-SPOILING = "def custom_kernel(data):\n    output = 2 * data\n    data.zero_()\n    return output\n"
+IN_PLACE_TENSOR = "def custom_kernel(data):\n    return data.mul_(2)\n"
+IN_PLACE = "def custom_kernel(data):\n    data *= 2\n    return data\n"
+SPOILING = "def custom_kernel(data):\n    output = 2 * data\n    data[:] = 0\n    return output\n"
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize("source", [IN_PLACE, SPOILING])
-def test_inputs_may_be_overwritten_unless_the_task_says_otherwise(tmp_path: Path, source: str) -> None:
-    pytest.importorskip("torch")
-    free = evaluate(tmp_path / "free", source, a_task(TENSORS)).result
+@pytest.mark.parametrize(
+    ("reference", "source"),
+    [pytest.param(TENSORS, IN_PLACE_TENSOR, marks=pytest.mark.torch), (ARRAYS, SPOILING)],
+)
+def test_inputs_may_be_overwritten_unless_the_task_says_otherwise(tmp_path: Path, reference: str, source: str) -> None:
+    pytest.importorskip("torch" if reference is TENSORS else "numpy")
+    free = evaluate(tmp_path / "free", source, a_task(reference)).result
     assert free.verdict is Verdict.PASS, free.message
-    const = evaluate(tmp_path / "const", source, a_task(TENSORS, const_inputs=True)).result
+    const = evaluate(tmp_path / "const", source, a_task(reference, const_inputs=True)).result
     assert const.verdict is Verdict.MUTATED_INPUT
     assert "test case 1" in const.message
 
 
-@pytest.mark.torch
 def test_an_output_in_the_memory_of_an_input_is_aliased_where_the_task_wants_a_new_one(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    found = evaluate(tmp_path, IN_PLACE, a_task(TENSORS, fresh_output=True)).result
+    pytest.importorskip("numpy")
+    found = evaluate(tmp_path, IN_PLACE, a_task(ARRAYS, fresh_output=True)).result
     assert found.verdict is Verdict.WRONG_ALIASED
-    fresh = evaluate(tmp_path / "fresh", SPOILING, a_task(TENSORS, fresh_output=True)).result
+    fresh = evaluate(tmp_path / "fresh", SPOILING, a_task(ARRAYS, fresh_output=True)).result
     assert fresh.verdict is Verdict.PASS, fresh.message
 
 
@@ -438,47 +452,59 @@ def test_what_a_submission_compiles_is_compiled_once_and_nothing_else_is_left_to
     assert len(lines) >= 5
 
 
-ONE_BUFFER = """
+ONE_TENSOR = """
 import torch
 buffer = torch.empty(10_000)
 
 def custom_kernel(data):
     return torch.mul(data, 2, out=buffer[:len(data)])
 """
-TWO_BUFFERS = """
-import itertools, torch
-buffers = itertools.cycle([torch.empty(10_000), torch.empty(10_000)])
+ONE_BUFFER = """
+import numpy as np
+buffer = np.empty(10_000, dtype=np.float32)
 
 def custom_kernel(data):
-    return torch.mul(data, 2, out=next(buffers)[:len(data)])
+    return np.multiply(data, 2, out=buffer[:len(data)])
+"""
+TWO_BUFFERS = """
+import itertools, numpy as np
+buffers = itertools.cycle([np.empty(10_000, dtype=np.float32), np.empty(10_000, dtype=np.float32)])
+
+def custom_kernel(data):
+    return np.multiply(data, 2, out=next(buffers)[:len(data)])
 """
 
 
 NEVER_TWICE = """
-import torch
-buffer, seen = torch.empty(10_000), set()
+import numpy as np
+buffer, seen = np.empty(10_000, dtype=np.float32), set()
 
 def custom_kernel(data):
     if tuple(data.tolist()) in seen:
         raise ValueError("these inputs were there before")
     seen.add(tuple(data.tolist()))
-    return torch.mul(data, 2, out=buffer[:len(data)])
+    return np.multiply(data, 2, out=buffer[:len(data)])
 """
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize("source", [ONE_BUFFER, TWO_BUFFERS, NEVER_TWICE])
-def test_a_kernel_may_write_its_outputs_into_buffers_that_it_keeps(tmp_path: Path, source: str) -> None:
-    pytest.importorskip("torch")
-    result = evaluate(tmp_path, source, a_task(TENSORS), Mode.RANKED).result
+@pytest.mark.parametrize(
+    ("reference", "source"),
+    [
+        pytest.param(TENSORS, ONE_TENSOR, marks=pytest.mark.torch),
+        (ARRAYS, TWO_BUFFERS),
+        (ARRAYS, NEVER_TWICE),
+    ],
+)
+def test_a_kernel_may_write_its_outputs_into_buffers_that_it_keeps(tmp_path: Path, reference: str, source: str) -> None:
+    pytest.importorskip("torch" if reference is TENSORS else "numpy")
+    result = evaluate(tmp_path, source, a_task(reference), Mode.RANKED).result
     assert result.verdict is Verdict.PASS, result.message
 
 
-@pytest.mark.torch
 def test_a_large_output_in_a_buffer_that_is_kept_costs_no_more_in_a_row_than_alone(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    pytest.importorskip("numpy")
     size = 2**21
-    task = a_task(TENSORS, benchmarks=({"size": size, "seed": 4},), limits={**QUICK, "row_calls": 16})
+    task = a_task(ARRAYS, benchmarks=({"size": size, "seed": 4},), limits={**QUICK, "row_calls": 16})
     result = evaluate(tmp_path, ONE_BUFFER.replace("10_000", str(size)), task, Mode.RANKED).result
     assert result.verdict is Verdict.PASS, result.message
 

@@ -907,14 +907,16 @@ async def test_hostile_text_is_shown_as_text(size: tuple[int, int]) -> None:
         ("s",),
         ("r", "c"),
     ]
-    for way in ways:
-        async with app_on(board).run_test(size=size) as pilot:
-            await settled(pilot)
+    async with app_on(board).run_test(size=size) as pilot:
+        await settled(pilot)
+        for way in ways:
             await press(pilot, *way)
             text = text_of(pilot.app)
             assert "loud" in text, way
             assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(text), way
             assert "[bold" in text, way
+            while not isinstance(pilot.app.screen, TasksScreen):
+                await press(pilot, "escape")
 
 
 async def test_pasted_text_presses_no_keys() -> None:

@@ -29,7 +29,7 @@ from hpc_board.tui.widgets.grid import Grid
 from tests.e2e.boards import RIGHT, WRONG, board_files
 from tests.tui.driving import until
 
-STEPS = int(os.environ.get("HPC_BOARD_FUZZ_STEPS", "600"))
+STEPS = int(os.environ.get("HPC_BOARD_FUZZ_STEPS", "400"))
 SEED = int(os.environ.get("HPC_BOARD_FUZZ_SEED") or 20302)
 
 SESSION_STEPS = max(1, min(500, STEPS // 8))

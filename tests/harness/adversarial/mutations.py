@@ -34,6 +34,11 @@ class Mutation:
         """Whether other processes can change an outcome."""
         return self.submission.needs_quiet or self.gains is _costs_less
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether the cheat has to run with the defence, too: test_adversarial.py shows how all others end then."""
+        return bool(self.both) or self.gains is _costs_less
+
     def with_it(self) -> Outcome:
         """How the cheat ends where the defence is on."""
         return outcome(self.submission, *self.both)

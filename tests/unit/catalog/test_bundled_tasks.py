@@ -42,7 +42,7 @@ IN_SEVERAL = ("vectoradd", "matmul", "reduction")
 NAMES = (*IN_PYTHON, *IN_NUMPY, *IN_SEVERAL)
 KINDS = ("plain", "faster", "wrong")
 CUDA_ARCHES = ("sm_80", "sm_90a", "sm_100")
-SECRET_SEEDS = (7_919_000_001, 2**62 + 11)
+SECRET_SEED = 2**62 + 11
 
 every_task = pytest.mark.parametrize("name", NAMES)
 every_task_in_python = pytest.mark.parametrize("name", [*IN_PYTHON, *IN_NUMPY])
@@ -76,12 +76,12 @@ def staged(name: str, folder: Path) -> None:
 
 
 def cases(name: str) -> list[dict[str, int]]:
-    """Every test as it is written and with secret seeds, and every benchmark."""
+    """Every test as it is written and with a secret seed, and every benchmark."""
     content = document(name)
     tests, benchmarks = content["tests"], content["benchmarks"]
     assert isinstance(tests, list)
     assert isinstance(benchmarks, list)
-    return [*tests, *({**case, "seed": seed} for seed in SECRET_SEEDS for case in tests), *benchmarks]
+    return [*tests, *({**case, "seed": SECRET_SEED} for case in tests), *benchmarks]
 
 
 Lines = Callable[[str], Sequence[Line]]
@@ -92,6 +92,8 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lines]:
     """All that a task's check says to the probe's answers, to the template and to the examples, by the task's name."""
     # Several threads wait for each other for most of the time where other processes want the same cores.
     environ = {**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
+    # The kernel zeroes the memory of each large tensor anew, unless malloc keeps it.
+    environ |= {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
     command = [sys.executable, "-B", str(PROBE)]
     errors = tmp_path_factory.mktemp("probe") / "errors"
     with (
