@@ -33,7 +33,7 @@ class Column(msgspec.Struct, frozen=True):
     `right` aligns it to the right; `grows` gives it the rest of the line. With `most`, it is as wide as its longest
     cell, between `width` and `most`. A table narrower than `from_width` cells omits it, and so does one whose other
     columns need its room; the highest `from_width` goes first, and a column without one always stays. A click on the
-    head of a column that `sorts` sorts by it.
+    head of a column that `sorts` sorts by it, the greatest value first if it `falls`; another click reverses the order.
     """
 
     key: str
@@ -44,6 +44,7 @@ class Column(msgspec.Struct, frozen=True):
     from_width: int = 0
     most: int = 0
     sorts: bool = False
+    falls: bool = False
 
 
 class Sorting(msgspec.Struct, frozen=True):
@@ -133,6 +134,11 @@ class Grid(DataTable[Text]):
         if not self._layout:
             return self._current
         return self._shown[self.cursor_row].key if 0 <= self.cursor_row < len(self._shown) else None
+
+    @property
+    def column_keys(self) -> tuple[str, ...]:
+        """Return the keys of the columns that have room."""
+        return tuple(key for key, _ in self._layout)
 
     @property
     def screenful(self) -> int:
@@ -287,14 +293,18 @@ class Grid(DataTable[Text]):
             self.clear(columns=True)
             self.add_column("", key="edge", width=1)
             for key, width in self._layout:
-                label = Text(labels[key].label + self._arrow(key))
-                self.add_column(self._fitted(label, key, width), key=key, width=width + _GAP)
+                self.add_column(self._head(labels[key], width), key=key, width=width + _GAP)
         self._refill(current, anew=anew)
 
-    def _arrow(self, key: str) -> str:
-        if key != self._sorting.key:
-            return ""
-        return "▼" if self._sorting.descending else "▲"
+    def _head(self, column: Column, width: int) -> Text:
+        """Return the head of a column; its arrow has the gap behind the column if it needs it."""
+        label = Text(column.label)
+        if column.key != self._sorting.key:
+            return self._fitted(label, column.key, width)
+        label.truncate(width, overflow="ellipsis")
+        if column.right:
+            label.align("right", width)
+        return label.append("▼" if self._sorting.descending else "▲")
 
     def _refill(self, select: str | None, *, anew: bool = False) -> None:
         top, before = self.scroll_offset.y, self.cursor_row
