@@ -39,13 +39,13 @@ _BOARD_COLUMNS = (
     Column("gpus", "GPUs", 14, from_width=70),
     Column("limits", "Limits", 11),
     Column("sent", "Sent/h", 8, right=True, sorts=True, falls=True),
-    Column("users", "Users", 5, right=True, from_width=66, sorts=True, falls=True),
+    Column("users", "Users", 6, right=True, from_width=66, sorts=True, falls=True),
 )
 _PEOPLE_COLUMNS = (
     Column("name", "User", 8, grows=True, sorts=True),
-    Column("role", "Role", 11),
-    Column("ban", "Ban", 17, sorts=True),
-    Column("limits", "Limits", 8),
+    Column("role", "Role", 7, most=11),
+    Column("ban", "Ban", 6, most=17, sorts=True),
+    Column("limits", "Limits", 6, most=8),
     Column("sent", "Sent/h", 8, right=True, from_width=70, sorts=True, falls=True),
     Column("runs", "Runs/h", 8, right=True, sorts=True, falls=True),
     Column("last", "Last", 6, right=True, from_width=78, sorts=True),

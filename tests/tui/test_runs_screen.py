@@ -337,10 +337,10 @@ async def test_a_key_and_a_click_on_a_head_sort_the_runs_and_the_order_is_there_
     async with app().run_test(size=(120, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r")
-        assert "Run▼" in text_of(pilot.app)
+        assert "▼Run" in text_of(pilot.app)
         newest = listed(pilot.app)
         await press(pilot, "O")
-        assert "Run▲" in text_of(pilot.app)
+        assert "▲Run" in text_of(pilot.app)
         assert listed(pilot.app) == newest[::-1]
         await press(pilot, "o")
         assert "Task▲" in text_of(pilot.app)
@@ -349,14 +349,14 @@ async def test_a_key_and_a_click_on_a_head_sort_the_runs_and_the_order_is_there_
         for arrow in "▲▼":
             await pilot.click(Grid, offset=(head.index("Score") - 1, 1))
             await settled(pilot)
-            assert f"Score{arrow}" in text_of(pilot.app)
+            assert f"{arrow}Score" in text_of(pilot.app)
         by_score = listed(pilot.app)
         assert by_score != newest
     again = app()
     async with again.run_test(size=(120, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r")
-        assert "Score▼" in text_of(again)
+        assert "▼Score" in text_of(again)
         assert listed(again) == by_score
 
 

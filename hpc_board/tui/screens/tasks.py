@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column("task", "Task", 10, grows=True, most=24, sorts=True),
     Column("language", "Lang", 5, sorts=True),
-    Column("gpus", "GPUs", 4, from_width=50, most=18, sorts=True),
-    Column("best", "Your best", 9, right=True, sorts=True),
-    Column("rank", "Rank", 4, right=True, sorts=True),
-    Column("left", "Deadline", 8, right=True, sorts=True),
+    Column("gpus", "GPUs", 5, from_width=50, most=18, sorts=True),
+    Column("best", "Best", 8, right=True, sorts=True),
+    Column("rank", "Rank", 5, right=True, sorts=True),
+    Column("left", "Deadline", 9, right=True, sorts=True),
 )
 _PARTS = ("description", "reference", "starter")
 _FILTER_MAX = 200
@@ -607,7 +607,7 @@ def _places(boards: Sequence[Page]) -> Text:
         if not board.rows:
             line.append("no results", Tone.MUTED.value)
         elif board.own is None:
-            line.append(f"{'-':>4}  {'':>9}")
+            line.append(f"{'-':<4}  {'':>9}")
         else:
             line.append(f"#{board.own.rank:<3}  {score_text(board.own.score_s):>9}", Tone.OWN.value)
         for best in board.rows[:1]:

@@ -297,14 +297,12 @@ class Grid(DataTable[Text]):
         self._refill(current, anew=anew)
 
     def _head(self, column: Column, width: int) -> Text:
-        """Return the head of a column; its arrow has the gap behind the column if it needs it."""
-        label = Text(column.label)
-        if column.key != self._sorting.key:
-            return self._fitted(label, column.key, width)
-        label.truncate(width, overflow="ellipsis")
-        if column.right:
-            label.align("right", width)
-        return label.append("▼" if self._sorting.descending else "▲")
+        """Return the head of a column, with an arrow on the side of the free cells if the table is sorted by it."""
+        label = column.label
+        if column.key == self._sorting.key:
+            arrow = "▼" if self._sorting.descending else "▲"
+            label = f"{arrow}{label}" if column.right else f"{label}{arrow}"
+        return self._fitted(Text(label), column.key, width)
 
     def _refill(self, select: str | None, *, anew: bool = False) -> None:
         top, before = self.scroll_offset.y, self.cursor_row
