@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.reactive import var
+from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.errors import BoardError
@@ -78,6 +79,21 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     remembered: str = ""
     sorted_by: Callable[[Sorting], Order[T]] | None = None
     values: Mapping[str, Callable[[T], Any]] = msgspec.field(default_factory=dict)
+
+
+class Details(Static):
+    """The text on an item, at least as high as its panel.
+
+    A change of its height lays out and draws the whole screen, which takes most of the time of a key in a list.
+    """
+
+    def show(self, words: RenderableType) -> None:
+        """Show a text; lay the screen out only if its height changes."""
+        self.update(words, layout=False)
+        width, height = self.content_size
+        room = self.parent.scrollable_content_region.height if isinstance(self.parent, Widget) else 0
+        if not width or max(room, self.get_content_height(self.container_size, self.app.size, width)) != height:
+            self.refresh(layout=True)
 
 
 class ListPane(Vertical, Generic[T]):
@@ -168,7 +184,7 @@ class ListPane(Vertical, Generic[T]):
             yield FilterLine("/", self._kind.filter_words, id=f"{self.id}-filter")
         if self._kind.details is not None:
             with VerticalScroll(classes="selected panel", can_focus=self._kind.scrolls):
-                yield Static(toned(self._kind.waiting, Tone.MUTED), classes="details", markup=False)
+                yield Details(toned(self._kind.waiting, Tone.MUTED), classes="details", markup=False)
 
     def on_mount(self) -> None:
         """Show the order, and watch for other rows becoming visible."""
@@ -524,8 +540,8 @@ class ListPane(Vertical, Generic[T]):
             details.border_title = toned("" if item is None else self._kind.heading(item), limit=60)
 
     def _say(self, words: RenderableType) -> None:
-        for details in self.query(".details").results(Static):
-            details.update(words)
+        for details in self.query(Details):
+            details.show(words)
 
     def _post_selection(self) -> None:
         """Post a change of the selection; refresh the bindings, which also depend on the item's state."""
