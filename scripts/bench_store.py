@@ -126,6 +126,10 @@ class Asker:
         at = order.position(self._last_run)
         return self._store.runs.list(RunQuery(order=order, behind=at), limit=20)
 
+    def runs_with_words_by_score(self) -> object:
+        """Read the runs of all users with these words and the best scores."""
+        return self._store.runs.list(RunQuery(words="pass", order=RunOrder(SortColumn.SCORE)), limit=20)
+
     def feed(self) -> object:
         """Read the newest lines of the feed."""
         return self._store.standings.feed(limit=50)
@@ -210,6 +214,7 @@ QUESTIONS: dict[str, Callable[[Asker], object]] = {
     "`runs --all --sort score`": Asker.runs_by_score,
     "`runs --all --sort gpu`, the end": Asker.runs_by_gpu_to_the_end,
     "`runs --all --sort outcome`, an inner page": Asker.runs_by_outcome,
+    "runs with words, by score": Asker.runs_with_words_by_score,
     "feed": Asker.feed,
     "feed of a board": Asker.feed_of_board,
     "`run ID`": Asker.run,

@@ -1,11 +1,24 @@
 """Overviews for admins: leaderboards, and users with the decisions about them."""
 
-from collections.abc import Callable, Collection
+import heapq
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
 
 import msgspec
 
 from hpc_board.boards.moderation import Require
-from hpc_board.domain.admin_views import BoardState, HourCount, LimitUse, PersonState
+from hpc_board.domain.admin_views import (
+    BY_NAME,
+    BoardState,
+    HourCount,
+    LimitUse,
+    PersonColumn,
+    PersonKey,
+    PersonOrder,
+    PersonState,
+    ban_value,
+)
 from hpc_board.domain.board_options import Visibility
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.clock import utc_now
@@ -13,6 +26,9 @@ from hpc_board.domain.moderation import LIMITED_PERIOD, NO_LIMITS, Category, Dec
 from hpc_board.domain.roles import GROUP, Role, Roles
 from hpc_board.domain.user_board import CreatedBoard
 from hpc_board.store import Store
+
+_SORTED_MAX = 100_000
+"""The most users that are sorted by another column than their names."""
 
 
 class AdminViews(msgspec.Struct, frozen=True):
@@ -63,18 +79,19 @@ class AdminViews(msgspec.Struct, frozen=True):
             )
         return tuple(boards)
 
-    def people(self, *, after: str = "", limit: int = 50, part: str = "") -> tuple[PersonState, ...]:
-        """Return the users who have submitted, have decisions about them or are in the settings, by name.
+    def people(
+        self, *, order: PersonOrder = BY_NAME, behind: PersonKey | None = None, limit: int = 50, part: str = ""
+    ) -> tuple[PersonState, ...]:
+        """Return the users who have submitted, have decisions about them or are in the settings.
 
-        At most `limit` of them, after the name `after`, with `part` in their names.
+        At most `limit` of them, in `order` behind the key `behind`, with `part` in their names.
 
         Raises:
             Refused: the user is no admin.
         """
         self.require(Role.ADMIN, "look after people")
-        known = self.store.moderation.user_names(after=after, limit=limit, part=part)
-        chosen = sorted({*known, *self._named(after, part)})[:limit]
         now = utc_now()
+        chosen = self._chosen(order, behind, limit, part, now)
         limits = {decision.subject: each for decision, each in self.store.moderation.limits()}
         sent = self.store.moderation.sent_since(now - LIMITED_PERIOD, chosen)
         found = self.store.moderation.user_states(chosen, now)
@@ -95,6 +112,32 @@ class AdminViews(msgspec.Struct, frozen=True):
                 )
             )
         return tuple(people)
+
+    def _chosen(
+        self, order: PersonOrder, behind: PersonKey | None, limit: int, part: str, now: datetime
+    ) -> Collection[str]:
+        """Return the names that `people` lists, in order."""
+        moderation = self.store.moderation
+        if order == BY_NAME:
+            after = "" if behind is None else behind[2]
+            known = moderation.user_names(after=after, limit=limit, part=part)
+            return sorted({*known, *self._named(after, part)})[:limit]
+        names = {*moderation.user_names(after="", limit=_SORTED_MAX, part=part), *self._named("", part)}
+        values: Mapping[str, float] = {}
+        match order.by:
+            case PersonColumn.BAN:
+                values = {ban.subject: ban_value(ban) for ban in moderation.bans(now)}
+            case PersonColumn.SUBMISSIONS | PersonColumn.RUNS:
+                counts: Counter[str] = Counter()
+                for each in moderation.sent_since(now - LIMITED_PERIOD):
+                    counts[each.user] += each.runs if order.by is PersonColumn.RUNS else each.submissions
+                values = {name: count for name, count in counts.items() if count}
+            case PersonColumn.LAST:
+                values = {name: -at.timestamp() for name, at in moderation.last_sent(names).items()}
+        keys = (order.key_of(name, values.get(name)) for name in names)
+        left = (key for key in keys if behind is None or order.is_behind(key, behind))
+        first = (heapq.nlargest if order.keys_descend else heapq.nsmallest)(limit, left)
+        return [name for _, _, name in first]
 
     def _named(self, after: str, part: str) -> Collection[str]:
         names = (*self.roles.admins, *self.roles.creators, *self.roles.participants)

@@ -14,6 +14,7 @@ from hpc_board.domain.moderation import (
     BAN,
     EVERYTHING,
     LIMIT_MAX,
+    NEWEST_DECISION_FIRST,
     START,
     STOP,
     UNBAN,
@@ -21,6 +22,7 @@ from hpc_board.domain.moderation import (
     Category,
     Decision,
     Limits,
+    LogOrder,
     may_read_code,
 )
 from hpc_board.domain.roles import Role
@@ -180,16 +182,18 @@ class Moderation(msgspec.Struct, frozen=True):
         limit: int = 50,
         before: int | None = None,
         words: Sequence[str] = (),
+        order: LogOrder = NEWEST_DECISION_FIRST,
     ) -> tuple[Decision, ...]:
-        """Return the decisions, newest first: by or about `user`, and about `board`, with those about submissions.
+        """Return the decisions in `order`: by or about `user`, and about `board`, with those about submissions.
 
-        `before` is the number of a decision; only older ones are returned. Each has all of `words` in its fields.
+        `before` is the number of a decision; only those after it in the order, by default older ones, are returned.
+        Each has all of `words` in its fields.
 
         Raises:
             Refused: the caller is no admin.
         """
         self.require(Role.ADMIN, "read the audit log")
-        return self.store.moderation.log(user=user, board=board, limit=limit, before=before, words=words)
+        return self.store.moderation.log(user=user, board=board, limit=limit, before=before, words=words, order=order)
 
     def check_reader(self, found: Submission, *, shown_to_others: bool) -> None:
         """Require that the user may read the file of a submission; `shown_to_others` is that of `may_read_code`.

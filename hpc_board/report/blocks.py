@@ -64,10 +64,11 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Log(msgspec.Struct, frozen=True):
-    """Output of a program, never wrapped."""
+    """Output of a program, never wrapped. Each sign in `tones` has a tone."""
 
     title: str
     text: str
+    tones: tuple[tuple[str, Tone], ...] = ()
 
 
 Block = Heading | Paragraph | Table | Facts | Log

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hpc_board.domain.standing import Page, Standing
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Block, Column, Heading, Log, Paragraph, Table
+from hpc_board.report.blocks import Block, Column, Heading, Log, Paragraph, Table, Tone
 from hpc_board.report.formatting import moment_text, score_text
 
 PLOT_COLUMNS = 78
@@ -14,36 +15,54 @@ PLOT_ROWS = 11
 _LABEL_ROWS = 5
 """The rows from one label of the vertical axis to the next."""
 
-_AXIS = " |"
 _LABEL = 8
 
 
+class PlotSigns(NamedTuple):
+    """The signs of a plot: its axes and their corner, a new best, and a slower run."""
+
+    upright: str
+    corner: str
+    level: str
+    best: str
+    slower: str
+
+    @property
+    def tones(self) -> tuple[tuple[str, Tone], ...]:
+        """Return the tones of the signs."""
+        return *((sign, Tone.QUIET) for sign in self if sign != self.best), (self.best, Tone.GOOD)
+
+
+ASCII = PlotSigns("|", "+", "-", "*", "o")
+LINES = PlotSigns("│", "└", "─", "●", "○")
+
+
 def history_report(
-    task: str, page: Page, user: str, width: int = PLOT_COLUMNS, height: int = PLOT_ROWS
+    task: str, page: Page, user: str, width: int = PLOT_COLUMNS, height: int = PLOT_ROWS, signs: PlotSigns = ASCII
 ) -> tuple[Block, ...]:
     """Return the ranked runs of `user`, the rows of `page`, in the order of their submissions.
 
     The plot has `width` columns, and at most `height` rows of points. A page without all runs has the newest ones, and
-    the report says so.
+    the report says so. Reports of the command line have plots of ASCII `signs` alone.
     """
     runs = sorted(page.rows, key=lambda row: (row.submitted_at, row.run))
     heading = Heading(f"{task} on {page.gpu}: {one_line(user)}")
     if not runs:
         return heading, Paragraph("No passing ranked runs yet.")
-    table = _table(runs)
+    table = _table(runs, signs.best)
     if page.total > len(runs):
         left = page.total - len(runs)
         about = f"The newest {len(runs):,} of {page.total:,} runs; {left:,} older {'one' if left == 1 else 'ones'} "
         heading_blocks: tuple[Block, ...] = (
             heading,
-            Paragraph(f"{about}left out. * is relative to the first run shown."),
+            Paragraph(f"{about}left out. {signs.best} is relative to the first run shown."),
         )
     else:
         heading_blocks = (heading,)
     if len(runs) == 1:
         return *heading_blocks, table
-    title = "Score (logarithmic) by submission: * new best, o slower"
-    plot = Log(title, "\n".join(_plot(runs, width, height)))
+    title = f"Score (logarithmic) by submission: {signs.best} new best, {signs.slower} slower"
+    plot = Log(title, "\n".join(_plot(runs, width, height, signs)), signs.tones)
     return *heading_blocks, plot, table
 
 
@@ -57,7 +76,7 @@ def bests(runs: Sequence[Standing]) -> list[bool]:
     return found
 
 
-def _table(runs: Sequence[Standing]) -> Table:
+def _table(runs: Sequence[Standing], sign: str) -> Table:
     columns = (
         Column("SUBMITTED"),
         Column("SCORE", right=True),
@@ -69,7 +88,7 @@ def _table(runs: Sequence[Standing]) -> Table:
     rows = []
     for run, best in zip(runs, bests(runs), strict=True):
         change = "" if fastest == math.inf else f"{100 * (run.score_s / fastest - 1):+.1f} %"
-        mark = " *" if best and len(runs) > 1 else ""
+        mark = f" {sign}" if best and len(runs) > 1 else ""
         rows.append(
             (
                 moment_text(run.submitted_at),
@@ -83,11 +102,11 @@ def _table(runs: Sequence[Standing]) -> Table:
     return Table(columns, tuple(rows))
 
 
-def _plot(runs: Sequence[Standing], width: int, height: int) -> list[str]:
-    """Draw runs as points from left to right, the slower the higher, on a logarithmic scale; in columns of ASCII."""
+def _plot(runs: Sequence[Standing], width: int, height: int, signs: PlotSigns) -> list[str]:
+    """Draw runs as points from left to right, the slower the higher, on a logarithmic scale."""
     scores = [run.score_s for run in runs]
     low, high = math.log(min(scores)), math.log(max(scores))
-    columns = max(24, width - _LABEL - len(_AXIS))
+    columns = max(24, width - _LABEL - 2)
     # The first and the last row have labels.
     last_row = max(2, (height - 1) // _LABEL_ROWS) * _LABEL_ROWS
     cells = [[" "] * columns for _ in range(last_row + 1)]
@@ -96,13 +115,15 @@ def _plot(runs: Sequence[Standing], width: int, height: int) -> list[str]:
         share = 0.5 if high == low else (high - math.log(scores[index])) / (high - low)
         row = round(share * last_row)
         column = 1 + round(index * (columns - 2) / (len(runs) - 1))
-        cells[row][min(column, columns - 1)] = "*" if best else "o"
+        cells[row][min(column, columns - 1)] = signs.best if best else signs.slower
     labels = {
         row: duration_text(math.exp(high - (high - low) * row / last_row) * 1e9)
         for row in (range(0, last_row + 1, _LABEL_ROWS) if high > low else (last_row // 2,))
     }
-    lines = [f"{labels.get(row, ''):>{_LABEL}}{_AXIS}{''.join(line)}".rstrip() for row, line in enumerate(cells)]
+    lines = [
+        f"{labels.get(row, ''):>{_LABEL}} {signs.upright}{''.join(line)}".rstrip() for row, line in enumerate(cells)
+    ]
     first, last = (f"{run.submitted_at.astimezone():%Y-%m-%d}" for run in (runs[0], runs[-1]))
     dates = first if first == last else f"{first}{last:>{columns - len(first)}}"
     margin = " " * _LABEL
-    return [*lines, f"{margin} +{'-' * columns}", f"{margin}  {dates}"]
+    return [*lines, f"{margin} {signs.corner}{signs.level * columns}", f"{margin}  {dates}"]

@@ -370,7 +370,7 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
         Column("REFERENCE", right=True),
         Column("SPEEDUP", right=True),
         Column("CASE", flexible=True, least=10),
-        Column(scatter_name(cases).upper(), right=not rowed),
+        Column(scatter_name(cases).upper(), right=not rowed, leaves=3),
         Column("OF PEAK"),
         Column("MEAN", right=True, leaves=1),
         Column("CALLS", right=True, leaves=2),

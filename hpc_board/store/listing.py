@@ -42,7 +42,6 @@ SELECT runs.id
  ORDER BY {order}
  LIMIT :limit
 """
-_SORTED_IN_VIEW = "SELECT id FROM run_details WHERE {where} ORDER BY {order} LIMIT :limit"
 _AND_SUBMISSIONS = "CROSS JOIN submissions ON submissions.id = runs.submission"
 _OF_GPU = f"runs {_AND_SUBMISSIONS}"
 _IN_FLIGHT = f"in_flight CROSS JOIN runs ON runs.id = in_flight.run {_AND_SUBMISSIONS}"
@@ -68,12 +67,6 @@ _IN_TABLES = {
     "outcome": _OUTCOME_PLACE.format(verdict=_VERDICT, state=_STATE),
     "score": "(SELECT score_s FROM results WHERE results.run = runs.id)",
 }
-_IN_VIEW = {
-    **{name: name for name in _IN_TABLES},
-    "outcomes": "state, verdict",
-    "outcome": _OUTCOME_PLACE.format(verdict="verdict", state="state"),
-    "score": "score_s",
-}
 _NEXT_VALUE = {
     SortColumn.USER: "SELECT {least}(user) AS value FROM submissions",
     SortColumn.TASK: "SELECT {least}(task) AS value FROM submissions",
@@ -93,6 +86,13 @@ _TEXT = " || char(10) || ".join(_FIELDS)
 _WITH_WORD = f"instr(replace(lower({_TEXT}), '_', ' '), lower(:{{word}})) > 0"
 _WORDS_MAX = 8
 
+SEARCHED_MAX = 50_000
+"""The number of runs in which words are searched, unless an index finds all runs that may match."""
+
+# A search reads each of these runs until the page is full. The first part uses an index of submissions.
+_RECENT = """{submission} >= (SELECT submission FROM runs WHERE id > (SELECT MAX(id) FROM runs) - :searched LIMIT 1)
+    AND {id} > (SELECT MAX(id) FROM runs) - :searched"""
+
 
 class RunQuery(msgspec.Struct, frozen=True):
     """The filters of a list of runs; a run has to match every given filter.
@@ -103,7 +103,8 @@ class RunQuery(msgspec.Struct, frozen=True):
         ahead: a position; only runs ahead of it match, of which a limit keeps the last ones.
         from_end: True for the last runs of the list, in its order.
         note: a part of any note of the run's submission.
-        words: words, each contained in one of the run's columns.
+        words: words, each contained in one of the run's columns. They are searched in all runs of a user, task,
+            submission or job, or else in the newest SEARCHED_MAX runs.
         outcome: a state or a verdict.
         job: the scheduler's number of a job; that of an array matches the runs of all its tasks.
         hidden: tasks whose runs match only if they belong to the user `unless_by`.
@@ -129,6 +130,11 @@ class RunQuery(msgspec.Struct, frozen=True):
     def unbounded(self) -> "RunQuery":
         """Return this query without a position, read in the same direction."""
         return replace(self, behind=None, ahead=None, from_end=self.backwards)
+
+    @property
+    def is_of_few(self) -> bool:
+        """Return whether an index finds all runs that may match."""
+        return any(each is not None for each in (self.user, self.task, self.submission, self.job))
 
     @property
     def backwards(self) -> bool:
@@ -174,15 +180,10 @@ _Condition = tuple[str, dict[str, str | int | float | None]]
 
 def _statements(db: Readable, query: RunQuery) -> Iterator[_Condition]:
     """Yield the statements for the numbers of runs that together read the list, with their values but `:limit`."""
-    by = query.order.by
-    plain, searched = list(_plain(query)), list(_searched(query))
-    is_few = any(each is not None for each in (query.user, query.task, query.submission, query.job))
-    if searched:
-        conditions = [*plain, *searched, *_past_value(query)]
-        yield _filled(_SORTED_IN_VIEW, conditions, _IN_VIEW, order=_order(query, _IN_VIEW))
-    elif by is SortColumn.RUN:
+    by, plain = query.order.by, list(_filters(query, is_of_few=query.is_of_few))
+    if by is SortColumn.RUN:
         yield _by_number(plain, query)
-    elif is_few or query.outcome is RunState.FINISHED:
+    elif query.is_of_few or query.outcome is RunState.FINISHED:
         yield _filled(_SORTED, [*plain, *_past_value(query)], _IN_TABLES, order=_order(query, _IN_TABLES))
     elif by is SortColumn.SCORE:
         yield from _by_score(plain, query)
@@ -232,7 +233,7 @@ def _by_groups(db: Readable, query: RunQuery) -> Iterator[_Condition]:
             case _:
                 word = OUTCOMES[int(value)]
                 group = replace(group, outcome=Verdict(word) if word in _VERDICTS else RunState(word))
-        yield _by_number(list(_plain(group)), group)
+        yield _by_number(list(_filters(group, is_of_few=query.is_of_few)), group)
 
 
 def _by_score(plain: "Sequence[_Condition]", query: RunQuery) -> Iterator[_Condition]:
@@ -340,8 +341,14 @@ def _values(db: Readable, query: RunQuery) -> Iterator[str | int]:
             yield value
 
 
-def _plain(query: RunQuery) -> Iterator[_Condition]:
-    """Return the filters on the tables of submissions and runs alone."""
+def _filters(query: RunQuery, *, is_of_few: bool) -> Iterator[_Condition]:
+    """Yield the filters; a search is bounded unless its list `is_of_few`."""
+    if searched := [*_searched(query)]:
+        words = " AND ".join(text for text, _ in searched)
+        values = {name: value for _, given in searched for name, value in given.items()}
+        yield f"EXISTS (SELECT 1 FROM run_details WHERE run_details.id = {{id}} AND {words})", values  # noqa: S608
+        if query.words and not is_of_few:
+            yield _RECENT, {"searched": SEARCHED_MAX}
     if query.user is not None:
         yield "{user} = :user", {"user": query.user}
     if query.task is not None:
@@ -365,7 +372,7 @@ def _plain(query: RunQuery) -> Iterator[_Condition]:
 
 
 def _searched(query: RunQuery) -> Iterator[_Condition]:
-    """Return the filters that need a search in each run."""
+    """Yield the filters that need a search in each run."""
     if query.note:
         yield _NOTED, {"part": plain_text(query.note)}
     for number, word in enumerate(plain_text(query.words).split()[:_WORDS_MAX]):

@@ -11,6 +11,7 @@ from hpc_board.domain.moderation import (
     BAN,
     BOARD,
     LIMIT,
+    NEWEST_DECISION_FIRST,
     NOTE,
     NOTES_MAX,
     READMIT,
@@ -24,6 +25,8 @@ from hpc_board.domain.moderation import (
     Category,
     Decision,
     Limits,
+    LogColumn,
+    LogOrder,
 )
 from hpc_board.errors import InputError, StorageError, UnreadableError
 from hpc_board.model.names import suggestion
@@ -80,11 +83,11 @@ SELECT * FROM (
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE user = :user)))
    AND (:board IS NULL OR (kind = 'board' AND subject = :board)
         OR (kind = 'submission' AND CAST(subject AS INTEGER) IN (SELECT id FROM submissions WHERE task = :board)))
-   AND (:before IS NULL OR (place, number) < (
+   AND (:before IS NULL OR {value} {beyond} {past_value} OR ({value} = {past_value} AND (place, number) {older} (
         (SELECT {place} FROM decisions WHERE 2 * id = :before
-         UNION ALL SELECT {place} FROM boards WHERE 2 * id + 1 = :before), :before))
+         UNION ALL SELECT {place} FROM boards WHERE 2 * id + 1 = :before), :before)))
    AND {said}
- ORDER BY place DESC, number DESC
+ ORDER BY {value} {direction}, place {age}, number {age}
  LIMIT :limit
 """.replace(
     "{differences}",
@@ -93,6 +96,20 @@ SELECT * FROM (
         for key, word in _TERMS.items()
     ),
 ).replace("{place}", "iif(typeof(at) = 'text' AND at LIKE '____-__-__T%+00:00', at, '') AS place")
+
+_PAST_VALUE = """(
+    SELECT {value} FROM (
+        SELECT action, kind, subject, by_user FROM decisions WHERE 2 * id = :before
+        UNION ALL
+        SELECT action, 'board' AS kind, name AS subject, by_user FROM boards WHERE 2 * id + 1 = :before))"""
+
+# A word that all have leaves the order to the moments; numbers of submissions are in the order of numbers.
+_LOG_VALUES = {
+    LogColumn.AGE: "''",
+    LogColumn.BY: "by_user",
+    LogColumn.ACTION: "action",
+    LogColumn.ABOUT: "iif(kind = 'submission', printf('submission %20d', subject), kind || ' ' || subject)",
+}
 
 _PARTICIPANTS = """
 SELECT DISTINCT substr(user, 1, :length) AS user FROM submissions WHERE typeof(user) = 'text' LIMIT 100000
@@ -130,6 +147,11 @@ SELECT submissions.user, submissions.task, submissions.mode = 'ranked' AS is_ran
 _OF_USERS = "AND +user IN (SELECT value FROM json_each(:users))"
 
 _NEWEST = "SELECT id, submitted_at FROM submissions WHERE user = ? ORDER BY id DESC LIMIT 1"
+_NEWEST_OF_EACH = """
+SELECT value AS user, submissions.id, submissions.submitted_at
+  FROM json_each(:users)
+  JOIN submissions ON submissions.id = (SELECT MAX(id) FROM submissions AS own WHERE own.user = value)
+"""
 
 
 class ModerationGateway:
@@ -272,19 +294,30 @@ class ModerationGateway:
         limit: int,
         before: int | None = None,
         words: Sequence[str] = (),
+        order: LogOrder = NEWEST_DECISION_FIRST,
     ) -> tuple[Decision, ...]:
-        """Return decisions and changes of boards, newest first.
+        """Return decisions and changes of boards.
 
         Args:
             user: only those by or about this user or their submissions.
             board: only those about this board or submissions to it.
             limit: at most this many.
-            before: the number of a decision; only older ones.
+            before: the number of a decision; only those after it in the order, by default older ones.
             words: only those that contain all of these.
+            order: the order, newest first by default.
         """
         given = {"user": user, "board": board, "limit": limit, "before": None if before is None else row_id(before)}
         said = {f"word{place}": plain_text(word) for place, word in enumerate(words)}
-        statement = _LOG.format(said=" AND ".join(_SAID.format(word=name) for name in said) or "TRUE")
+        value, oldest_first = _LOG_VALUES[order.by], order.descending and order.by is LogColumn.AGE
+        statement = _LOG.format(
+            said=" AND ".join(_SAID.format(word=name) for name in said) or "TRUE",
+            value=value,
+            past_value=_PAST_VALUE.format(value=value),
+            direction="DESC" if order.descending else "ASC",
+            beyond="<" if order.descending else ">",
+            age="ASC" if oldest_first else "DESC",
+            older=">" if oldest_first else "<",
+        )
         with self._file.reading() as db:
             rows = db.query(statement, {**given, **said})
             return tuple(replace(decision_value(row), number=row["number"]) for row in rows)
@@ -314,6 +347,12 @@ class ModerationGateway:
         """Return the ban of each user that is in force at the time `now`, and the time of their last submission."""
         with self._file.reading() as db:
             return {user: (decisions.banned(db, user, now), _last_sent(db, user)) for user in users}
+
+    def last_sent(self, users: Collection[str]) -> dict[str, datetime]:
+        """Return the time of the last submission of each of these users who has one."""
+        with self._file.reading() as db:
+            rows = db.query(_NEWEST_OF_EACH, {"users": json.dumps(sorted(users))})
+            return {row["user"]: RowReader(row, "submissions").moment("submitted_at") for row in rows}
 
     def sent_since(self, since: datetime, users: Collection[str] | None = None) -> tuple[HourCount, ...]:
         """Count the submissions after `since` to each board, of all users or of these."""

@@ -2,16 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from hpc_board.domain.admin_views import BoardState, PersonState
+from hpc_board.domain.admin_views import BoardState, PersonColumn, PersonOrder, PersonState
 from hpc_board.domain.board_options import Visibility, moment_words
-from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Decision, Limits
+from hpc_board.domain.moderation import (
+    NO_LIMITS,
+    REASON_CHARACTERS_MAX,
+    Decision,
+    Limits,
+    LogColumn,
+    LogOrder,
+)
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
+from hpc_board.domain.run_order import RunOrder
 from hpc_board.report.formatting import moment_text, span_text
 from hpc_board.report.moderation import detail_text, limit_text, limits_text, removal_text, subject_text
 from hpc_board.report.run_columns import Line, RunList
@@ -19,41 +26,39 @@ from hpc_board.report.run_words import trust, why
 from hpc_board.tui.formatting import since, state, time_left
 from hpc_board.tui.paging import Order
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_cells import cells, columns
+from hpc_board.tui.run_cells import cells, columns, run_order
 from hpc_board.tui.widgets.blocks import facts
-from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.grid import Column, Sorting
 from hpc_board.tui.widgets.list_pane import Kind
 
 _BOARD_COLUMNS = (
-    Column("name", "Board", 12, grows=True),
-    Column("left", "Left", 6, right=True),
-    Column("seen", "Access", 7),
-    Column("by", "Creator", 10, from_width=90),
+    Column("name", "Board", 12, grows=True, sorts=True),
+    Column("left", "Left", 6, right=True, sorts=True),
+    Column("seen", "Access", 7, sorts=True),
+    Column("by", "Creator", 10, from_width=90, sorts=True),
     Column("gpus", "GPUs", 14, from_width=70),
     Column("limits", "Limits", 11),
-    Column("sent", "Sent/h", 8, right=True),
-    Column("users", "Users", 5, right=True, from_width=66),
+    Column("sent", "Sent/h", 8, right=True, sorts=True, falls=True),
+    Column("users", "Users", 6, right=True, from_width=66, sorts=True, falls=True),
 )
 _PEOPLE_COLUMNS = (
-    Column("name", "User", 8, grows=True),
-    Column("role", "Role", 11),
-    Column("ban", "Ban", 17),
-    Column("limits", "Limits", 8),
-    Column("sent", "Sent/h", 8, right=True, from_width=70),
-    Column("runs", "Runs/h", 8, right=True),
-    Column("last", "Last", 6, right=True, from_width=78),
+    Column("name", "User", 8, grows=True, sorts=True),
+    Column("role", "Role", 7, most=11),
+    Column("ban", "Ban", 6, most=17, sorts=True),
+    Column("limits", "Limits", 6, most=8),
+    Column("sent", "Sent/h", 8, right=True, from_width=70, sorts=True, falls=True),
+    Column("runs", "Runs/h", 8, right=True, sorts=True, falls=True),
+    Column("last", "Last", 6, right=True, from_width=78, sorts=True),
 )
 _LOG_COLUMNS = (
-    Column("age", "Age", 6, right=True),
-    Column("by", "By", 9),
-    Column("action", "Action", 8),
-    Column("about", "About", 18),
+    Column("age", "Age", 6, right=True, sorts=True),
+    Column("by", "By", 9, sorts=True),
+    Column("action", "Action", 8, sorts=True),
+    Column("about", "About", 18, sorts=True),
     Column("words", "Reason", 10, grows=True),
 )
 
-BY_NAME: Order[Any] = Order(lambda each: each.name)
-NEWEST_RUN: Order[Run] = Order(lambda run: run.id, descending=True)
-NEWEST_DECISION: Order[Decision] = Order(lambda each: (each.at.timestamp(), each.number), descending=True)
+_BY_NAME: Order[BoardState] = Order(lambda board: board.name)
 
 Clock = Callable[[], datetime]
 
@@ -67,11 +72,20 @@ def boards(now: Clock) -> Kind[BoardState]:
         _BOARD_COLUMNS,
         key=lambda board: board.name,
         cells=lambda board: _board_cells(board, now()),
-        order=BY_NAME,
+        order=_BY_NAME,
         details=lambda board: _board_details(board, now()),
         filter_words="part of a board's name",
         nothing=lambda: "No boards yet.\n`hpc-board create` creates one.",
         title="Boards",
+        remembered="admin.boards",
+        values={
+            "name": lambda board: board.name,
+            "left": lambda board: board.deadline,
+            "seen": lambda board: board.visibility is Visibility.PUBLIC,
+            "by": lambda board: board.creator or None,
+            "sent": lambda board: board.submissions or None,
+            "users": lambda board: board.users or None,
+        },
         heading=lambda board: board.name,
     )
 
@@ -82,7 +96,8 @@ def people(now: Clock) -> Kind[PersonState]:
         _PEOPLE_COLUMNS,
         key=lambda person: person.name,
         cells=lambda person: _person_cells(person, now()),
-        order=BY_NAME,
+        sorted_by=lambda sorting: _of_people(person_order(sorting)),
+        remembered="admin.people",
         details=lambda person: _person_details(person, now()),
         filter_words="part of a user's name",
         nothing=lambda: "No users yet.\nThey appear with their first submission.",
@@ -94,10 +109,11 @@ def people(now: Clock) -> Kind[PersonState]:
 def runs(now: Clock) -> Kind[Run]:
     """Return the list of ranked runs, newest first."""
     return Kind(
-        columns(RunList.RANKED),
+        columns(RunList.RANKED, sorts=True),
         key=lambda run: str(run.id),
         cells=lambda run: cells(Line(run, now=now())),
-        order=NEWEST_RUN,
+        sorted_by=lambda sorting: _of_runs(run_order(sorting)),
+        remembered="admin.runs",
         details=lambda run: _run_details(run, now()),
         filter_words="words of any column or the file: eve h100 pass",
         nothing=lambda: "No ranked runs yet.\nThey appear when a run in mode ranked passes.",
@@ -112,13 +128,36 @@ def log(now: Clock) -> Kind[Decision]:
         _LOG_COLUMNS,
         key=lambda decision: str(decision.number),
         cells=lambda decision: _decision_cells(decision, now()),
-        order=NEWEST_DECISION,
+        sorted_by=lambda sorting: _of_log(log_order(sorting)),
+        remembered="admin.log",
         details=_decision_details,
         filter_words="words of any column: eve matmul",
         nothing=lambda: "No admin actions yet.\n1, 2 and 3 have the actions.",
         title="Log",
         heading=lambda decision: f"Decision {decision.number}",
     )
+
+
+def person_order(sorting: Sorting) -> PersonOrder:
+    """Return the order of users."""
+    return PersonOrder(PersonColumn(sorting.key), sorting.descending)
+
+
+def log_order(sorting: Sorting) -> LogOrder:
+    """Return the order of the audit log."""
+    return LogOrder(LogColumn(sorting.key), sorting.descending)
+
+
+def _of_people(order: PersonOrder) -> Order[PersonState]:
+    return Order(order.key, order.keys_descend, identity=lambda person: person.name)
+
+
+def _of_runs(order: RunOrder) -> Order[Run]:
+    return Order(order.key, order.descending, identity=lambda run: run.id)
+
+
+def _of_log(order: LogOrder) -> Order[Decision]:
+    return Order(order.key, order.descending)
 
 
 def stop_text(stop: Decision | None, now: datetime) -> Text:

@@ -1,6 +1,9 @@
 """Short texts for columns: states, ages, deadlines, scores."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
+
+from rich.cells import cell_len
 
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.gpu import Availability
@@ -72,6 +75,18 @@ def languages(task: Task) -> str:
         return "all"
     both = " ".join(names)
     return both if len(both) <= _LANGUAGES_CELLS else f"{names[0]}+{len(names) - 1}"
+
+
+def packed(parts: Sequence[str], width: int) -> str:
+    """Return the parts with dots between them, in lines of `width` that end behind a part."""
+    lines = [""]
+    for part in filter(None, parts):
+        longer = f"{lines[-1]} · {part}" if lines[-1] else part
+        if cell_len(longer) <= width or not lines[-1]:
+            lines[-1] = longer
+        else:
+            lines.append(part)
+    return "\n".join(lines)
 
 
 def listing(words: tuple[str, ...]) -> str:

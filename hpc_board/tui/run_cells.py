@@ -2,11 +2,11 @@
 
 from rich.text import Text
 
-from hpc_board.domain.run_order import SortColumn
+from hpc_board.domain.run_order import RunOrder, SortColumn
 from hpc_board.report.run_columns import Emphasis, Line, RunList, all_listed, listed_columns
 from hpc_board.tui.formatting import state
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.grid import Column, Sorting
 
 
 def columns(in_list: RunList, *, sorts: bool = False) -> tuple[Column, ...]:
@@ -21,9 +21,16 @@ def columns(in_list: RunList, *, sorts: bool = False) -> tuple[Column, ...]:
             width.from_width,
             width.most,
             sorts=sorts and column.key in set(SortColumn),
+            falls=column.key == SortColumn.RUN,
         )
         for column, listed, width in listed_columns(in_list)
     )
+
+
+def run_order(sorting: Sorting) -> RunOrder:
+    """Return the order of runs that a table shows."""
+    by = SortColumn(sorting.key)
+    return RunOrder(by, sorting.descending is not (by is SortColumn.RUN))
 
 
 def cells(line: Line) -> dict[str, Text]:

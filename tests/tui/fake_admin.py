@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from hpc_board.boards.admin_views import AdminViews
 from hpc_board.boards.moderation import Moderation
-from hpc_board.domain.admin_views import BoardState, LimitUse, PersonState
+from hpc_board.domain.admin_views import BY_NAME, BoardState, LimitUse, PersonKey, PersonOrder, PersonState
 from hpc_board.domain.board_options import (
     UNCHANGED,
     BoardOptions,
@@ -20,6 +20,7 @@ from hpc_board.domain.moderation import (
     BAN,
     BOARD,
     LIMIT,
+    NEWEST_DECISION_FIRST,
     READMIT,
     REMOVE,
     START,
@@ -30,6 +31,7 @@ from hpc_board.domain.moderation import (
     Category,
     Decision,
     Limits,
+    LogOrder,
     Remark,
     Remarks,
     Removal,
@@ -118,9 +120,15 @@ class _Oversight:
         board = self._board
         return tuple(each for each in board.states if board.role is Role.ADMIN or each.creator == board.user)
 
-    def people(self, *, after: str = "", limit: int = 50, part: str = "") -> tuple[PersonState, ...]:
+    def people(
+        self, *, order: PersonOrder = BY_NAME, behind: PersonKey | None = None, limit: int = 50, part: str = ""
+    ) -> tuple[PersonState, ...]:
         self._board._enter("people")
-        found = [each for each in self._board.persons if each.name > after and part.lower() in each.name.lower()]
+        found = [
+            each
+            for each in sorted(self._board.persons, key=order.key, reverse=order.keys_descend)
+            if (behind is None or order.is_behind(order.key(each), behind)) and part.lower() in each.name.lower()
+        ]
         self._board.read.append(("people", len(found[:limit])))
         return tuple(found[:limit])
 
@@ -181,12 +189,14 @@ class _Moderation:
         limit: int = 50,
         before: int | None = None,
         words: Sequence[str] = (),
+        order: LogOrder = NEWEST_DECISION_FIRST,
     ) -> tuple[Decision, ...]:
         self._board._enter("decisions")
-        numbers = [each.number for each in self._board.decided]
+        decided = sorted(self._board.decided, key=order.key, reverse=order.descending)
+        numbers = [each.number for each in decided]
         fitting = [
             each
-            for each in self._board.decided[0 if before is None else numbers.index(before) + 1 :]
+            for each in decided[0 if before is None else numbers.index(before) + 1 :]
             if (user is None or user in (each.by_user, each.subject))
             and (board is None or (each.kind, each.subject) == (BOARD, board))
             and all(

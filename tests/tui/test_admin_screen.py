@@ -2,6 +2,7 @@
 
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError, Refused, StorageError
 from hpc_board.model.result import Verdict
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.admin import AdminScreen
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.form_dialog import AskLines
@@ -439,6 +442,51 @@ async def test_long_lists_are_read_as_far_as_they_are_seen_and_keep_their_place(
             assert table.current == current
             assert table.scroll_offset.y - place == (1 if page == "log" else 0)
             assert table.row_count == (121 if page == "log" else 120)
+
+
+@pytest.mark.parametrize(
+    ("page", "heads"),
+    [
+        ("1", ["Board▲", "▲Left", "Access▲", "Creator▲", "▼Sent/h", "▼Users"]),
+        ("2", ["User▲", "Ban▲", "▼Sent/h", "▼Runs/h", "▲Last"]),
+        ("3", ["▼Run", "User▲", "Task▲", "GPU▲", "State▲", "▲Score"]),
+        ("4", ["▲Age", "By▲", "Action▲", "About▲"]),
+    ],
+)
+async def test_every_list_is_sorted_by_its_columns_and_the_order_is_remembered(
+    page: str, heads: list[str], tmp_path: Path
+) -> None:
+    memory = Memory(tmp_path / "app.json")
+    app = BoardApp(AdminBoard, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    async with app.run_test(size=(200, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "A", page)
+        begun = keys_of(app)
+        for head in heads:
+            assert head in text_of(app)
+            kept = keys_of(app)
+            assert sorted(kept) == sorted(begun)
+            await press(pilot, "O")
+            assert head.translate({ord("▲"): "▼", ord("▼"): "▲"}) in text_of(app)
+            assert sorted(keys_of(app)) == sorted(begun)
+            await press(pilot, "O")
+            assert keys_of(app) == kept
+            await press(pilot, "o")
+        assert keys_of(app) == begun
+        head = heads[-1]
+        line = next(
+            line for line in text_of(app).splitlines() if head.strip("▲▼") in line and heads[1].strip("▲▼") in line
+        )
+        await pilot.click(grid(app), offset=(line.index(head.strip("▲▼")), 1))
+        await settled(pilot)
+        assert head in text_of(app)
+        await press(pilot, "escape", "A")
+        assert head in text_of(app)
+
+
+def keys_of(app: BoardApp) -> list[str]:
+    """The keys of the rows of the open page."""
+    return [row.key for row in grid(app)._shown]
 
 
 async def test_the_pages_are_looked_at_again_by_themselves() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from textual import events
+from textual.screen import Screen
+from textual.strip import Strip
 from textual.widgets import Static
 
 from hpc_board.domain.run import Run, RunState
@@ -17,6 +19,7 @@ from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid, Row
+from tests.tui import conftest
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run
 from tests.values import replace
@@ -337,10 +340,10 @@ async def test_a_key_and_a_click_on_a_head_sort_the_runs_and_the_order_is_there_
     async with app().run_test(size=(120, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r")
-        assert "Run▼" in text_of(pilot.app)
+        assert "▼Run" in text_of(pilot.app)
         newest = listed(pilot.app)
         await press(pilot, "O")
-        assert "Run▲" in text_of(pilot.app)
+        assert "▲Run" in text_of(pilot.app)
         assert listed(pilot.app) == newest[::-1]
         await press(pilot, "o")
         assert "Task▲" in text_of(pilot.app)
@@ -349,14 +352,14 @@ async def test_a_key_and_a_click_on_a_head_sort_the_runs_and_the_order_is_there_
         for arrow in "▲▼":
             await pilot.click(Grid, offset=(head.index("Score") - 1, 1))
             await settled(pilot)
-            assert f"Score{arrow}" in text_of(pilot.app)
+            assert f"{arrow}Score" in text_of(pilot.app)
         by_score = listed(pilot.app)
         assert by_score != newest
     again = app()
     async with again.run_test(size=(120, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r")
-        assert "Score▼" in text_of(again)
+        assert "▼Score" in text_of(again)
         assert listed(again) == by_score
 
 
@@ -392,3 +395,55 @@ async def test_a_filter_selects_the_first_match_and_its_removal_keeps_the_select
         await press(pilot, "escape")
         assert grid.current == selected
         assert grid.cursor_row > 1
+
+
+async def test_a_key_in_a_long_list_draws_the_rows_that_change_and_lays_nothing_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    board = FakeBoard(runs=[run(number, RunState.QUEUED) for number in range(300, 0, -1)])
+    drawn: list[int] = []
+    draw = Grid.render_line
+
+    def render_line(self: Grid, y: int) -> Strip:
+        drawn.append(y)
+        return draw(self, y)
+
+    app = app_on(board)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down")
+        laid_out: list[object] = []
+        app.screen.screen_layout_refresh_signal.subscribe(app.screen, laid_out.append)
+        monkeypatch.setattr(Screen, "_compositor_refresh", conftest._paint)
+        monkeypatch.setattr(Grid, "render_line", render_line)
+        await press(pilot, "down")
+        await until(pilot, lambda: len(drawn) > 1)
+        drawn.clear()
+        await press(pilot, "down", "down")
+        await until(pilot, lambda: len(drawn) > 1)
+        assert len(drawn) <= 12
+        assert laid_out == []
+        assert "Runs 5/" in text_of(app)
+        assert "Run 296" in text_of(app)
+
+
+async def test_rows_read_on_are_added_to_the_table_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    board = FakeBoard(runs=[run(number, RunState.QUEUED) for number in range(300, 0, -1)])
+    added: list[object] = []
+    add = Grid.add_row
+
+    def add_row(self: Grid, *cells: Any, **options: Any) -> Any:
+        added.append(options["key"])
+        return add(self, *cells, **options)
+
+    app = app_on(board)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        monkeypatch.setattr(Grid, "add_row", add_row)
+        await press(pilot, *["pagedown"] * 8)
+        assert len(added) > 20
+        assert len(added) == len(set(added))
+        assert listed(app)
+        grid = app.screen.query_one(Grid)
+        assert grid.current == str(301 - (grid.cursor_row + 1))

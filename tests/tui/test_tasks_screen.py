@@ -223,3 +223,49 @@ async def test_the_board_of_the_selected_task_is_one_key_away() -> None:
         await settled(pilot)
         await press(pilot, "end", "b")
         assert isinstance(pilot.app.screen, StandingsScreen)
+
+
+async def test_a_key_and_a_click_on_a_head_sort_the_tasks_and_the_order_is_there_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    def app() -> BoardApp:
+        return BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, memory=Memory(tmp_path / "app.json"))
+
+    async with app().run_test(size=(100, 24)) as pilot:
+        await settled(pilot)
+        names = rows(text_of(pilot.app))
+        assert "Task▲" in text_of(pilot.app)
+        assert names == sorted(names)
+        await press(pilot, "O")
+        assert "Task▼" in text_of(pilot.app)
+        assert rows(text_of(pilot.app)) == names[::-1]
+        await press(pilot, "o")
+        assert "Lang▲" in text_of(pilot.app)
+        head = next(line for line in text_of(pilot.app).splitlines() if "Deadline" in line)
+        await pilot.click(Grid, offset=(head.index("Deadline"), 1))
+        await settled(pilot)
+        assert "▲Deadline" in text_of(pilot.app)
+        soonest = rows(text_of(pilot.app))
+        left = [task.deadline for name in soonest for task in TASKS if task.name == name]
+        known = [moment for moment in left if moment is not None]
+        assert left == [*sorted(known), *[None] * (len(left) - len(known))]
+        assert pilot.app.screen.query_one(Grid).current == soonest[0]
+        await press(pilot, "slash", *"a100", "escape")
+        assert rows(text_of(pilot.app)) == soonest
+    again = app()
+    async with again.run_test(size=(100, 24)) as pilot:
+        await settled(pilot)
+        assert "▲Deadline" in text_of(again)
+        assert rows(text_of(again)) == soonest
+
+
+async def test_tasks_without_a_best_time_are_last_in_both_directions() -> None:
+    async with app_on(FakeBoard()).run_test(size=(100, 24)) as pilot:
+        await settled(pilot)
+        for keys in (("o", "o", "o"), ("O",)):
+            await press(pilot, *keys)
+            assert "▲Best" in text_of(pilot.app) or keys == ("O",)
+            lines = [line for line in text_of(pilot.app).splitlines() if rows(line)]
+            has_rank = ["#" in line for line in lines]
+            assert any(has_rank)
+            assert has_rank == sorted(has_rank, reverse=True)

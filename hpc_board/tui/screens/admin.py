@@ -12,19 +12,20 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.domain.admin_views import BoardState, PersonState
+from hpc_board.domain.admin_views import BoardState, PersonKey, PersonState
 from hpc_board.domain.board_options import RequestedOptions, Visibility, utc_words
 from hpc_board.domain.draft import RerunCandidate
-from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limits, limit_of
+from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limits, LogKey, limit_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.task import Mode
 from hpc_board.report.moderation import limits_text
 from hpc_board.tui import admin_tables, targets
 from hpc_board.tui.messages import Open
-from hpc_board.tui.paging import Page, forward, whole
+from hpc_board.tui.paging import Page, both_ways, forward, whole
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.run_cells import run_order
+from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, BoardScreen, Clock
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.screens.form_dialog import AskLines, Line
 from hpc_board.tui.widgets.list_pane import ListPane
@@ -80,6 +81,7 @@ class AdminScreen(BoardScreen):
         Binding("v", "code", "Code", tooltip="Show the file of the selected run"),
         Binding("i", "note", "Note", tooltip="Add a note to the selected run, if it is your own"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
+        *SORT_KEYS,
         Binding("f5", "again", "Refresh", show=False, tooltip="Read the list again"),
         *(
             Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")
@@ -92,7 +94,7 @@ class AdminScreen(BoardScreen):
         "The digits open the pages, [ and ] turn them. Enter on a board opens its standings, on a user their ranked "
         "runs, on a run its report, and on a line of the log its subject. All actions ask for confirmation, are logged "
         "with your name, and can be reverted. 1 h is the last hour; limits are per user and hour, ranked first, then "
-        "all other submissions."
+        f"all other submissions. {SORT_HELP}"
     )
 
     sections = getters.query_one(Sections)
@@ -464,27 +466,34 @@ class AdminScreen(BoardScreen):
         return lambda _: whole(tuple(each for each in board.admin_views.boards() if words.lower() in each.name.lower()))
 
     def _people(self, words: str) -> Page[PersonState]:
-        def read(after: str | None, limit: int) -> tuple[PersonState, ...]:
-            return self.board.admin_views.people(after=after or "", limit=limit, part=words)
+        order = admin_tables.person_order(self._pane_of("people").sorting)
 
-        return forward(read, admin_tables.BY_NAME.key)
+        def read(behind: PersonKey | None, limit: int) -> tuple[PersonState, ...]:
+            return self.board.admin_views.people(order=order, behind=behind, limit=limit, part=words)
+
+        return forward(read, order.key)
 
     def _runs(self, words: str) -> Page[Run]:
-        user = self._pane_of("runs").scope or None
+        pane = self._pane_of("runs")
+        order = run_order(pane.sorting)
+        listed = partial(
+            self.board.runs.list, everyone=True, user=pane.scope or None, mode=Mode.RANKED, words=words, order=order
+        )
 
-        def read(before: int | None, limit: int) -> tuple[Run, ...]:
-            return self.board.runs.list(
-                everyone=True, user=user, mode=Mode.RANKED, words=words, limit=limit, before=before
-            )
+        def read(limit: int, *, behind: Any = None, ahead: Any = None, from_end: bool = False) -> Sequence[Run]:
+            past, first = (None if key is None else order.at(key) for key in (behind, ahead))
+            return listed(limit=limit, behind=past, ahead=first, from_end=from_end)
 
-        return forward(read, admin_tables.NEWEST_RUN.key)
+        return both_ways(read, order.key)
 
     def _log(self, words: str) -> Page[Decision]:
-        def read(before: tuple[float, int] | None, limit: int) -> tuple[Decision, ...]:
-            older = None if before is None else before[1]
-            return self.board.moderation.decisions(limit=limit, before=older, words=words.split())
+        order = admin_tables.log_order(self._pane_of("log").sorting)
 
-        return forward(read, admin_tables.NEWEST_DECISION.key)
+        def read(before: LogKey | None, limit: int) -> tuple[Decision, ...]:
+            number = None if before is None else abs(before[2])
+            return self.board.moderation.decisions(limit=limit, before=number, words=words.split(), order=order)
+
+        return forward(read, order.key)
 
     @on(Sections.Chosen)
     def _open_page(self, event: Sections.Chosen) -> None:

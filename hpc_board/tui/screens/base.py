@@ -45,6 +45,14 @@ THE_BOARD, THE_SCHEDULER, THE_FILE = "the board", "the scheduler", "the file"
 _LISTED_MAX = 10
 """The most runs that a question names."""
 
+SORT_KEYS = (
+    Binding("o", "sort", "Sort", tooltip="Sort by the next column, as a click on its head does"),
+    Binding("O", "reverse", "Reverse", show=False, tooltip="Reverse the order"),
+)
+"""The bindings of a screen with lists whose columns sort."""
+
+SORT_HELP = "A click on a head sorts by its column, a second one reverses the order."
+
 _LONG = timedelta(seconds=2)
 """The least wait for an answer that the title shows."""
 
@@ -134,6 +142,10 @@ class BoardScreen(Screen[None]):
         """Show the frame before the first answer."""
         self._show_runs_state()
         self.error_box.show(None)
+        for pane in self.query(ListPane):
+            if name := pane.remembered:
+                column, reverse = self.memory.get(name, "sort", ""), self.memory.get(name, "reverse", False)
+                pane.restore_sorting(column, reverse=reverse)
 
     def on_resize(self, event: events.Resize) -> None:
         """Set the classes for narrow, wide, huge and short terminals."""
@@ -293,6 +305,23 @@ class BoardScreen(Screen[None]):
     def action_back(self) -> None:
         """Leave this screen."""
         self.app.pop_screen()
+
+    def action_sort(self) -> None:
+        """Sort the list by the next column."""
+        self._sorted_list.sort_by_next()
+
+    def action_reverse(self) -> None:
+        """Reverse the order of the list."""
+        self._sorted_list.sort_reversed()
+
+    @property
+    def _sorted_list(self) -> ListPane[Any]:
+        return next(pane for pane in self.query(ListPane) if pane.display)
+
+    @on(ListPane.Sorted)
+    def _remember_sorting(self, event: ListPane.Sorted) -> None:
+        self.memory.set(event.remembered, "sort", event.column)
+        self.memory.set(event.remembered, "reverse", event.reverse)
 
     def _find_out(self, subject: str, number: int, question: Callable[[], T]) -> None:
         worker = get_current_worker()

@@ -63,6 +63,7 @@ class HelpScreen(ModalScreen[None]):
     def _lines(self) -> Iterator[RenderableType]:
         has_names = self.app.size.width >= _NAMES_FROM
         width = max((len(key.key) for key in self._keys), default=0)
+        names_width = max((len(key.action) for key in self._keys), default=0) if has_names else 0
         for group in KeyGroup:
             keys = [key for key in self._keys if key.group is group]
             if not keys:
@@ -71,7 +72,7 @@ class HelpScreen(ModalScreen[None]):
             table = Table.grid(padding=(0, 2, 0, 0), expand=True)
             table.add_column(no_wrap=True, style=Tone.STRONG.value, width=width)
             table.add_column(overflow="fold", ratio=1)
-            table.add_column(no_wrap=True, style=Tone.MUTED.value)
+            table.add_column(no_wrap=True, style=Tone.MUTED.value, width=names_width)
             for key in keys:
                 table.add_row(Text(key.key), Text(key.meaning), Text(key.action if has_names else ""))
             yield Padding(table, (0, 0, 1, 0))

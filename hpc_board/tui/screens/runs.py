@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run, RunState
-from hpc_board.domain.run_order import RunOrder, SortColumn
+from hpc_board.domain.run_order import RunOrder
 from hpc_board.errors import BoardError
 from hpc_board.report.blocks import Block
 from hpc_board.report.formatting import moment_text, span_text
@@ -27,10 +27,9 @@ from hpc_board.tui.formatting import since, state
 from hpc_board.tui.messages import Open, SideChosen
 from hpc_board.tui.paging import Order, Page, both_ways
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.run_cells import cells, columns
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.run_cells import cells, columns, run_order
+from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import drawn, facts
-from hpc_board.tui.widgets.grid import Sorting
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _STEPS_MAX = 16
@@ -59,8 +58,7 @@ class RunsScreen(BoardScreen):
         Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
         Binding("a", "everyone", "All users", tooltip="Switch between your runs and all users' runs"),
         Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all runs read so far, or none"),
-        Binding("o", "sort", "Sort", tooltip="Sort by the next column, as a click on its head does"),
-        Binding("O", "reverse", "Reverse", show=False, tooltip="Reverse the order"),
+        *SORT_KEYS,
         Binding("s", "submit", "Submit", tooltip="Submit a file for the task of the selected run"),
         Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again"),
         Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
@@ -76,8 +74,7 @@ class RunsScreen(BoardScreen):
         "fail and preempted are not the kernel's fault. Age is the time since the last change of state, or since the "
         "end of the job. The filter matches words of task, GPU, state, mode, note, file and user. All words must "
         "match; Enter keeps them, Esc clears them. Space selects several runs for c and R. "
-        "A click on a head sorts by its column, a second one reverses the order. States sort as: in flight, passed, "
-        "failed, stopped. "
+        f"{SORT_HELP} States sort as: in flight, passed, failed, stopped. "
         "Runs go on after you quit."
     )
 
@@ -98,7 +95,6 @@ class RunsScreen(BoardScreen):
         self._everyone = everyone
         self._opened_at = now()
         self._preview: _Preview | None = None
-        self._order = RunOrder()
 
     def compose_body(self) -> ComposeResult:
         """Yield the list."""
@@ -106,12 +102,12 @@ class RunsScreen(BoardScreen):
         if self._gpu is None:
             self._everyone = self.memory.get("runs", "everyone", False)
             words = self.memory.get("runs", "filter", "")
-        self._order = self._remembered_order()
         kind = Kind(
             columns(self._list, sorts=True),
             key=lambda line: str(line.run.id),
             cells=self._cells,
-            order=_order(self._order),
+            sorted_by=lambda sorting: _order(run_order(sorting)),
+            remembered="runs",
             details=self._details,
             filter_words="words of any column, the note or the file: h100 wrong float4",
             unfit="No run matches",
@@ -129,7 +125,6 @@ class RunsScreen(BoardScreen):
         if selected := self._selected_at_first or self.memory.get("runs", "selected", 0):
             self.pane.select_once_read(str(selected))
         self._show_scope()
-        self.pane.grid.set_sorting(self._sorting)
         self.pane.grid.focus()
         self.look_again()
 
@@ -179,27 +174,13 @@ class RunsScreen(BoardScreen):
         self._everyone = not self._everyone
         self.memory.set("runs", "everyone", self._everyone)
         self.refresh_bindings()
-        self.pane.grid.set_columns(columns(self._list, sorts=True))
         self.pane.unchoose()
         self._show_scope()
-        if self._order.by in self._sort_columns:
-            self.pane.forget()
-            self.read(self.pane, patient=False)
-        else:
-            self._sort(RunOrder())
+        self.pane.set_columns(columns(self._list, sorts=True))
 
     def action_filter(self) -> None:
         """Open the filter."""
         self.pane.open_filter()
-
-    def action_sort(self) -> None:
-        """Sort by the next column."""
-        known = self._sort_columns
-        self._sort(RunOrder(known[(known.index(self._order.by) + 1) % len(known)]))
-
-    def action_reverse(self) -> None:
-        """Reverse the order."""
-        self._sort(replace(self._order, reverse=not self._order.reverse))
 
     def action_standings(self) -> None:
         """Show the board of the selected run."""
@@ -266,7 +247,7 @@ class RunsScreen(BoardScreen):
         return None if line is None else line.run
 
     def _pages(self, words: str) -> Page[Line]:
-        everyone, order = self._everyone, self._order
+        everyone, order = self._everyone, run_order(self.pane.sorting)
         # The start of an ended run is final.
         known = {line.run.id: line.started for line in self.pane.window.items if line.run.state.ended}
         left = _STEPS_MAX
@@ -307,25 +288,6 @@ class RunsScreen(BoardScreen):
     def _list(self) -> RunList:
         return RunList.EVERYONE if self._everyone else RunList.OWN
 
-    @property
-    def _sort_columns(self) -> tuple[SortColumn, ...]:
-        return tuple(SortColumn(column.key) for column in columns(self._list, sorts=True) if column.sorts)
-
-    @property
-    def _sorting(self) -> Sorting:
-        return Sorting(self._order.by, self._order.descending)
-
-    def _remembered_order(self) -> RunOrder:
-        known = {column.value: column for column in self._sort_columns}
-        by = known.get(self.memory.get("runs", "sort", ""), SortColumn.RUN)
-        return RunOrder(by, self.memory.get("runs", "reverse", False))
-
-    def _sort(self, order: RunOrder) -> None:
-        self._order = order
-        self.memory.set("runs", "sort", order.by.value)
-        self.memory.set("runs", "reverse", order.reverse)
-        self.pane.sort(_order(order), self._sorting)
-
     def _show_scope(self) -> None:
         places = ["everyone" if self._everyone else "own", *([self._gpu] if self._gpu else [])]
         if self.pane.words:
@@ -345,11 +307,6 @@ class RunsScreen(BoardScreen):
         what = f"run {runs[0].id}" if len(runs) == 1 else f"{len(runs)} runs, {runs[0].id} to {runs[-1].id}"
         self.notify(f"Submitted again as {what}.", markup=False)
         self.read(self.pane, patient=False)
-
-    @on(ListPane.HeadClicked)
-    def _sort_by(self, event: ListPane.HeadClicked) -> None:
-        by = SortColumn(event.key)
-        self._sort(replace(self._order, reverse=not self._order.reverse) if by is self._order.by else RunOrder(by))
 
     @on(ListPane.Narrowed)
     def _remember_words(self, event: ListPane.Narrowed) -> None:

@@ -28,7 +28,7 @@ from hpc_board.tui import local_files, targets
 from hpc_board.tui.formatting import languages, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import SORT_HELP, SORT_KEYS, BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import facts
 from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from textual.widgets import ContentSwitcher, Markdown, Tabs
 
 _COLUMNS = (
-    Column("task", "Task", 10, grows=True, most=24),
-    Column("language", "Lang", 5),
-    Column("gpus", "GPUs", 4, from_width=50, most=18),
-    Column("best", "Your best", 9, right=True),
-    Column("rank", "Rank", 4, right=True),
-    Column("left", "Deadline", 8, right=True),
+    Column("task", "Task", 10, grows=True, most=24, sorts=True),
+    Column("language", "Lang", 5, sorts=True),
+    Column("gpus", "GPUs", 5, from_width=50, most=18, sorts=True),
+    Column("best", "Best", 8, right=True, sorts=True),
+    Column("rank", "Rank", 5, right=True, sorts=True),
+    Column("left", "Deadline", 9, right=True, sorts=True),
 )
 _PARTS = ("description", "reference", "starter")
 _FILTER_MAX = 200
@@ -80,6 +80,7 @@ class TasksScreen(BoardScreen):
         ),
         Binding("W", "write", "Write", tooltip="Write the starter to a file"),
         Binding("e", "edit", "Edit", tooltip="Edit your file or the starter, then submit it"),
+        *SORT_KEYS,
         Binding("d", "description", "Focus", show=False, tooltip="Move the focus between list and description"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the shown text to the clipboard"),
         Binding("f5", "reload", "Reload", show=False, tooltip="Read the task folders again"),
@@ -91,7 +92,8 @@ class TasksScreen(BoardScreen):
         "quit.\n\n"
         "Select a task and press s (or Enter) to submit a file for it. Rank and best are your best ones over all GPUs; "
         "the details list each GPU. A colour marks deadlines within a day. While you type after /, the task with the "
-        "best matching name is selected; Enter keeps the words, Esc clears them."
+        "best matching name is selected; Enter keeps the words, Esc clears them. "
+        f"{SORT_HELP}"
     )
 
     grid = getters.query_one("#tasks", Grid)
@@ -103,7 +105,6 @@ class TasksScreen(BoardScreen):
     def __init__(self, board: Board, now: Clock) -> None:
         super().__init__(board, now)
         self._catalog: Catalog | None = None
-        self._versions: Mapping[str, str] = {}
         self._own: Mapping[tuple[str, str], Place] = {}
         self._wanted: str | None = None
         self._looked_at = now()
@@ -119,7 +120,20 @@ class TasksScreen(BoardScreen):
                 if self.memory.get("tasks", "filter", ""):
                     yield _filter_input()
                 kind = Kind(
-                    _COLUMNS, key=lambda task: task.name, cells=self._cells, nothing=self._nothing, title="Tasks"
+                    _COLUMNS,
+                    key=lambda task: task.name,
+                    cells=self._cells,
+                    nothing=self._nothing,
+                    title="Tasks",
+                    remembered="tasks",
+                    values={
+                        "task": lambda task: task.name,
+                        "language": languages,
+                        "gpus": lambda task: " ".join(task.gpus) or None,
+                        "best": lambda task: own.score_s if (own := self._own_of(task)) else None,
+                        "rank": lambda task: own.rank if (own := self._own_of(task)) else None,
+                        "left": lambda task: task.deadline,
+                    },
                 )
                 yield ListPane(kind, id="task-list", grid_id="tasks")
             with VerticalScroll(id="about", classes="panel"):
@@ -378,13 +392,12 @@ class TasksScreen(BoardScreen):
     def _show_tasks(self, catalog: Catalog) -> None:
         before, selected = self._catalog, self._selected
         self._catalog = catalog
-        self._versions = {task.name: task.version for task in catalog.tasks}
         if catalog.faults:
             self.fail("faults", catalog.faults[0])
         else:
             self.forget_failure("faults")
         wanted, self._wanted = self._wanted, None
-        self._show_rows(wanted if wanted in self._versions else None)
+        self._show_rows(wanted if any(task.name == wanted for task in catalog.tasks) else None)
         # An unchanged description keeps its scroll position.
         if before is None:
             self.query_one("#facts", Static).update("")
@@ -447,7 +460,7 @@ class TasksScreen(BoardScreen):
 
     def _cells(self, task: Task) -> dict[str, Text]:
         left, tone = time_left(task.deadline, self.now())
-        own = self._own.get((task.name, self._versions[task.name]))
+        own = self._own_of(task)
         return {
             "task": toned(task.name),
             "language": toned(languages(task), Tone.MUTED),
@@ -456,6 +469,11 @@ class TasksScreen(BoardScreen):
             "rank": toned(f"#{own.rank}" if own else "", Tone.OWN),
             "left": toned(left, tone),
         }
+
+    def _own_of(self, task: Task) -> Place | None:
+        """Return the user's best place in a task."""
+        # A version is the hash of all files, which the first list need not wait for.
+        return self._own.get((task.name, task.version)) if self._own else None
 
     async def _add_parts(self) -> None:
         """Add the widgets of description and code after the first list, which need not wait for their imports."""
@@ -589,7 +607,7 @@ def _places(boards: Sequence[Page]) -> Text:
         if not board.rows:
             line.append("no results", Tone.MUTED.value)
         elif board.own is None:
-            line.append(f"{'-':>4}  {'':>9}")
+            line.append(f"{'-':<4}  {'':>9}")
         else:
             line.append(f"#{board.own.rank:<3}  {score_text(board.own.score_s):>9}", Tone.OWN.value)
         for best in board.rows[:1]:

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 
 from hpc_board.board import Board
 from hpc_board.domain.standing import Page, Rows
-from hpc_board.report.histories import history_report
+from hpc_board.report.histories import LINES, history_report
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.blocks import Blocks
 
@@ -26,7 +26,7 @@ class TrendScreen(BoardScreen):
     CSS_PATH = "trend.tcss"
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
-        "scale. * is a personal best, o is not. Vs best is relative to the fastest earlier run."
+        "scale. ● is a personal best, ○ is not. Vs best is relative to the fastest earlier run."
     )
 
     blocks = getters.query_one(Blocks)
@@ -68,6 +68,9 @@ class TrendScreen(BoardScreen):
 
     def _draw(self) -> None:
         width, height = self.blocks.scrollable_content_region.size
+        width -= 1  # its right edge
         task, _ = self._board_of
-        reports = (history_report(task, page, self._whose, width, round(_PLOT_SHARE * height)) for page in self._pages)
+        reports = (
+            history_report(task, page, self._whose, width, round(_PLOT_SHARE * height), LINES) for page in self._pages
+        )
         self.blocks.show([block for report in reports for block in report])

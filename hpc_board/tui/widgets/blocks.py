@@ -69,9 +69,12 @@ def _drawn(block: blocks.Block) -> RenderableType:
             return Padding(_table(block), (0, 0, 1, 0))
         case blocks.Facts(rows):
             return Padding(facts(rows), (0, 0, 1, 0))
-        case blocks.Log(title, text):
+        case blocks.Log(title, text, tones):
             heading = Text(printable(title), f"bold {Tone.ACCENT.value}")
-            return Group(heading, Padding(Text(printable(text, len(text))), (0, 0, 1, 0)))
+            lines = Text(printable(text, len(text)))
+            for sign, tone in tones:
+                lines.highlight_words([sign], _TONES[tone].value)
+            return Group(heading, Padding(lines, (0, 0, 1, 0)))
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> Drawn:
@@ -88,8 +91,8 @@ def facts(rows: Sequence[tuple[str, str]]) -> Drawn:
 class _FittingTable(msgspec.Struct, frozen=True):
     """A table that drops whole number columns which do not fit, since a cut number would be wrong, and says so.
 
-    It drops as few columns as possible, the last ones first, and keeps the first two, which identify the row. It wraps
-    flexible columns instead.
+    It drops as few columns as possible: those that leave, in their order, then the last ones first, and keeps the first
+    two, which identify the row. It wraps flexible columns instead.
     """
 
     table: blocks.Table
@@ -104,9 +107,12 @@ class _FittingTable(msgspec.Struct, frozen=True):
 
     def _kept(self, width: int) -> list[int]:
         kept = list(range(len(self.table.columns)))
-        numbers = [index for index in kept if self.table.columns[index].right][_NUMBERS_MIN:]
-        for count in range(len(numbers) + 1):
-            for gone in combinations(reversed(numbers), count):
+        columns = self.table.columns
+        leaving = sorted((column.leaves, index) for index, column in enumerate(columns) if column.leaves)
+        first = [index for _, index in leaving]
+        numbers = [index for index in kept if columns[index].right and index not in first][_NUMBERS_MIN:]
+        for count in range(len(first) + len(numbers) + 1):
+            for gone in combinations([*first, *reversed(numbers)], count):
                 kept = [index for index in range(len(self.table.columns)) if index not in gone]
                 if sum(map(self._width, kept)) + _GAP * (len(kept) - 1) <= width:
                     return kept

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import msgspec
+from msgspec.structs import replace
 from rich.console import Group, RenderableType
 from rich.text import Text
 from textual import events, getters, on
@@ -14,7 +15,9 @@ from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import printable
 from hpc_board.report.formatting import speedup_text
+from hpc_board.report.run_words import short_specs
 from hpc_board.report.times import advice, in_rows, scatter_text
+from hpc_board.tui.formatting import packed
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.histogram import histogram_lines
@@ -49,13 +52,20 @@ _OF_ROWS = (
     Column("samples", "Rows", 5, right=True, from_width=96),
     Column("case", "Case", 8, grows=True),
 )
+_UNTIMED = (
+    _NUMBER,
+    Column("phase", "Phase", 5),
+    Column("outcome", "Outcome", 7, most=20),
+    Column("case", "Case", 8, grows=True),
+)
 
 
 class _Numbered(msgspec.Struct, frozen=True):
-    """A case and its index among all cases of the run."""
+    """A case, its index among all cases of the run, and its short text."""
 
     index: int
     case: Case
+    spec: str
 
 
 class CasesPane(Container):
@@ -72,13 +82,13 @@ class CasesPane(Container):
         kind = Kind(
             _OF_CALLS,
             key=lambda each: str(each.index),
-            cells=lambda each: _cells(each.case),
+            cells=lambda each: _cells(each.case, each.spec),
             details=self._details,
             scrolls=True,
             opens=False,
             waiting="",
             title="Cases",
-            heading=lambda each: f"Case {each.index + 1}",
+            heading=lambda each: f"{each.case.phase.capitalize()} {each.case.index + 1}",
         )
         yield Static(classes="nothing", markup=False)
         yield ListPane(kind, id="case-list", grid_id="cases")
@@ -95,10 +105,17 @@ class CasesPane(Container):
         if tuple(cases) == self._cases:
             return
         is_first, self._cases, self._processors = not self._cases, tuple(cases), processors
-        self.pane.grid.set_columns(_columns(cases))
+        short = {phase: short_specs([case for case in cases if case.phase == phase]) for phase in _PHASES}
+        names = {each.names for each in short.values() if each.texts}
+        self.pane.grid.set_columns(_columns(cases, names.pop() if len(names) == 1 else ""))
+        left = {phase: iter(each.texts) for phase, each in short.items()}
+        items = [
+            _Numbered(index, case, next(left[case.phase]) if case.phase in left else case.spec)
+            for index, case in enumerate(cases)
+        ]
         failed = next((index for index, case in enumerate(cases) if case.verdict is not Verdict.PASS), None)
         select = str(failed) if is_first and failed is not None else None
-        self.pane.show_all((_Numbered(index, case) for index, case in enumerate(cases)), select=select)
+        self.pane.show_all(items, select=select)
 
     @property
     def selected(self) -> Case | None:
@@ -123,15 +140,20 @@ class CasesPane(Container):
             self.pane.redraw_details()
 
 
-def _columns(cases: Sequence[Case]) -> tuple[Column, ...]:
-    """Return the columns for these cases, without those of the reference if no case has its time."""
-    chosen = _OF_ROWS if any(in_rows(case.timing) for case in cases) else _OF_CALLS
-    if any(case.timing and case.timing.baseline_ns for case in cases):
-        return chosen
-    return tuple(column for column in chosen if column not in (_REFERENCE, _SPEEDUP))
+def _columns(cases: Sequence[Case], names: str) -> tuple[Column, ...]:
+    """Return the columns for these cases, without those of times or of the reference if no case has any.
+
+    The head of the last one has the `names` of the numbers that all cases consist of.
+    """
+    chosen: tuple[Column, ...] = _OF_ROWS if any(in_rows(case.timing) for case in cases) else _OF_CALLS
+    if not any(case.timing for case in cases):
+        chosen = _UNTIMED
+    elif not any(case.timing and case.timing.baseline_ns for case in cases):
+        chosen = tuple(column for column in chosen if column not in (_REFERENCE, _SPEEDUP))
+    return *chosen[:-1], replace(chosen[-1], label=f"Case: {names}" if names else "Case")
 
 
-def _cells(case: Case) -> dict[str, Text]:
+def _cells(case: Case, spec: str) -> dict[str, Text]:
     passed = case.verdict is Verdict.PASS
     timing = case.timing
     return {
@@ -143,7 +165,7 @@ def _cells(case: Case) -> dict[str, Text]:
         "speedup": toned(speedup_text(timing.speedup) if timing else ""),
         "scatter": toned(scatter_text(timing) if timing else "", Tone.MUTED),
         "samples": toned(timing.runs if timing else "", Tone.MUTED),
-        "case": toned(case.spec),
+        "case": toned(spec),
     }
 
 
@@ -161,13 +183,13 @@ def _details(case: Case, width: int, processors: int | None) -> RenderableType:
     if case.timing is not None:
         timing, room = case.timing, max(2, width - 3)
         counted = "row" if in_rows(timing) else "call"
-        parts += [_times(timing), *(Text(words, Tone.WAITING.value) for words in advice([case], processors))]
+        parts += [_times(timing, width), *(Text(words, Tone.WAITING.value) for words in advice([case], processors))]
         parts += histogram_lines(timing.samples_ns, timing.median_ns, room, _BAR_LINES, counted)
     return Group(*parts)
 
 
-def _times(timing: Timing) -> Text:
-    """Return the times in one line."""
+def _times(timing: Timing, width: int) -> Text:
+    """Return the times in lines of this width."""
     time, rowed = duration_text(timing.median_ns), in_rows(timing)
     scatter = scatter_text(timing)
     speedup = speedup_text(timing.speedup)
@@ -178,4 +200,4 @@ def _times(timing: Timing) -> Text:
         f"reference {duration_text(timing.baseline_ns)}" if timing.baseline_ns else "",
         f"speedup {speedup}" if speedup else "",
     ]
-    return Text(" · ".join(filter(None, words)))
+    return Text(packed(words, width))

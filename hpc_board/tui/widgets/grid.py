@@ -1,7 +1,7 @@
 """A table with fixed columns that keeps selection and scroll position on updates."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import msgspec
 from rich.segment import Segment
@@ -10,6 +10,7 @@ from rich.text import Text
 from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.coordinate import Coordinate
+from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import var
 from textual.widgets import DataTable
@@ -33,7 +34,7 @@ class Column(msgspec.Struct, frozen=True):
     `right` aligns it to the right; `grows` gives it the rest of the line. With `most`, it is as wide as its longest
     cell, between `width` and `most`. A table narrower than `from_width` cells omits it, and so does one whose other
     columns need its room; the highest `from_width` goes first, and a column without one always stays. A click on the
-    head of a column that `sorts` sorts by it.
+    head of a column that `sorts` sorts by it, the greatest value first if it `falls`; another click reverses the order.
     """
 
     key: str
@@ -44,6 +45,7 @@ class Column(msgspec.Struct, frozen=True):
     from_width: int = 0
     most: int = 0
     sorts: bool = False
+    falls: bool = False
 
 
 class Sorting(msgspec.Struct, frozen=True):
@@ -114,6 +116,8 @@ class Grid(DataTable[Text]):
         opens: bool = True,
         title: str = "",
     ) -> None:
+        self._titles = ("", "")
+        self._draws_edges_alone = False
         super().__init__(id=id, classes="panel", cursor_type="row", cell_padding=0, zebra_stripes=False)
         self.entitle(title)
         self._opens = opens
@@ -135,6 +139,11 @@ class Grid(DataTable[Text]):
         return self._shown[self.cursor_row].key if 0 <= self.cursor_row < len(self._shown) else None
 
     @property
+    def column_keys(self) -> tuple[str, ...]:
+        """Return the keys of the columns that have room."""
+        return tuple(key for key, _ in self._layout)
+
+    @property
     def screenful(self) -> int:
         """Return the number of rows that fit, or a default before the table has a size."""
         return max(self.size.height - 1, 1) if self.size.height else _SCREENFUL
@@ -152,7 +161,18 @@ class Grid(DataTable[Text]):
 
     def entitle(self, title: str, remark: str = "") -> None:
         """Set the title of the panel, and a remark in its lower edge."""
-        self.border_title, self.border_subtitle = toned(title, limit=60), toned(remark, limit=60)
+        if (title, remark) != self._titles:
+            self._titles = (title, remark)
+            self._draws_edges_alone = True
+            self.border_title, self.border_subtitle = toned(title, limit=60), toned(remark, limit=60)
+            self._draws_edges_alone = False
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Draw the table, or after a change of its title, which the cursor's position is a part of, its edges alone."""
+        if self._draws_edges_alone:
+            (width, height), (left, top) = self.outer_size, self.content_offset
+            regions = Region(-left, -top, width, 1), Region(-left, height - 1 - top, width, 1)
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def action_scroll_top(self) -> None:
         """Go to the first row."""
@@ -174,15 +194,18 @@ class Grid(DataTable[Text]):
         """Show these rows. Select the row `select` in the middle, or else keep selection and scroll position."""
         current = self.current
         old, self._shown = self._shown, tuple(rows)
-        same_rows = [row.key for row in old] == [row.key for row in self._shown]
-        self._note_longest()
+        keys, begin = [row.key for row in self._shown], [row.key for row in old]
+        goes_on = bool(old) and keys[: len(old)] == begin
+        self._note_longest(old)
         if not self._layout:
             self._current = select or current
         elif (layout := self._fitting(self.size.width)) != self._layout:
             self._layout = layout
             self._rebuild(select or current, anew=select is not None)
-        elif same_rows and select is None:
+        elif goes_on and select is None:
             self._update_cells(old)
+            for row in self._shown[len(old) :]:
+                self.add_row(_edge(row), *self._cells(row), key=row.key)
         else:
             self._refill(select or current, anew=select is not None)
 
@@ -275,10 +298,13 @@ class Grid(DataTable[Text]):
     def _wanted(self, column: Column) -> int:
         return max(column.width, min(self._longest.get(column.key, 0), column.most))
 
-    def _note_longest(self) -> None:
+    def _note_longest(self, known: Iterable[Row] = ()) -> None:
+        """Note the longest cells of the rows in addition to those of `known` rows."""
+        seen = set(map(id, known))
+        rows = [row for row in self._shown if id(row) not in seen]
         for column in self._all_columns:
             if column.most:
-                longest = max((row.cells[column.key].cell_len for row in self._shown), default=0)
+                longest = max((row.cells[column.key].cell_len for row in rows), default=0)
                 self._longest[column.key] = max(self._longest.get(column.key, 0), longest)
 
     def _rebuild(self, current: str | None, *, anew: bool = False) -> None:
@@ -287,14 +313,16 @@ class Grid(DataTable[Text]):
             self.clear(columns=True)
             self.add_column("", key="edge", width=1)
             for key, width in self._layout:
-                label = Text(labels[key].label + self._arrow(key))
-                self.add_column(self._fitted(label, key, width), key=key, width=width + _GAP)
+                self.add_column(self._head(labels[key], width), key=key, width=width + _GAP)
         self._refill(current, anew=anew)
 
-    def _arrow(self, key: str) -> str:
-        if key != self._sorting.key:
-            return ""
-        return "▼" if self._sorting.descending else "▲"
+    def _head(self, column: Column, width: int) -> Text:
+        """Return the head of a column, with an arrow on the side of the free cells if the table is sorted by it."""
+        label = column.label
+        if column.key == self._sorting.key:
+            arrow = "▼" if self._sorting.descending else "▲"
+            label = f"{arrow}{label}" if column.right else f"{label}{arrow}"
+        return self._fitted(Text(label), column.key, width)
 
     def _refill(self, select: str | None, *, anew: bool = False) -> None:
         top, before = self.scroll_offset.y, self.cursor_row
@@ -318,7 +346,7 @@ class Grid(DataTable[Text]):
         self._scroll_cursor_into_view()
 
     def _update_cells(self, old: tuple[Row, ...]) -> None:
-        for before, row in zip(old, self._shown, strict=True):
+        for before, row in zip(old, self._shown, strict=False):
             # Most rows of a long list are unchanged.
             if before is row:
                 continue

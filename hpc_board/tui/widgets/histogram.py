@@ -36,8 +36,13 @@ class Histogram(msgspec.Struct, frozen=True):
         return _bin(self.median_ns, self.low_ns, self.high_ns, len(self.counts))
 
 
+def bins_of(calls: int) -> int:
+    """Return the number of bins that show as many calls; more would show the resolution of the clock."""
+    return max(_BINS_MIN, 2 * math.isqrt(calls))
+
+
 def histogram(samples_ns: Sequence[float], median_ns: float, bins: int) -> Histogram | None:
-    """Return the histogram of calls in at most `bins` bins; None for fewer than two calls.
+    """Return the histogram of calls in `bins` bins; None for fewer than two calls.
 
     `median_ns` is that of the case, made from the medians of its workers; it can differ from that of all calls.
     """
@@ -48,11 +53,9 @@ def histogram(samples_ns: Sequence[float], median_ns: float, bins: int) -> Histo
     high = min(max(samples_ns), low + _TAIL * (usual - low)) if usual > low else max(samples_ns)
     drawn = [sample for sample in samples_ns if sample <= high]
     high = max(drawn)
-    # More bins than calls would show the resolution of the clock.
-    count = max(2, min(bins, max(_BINS_MIN, 2 * math.isqrt(len(samples_ns)))))
-    counts = [0] * count
+    counts = [0] * bins
     for sample in drawn:
-        counts[_bin(sample, low, high, count)] += 1
+        counts[_bin(sample, low, high, bins)] += 1
     return Histogram(tuple(counts), low, high, median_ns, len(samples_ns) - len(drawn))
 
 
@@ -65,10 +68,12 @@ def histogram_lines(
     the median.
     """
     label = len(str(len(samples_ns))) + len(_AXIS)
-    drawn = histogram(samples_ns, median_ns, max(2, width - label))
+    room = max(2, width - label)
+    # Equal bars fill the width.
+    cells = max(1, round(room / bins_of(len(samples_ns))))
+    drawn = histogram(samples_ns, median_ns, room // cells)
     if drawn is None:
         return []
-    cells = max(1, (width - label) // len(drawn.counts))
     across = cells * len(drawn.counts)
     bars = [
         Text.assemble(

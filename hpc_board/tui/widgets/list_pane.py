@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
 from textual.reactive import var
+from textual.widget import Widget
 from textual.widgets import Static
 
 from hpc_board.errors import BoardError
@@ -54,6 +55,9 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     - `waiting` is the text below the table until the list has been read, `nothing` returns that of an empty list.
     - `submission` returns the number of an item's submission, for the sign of the marked one.
     - `title` is the title of the table's panel, beside which the list counts; `heading` that of the item's panel.
+    - A list whose columns sort is sorted by the first of them until the user chooses another one, which the app
+      remembers under the name `remembered`. `sorted_by` returns the order of a list that is read page by page; `values`
+      has the value of an item in each column of a list that is read as a whole, None for one that sorts last.
 
     The first line of a text for an empty list tells the state, the others the next step.
     """
@@ -72,6 +76,24 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     submission: Callable[[Any], int | None] = _no_submission
     title: str = ""
     heading: Callable[[T], str] = _no_heading
+    remembered: str = ""
+    sorted_by: Callable[[Sorting], Order[T]] | None = None
+    values: Mapping[str, Callable[[T], Any]] = msgspec.field(default_factory=dict)
+
+
+class Details(Static):
+    """The text on an item, at least as high as its panel.
+
+    A change of its height lays out and draws the whole screen, which takes most of the time of a key in a list.
+    """
+
+    def show(self, words: RenderableType) -> None:
+        """Show a text; lay the screen out only if its height changes."""
+        self.update(words, layout=False)
+        width, height = self.content_size
+        room = self.parent.scrollable_content_region.height if isinstance(self.parent, Widget) else 0
+        if not width or max(room, self.get_content_height(self.container_size, self.app.size, width)) != height:
+            self.refresh(layout=True)
 
 
 class ListPane(Vertical, Generic[T]):
@@ -103,12 +125,14 @@ class ListPane(Vertical, Generic[T]):
     class Selected(Message):
         """A change of the selection."""
 
-    class HeadClicked(Message):
-        """A click on the head of a column that sorts."""
+    class Sorted(Message):
+        """An order that the user chose: the column, and whether it is the reverse of the column's own."""
 
-        def __init__(self, key: str) -> None:
+        def __init__(self, remembered: str, column: str, *, reverse: bool) -> None:
             super().__init__()
-            self.key = key
+            self.remembered = remembered
+            self.column = column
+            self.reverse = reverse
 
     class Chosen(Message):
         """An item that the user opened."""
@@ -135,7 +159,11 @@ class ListPane(Vertical, Generic[T]):
         self._kind = kind
         self._pages = pages
         self._grid_id = grid_id or f"{id}-grid"
-        self._order = kind.order or Order(kind.key)
+        self._columns = tuple(kind.columns)
+        self._sorting = self._first_sorting
+        self._given: tuple[T, ...] = ()
+        """The items of a list that is read as a whole, as they were given."""
+        self._order = self._order_by_sorting
         self._window = Window(self._order)
         self._turn = 0
         self._is_known = False
@@ -151,15 +179,16 @@ class ListPane(Vertical, Generic[T]):
 
     def compose(self) -> ComposeResult:
         """Yield the table, the filter, and the details."""
-        yield Grid(self._kind.columns, id=self._grid_id, opens=self._kind.opens, title=self._kind.title)
+        yield Grid(self._columns, id=self._grid_id, opens=self._kind.opens, title=self._kind.title)
         if self._kind.filter_words:
             yield FilterLine("/", self._kind.filter_words, id=f"{self.id}-filter")
         if self._kind.details is not None:
             with VerticalScroll(classes="selected panel", can_focus=self._kind.scrolls):
-                yield Static(toned(self._kind.waiting, Tone.MUTED), classes="details", markup=False)
+                yield Details(toned(self._kind.waiting, Tone.MUTED), classes="details", markup=False)
 
     def on_mount(self) -> None:
-        """Watch for other rows becoming visible."""
+        """Show the order, and watch for other rows becoming visible."""
+        self.grid.set_sorting(self._sorting)
         self.watch(self.grid, "scroll_y", self._scroll, init=False)
 
     def watch_marked(self, before: int | None, marked: int | None) -> None:
@@ -247,7 +276,8 @@ class ListPane(Vertical, Generic[T]):
         """Show pages in addition to the known items."""
         read: set[str] = set()
         for part in parts:
-            self._window = self._window.with_part(part)
+            arranged = replace(part, items=self._arranged(part.items)) if self._kind.values else part
+            self._window = self._window.with_part(arranged)
             read |= set(map(self._kind.key, part.items))
         self._show_window(read)
 
@@ -255,7 +285,8 @@ class ListPane(Vertical, Generic[T]):
         """Show the whole list, and select the item with the key `select`, or else keep the selection."""
         self.forget()
         self._wanted = select
-        self.show([whole(tuple(items))])
+        self._given = tuple(items)
+        self.show([whole(self._given)])
 
     def fail(self, _: BoardError) -> None:
         """Show that there is no data, if no page has been read yet."""
@@ -288,12 +319,90 @@ class ListPane(Vertical, Generic[T]):
         """Open the filter."""
         self.query_one(FilterLine).open(self.words)
 
-    def sort(self, order: Order[T], sorting: Sorting) -> None:
-        """Read the list in another order from its top on, which the head of a column shows."""
-        self._order = order
-        self.grid.set_sorting(sorting)
-        self.jump(Span())
-        self.post_message(self.Wanted(self, anew=True))
+    @property
+    def remembered(self) -> str:
+        """Return the name under which the app remembers the order; empty for a list with one order."""
+        return self._kind.remembered
+
+    @property
+    def sorting(self) -> Sorting:
+        """Return the column by which the list is sorted, and its direction."""
+        return self._sorting
+
+    def sort_by_next(self) -> None:
+        """Sort by the next column."""
+        # An order without an arrow would be a riddle.
+        known = [column for column in self._sort_columns if column.key in self.grid.column_keys]
+        if not known:
+            return
+        here = next((place for place, column in enumerate(known) if column.key == self._sorting.key), -1)
+        self._sort(known[(here + 1) % len(known)])
+
+    def sort_reversed(self) -> None:
+        """Reverse the order."""
+        self._sort_by(self._sorting.key)
+
+    def restore_sorting(self, column: str, *, reverse: bool) -> None:
+        """Begin with an order that the user chose earlier, if the list has this column."""
+        for each in self._sort_columns:
+            if each.key == column:
+                self._sorting = Sorting(each.key, each.falls is not reverse)
+                self._order = self._order_by_sorting
+                self._window = Window(self._order)
+                self.grid.set_sorting(self._sorting)
+
+    def set_columns(self, columns: Sequence[Column]) -> None:
+        """Replace the columns, and read the list anew, in its first order if it was sorted by a column that is gone."""
+        self._columns = tuple(columns)
+        self.grid.set_columns(columns)
+        if all(column.key != self._sorting.key for column in self._sort_columns):
+            self._sort(self._sort_columns[0])
+        else:
+            self.forget()
+            self.post_message(self.Wanted(self, anew=True))
+
+    @property
+    def _sort_columns(self) -> tuple[Column, ...]:
+        return tuple(column for column in self._columns if column.sorts)
+
+    @property
+    def _first_sorting(self) -> Sorting:
+        return next((Sorting(column.key, column.falls) for column in self._sort_columns), Sorting())
+
+    @property
+    def _order_by_sorting(self) -> Order[T]:
+        if self._kind.sorted_by is not None:
+            return self._kind.sorted_by(self._sorting)
+        return self._kind.order or Order(self._kind.key)
+
+    def _sort_by(self, key: str) -> None:
+        """Sort by a column, or reverse the order if the list is sorted by it."""
+        for column in self._sort_columns:
+            if column.key == key:
+                is_own = self._sorting == Sorting(key, column.falls)
+                self._sort(column, reverse=is_own)
+
+    def _sort(self, column: Column, *, reverse: bool = False) -> None:
+        """Show the list in another order from its top on."""
+        self._sorting = Sorting(column.key, column.falls is not reverse)
+        self._order = self._order_by_sorting
+        self.grid.set_sorting(self._sorting)
+        if self._pages is None:
+            self.forget()
+            self._edge = _Edge.TOP
+            self.show([whole(self._given)])
+        else:
+            self.jump(Span())
+            self.post_message(self.Wanted(self, anew=True))
+        self.post_message(self.Sorted(self._kind.remembered, column.key, reverse=reverse))
+
+    def _arranged(self, items: Iterable[T]) -> tuple[T, ...]:
+        """Return the items of a whole list in the order; those with equal values keep that in which they were given."""
+        value = self._kind.values[self._sorting.key]
+        valued = [(value(item), item) for item in items]
+        known = [each for each in valued if each[0] is not None]
+        known.sort(key=lambda each: each[0], reverse=self._sorting.descending)
+        return tuple(item for _, item in (*known, *(each for each in valued if each[0] is None)))
 
     def narrow(self, words: str, scope: str = "") -> None:
         """Filter the list by these words and a scope, and select the first match; keep the selection without words."""
@@ -431,8 +540,8 @@ class ListPane(Vertical, Generic[T]):
             details.border_title = toned("" if item is None else self._kind.heading(item), limit=60)
 
     def _say(self, words: RenderableType) -> None:
-        for details in self.query(".details").results(Static):
-            details.update(words)
+        for details in self.query(Details):
+            details.show(words)
 
     def _post_selection(self) -> None:
         """Post a change of the selection; refresh the bindings, which also depend on the item's state."""
@@ -456,7 +565,7 @@ class ListPane(Vertical, Generic[T]):
     @on(Grid.HeadClicked)
     def _click_head(self, event: Grid.HeadClicked) -> None:
         event.stop()
-        self.post_message(self.HeadClicked(event.key))
+        self._sort_by(event.key)
 
     @on(Grid.Top)
     def _go_to_top(self, event: Grid.Top) -> None:

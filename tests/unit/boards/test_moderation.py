@@ -32,6 +32,8 @@ from hpc_board.domain.moderation import (
     Category,
     Decision,
     Limits,
+    LogColumn,
+    LogOrder,
     Rerun,
     limit_refusal,
     may_read_code,
@@ -649,6 +651,15 @@ def test_the_log_is_read_page_by_page_and_searched(board: Recorded) -> None:
     assert tuple(pages) == whole
     assert len(whole) == 9
     assert len({each.number for each in whole}) == 9
+    for column in LogColumn:
+        for descending in (False, True):
+            order = LogOrder(column, descending)
+            listed = rules.decisions(order=order)
+            assert listed == tuple(sorted(whole, key=order.key, reverse=descending))
+            pages = []
+            while page := rules.decisions(limit=2, before=pages[-1].number if pages else None, order=order):
+                pages += page
+            assert tuple(pages) == listed
     assert [each.reason for each in rules.decisions(words=["down"])] == ["Down 2", "Down 1", "Down 0"]
     assert [each.reason for each in rules.decisions(words=["board matmul", "CARL", "2"])] == ["week 2"]
     assert rules.decisions(words=["%"]) == ()

@@ -20,6 +20,7 @@ PAGES = (
     *("`runs --all --gpu`, a new one", "`runs --all --state collecting`", "`runs --all --state lost`"),
     *("`runs --all --state crash`", "`runs --all --state task_error`"),
     *("`runs --all --sort score`", "`runs --all --sort gpu`, the end", "`runs --all --sort outcome`, an inner page"),
+    "runs with words, by score",
     *("`runs --all --task`", "feed", "feed of a board", "`run ID`", "`submit`, the transaction"),
 )
 

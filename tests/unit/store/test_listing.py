@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from hpc_board.domain.run import RunState, Status
-from hpc_board.domain.run_order import RunPosition
+from hpc_board.domain.run_order import RunOrder, RunPosition, SortColumn
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
-from hpc_board.store import NewSubmission, RunQuery, Store
+from hpc_board.store import NewSubmission, RunQuery, Store, listing
+from hpc_board.store.listing import EVERY_RUN
 from tests.unit.store.test_store import TASK, add, finish, later, new_run, numbers
 
 
@@ -74,6 +76,29 @@ def test_a_page_ends_where_the_next_one_begins(five: Store) -> None:
     assert numbers(five.runs.list(RunQuery(behind=RunPosition(second[-1].id)), 2)) == [1]
     assert numbers(five.runs.list(RunQuery(behind=RunPosition(1)))) == []
     assert numbers(five.runs.list(RunQuery(behind=RunPosition(5), words="h100", user="ada"), 1)) == [3]
+
+
+@pytest.mark.parametrize("column", SortColumn)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_words_are_searched_in_the_newest_runs_of_all_users_and_in_every_run_of_one(
+    five: Store, monkeypatch: pytest.MonkeyPatch, column: SortColumn, reverse: bool
+) -> None:
+    order = RunOrder(column, reverse)
+
+    def found(query: RunQuery = EVERY_RUN) -> list[int]:
+        pages: list[int] = []
+        behind = None
+        while page := five.runs.list(replace(query, words="vector", order=order, behind=behind), 2):
+            pages += numbers(page)
+            behind = order.position(page[-1])
+        return pages
+
+    assert found() == numbers(five.runs.list(RunQuery(order=order)))
+    monkeypatch.setattr(listing, "SEARCHED_MAX", 3)
+    assert sorted(found()) == [3, 4, 5]
+    assert sorted(found(RunQuery(gpu="H100"))) == [3]
+    assert sorted(found(RunQuery(user="ada"))) == [1, 2, 3, 5]
+    assert sorted(found(RunQuery(task=TASK.name))) == [1, 2, 3, 4, 5]
 
 
 def test_words_past_the_eighth_narrow_nothing_down(five: Store) -> None:
