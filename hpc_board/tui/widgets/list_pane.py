@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from functools import partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
+from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import var
 from textual.widget import Widget
@@ -87,13 +88,28 @@ class Details(Static):
     A change of its height lays out and draws the whole screen, which takes most of the time of a key in a list.
     """
 
+    _lines = 0
+    """The lines of the text."""
+    _is_changing = False
+
     def show(self, words: RenderableType) -> None:
-        """Show a text; lay the screen out only if its height changes."""
+        """Show a text; lay the screen out only if its height changes, and draw the lines of the two texts alone."""
+        self._is_changing = True
         self.update(words, layout=False)
+        self._is_changing = False
         width, height = self.content_size
         room = self.parent.scrollable_content_region.height if isinstance(self.parent, Widget) else 0
-        if not width or max(room, self.get_content_height(self.container_size, self.app.size, width)) != height:
+        before, self._lines = self._lines, self.get_content_height(self.container_size, self.app.size, width or 1)
+        if not width or max(room, self._lines) != height:
             self.refresh(layout=True)
+        else:
+            self.refresh(Region(0, 0, width, max(before, self._lines)))
+
+    def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
+        """Draw the text; while another one comes, its first line alone, until its height is known."""
+        if self._is_changing:
+            regions = (Region(0, 0, self.content_size.width, 1),)
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
 
 class ListPane(Vertical, Generic[T]):
