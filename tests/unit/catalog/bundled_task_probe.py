@@ -1,9 +1,10 @@
 """Gives right and wrong answers to tasks and writes, as JSON, the verdict of a task's check on each answer.
 
-A program of its own: a line of standard input, [NAME, FOLDER, CASES, SUBMISSIONS] as JSON, is a task. FOLDER holds the
-task's files under their names on the node, and gets `lines.json`. Tasks have modules of the same names, so each task
-gets a fork of this process: PyTorch is imported once for all of them. A line of standard output is the exit status of
-a fork. A submission in C++ is compiled by the harness's own command.
+A program of its own: a line of standard input, [NAME, FOLDER, CASES, ATTACKED, SUBMISSIONS] as JSON, is a task. The
+cases in ATTACKED get wrong answers, too. FOLDER holds the task's files under their names on the node, and gets
+`lines.json`. Tasks have modules of the same names, so each task gets a fork of this process: PyTorch is imported once
+for all of them. A line of standard output is the exit status of a fork. A submission in C++ is compiled by the
+harness's own command.
 """
 
 import importlib.util
@@ -239,7 +240,9 @@ def right_answers(reference: ModuleType | InTensors, name: str, data: Any) -> It
         yield "the input", data
 
 
-def probe(name: str, folder: Path, cases: list[dict[str, int]], submissions: list[str]) -> None:
+def probe(
+    name: str, folder: Path, cases: list[dict[str, int]], attacked: list[dict[str, int]], submissions: list[str]
+) -> None:
     """Write all answers with the verdicts of the task's check into the folder."""
     torch.set_default_device("cpu")
     sys.path.insert(0, str(folder))
@@ -256,7 +259,7 @@ def probe(name: str, folder: Path, cases: list[dict[str, int]], submissions: lis
         data = reference.generate_input(**case)
         for answer, output in right_answers(reference, name, data):
             note("right", answer, *reference.check_implementation(data, output))
-        for answer, output in wrong_answers(reference, name, data):
+        for answer, output in wrong_answers(reference, name, data) if case in attacked else ():
             note("wrong", answer, *reference.check_implementation(data, output))
         for answer, custom_kernel in kernels.items():
             output = custom_kernel(own.generate_input(**case))
@@ -269,8 +272,8 @@ def main() -> None:
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            name, folder, cases, submissions = json.loads(line)
-            probe(name, Path(folder), cases, submissions)
+            name, folder, cases, attacked, submissions = json.loads(line)
+            probe(name, Path(folder), cases, attacked, submissions)
             return
         _, status = os.waitpid(pid, 0)
         sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")

@@ -84,6 +84,13 @@ def cases(name: str) -> list[dict[str, int]]:
     return [*tests, *({**case, "seed": SECRET_SEED} for case in tests), *benchmarks]
 
 
+def attacked_cases(name: str) -> list[dict[str, int]]:
+    """The cases with wrong answers: all but the benchmarks before the last, which differ from it in their size."""
+    benchmarks = document(name)["benchmarks"]
+    assert isinstance(benchmarks, list)
+    return [case for case in cases(name) if case not in benchmarks[:-1]]
+
+
 Lines = Callable[[str], Sequence[Line]]
 
 
@@ -110,7 +117,8 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lines]:
         def said(name: str) -> Sequence[Line]:
             folder = tmp_path_factory.mktemp(name)
             staged(name, folder)
-            requests.write(json.dumps([name, str(folder), cases(name), list(map(str, submissions(name)))]) + "\n")
+            files = list(map(str, submissions(name)))
+            requests.write(json.dumps([name, str(folder), cases(name), attacked_cases(name), files]) + "\n")
             requests.flush()
             assert statuses.readline() == "0\n", errors.read_text()
             found: list[Line] = json.loads((folder / "lines.json").read_text())
@@ -145,9 +153,9 @@ def test_right_answers_pass(name: str, lines: Lines) -> None:
 
 @every_task
 @pytest.mark.torch
-def test_wrong_answers_fail_on_every_case_and_say_why_in_few_words(name: str, lines: Lines) -> None:
+def test_wrong_answers_fail_and_say_why_in_few_words(name: str, lines: Lines) -> None:
     wrong = [line for line in lines(name) if line["kind"] == "wrong"]
-    assert len(wrong) >= 15 * len(cases(name))
+    assert len(wrong) >= 15 * len(attacked_cases(name))
     assert [line for line in wrong if line["passed"] or not 0 < len(line["message"]) < 300] == []
 
 
@@ -159,7 +167,7 @@ def test_a_refusal_names_the_first_wrong_element_and_counts_them(name: str, line
     got = r"\d+" if name == "histogram_py" else "nan"
     pattern = rf"wrong value at \[\d+(, \d+)*\]: expected -?\d\S*, got {got}; 1 of \d+ elements are wrong"
     assert [message for message in messages if not re.fullmatch(pattern, message)] == []
-    assert len(messages) == len(cases(name))
+    assert len(messages) == len(attacked_cases(name))
 
 
 @every_task
