@@ -120,7 +120,7 @@ def _check_folder(status: os.stat_result, path: Path, trust: Trust, above: Colle
     if (status.st_dev, status.st_ino) in above:
         return
     _check_owner(status, path, trust.folder_owners)
-    # In a sticky folder nobody exchanges what another account owns, and the owner of the next step is checked.
+    # In a sticky folder no account exchanges the files of another, and the owner of the next step is checked.
     if not status.st_mode & stat.S_ISVTX and _others_write(status, trust):
         raise _writable(path, status)
 

@@ -82,7 +82,7 @@ _Place = tuple[Path, Path | None]
 
 
 class TaskCache:
-    """Tasks that were read before: one whose files are all as they were is not read again. For all threads.
+    """A cache of tasks for all threads: a task is read again only when one of its files has changed.
 
     Folders with faults are read each time: not every reason is one that their files show. `file` keeps the tasks for
     other processes; it lies in a folder in which this account alone writes.

@@ -1,4 +1,4 @@
-"""The locks of clusters: each has one in the board's folder, and one process has them all."""
+"""The locks of clusters: one for each in the board's folder, and one for all of them together."""
 
 import time
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def lock_name(cluster: str) -> str:
 class ClusterLocks(msgspec.Struct, frozen=True):
     """The locks in the board's `folder`; each holder has a connection to the database of `store`.
 
-    `seconds` is the time for which a client waits for another one.
+    `seconds` is the time for which `all` waits for other clients.
     """
 
     folder: Path

@@ -1,11 +1,12 @@
 """The fair queue of a served board: a limit of runs in flight for each user, and turns between users."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 
 import msgspec
 
-from hpc_board.domain.run import Run, RunState, array_of
+from hpc_board.domain.run import Run, RunState
+from hpc_board.runs.statuses import together
 
 _COUNTED_MAX = 10
 """The number of runs ahead up to which the reason of a waiting run is kept exact; each change of it is a row."""
@@ -35,7 +36,7 @@ class FairQueue(msgspec.Struct, frozen=True):
         for runs in users.values():
             at_work = sum(run.state is not RunState.CREATED for run in runs)
             turn: list[list[Run]] = []
-            for group in _groups([run for run in runs if run.state is RunState.CREATED]):
+            for group in together([run for run in runs if run.state is RunState.CREATED]):
                 if at_work and at_work + len(group) > self.runs_per_user:
                     reasons |= {run.id: self._reason(at_work) for run in group if run.id in wanted}
                 else:
@@ -48,11 +49,3 @@ class FairQueue(msgspec.Struct, frozen=True):
     def _reason(self, ahead: int) -> str:
         count = f"{ahead}" if ahead <= _COUNTED_MAX else f"over {_COUNTED_MAX}"
         return f"{count} of yours {'is' if ahead == 1 else 'are'} ahead: {self.runs_per_user} at a time per user"
-
-
-def _groups(runs: Sequence[Run]) -> Iterator[list[Run]]:
-    """Yield the runs that go together: those of an array, or a single one."""
-    found: dict[str, list[Run]] = {}
-    for run in runs:
-        found.setdefault(array_of(run.token) or run.token, []).append(run)
-    yield from found.values()

@@ -34,7 +34,7 @@ from hpc_board.store import Store
 
 
 class Poll(msgspec.Struct, frozen=True):
-    """A question to the scheduler of `cluster` about its jobs, the time of the answer, and whether there was one."""
+    """A question to the scheduler of `cluster` about its jobs, its duration, and whether there was an answer."""
 
     cluster: str
     took_seconds: float

@@ -115,7 +115,7 @@ class JobResults(msgspec.Struct, frozen=True):
         if result.interrupted:
             # Why the job was told to end is the scheduler's to say.
             return
-        if result.verdict in (Verdict.INFRA_ERROR, Verdict.CRASH):
+        if result.verdict in (Verdict.INFRA_ERROR, Verdict.CRASH) and run.cluster in self.clusters.clusters:
             # A scheduler that kills a step for its memory leaves the batch script, which accounts for the judge's end.
             log = self.clusters.log_end(run)
             if exceeded := self.clusters.kind(run.cluster).memory_exceeded(log):

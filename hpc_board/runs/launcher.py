@@ -1,4 +1,4 @@
-"""The launch of runs: job folders, jobs and arrays, and what becomes of runs that the scheduler does not accept."""
+"""The launch of runs: job folders, jobs and arrays, and the waits of runs that the scheduler does not accept."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -74,7 +74,7 @@ class Launcher(msgspec.Struct, frozen=True):
                 held.setdefault(run.gpu, []).append(run)
         resting = {gpu: waiting[0].status for gpu, waiting in held.items() if not _is_due(waiting, utc_now())}
         for run in runs:
-            if run.gpu in resting and run.state is RunState.CREATED and not _is_held(run):
+            if run.gpu in resting and run.state is RunState.CREATED and not has_no_room(run):
                 record(self.store, run, run.state, reason=resting[run.gpu].reason, source=resting[run.gpu].source)
         return self._admitted([run for run in runs if run.gpu not in resting or run.state is not RunState.CREATED])
 
@@ -413,11 +413,6 @@ def _is_due(held: Sequence[Run], now: datetime) -> bool:
     waited_seconds = (now - min(run.created_at for run in held)).total_seconds()
     pause_seconds = max(HELD_SECONDS, min(waited_seconds / 10, HELD_SECONDS_MAX))
     return not 0 <= (now - last).total_seconds() < pause_seconds
-
-
-def _is_held(run: Run) -> bool:
-    """Return whether the scheduler did not accept an unsent run when it was last tried."""
-    return run.state is RunState.CREATED and has_no_room(run)
 
 
 def _is_silence(error: BoardError) -> bool:

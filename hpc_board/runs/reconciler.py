@@ -112,8 +112,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         `watched` is that of `run_pass`.
 
         Raises:
-            StorageError: the board cannot be written, or the lock of a cluster not be used; the runs of all others
-                were advanced.
+            StorageError: the board cannot be written, or the lock of a cluster cannot be used; the runs of all
+                others were advanced.
             SchedulerError: a scheduler did not answer; its runs keep their state, all others were advanced.
         """
         done = self.run_pass(watched)
@@ -352,7 +352,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         return self._table.backoff(cluster).asked_at if cluster in self.clusters else None
 
     def silent_since(self, cluster: str) -> datetime | None:
-        """Return the time of the first unanswered query since the last answer; None after an answer, or without it."""
+        """Return the time of the first unanswered query since the last answer; None after an answer."""
         return self._table.backoff(cluster).silent_since if cluster in self.clusters else None
 
     def _reload(self, run: Run) -> Run:

@@ -23,7 +23,10 @@ ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Answers:
-    """Answers from the board that `board_of` returns for a user; `written` is called after each change."""
+    """Answers from the board that `board_of` returns for a user.
+
+    `written` is called after each question of a route that writes.
+    """
 
     def __init__(
         self, board_of: Callable[..., Board], log: Callable[..., None], counts: Counts, written: Callable[[], object]
@@ -60,13 +63,7 @@ class Answers:
     def _value(self, board: Board, request: wire.Request) -> object:
         route = _route(request.route)
         board.context.require(route.role, route.purpose)
-        try:
-            args = wire.decoded(request.args, routes.arguments_type(request.route))
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise InputError(
-                f"the question {request.route} does not fit: {one_line(str(error), 300)}.",
-                hint="Use a client of the service's version.",
-            ) from error
+        args = parsed_args(request, routes.arguments_type(request.route))
         given = {field: getattr(args, field) for field in args.__struct_fields__}
         given |= _limited(given)
         _check_lengths(given)
@@ -186,4 +183,7 @@ def parsed_args(request: wire.Request, type_: type[Any]) -> Any:
     try:
         return wire.decoded(request.args, type_)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise InputError(f"the question {request.route} does not fit: {one_line(str(error), 300)}.") from error
+        raise InputError(
+            f"the question {request.route} does not fit: {one_line(str(error), 300)}.",
+            hint="Use a client of the service's version.",
+        ) from error

@@ -43,7 +43,7 @@ class Viewer(msgspec.Struct, frozen=True):
         return bool(addition.task) and self.person.role.may_act_as(Role.PARTICIPANT) and addition.task not in hidden
 
     def change(self, additions: Sequence[Addition], answered: Sequence[Run], written: Sequence[Run]) -> Change | None:
-        """Return what of new rows, answers of schedulers and outputs is for the user; None if nothing is."""
+        """Return the new rows, answers of schedulers and outputs that are for the user; None without any."""
         rows = [each for each in additions if self.sees(each)]
         answers, outputs = ([run.id for run in runs if run.user == self.person.name] for runs in (answered, written))
         if not rows and not answers and not any(self.sees(Addition(run.user, run.task)) for run in written):
@@ -116,6 +116,7 @@ class Changes:
                 self._streams.discard(stream)
 
     def _look_on(self) -> None:
+        told = ""
         while not self._stopping.is_set():
             self._woken.wait()
             self._woken.clear()
@@ -129,7 +130,9 @@ class Changes:
             if problem:
                 # The changes of a look that failed are not known any more: the next one tells that all may be new.
                 self._marks = None
-                self._say(problem)
+                if problem != told:
+                    self._say(problem)
+            told = problem
             self._stopping.wait(_LOOKS_SECONDS)
 
     def _look(self) -> None:

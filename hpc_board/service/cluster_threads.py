@@ -15,7 +15,7 @@ class ClusterThreads:
         self._step = step
         self._pause_seconds = pause_seconds
         self._failed = failed
-        self._begun: dict[str, float] = {}
+        self._begun: dict[threading.Thread, tuple[str, float]] = {}
         self._lock = threading.Lock()
         self._wakes: dict[str, threading.Event] = {}
         self._threads: set[threading.Thread] = set()
@@ -44,9 +44,8 @@ class ClusterThreads:
     def oldest_seconds(self) -> float:
         """The age of the oldest step that has not ended; 0.0 if each has."""
         with self._lock:
-            return max(
-                (time.monotonic() - self._begun[each] for each in self._wakes if each in self._begun), default=0.0
-            )
+            begun = [at for cluster, at in self._begun.values() if cluster in self._wakes]
+            return max((time.monotonic() - at for at in begun), default=0.0)
 
     def stop(self, seconds: float) -> None:
         """End all threads, and wait so long for their steps."""
@@ -63,13 +62,13 @@ class ClusterThreads:
         try:
             while not self._stopping and self._wakes.get(cluster) is wake:
                 with self._lock:
-                    self._begun[cluster] = time.monotonic()
+                    self._begun[threading.current_thread()] = cluster, time.monotonic()
                 try:
                     self._step(cluster)
                 except Exception:  # noqa: BLE001 - `failed` tells it, and the cluster's runs go on
                     self._failed(cluster)
                 with self._lock:
-                    self._begun.pop(cluster, None)
+                    self._begun.pop(threading.current_thread(), None)
                 wake.wait(self._pause_seconds)
                 wake.clear()
         finally:

@@ -170,7 +170,7 @@ def _reading(settings: Settings, process: int) -> Iterator[Diagnostic]:
         return
     if written > read:
         at = datetime.fromtimestamp(written, UTC).astimezone()
-        message = f"{settings.file} was changed at {at:%Y-%m-%d %H:%M:%S}, after the service has read it"
+        message = f"{settings.file} was changed at {at:%Y-%m-%d %H:%M:%S}, after the service read it"
         hint = f"Reload: systemctl --user reload {service_name(settings.board)}, or kill -HUP {process}"
         yield Diagnostic(Severity.WARNING, "settings", message, hint)
 

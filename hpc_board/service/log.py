@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,11 +24,13 @@ class ServiceLog:
         self._write = write
         self._refused: dict[str, tuple[float, int]] = {}
         self._peers: dict[object, tuple[float, int, int]] = {}
+        self._lock = threading.Lock()
 
     def __call__(self, event: str, **details: object) -> None:
         """Write an event with its time and details."""
         if event == "refused":
-            more = self._more(details)
+            with self._lock:
+                more = self._more(details)
             if more is None:
                 return
             details |= more

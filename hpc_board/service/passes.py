@@ -44,6 +44,7 @@ class Passes:
     def run(self, clusters: Collection[str]) -> None:
         """Advance the runs of these clusters from now on, and log known problems anew."""
         self._told.clear()
+        self._silent.clear()
         self._threads.run(clusters)
 
     def _advance(self, cluster: str) -> None:
@@ -73,7 +74,8 @@ class Passes:
             known = cluster in self._silent
             self._silent.add(cluster)
             return not known
-        return bool(problem) and problem not in self._told.values()
+        # A pass that was under way when a cluster left the settings has told of its problem afterwards.
+        return bool(problem) and all(self._told.get(name) != problem for name in reconciler.names)
 
     def _tell_fault(self, cluster: str) -> None:
         self._log("fault", cluster=cluster, traceback=traceback.format_exc())

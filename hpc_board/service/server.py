@@ -81,7 +81,7 @@ class Service:
         self._log = counted(log or ServiceLog(), self._counts)
         self._bounds = bounds
         self._page_bounds = page_bounds
-        # The whole state that follows from the settings: whoever reads it once sees one version of them.
+        # The whole state that follows from the settings: a reader of it sees one version of them.
         self._own = self._seen_by_itself(
             Installation(demanding(settings), user_name(os.geteuid()), self._warn, self._launch)
         )

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,9 @@ class Watching:
         now = {id_: (run, _progress(board, run)) for id_, run in found.items()}
         for stream, ids in streams.items():
             if ids:
-                self._loop.call_soon_threadsafe(stream.take, now, turn, faults)
+                # The loop of a service that stops may have ended.
+                with suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(stream.take, now, turn, faults)
 
 
 class _Stream:

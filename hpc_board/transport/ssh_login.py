@@ -36,7 +36,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
 class LoginRefused(SchedulerError):
-    """The host is there, but will not let this account in, or is not known to be the right one: a person has to act."""
+    """A refusal of a host: it does not let this account in, or its key is not known; a person has to act."""
 
 
 class Link(msgspec.Struct, frozen=True):

@@ -214,7 +214,7 @@ class Worker:
         alike: bool,
         rules: Rules,
     ) -> tuple[Called, Done]:
-        """Have the `count` calls made for whose inputs the worker has room.
+        """Have `count` calls made, for whose inputs the worker has room.
 
         The worker is stopped while `fill` writes the inputs, so that it does not see them before the clock runs. With
         `copied` it copies each output before the next call. Only the first `made` calls are made; each of the others

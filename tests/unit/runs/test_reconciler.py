@@ -607,6 +607,17 @@ def test_a_run_of_a_cluster_that_left_the_settings_hinders_no_other(world: World
         cancel(gone, queued)
 
 
+def test_a_crash_on_a_cluster_that_left_the_settings_is_taken_and_hinders_no_other(world: World) -> None:
+    task = a_task()
+    run, other = world.run(task=task), world.run(task=task)
+    world.advance.launch([run])
+    crash = replace(right_result(run, task), verdict=Verdict.CRASH, message="killed", score_s=None, cases=())
+    world.leave(run, job_folder.RESULT, crash.to_json().encode())
+    gone = replace(world.advance, schedulers={}, clusters={})
+    assert gone()
+    assert (world.state(run), world.state(other)) == (RunState.FINISHED, RunState.ERROR)
+
+
 def test_runs_are_cancelled_together(world: World) -> None:
     queued, other, unsent, ended = (world.run() for _ in range(4))
     cancel(world.advance, ended)
