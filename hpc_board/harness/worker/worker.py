@@ -38,6 +38,7 @@ from hpc_board.harness.processes.zygote import preload
 from hpc_board.harness.profile.profiled_device import ProfiledDevice
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame
+from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.replies import ADDRESSES_MAX, HANDLES_MAX, HELD_MAX, PLACES_MAX
 from hpc_board.harness.worker import compiled
 from hpc_board.model.result import Verdict
@@ -118,7 +119,7 @@ class _Worker:
         self._repeated: tuple[Any] | None = None
         self._data: list[Any] = []
         self._calls: list[Callable[[], Any]] = []
-        self._known: payload.Form | None = None
+        self._known: Form | None = None
         self._queue: GpuQueue | None = None
 
     def answer(self, frame: Frame, fds: list[int]) -> Frame:
@@ -310,7 +311,7 @@ class _Worker:
         self._known = None
         if frame["held"] and len(outputs) == 1:
             with suppress(payload.PayloadError):
-                self._known = payload.Form(outputs[0], outlines[0])
+                self._known = Form(outputs[0], outlines[0])
         held = [[place, *part] for place, each in enumerate(outlines) for part in each.held]
         return {"outputs": [[each.base, each.size] for each in outlines], "held": held, "alike": []}
 
