@@ -134,8 +134,9 @@ class Processes:
         prefix: Sequence[str] = (),
         folder: Path | None = None,
         printed: Printed | None = None,
+        waits: bool = False,
     ) -> Child:
-        """Start a process that imports the submission, or loads its compiled library.
+        """Start a process that imports the submission, or loads its compiled library; it `waits` before for a request.
 
         `prefix` is the command of the profiler that starts it, if any, which writes into `folder`; `profile` selects
         how its calls are profiled or marked, and `printed` takes its output together with that profiler's.
@@ -153,8 +154,25 @@ class Processes:
         else:
             child = self._new_worker(home, (self.stdout, self.stderr), limit)
         entry = (file, ENTRY, self._job.shown_as)
-        self._send_load(child, home, *entry, profile=profile, traced=bool(prefix))
+        self._send_load(child, home, *entry, profile=profile, traced=bool(prefix), waits=waits)
         return child
+
+    def waiting_worker(self) -> Child:
+        """Start a process and wait until it has opened the device; it has imported nothing of the submission."""
+        child = self.worker(waits=True)
+        late, deadline = self._late("device"), self._load_deadline()
+        self._await_confined(child, late, deadline, self.reached)
+        worker_answer(child, ("prepared", "raised"), deadline, late)
+        return child
+
+    def import_submission(self, worker: Child) -> None:
+        """Have a waiting worker import the submission.
+
+        Raises:
+            CallFailed: the import failed.
+        """
+        worker.send({"type": "import"})
+        worker_answer(worker, ("loaded", "raised"), self._load_deadline(), self._late("submission"))
 
     def loaded_worker(self) -> Child:
         """Start a process and wait until it has imported the submission."""
@@ -185,8 +203,7 @@ class Processes:
         Raises:
             CallFailed: the import failed.
         """
-        late = f"importing the reference did not return within {self._job.limits.load_seconds:g} s"
-        return dict(judge_answer(child, Ready, self._load_deadline(), late).facts)
+        return dict(judge_answer(child, Ready, self._load_deadline(), self._late("reference")).facts)
 
     def await_judge(self, judge: Child) -> dict[str, Any]:
         """Wait until the judge has imported the task, and return its facts about the device.
@@ -227,12 +244,17 @@ class Processes:
         Raises:
             CallFailed: the import failed.
         """
-        late = f"importing the {what} did not return within {self._job.limits.load_seconds:g} s"
-        deadline = self._load_deadline()
+        late, deadline = self._late(what), self._load_deadline()
+        self._await_confined(worker, late, deadline, reached)
+        worker_answer(worker, ("loaded", "raised"), deadline, late)
+
+    def _await_confined(self, worker: Child, late: str, deadline: float, reached: Callable[[str], None] | None) -> None:
         answer = worker_answer(worker, ("confined",), deadline, late)
         if isinstance(answer, Confined) and reached is not None:
             reached(answer.isolation)
-        worker_answer(worker, ("loaded", "raised"), deadline, late)
+
+    def _late(self, what: str) -> str:
+        return f"importing the {what} did not return within {self._job.limits.load_seconds:g} s"
 
     @contextmanager
     def alone(self, *trusted: Child | None) -> Iterator[None]:
@@ -363,6 +385,7 @@ class Processes:
         profile: str = "",
         traced: bool = False,
         trusted: bool = False,
+        waits: bool = False,
     ) -> None:
         self._load(
             child,
@@ -375,6 +398,7 @@ class Processes:
             compiled=file == LIBRARY,
             profile=profile,
             traced=traced,
+            waits=waits,
             spared_processes=0 if trusted else _spared_processes(),
         )
 

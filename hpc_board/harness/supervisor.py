@@ -329,11 +329,11 @@ class Supervisor:
         trusted = processes.baseline(reference=processes.has_baseline)
         windows = WindowBenchmarks(
             GpuBench(judge, Phase("benchmark", job.benchmarks, seconds), job.limits, job.rules),
-            lambda: self._gpu_worker(processes.loaded_worker(), allowance),
+            lambda: self._gpu_worker(processes.waiting_worker(), allowance),
             lambda worker: processes.dismiss(worker.child),
             self._gpu_worker(trusted, TimeBudget(seconds)),
             self._say,
-            lambda: processes.alone(judge, trusted),
+            lambda worker: processes.import_submission(worker.child),
             has_reference=processes.has_baseline,
             peak=self._peak(),
         )

@@ -68,8 +68,10 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         """Measure one case with one worker, or measure it `again`."""
         raise NotImplementedError
 
-    def _before_pass(self, cases: Sequence[int]) -> None:
-        """Measure everything that needs a machine without a process of the submission."""
+    def _begin(self, cases: Sequence[int]) -> AnyWorker:
+        """Return a new worker for these cases, which has imported the submission."""
+        del cases
+        return self._new_worker()
 
     def run(self, first: AnyWorker | None, workers: int) -> list[Case]:
         """Measure each case with as many workers as `workers` says, and return the results.
@@ -123,9 +125,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
     def _pass(self, waiting: AnyWorker | None, cases: Sequence[int], how: str, *, again: bool = False) -> None:
         """Have one worker measure cases, or measure them `again`, and end it; it is new if none is `waiting`."""
         phase = self._bench.phase
-        if waiting is None:
-            self._before_pass(cases)
-        worker = self._new_worker() if waiting is None else waiting
+        worker = self._begin(cases) if waiting is None else waiting
         try:
             for index in cases:
                 measured = self._measured.setdefault(index, self._measurements())

@@ -2,15 +2,14 @@
 
 The judge's process writes the inputs of a call into the worker's memory, gives the sign that starts it, takes the
 outputs, and times all of that by its own events (device/gpu_window.py). No time that the worker reports counts. The
-overhead of a window is that of a trusted worker's. It is measured while no process of the submission exists, since work
-that such a process leaves on a GPU would lengthen it, and again between the submission's calls; the shorter one counts.
-docs/design/timing.md has the estimator and its error.
+overhead of a window is measured in the same process, before it imports the submission and while no other process of the
+submission exists: windows of two processes differ by microseconds. docs/design/timing.md has the estimator and its
+error.
 """
 
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from hpc_board.harness.measure.contention import OtherWork
@@ -26,8 +25,6 @@ from hpc_board.model.result import Timing, Verdict
 from hpc_board.model.score import duration_text
 
 _OVERHEAD_WINDOWS = 8
-_BETWEEN_WINDOWS = 2
-_BETWEEN_CALLS = 7
 _HOST_WINDOWS = 5
 _REFERENCE_WINDOWS = 5
 _CHECKS = 3
@@ -55,17 +52,16 @@ _BY_HOST = (
 class _Measured:
     """Measurements of one benchmark case.
 
-    `passes` holds the windows of each worker, `overhead_ns` the windows without a call, `between_ns` those between the
-    submission's, `host_overhead_ns` those of calls made by the host, `reference_ns` those of the reference. `by_host`:
-    the kernel's calls need the processor while the GPU works. `busy` is the number of processors that others used
-    during each pass.
+    `passes` holds the times of each worker's calls, and `reference_ns` those of the reference. `overhead_ns` is the
+    overhead of the present worker's windows, and `host_overhead_ns` that of its calls by the host, None if it was not
+    measured. `by_host`: the kernel's calls need the processor while the GPU works. `busy` is the number of processors
+    that others used during each pass.
     """
 
     passes: list[list[float]] = field(default_factory=list)
-    overhead_ns: list[float] = field(default_factory=list)
-    between_ns: list[float] = field(default_factory=list)
-    host_overhead_ns: list[float] = field(default_factory=list)
     reference_ns: list[float] = field(default_factory=list)
+    overhead_ns: float = 0.0
+    host_overhead_ns: float | None = None
     by_host: bool = False
     busy: list[float] = field(default_factory=list)
     failure: CallFailed | None = None
@@ -77,36 +73,22 @@ class _Measured:
 
     @property
     def overhead(self) -> float:
-        """Return the overhead of a window in nanoseconds."""
-        if self.by_host:
-            return min(self.host_overhead_ns, default=0.0)
-        return min(lower_quartile(each) for each in (self.overhead_ns, self.between_ns) if each)
-
-    @property
-    def windows_ns(self) -> list[float]:
-        """Return the windows of all workers."""
-        return [window for each in self.passes for window in each]
-
-    def call_ns(self, window_ns: float) -> float:
-        """Return the time of the call in a window, at least a nanosecond."""
-        return max(1.0, window_ns - self.overhead)
+        """Return the overhead of the present worker's windows in nanoseconds."""
+        return self.overhead_ns if not self.by_host else self.host_overhead_ns or 0.0
 
     def timing(self, floor_seconds: float) -> Timing | None:
         """Return the times so far; None before the first window."""
-        passes = [[self.call_ns(window) for window in each] for each in self.passes if each]
-        if not passes:
+        if not self.passes:
             return None
-        overhead_ns = lower_quartile(self.overhead_ns)
-        reference = [max(1.0, window - overhead_ns) for window in self.reference_ns]
-        floor = 1e9 * floor_seconds
-        return of_rows(passes, reference, [], floor_ns=floor, least_ns=0.0, busy=statistics.median(self.busy or [0.0]))
+        busy, floor = statistics.median(self.busy or [0.0]), 1e9 * floor_seconds
+        return of_rows(self.passes, self.reference_ns, [], floor_ns=floor, least_ns=0.0, busy=busy)
 
 
 class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     """The timed part of an evaluation on a GPU whose memory several processes can share.
 
-    `trusted` is a worker with the task's reference, or with no function if the task has none; `alone` stops all other
-    processes while it is called.
+    `trusted` is a worker with the task's reference, or with no function if the task has none. `new_worker` starts one
+    that waits before it imports the submission, which `load` has it do.
     """
 
     def __init__(
@@ -116,7 +98,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         dismiss: Callable[[GpuWorker], None],
         trusted: GpuWorker,
         say: Say,
-        alone: Callable[[], AbstractContextManager[None]],
+        load: Callable[[GpuWorker], None],
         *,
         has_reference: bool,
         peak: Peak | None = None,
@@ -124,7 +106,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         super().__init__(bench, new_worker, dismiss, say, peak)
         self._gpu = bench
         self._trusted = trusted
-        self._alone = alone
+        self._load = load
         self._has_reference = has_reference
 
     def _measurements(self) -> _Measured:
@@ -144,17 +126,18 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
             with of_the_task():
                 self._known_output(index)
             for made in (Made.NOTHING, Made.RESPONSE):
-                windows_ns = [self._trusted_ns(index, made) for _ in range(_CHECKS if index == 0 else 1)]
+                count = _CHECKS if index == 0 else 1
+                windows_ns = [self._overhead_ns(self._trusted, index, made) for _ in range(count)]
                 least_ns.setdefault(made, min(windows_ns))
         change_ns = least_ns[Made.RESPONSE] - least_ns[Made.NOTHING]
         if change_ns < _CHANGE_NS_MIN:
             message = f"a kernel takes {change_ns / 1e3:.0f} us, less than a change between processes: is MPS in use?"
             raise MemoryNotShared(message)
 
-    def _trusted_ns(self, index: int, made: Made, *, by_host: bool = False) -> float:
-        """Return the time of a trusted worker's window."""
+    def _overhead_ns(self, worker: GpuWorker, index: int, made: Made, *, by_host: bool = False) -> float:
+        """Return the time of a window without a call, of a worker that has imported nothing of a submission."""
         try:
-            return self._gpu.window(self._trusted, index, secret_seed(), made, by_host=by_host).window_ns
+            return self._gpu.window(worker, index, secret_seed(), made, by_host=by_host).window_ns
         except MemoryNotShared:
             raise
         except CallFailed as error:
@@ -162,37 +145,52 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
             message = f"a window without a call fails: {error.verdict}: {error.message}"
             raise CallFailed(verdict, message, worker_lost=True) from error
 
+    def _overheads_ns(self, worker: GpuWorker, index: int) -> float:
+        """Return the overhead of a worker's windows; the first one is not counted, since PyTorch allocates memory."""
+        windows_ns = [self._overhead_ns(worker, index, Made.RESPONSE) for _ in range(1 + _OVERHEAD_WINDOWS)]
+        return lower_quartile(windows_ns[1:])
+
     def _known_output(self, index: int) -> None:
         """Make sure that an output of the case exists, which the trusted worker can return."""
         if self._has_reference and not self._bench.output_bytes(index):
             for _ in range(self._limits.warmup_calls):
                 self._bench.call(self._trusted, index, [secret_seed()], timed=True)
 
-    def _before_pass(self, cases: Sequence[int]) -> None:
-        """Measure the overhead of a window, and the reference, while no process of the submission exists."""
+    def _begin(self, cases: Sequence[int]) -> GpuWorker:
+        """Return a new worker, after the overheads of its windows and times of the reference were measured."""
         self._gpu.release_windows()
         for index in cases:
             measured = self._measured.setdefault(index, self._measurements())
-            # The first window of a case is not counted: PyTorch allocates its memory.
-            self._trusted_ns(index, Made.RESPONSE)
-            measured.overhead_ns += [self._trusted_ns(index, Made.RESPONSE) for _ in range(_OVERHEAD_WINDOWS)]
-            if measured.by_host:
-                nothing = [self._trusted_ns(index, Made.NOTHING, by_host=True) for _ in range(_HOST_WINDOWS)]
-                measured.host_overhead_ns += nothing
+            self._known_output(index)
             if self._has_reference:
-                with of_the_task():
-                    self._time_reference(index, measured)
+                self._time_reference(index, measured)
+        worker = self._new_worker()
+        try:
+            for index in cases:
+                measured = self._measured[index]
+                measured.overhead_ns = self._overheads_ns(worker, index)
+                if measured.by_host:
+                    nothing = (
+                        self._overhead_ns(worker, index, Made.NOTHING, by_host=True) for _ in range(_HOST_WINDOWS)
+                    )
+                    measured.host_overhead_ns = min(nothing)
+            self._load(worker)
+        except BaseException:
+            self._dismiss(worker)
+            raise
+        return worker
 
     def _time_reference(self, index: int, measured: _Measured) -> None:
-        """Add windows of the reference, unless its calls wait for the GPU themselves; the first is not counted."""
-        start = time.monotonic()
-        self._gpu.window(self._trusted, index, secret_seed())
-        for _ in range(_REFERENCE_WINDOWS):
-            found = self._gpu.window(self._trusted, index, secret_seed())
-            if not found.by_host:
-                measured.reference_ns.append(found.window_ns)
-            if time.monotonic() - start > self._limits.baseline_seconds:
-                break
+        """Add times of the reference, unless its calls wait for the GPU themselves; the first one is not counted."""
+        overhead_ns, start = self._overheads_ns(self._trusted, index), time.monotonic()
+        with of_the_task():
+            self._gpu.window(self._trusted, index, secret_seed())
+            for _ in range(_REFERENCE_WINDOWS):
+                found = self._gpu.window(self._trusted, index, secret_seed())
+                if not found.by_host:
+                    measured.reference_ns.append(max(1.0, found.window_ns - overhead_ns))
+                if time.monotonic() - start > self._limits.baseline_seconds:
+                    break
 
     def _measure(self, worker: GpuWorker, index: int, measured: _Measured, *, again: bool) -> None:
         """Measure one case with one worker: calls that warm up, then one window for each call.
@@ -207,22 +205,26 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         if not measured.by_host and sum(each.by_host for each in trials) > _TRIALS / 2:
             measured.by_host = True
             measured.passes.clear()
-        if measured.by_host and not measured.host_overhead_ns:
+        if measured.by_host and measured.host_overhead_ns is None:
             return
         windows_ns: list[float] = []
         others, start = OtherWork(), time.monotonic()
         while not self._enough(measured, windows_ns, time.monotonic() - start):
-            if not measured.by_host and len(windows_ns) % _BETWEEN_CALLS == 0:
-                with self._alone():
-                    measured.between_ns += [self._trusted_ns(index, Made.RESPONSE) for _ in range(_BETWEEN_WINDOWS)]
             windows_ns.append(self._gpu.window(worker, index, secret_seed(), by_host=measured.by_host).window_ns)
-        measured.passes.append(windows_ns)
+        shortest_ns = lower_quartile(windows_ns)
+        if shortest_ns < measured.overhead - _SHORT_NS:
+            message = (
+                f"a window with a call took {duration_text(shortest_ns)}, and one without a call takes "
+                f"{duration_text(measured.overhead)}"
+            )
+            raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
+        measured.passes.append(_times_ns(measured, windows_ns))
         measured.busy.append(others.processors())
 
     def _enough(self, measured: _Measured, windows_ns: Sequence[float], seconds: float) -> bool:
         """Return whether a worker's windows of a case tell its time, or `seconds` of wall time are too many."""
         limits, count = self._limits, len(windows_ns)
-        times_ns = [measured.call_ns(each) for each in windows_ns]
+        times_ns = _times_ns(measured, windows_ns)
         if count < calls_needed(times_ns, limits, self._workers):
             return False
         if self._workers * count >= limits.timed_calls_max or self._workers * seconds >= limits.case_seconds:
@@ -240,14 +242,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
             return True
         return found.interval * found.median_ns > max(_WIDE_NS, self._limits.interval * found.median_ns)
 
-    def _check_floors(self) -> None:
-        """Check also that no windows are too short to contain what every window does."""
-        super()._check_floors()
-        for measured in self._measured.values():
-            shortest_ns = lower_quartile(measured.windows_ns) if measured.windows_ns else measured.overhead
-            if shortest_ns < measured.overhead - _SHORT_NS:
-                message = (
-                    f"a call and its window took {duration_text(shortest_ns)}, and a window without a call takes "
-                    f"{duration_text(measured.overhead)}"
-                )
-                measured.failure = CallFailed(Verdict.TIMING_INCONSISTENT, message)
+
+def _times_ns(measured: _Measured, windows_ns: Sequence[float]) -> list[float]:
+    """Return the times of the calls in a worker's windows, each at least a nanosecond."""
+    return [max(1.0, window - measured.overhead) for window in windows_ns]

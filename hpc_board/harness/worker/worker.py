@@ -5,10 +5,11 @@ are checked byte by byte elsewhere and its times are bounded by the supervisor's
 worker too, which gives the overhead of a call beyond the call itself. Under a profiler that must start it (`traced`) a
 worker gives up fewer privileges, see profile.py.
 
-Frames: `load` -> `confined`, then `loaded` or `raised`; `prepare` -> `prepared`; `map` (with memory for inputs and for
-the description of outputs) -> `mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are written,
-between `mapped` and `run`, the process is stopped; between `run` and `done` the supervisor's clock runs, so all work
-that can be done before is done at `map`.
+Frames: `load` -> `confined`, then `loaded` or `raised`; a load that `waits` has `prepared`, answers to other frames, and
+`import` before that. `prepare` -> `prepared`; `map` (with memory for inputs and for the description of outputs) ->
+`mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are written, between `mapped` and `run`, the
+process is stopped; between `run` and `done` the supervisor's clock runs, so all work that can be done before is done at
+`map`.
 
 On a GPU whose memory several processes can share, a timed call has other frames: `reserve` (memory for inputs on the
 GPU) -> `reserved` or `unshared`; `queue` (the call, which the GPU begins at the judge's sign) -> `queued`, `raised` or
@@ -70,20 +71,33 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
         device = open_device(frame["device"])
         if frame["profile"]:
             device = ProfiledDevice(device, frame["profile"], Path(frame["scratch"]))
-        kernel: Any = None
+        worker = _Worker(device, naming)
+        if frame["waits"]:
+            channel.send({"type": "prepared"})
+            _answer_until("import", worker, channel)
         if frame["compiled"]:
-            kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"])
+            worker.kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"])
         elif frame["file"]:
-            kernel = _kernel(Path(frame["folder"]), frame["file"], frame["entry"], frame["shown_as"])
+            worker.kernel = _kernel(Path(frame["folder"]), frame["file"], frame["entry"], frame["shown_as"])
+    except ChannelClosed:
+        return
     except BaseException as error:  # noqa: BLE001 - any exception of a submission is a result
         channel.send(naming.raised(error, Verdict.LOAD_ERROR))
         return
     channel.send({"type": "loaded"})
-    worker = _Worker(kernel, device, naming)
+    with suppress(ChannelClosed):
+        _answer_until("", worker, channel)
+
+
+def _answer_until(last: str, worker: "_Worker", channel: Channel) -> None:
+    """Answer frames until one of the type `last` comes.
+
+    Raises:
+        ChannelClosed: the supervisor has closed its end.
+    """
     while True:
-        try:
-            frame, fds = channel.receive()
-        except ChannelClosed:
+        frame, fds = channel.receive()
+        if frame["type"] == last:
             return
         channel.send(worker.answer(frame, fds))
 
@@ -105,10 +119,10 @@ def _kernel(folder: Path, name: str, entry: str, shown_as: str) -> Kernel:
 
 
 class _Worker:
-    """A submission on a device."""
+    """A submission on a device; it has no `kernel` before the import."""
 
-    def __init__(self, kernel: Any, device: Device, naming: "_Naming") -> None:
-        self._kernel = kernel
+    def __init__(self, device: Device, naming: "_Naming") -> None:
+        self.kernel: Any = None
         self._device = device
         self._naming = naming
         self._holders: list[Any] = []
@@ -320,7 +334,7 @@ class _Worker:
         if self._repeated is not None:
             (value,) = self._repeated
             return lambda: payload.dense(payload.copied(value))
-        kernel = self._kernel
+        kernel = self.kernel
         if not isinstance(kernel, compiled.CompiledKernel):
             return lambda: payload.dense(kernel(data))
         return compiled.prepared(kernel, data, payload.empty(self._form, self._device.name), self._device)
