@@ -5,7 +5,7 @@ are checked byte by byte elsewhere and its times are bounded by the supervisor's
 worker too, which gives the overhead of a call beyond the call itself. Under a profiler that must start it (`traced`) a
 worker gives up fewer privileges, see profile.py.
 
-Frames: `load` -> `confined`, then `loaded` or `raised`; a load that `waits` has `prepared`, answers to other frames, and
+Frames: `load` -> `confined`, then `loaded` or `raised`; a load that `waits` has `prepared`, answers to others, and
 `import` before that. `prepare` -> `prepared`; `map` (with memory for inputs and for the description of outputs) ->
 `mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are written, between `mapped` and `run`, the
 process is stopped; between `run` and `done` the supervisor's clock runs, so all work that can be done before is done at
