@@ -19,7 +19,7 @@ from hpc_board.files import lock_descriptor, open_regular
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.text import one_line
 from hpc_board.service.client import RemoteBoard
-from hpc_board.service.doors.unix import reason_of
+from hpc_board.service.doors.unix import fault_of
 from hpc_board.service.next_steps import service_folder, service_name, system_unit_file, user_unit_file
 from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
@@ -134,7 +134,7 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
             message = f"{holder} serves {settings.board}, and does not answer at {path}"
             yield Diagnostic(Severity.ERROR, "service", message, "End that process, or correct `serve.socket`.")
             return
-        reason = error.message if isinstance(error, BoardError) else f"{path}: {reason_of(error)}"
+        reason = error.message if isinstance(error, BoardError) else f"{path}: {fault_of(path, error)[0]}"
         yield Diagnostic(Severity.ERROR, "service", f"it is not running: {reason}", _START)
         return
     yield Diagnostic(Severity.OK, "service", f"process {listener} answers at {path}")

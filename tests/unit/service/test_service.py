@@ -265,6 +265,23 @@ def test_an_account_without_a_name_is_refused(door: Path) -> None:
     assert answer["error"]["message"] == "this machine has no account with the number 61001."
 
 
+def test_a_wrong_path_is_told_with_the_key_or_the_variable_that_names_it(tmp_path: Path) -> None:
+    wrong = tmp_path / "nowhere" / "board.sock"
+    plain, other = tmp_path / "plain.yaml", tmp_path / "other.yaml"
+    plain.write_text(f"service: {wrong}\n")
+    other.write_text("service: nowhere/board.sock\n")
+    for words, environ, origin in (
+        (("--config", str(plain)), {}, f"`service` in {plain}"),
+        (("--config", str(other)), {}, f"`service` in {other}"),
+        ((), {"HPC_BOARD_SERVICE": str(wrong)}, "$HPC_BOARD_SERVICE"),
+    ):
+        done = CliRunner().invoke(cli, [*words, "runs"], env=environ)
+        assert done.exit_code == 3
+        told = " ".join(done.stderr.split())
+        assert f"there is no folder {wrong.parent}." in told
+        assert f"which {origin} names," in told
+
+
 # Texts that stay
 
 
@@ -646,6 +663,41 @@ def test_a_service_that_is_not_there_is_said(folder: Path) -> None:
     error = refusal(RemoteBoard(folder / "board.sock").runs.list)
     assert "hpc-board serve" in error.hint
     assert error.exit_code == 3
+
+
+@ROOT
+@pytest.mark.parametrize(
+    ("place", "words", "opens"),
+    [
+        ("nowhere/run/board.sock", "there is no folder FOLDER/nowhere.", False),
+        ("file/board.sock", "FOLDER/file is no folder.", False),
+        ("file", "this is a file, and no socket.", False),
+        ("closed", "this is a folder, and no socket.", False),
+        ("", "this is a folder, and no socket.", False),
+        ("link", "there is no folder FOLDER/nowhere.", False),
+        ("closed/board.sock", "this account may not enter FOLDER/closed.", True),
+        ("closed/run/board.sock", "this account may not enter FOLDER/closed.", True),
+    ],
+)
+@pytest.mark.parametrize("user", ["nobody", OWNER])
+def test_a_wrong_path_of_a_socket_is_told_with_its_fault_and_its_origin(
+    folder: Path, place: str, words: str, opens: bool, user: str
+) -> None:
+    (folder / "closed" / "run").mkdir(parents=True)
+    (folder / "closed").chmod(0o700)
+    (folder / "file").touch()
+    (folder / "link").symlink_to("nowhere/board.sock")
+    origin = "$HPC_BOARD_SERVICE"
+    with acting_as(user):
+        error = refusal(RemoteBoard(folder / place, origin=origin).runs.list)
+    if user == OWNER and opens:
+        words, opens = "there is no such socket.", False
+        assert "hpc-board serve" in error.hint
+    else:
+        assert f"Compare the path, which {origin} names, with the one that the board's admin gave" in error.hint
+    assert error.message == f"{folder / place}: {words.replace('FOLDER', str(folder))}"
+    assert (f"`chmod o+x {folder}/closed`" in error.hint) == opens
+    assert ("chmod" in error.hint) == opens
 
 
 @pytest.mark.parametrize("question", [lambda board: board.runs.list(), lambda board: list(board.runs.wait([1]))])
