@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpc_board import __version__
 from hpc_board.accounts import user_name
-from hpc_board.admin.doctor import lock_holder
+from hpc_board.admin.doctor import diagnose_roles, lock_holder
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, diagnostic
 from hpc_board.domain.roles import Role
 from hpc_board.domain.service_address import MungeAddress, SshAddress
@@ -43,10 +43,11 @@ def diagnose_client(board: RemoteBoard, origin: str) -> Iterator[Diagnostic]:
     except BoardError as error:
         yield Diagnostic(Severity.ERROR, "service", error.message, error.hint)
         return
-    yield Diagnostic(Severity.OK, "service", f"it answers{_owner(board.address)}")
+    owner = _owner(board.address)
+    yield Diagnostic(Severity.OK, "service", f"it answers{f', under the account {owner}' if owner else ''}")
     yield _version(version)
     known = f"{user}'s role is {role}"
-    hint = "Ask the service's admin for the role participant."
+    hint = f"Ask the service's admin{f', {owner},' if owner else ''} for the role participant."
     yield diagnostic(Severity.WARNING, "role", known, hint, good=None if role is Role.NONE else known)
 
 
@@ -57,16 +58,16 @@ def diagnose_service(settings: Settings) -> Iterator[Diagnostic]:
 
 def diagnose_start(settings: Settings) -> Iterator[Diagnostic]:
     """Yield the diagnostics that need no running service, for its start."""
-    yield from applied(_START_RULES, settings)
+    yield from applied((diagnose_roles, *_START_RULES), settings)
 
 
 def _owner(address: Path | MungeAddress | SshAddress) -> str:
-    """Return the account of a service as text, "" if its host alone knows; the client has checked the account."""
+    """Return the account of a service, "" if its host alone knows it; the client has checked the account."""
     if isinstance(address, MungeAddress):
-        return f", under the account {address.account}"
+        return address.account
     if isinstance(address, Path):
         with suppress(OSError):
-            return f", under the account {user_name(address.lstat().st_uid)}"
+            return user_name(address.lstat().st_uid)
     return ""
 
 

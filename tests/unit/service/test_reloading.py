@@ -210,6 +210,20 @@ def test_doctor_has_a_problem_until_what_a_reload_does_not_bring_is_in_force(fil
         assert told(file, "restart"), "`jobs` is gone from the file, and jobs still run under its account"
 
 
+def test_unknown_names_of_roles_are_in_the_log_at_the_start_and_after_a_reload(file: Path) -> None:
+    def warned() -> list[str]:
+        return [line["text"] for line in events("warning") if line["text"].startswith("roles:")]
+
+    absent = "hpc-board-absent"
+    written(file, roles={"admins": [absent], "participants": ["root"]})
+    with service(file) as (process, events):
+        assert warned() == ["roles: roles.admins: this machine does not know hpc-board-absent"]
+        written(file, roles={"participants": ["root", f"@{absent}", absent]})
+        process.send_signal(signal.SIGHUP)
+        awaited(lambda: len(warned()) > 1)
+        assert warned()[1:] == [f"roles: roles.participants: this machine does not know @{absent}, {absent}"]
+
+
 def test_the_end_of_its_terminal_ends_the_service(file: Path) -> None:
     mine, its = pty.openpty()
     with service(file, stdin=its, start_new_session=True, preexec_fn=take_terminal) as (process, events):

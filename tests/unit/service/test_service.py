@@ -195,7 +195,8 @@ def test_a_role_below_the_routes_least_one_is_refused_before_anything_runs(door:
         # The arguments do not even fit: the role comes first.
         answer = client.greeted().ask(route, nonsense=1)
     assert answer["error"]["kind"] == "Refused"
-    assert f"that takes the role {least}, and {below[least]}'s is" in answer["error"]["message"]
+    own = "sys has none" if least is Role.PARTICIPANT else f"{below[least]}'s is "
+    assert f"that takes the role {least}, and {own}" in answer["error"]["message"]
     assert route not in answer["error"]["message"]
 
 
@@ -213,6 +214,20 @@ def test_the_runs_code_and_results_of_another_are_out_of_reach(board: Recorded, 
             assert isinstance(refusal(partial(question, run.id)), Refused)
     with asking(door, "daemon") as own:
         assert own.submissions.code(run.submission) == ("kernel.py", KERNEL.encode())
+
+
+@ROOT
+@pytest.mark.parametrize(("admins", "name"), [("[]", OWNER), ('["@staff", games, bin]', "games")])
+def test_a_user_without_a_role_is_told_whom_to_ask_for_it(
+    board: Recorded, folder: Path, admins: str, name: str
+) -> None:
+    board.settings.write_text(SETTINGS + f'roles: {{admins: {admins}, participants: ["@hpc-board-absent"]}}\n')
+    path, kernel = folder / "board.sock", folder / "kernel.py"
+    kernel.write_text(KERNEL)
+    with serving(board.board.settings, path), asking(path, "daemon") as other:
+        error = refusal(lambda: other.submissions.draft(kernel))
+    assert error.message == "you may not use this board: that takes the role participant, and daemon has none."
+    assert error.hint == f"Ask the service's admin, {name}, for the role participant."
 
 
 @ROOT
