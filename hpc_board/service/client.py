@@ -285,6 +285,10 @@ class Connection:
         return ServiceError(f"{self._address}: {reason}.", hint=hint)
 
 
+_COMMANDS_ON_FILES = {"check_gpus": "admin check", "check_nodes": "admin check", "restore": "admin restore FILE"}
+"""The commands without a route, by the methods that carry them out."""
+
+
 class _Part:
     """A part of the board: each attribute asks the route of its name."""
 
@@ -299,7 +303,8 @@ class _Part:
         if route not in routes.ROUTES:
             raise InputError(
                 "this command needs the board's own settings and files, which a client of a service does not have.",
-                hint="The service's account does it on the service's machine, with the service's settings.",
+                hint="The service's account runs it on the service's machine, with the service's settings file: "
+                f"`hpc-board --config SETTINGS {_COMMANDS_ON_FILES.get(name, '...')}`.",
             )
         return partial(_ask, self._connection, route)
 

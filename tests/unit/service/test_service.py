@@ -902,7 +902,12 @@ def test_a_source_that_is_not_there_is_said(door: Path, source: str, words: str)
     assert words in done.stderr
 
 
-OF_FILES = [("admin", "check"), ("admin", "restore", "x.db"), ("admin", "restore", "x.db", "--yes")]
+OF_FILES = [
+    ("admin", "check"),
+    ("admin", "check", "--each-node"),
+    ("admin", "restore", "x.db"),
+    ("admin", "restore", "x.db", "--yes"),
+]
 
 
 @pytest.mark.parametrize("words", OF_FILES)
@@ -911,6 +916,7 @@ def test_a_command_on_the_boards_own_files_says_that_a_client_has_none(door: Pat
     assert done.exit_code != 0
     assert "this command needs the board's own settings and files" in done.output
     assert "admin." not in done.output
+    assert f"`hpc-board --config SETTINGS admin {words[1]}" in " ".join(done.output.split())
 
 
 @ROOT
