@@ -113,7 +113,8 @@ def _munge(settings: Settings) -> Iterator[Diagnostic]:
         absent = error.trouble is Trouble.MISSING
         message = "munge is not installed here" if absent else f"munged does not answer at {place} ({error.trouble})"
         hint = "Clients on other machines are refused until then: `systemctl status munge` says more."
-        yield Diagnostic(Severity.ERROR, "munge", message, hint)
+        elsewhere = " `serve.munge_socket` in the settings names the socket of a munged that is not at its usual place."
+        yield Diagnostic(Severity.ERROR, "munge", message, hint if absent else hint + elsewhere)
         return
     yield Diagnostic(Severity.OK, "munge", f"munged answers at {place}")
 

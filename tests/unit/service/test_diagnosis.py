@@ -203,7 +203,8 @@ def test_a_dead_munged_is_told_at_the_start_and_by_doctor(file: Path) -> None:
     with serving(loaded(file), file.parent / "run" / "board.sock", lines=lines):
         code, told = doctor(file)
     assert (code, told_by(told, "munge", "mung")) == (3, ["problem"])
-    assert [each["text"] for each in map(json.loads, lines) if each["event"] == "warning" and "munge" in each["text"]]
+    (logged,) = (each for each in map(json.loads, lines) if each["event"] == "warning" and "munge" in each["text"])
+    assert "`serve.munge_socket` in the settings names the socket" in logged["hint"]
 
 
 def with_slurm(file: Path) -> Path:
