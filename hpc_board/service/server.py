@@ -360,7 +360,7 @@ class Service:
         try:
             own = self._own
             for each in shortfalls(own, own.settings):
-                event = "isolation" if each.reached else "isolation not known yet"
+                event = "isolation" if each.reached else "isolation not recorded yet"
                 reached = {"reached": each.reached} if each.reached else {}
                 self._log(event, gpu=each.gpu, required=each.required, **reached, effect=each.effect)
         except Exception as error:  # noqa: BLE001 - the service goes on without these lines

@@ -1141,9 +1141,16 @@ def test_a_served_board_demands_isolation_unless_a_gpu_names_its_own_level(board
     assert found == {"CPU": "S3", "H100": "S1"}
 
 
-def test_a_gpu_whose_newest_runs_fell_short_of_the_level_is_named_at_the_start(board: Recorded) -> None:
+def test_a_gpu_whose_newest_runs_fell_short_of_the_level_is_named_at_the_start(board: Recorded, folder: Path) -> None:
     wanted = demanding(board.board.settings)
     assert [each.gpu for each in shortfalls(board.board, wanted)] == ["CPU", "H100"]
+    lines: list[str] = []
+    with serving(board.board.settings, folder / "board.sock", lines=lines):
+        pass
+    logged = [each for each in map(json.loads, lines) if each["event"] == "isolation not recorded yet"]
+    assert [each["gpu"] for each in logged] == ["CPU", "H100"]
+    assert logged[0]["effect"].startswith("the result of the next run there records the level; ")
+    assert "`hpc-board --config SETTINGS admin check CPU` shows it, and records nothing" in logged[0]["effect"]
     for gpu, level in (("CPU", "S2"), ("CPU", "S4"), ("H100", "S3"), ("H100", "S2")):
         found = dataclasses.replace(result_of(Verdict.INFRA_ERROR), provenance={"isolation": level})
         board.add(gpu=gpu, user="mae", result=found)
