@@ -174,7 +174,10 @@ def _reading(settings: Settings, process: int) -> Iterator[Diagnostic]:
     if written > read:
         at = datetime.fromtimestamp(written, UTC).astimezone()
         message = f"{settings.file} was changed at {at:%Y-%m-%d %H:%M:%S}, after the service read it"
-        hint = f"Reload: systemctl --user reload {service_name(settings.board)}, or kill -HUP {process}"
+        hint = (
+            f"Reload: systemctl --user reload {service_name(settings.board)}, or kill -HUP {process}. "
+            "For `board`, `jobs` and most keys of `serve`, restart it instead."
+        )
         yield Diagnostic(Severity.WARNING, "settings", message, hint)
 
 
