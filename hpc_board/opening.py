@@ -30,7 +30,7 @@ def open_board(
         from hpc_board.service.client import RemoteBoard
 
         tell(f"$HPC_BOARD_SERVICE: {address}")
-        return RemoteBoard(_service(address), warn=warn)
+        return RemoteBoard(_service(address), warn=warn, origin="$HPC_BOARD_SERVICE")
     from hpc_board.settings_file import Found, found, plain_service, text_of
 
     source = found(config, environ)
@@ -41,7 +41,7 @@ def open_board(
         file = source.path if isinstance(source, Found) else source
         tell(f"settings: {file and file.absolute()}")
         tell(f"board: {service}")
-        return RemoteBoard(service, warn=warn)
+        return RemoteBoard(service, warn=warn, origin=f"`service` in {file and file.absolute()}")
     from hpc_board.board import Board
     from hpc_board.settings import load
 
@@ -51,13 +51,13 @@ def open_board(
     if settings.service is not None:
         from hpc_board.service.client import RemoteBoard
 
-        return RemoteBoard(settings.service, warn=warn)
+        return RemoteBoard(settings.service, warn=warn, origin=f"`service` in {settings.file}")
     return Board(settings, warn=warn)
 
 
 def _service(address: str) -> "Path | MungeAddress | SshAddress":
     """Return the service that $HPC_BOARD_SERVICE names."""
-    if "://" not in address:
+    if address.startswith("/"):
         return Path(address)
     from hpc_board.domain.service_address import service_address
     from hpc_board.model.text import one_line

@@ -92,8 +92,12 @@ def _settings(installation: Installation) -> Iterator[Diagnostic]:
 
 
 def _roles(installation: Installation) -> Iterator[Diagnostic]:
+    yield from diagnose_roles(installation.settings)
+
+
+def diagnose_roles(settings: Settings) -> Iterator[Diagnostic]:
     """Report users and groups in `roles` that this machine does not know: a misspelt name has no effect."""
-    roles = installation.settings.roles
+    roles = settings.roles
     for key, names in (("admins", roles.admins), ("creators", roles.creators), ("participants", roles.participants)):
         unknown = unknown_accounts(names)
         if unknown:

@@ -7,7 +7,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from hpc_board.accounts import Groups, user_name
-from hpc_board.domain.roles import Role
+from hpc_board.domain.roles import GROUP, Role
 from hpc_board.errors import BoardError, Refused
 from hpc_board.files import LOCK_SECONDS
 from hpc_board.runs.clusters import Clusters
@@ -86,6 +86,13 @@ class Installation:
                 f"{self.settings.board} is served by `hpc-board serve`, and it alone {what}.",
                 hint=f"Use the board through the service: export HPC_BOARD_SERVICE={socket}",
             )
+
+    def source_of_roles(self, role: Role) -> str:
+        """Return the advice for a user without `role`: a service's settings are not for its clients to read."""
+        if not self.served:
+            return "The settings' `roles` say who has which."
+        admins = (name for name in self.settings.roles.admins if not name.startswith(GROUP))
+        return f"Ask the service's admin, {next(admins, self.account)}, for the role {role}."
 
     @property
     def runs_per_user(self) -> int | None:
@@ -172,9 +179,10 @@ class Context:
             Refused: the user's role is lower.
         """
         if not self.role.may_act_as(least):
+            own = f"{self.user} has none" if self.role is Role.NONE else f"{self.user}'s is {self.role}"
             raise Refused(
-                f"you may not {what}: that takes the role {least}, and {self.user}'s is {self.role}.",
-                hint="The settings' `roles` say who has which.",
+                f"you may not {what}: that takes the role {least}, and {own}.",
+                hint=self.installation.source_of_roles(least),
             )
 
     def require_participant(self) -> None:

@@ -64,7 +64,7 @@ class MungeListener(msgspec.Struct, frozen=True):
 
 
 def service_address(text: str) -> MungeAddress | SshAddress:
-    """Return the address in `text`, which has "://" in it, in contrast to the path of a socket.
+    """Return the address in `text`, which is not the path of a socket.
 
     Raises:
         ValueError: `text` is none.
@@ -74,7 +74,7 @@ def service_address(text: str) -> MungeAddress | SshAddress:
     if found := re.fullmatch(_SSH, text):
         port = None if found["port"] is None else _port(found["port"])
         return SshAddress(_host(found), found["path"], found["user"] or "", port, found["command"] or PROGRAM)
-    raise ValueError(f"expected the path of a socket, {_MUNGE_FORM} or {_SSH_FORM}")
+    raise ValueError(f"expected the full path of a socket, {_MUNGE_FORM} or {_SSH_FORM}")
 
 
 def munge_listener(text: str, socket: str) -> MungeListener:

@@ -18,7 +18,7 @@ from hpc_board.errors import BoardError, InputError
 from hpc_board.model.text import one_line
 from hpc_board.service import routes, wire
 from hpc_board.service.doors import Door, ServiceError, door_to
-from hpc_board.service.doors.unix import closed_folder, reason_of
+from hpc_board.service.doors.unix import fault_of, reason_of
 
 if TYPE_CHECKING:
     from hpc_board.admin.export import Written
@@ -157,10 +157,16 @@ class _Line:
 
 
 class Connection:
-    """The connections of this process to a service; each is used by one thread at a time."""
+    """The connections of this process to a service; each is used by one thread at a time.
 
-    def __init__(self, address: "Path | MungeAddress | SshAddress", warn: Callable[[str], object]) -> None:
+    `origin` is the place that names the address, "" if it is not known.
+    """
+
+    def __init__(
+        self, address: "Path | MungeAddress | SshAddress", warn: Callable[[str], object], origin: str = ""
+    ) -> None:
         self._address = address
+        self._origin = origin
         self._door = door_to(address)
         self._warn = warn
         self._lock = threading.Lock()
@@ -272,9 +278,15 @@ class Connection:
                 f"{self._address}: no answer within {ANSWER_SECONDS:g} s.",
                 hint="The service may have carried out the question: look at its effect before you ask again.",
             )
-        closed = closed_folder(self._address) if isinstance(self._address, Path) else None
-        hint = self._door.hint if closed is None else f"Ask its admin to open the folder: chmod o+x {closed}"
-        return ServiceError(f"{self._address}: {reason_of(error)}.", hint=hint)
+        if isinstance(self._address, Path):
+            reason, hint = fault_of(self._address, error, self._origin)
+        else:
+            reason, hint = reason_of(error), self._door.hint
+        return ServiceError(f"{self._address}: {reason}.", hint=hint)
+
+
+_COMMANDS_ON_FILES = {"check_gpus": "admin check", "check_nodes": "admin check", "restore": "admin restore FILE"}
+"""The commands without a route, by the methods that carry them out."""
 
 
 class _Part:
@@ -291,7 +303,8 @@ class _Part:
         if route not in routes.ROUTES:
             raise InputError(
                 "this command needs the board's own settings and files, which a client of a service does not have.",
-                hint="The service's account does it on the service's machine, with the service's settings.",
+                hint="The service's account runs it on the service's machine, with the service's settings file: "
+                f"`hpc-board --config SETTINGS {_COMMANDS_ON_FILES.get(name, '...')}`.",
             )
         return partial(_ask, self._connection, route)
 
@@ -541,14 +554,21 @@ class _Export(msgspec.Struct, frozen=True):
 
 
 class RemoteBoard(Board):
-    """A board behind a service, at a socket of this machine or an address, with the promises of `Board`."""
+    """A board behind a service, at a socket of this machine or an address, with the promises of `Board`.
+
+    `origin` is the place that names the address, for errors.
+    """
 
     def __init__(
-        self, address: "Path | MungeAddress | SshAddress", *, warn: Callable[[str], object] = lambda _: None
+        self,
+        address: "Path | MungeAddress | SshAddress",
+        *,
+        warn: Callable[[str], object] = lambda _: None,
+        origin: str = "",
     ) -> None:
         self.warn = warn
         self.address = address
-        self._connection = Connection(address, self._warn)
+        self._connection = Connection(address, self._warn, origin)
 
     served = True
 

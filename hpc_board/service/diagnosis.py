@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hpc_board import __version__
 from hpc_board.accounts import user_name
-from hpc_board.admin.doctor import lock_holder
+from hpc_board.admin.doctor import diagnose_roles, lock_holder
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, diagnostic
 from hpc_board.domain.roles import Role
 from hpc_board.domain.service_address import MungeAddress, SshAddress
@@ -19,10 +19,11 @@ from hpc_board.files import lock_descriptor, open_regular
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.text import one_line
 from hpc_board.service.client import RemoteBoard
-from hpc_board.service.doors.unix import reason_of
+from hpc_board.service.doors.unix import fault_of
 from hpc_board.service.next_steps import service_folder, service_name, system_unit_file, user_unit_file
 from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
+from hpc_board.service.reloading import waiting_keys
 from hpc_board.service.units import WATCHDOG_SECONDS, environment, path_of
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
@@ -42,10 +43,11 @@ def diagnose_client(board: RemoteBoard, origin: str) -> Iterator[Diagnostic]:
     except BoardError as error:
         yield Diagnostic(Severity.ERROR, "service", error.message, error.hint)
         return
-    yield Diagnostic(Severity.OK, "service", f"it answers{_owner(board.address)}")
+    owner = _owner(board.address)
+    yield Diagnostic(Severity.OK, "service", f"it answers{f', under the account {owner}' if owner else ''}")
     yield _version(version)
     known = f"{user}'s role is {role}"
-    hint = "Ask the service's admin for the role participant."
+    hint = f"Ask the service's admin{f', {owner},' if owner else ''} for the role participant."
     yield diagnostic(Severity.WARNING, "role", known, hint, good=None if role is Role.NONE else known)
 
 
@@ -56,16 +58,16 @@ def diagnose_service(settings: Settings) -> Iterator[Diagnostic]:
 
 def diagnose_start(settings: Settings) -> Iterator[Diagnostic]:
     """Yield the diagnostics that need no running service, for its start."""
-    yield from applied(_START_RULES, settings)
+    yield from applied((diagnose_roles, *_START_RULES), settings)
 
 
 def _owner(address: Path | MungeAddress | SshAddress) -> str:
-    """Return the account of a service as text, "" if its host alone knows; the client has checked the account."""
+    """Return the account of a service, "" if its host alone knows it; the client has checked the account."""
     if isinstance(address, MungeAddress):
-        return f", under the account {address.account}"
+        return address.account
     if isinstance(address, Path):
         with suppress(OSError):
-            return f", under the account {user_name(address.lstat().st_uid)}"
+            return user_name(address.lstat().st_uid)
     return ""
 
 
@@ -111,7 +113,8 @@ def _munge(settings: Settings) -> Iterator[Diagnostic]:
         absent = error.trouble is Trouble.MISSING
         message = "munge is not installed here" if absent else f"munged does not answer at {place} ({error.trouble})"
         hint = "Clients on other machines are refused until then: `systemctl status munge` says more."
-        yield Diagnostic(Severity.ERROR, "munge", message, hint)
+        elsewhere = " `serve.munge_socket` in the settings names the socket of a munged that is not at its usual place."
+        yield Diagnostic(Severity.ERROR, "munge", message, hint if absent else hint + elsewhere)
         return
     yield Diagnostic(Severity.OK, "munge", f"munged answers at {place}")
 
@@ -133,7 +136,7 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
             message = f"{holder} serves {settings.board}, and does not answer at {path}"
             yield Diagnostic(Severity.ERROR, "service", message, "End that process, or correct `serve.socket`.")
             return
-        reason = error.message if isinstance(error, BoardError) else f"{path}: {reason_of(error)}"
+        reason = error.message if isinstance(error, BoardError) else f"{path}: {fault_of(path, error)[0]}"
         yield Diagnostic(Severity.ERROR, "service", f"it is not running: {reason}", _START)
         return
     yield Diagnostic(Severity.OK, "service", f"process {listener} answers at {path}")
@@ -171,8 +174,24 @@ def _reading(settings: Settings, process: int) -> Iterator[Diagnostic]:
     if written > read:
         at = datetime.fromtimestamp(written, UTC).astimezone()
         message = f"{settings.file} was changed at {at:%Y-%m-%d %H:%M:%S}, after the service read it"
-        hint = f"Reload: systemctl --user reload {service_name(settings.board)}, or kill -HUP {process}"
+        hint = (
+            f"Reload: systemctl --user reload {service_name(settings.board)}, or kill -HUP {process}. "
+            "For `board`, `jobs` and most keys of `serve`, restart it instead."
+        )
         yield Diagnostic(Severity.WARNING, "settings", message, hint)
+
+
+def _restart(settings: Settings) -> Iterator[Diagnostic]:
+    """Report keys that the service has read, and that count from its next start: a reload does not bring them."""
+    holder = _lock_holder(settings.board)
+    if holder and (keys := waiting_keys(settings.board)):
+        names = " and ".join(filter(None, (", ".join(keys[:-1]), keys[-1])))
+        message = f"{names} {'is' if len(keys) == 1 else 'are'} not in force yet: the service has the former settings"
+        hint = (
+            f"A reload does not bring this. Restart: systemctl --user restart {service_name(settings.board)}, or end "
+            f"{holder} and start the service as before."
+        )
+        yield Diagnostic(Severity.ERROR, "restart", message, hint)
 
 
 def diagnose_python(settings: Settings, gpu: Gpu, used: str = "", subject: str = "") -> Iterator[Diagnostic]:
@@ -251,5 +270,5 @@ def _socket(settings: Settings) -> Path:
 _START_RULES: tuple[Rule[Settings], ...] = (_gpus, _munge)
 """The checks that need no running service."""
 
-_RULES: tuple[Rule[Settings], ...] = (_place, *_START_RULES, _running, _pythons)
+_RULES: tuple[Rule[Settings], ...] = (_place, *_START_RULES, _running, _restart, _pythons)
 """The checks of a service, in the order in which they depend on each other."""

@@ -35,7 +35,10 @@ class Shortfall(msgspec.Struct, frozen=True):
         """The consequence for runs, or a method to find it."""
         if self.reached:
             return "runs there end as infra_error"
-        return f"the first run tells; `hpc-board admin check {self.gpu}` does so now, with the service's settings"
+        return (
+            "the result of the next run there records the level; "
+            f"`hpc-board --config SETTINGS admin check {self.gpu}` shows it, and records nothing"
+        )
 
 
 def shortfalls(board: "Board", settings: Settings) -> Iterator[Shortfall]:

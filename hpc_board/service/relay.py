@@ -9,7 +9,7 @@ from pathlib import Path
 from hpc_board.errors import BoardError, InputError
 from hpc_board.service import wire
 from hpc_board.service.doors import ServiceError
-from hpc_board.service.doors.unix import SocketStream, UnixDoor, reason_of
+from hpc_board.service.doors.unix import SocketStream, UnixDoor, fault_of
 
 _CHUNK_BYTES = 256 * 1024
 _CONNECT_SECONDS = 30.0
@@ -45,7 +45,8 @@ def _opened(path: Path) -> SocketStream:
         return door.open(_CONNECT_SECONDS)
     except OSError as error:
         where = f"{path} on {socket.gethostname()}"
-        raise ServiceError(f"{where}: {reason_of(error)}.", hint=door.hint) from error
+        reason, hint = fault_of(path, error)
+        raise ServiceError(f"{where}: {reason}.", hint=hint) from error
 
 
 def _carry_in(service: SocketStream) -> None:

@@ -33,7 +33,7 @@ from hpc_board.service.page import opening
 from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.passes import Passes
 from hpc_board.service.peers import check_place, peer_name, peer_uid
-from hpc_board.service.reloading import Reloads, changed, faults
+from hpc_board.service.reloading import Reloads, changed, faults, mark_reading
 from hpc_board.service.watching import Watching
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK, make_board_folder
@@ -169,7 +169,7 @@ class Service:
             self._log("fault", traceback=traceback.format_exc())
             return
         self._own = own
-        self._mark_reading(at)
+        mark_reading(self.settings.board, at, waiting)
         self._passes.run(own.context.reconciler.names)
         self._log("reloaded", settings=read.file, **({"needs_restart": waiting} if waiting else {}))
         self._tell_isolation()
@@ -177,11 +177,6 @@ class Service:
         self._passes.wake()
         if self._page is not None:
             self._page.look()
-
-    def _mark_reading(self, at: float) -> None:
-        """Have the time of the lock's file tell `admin doctor` when the settings were read."""
-        with suppress(OSError):
-            os.utime(self.settings.board / SERVE_LOCK, (at, at))
 
     def _take_folder(self, stack: ExitStack) -> None:
         folder = self.settings.board
@@ -199,7 +194,7 @@ class Service:
             raise InputError(
                 f"another process serves {folder}.", hint="End it first, or use it: one service answers all clients."
             )
-        self._mark_reading(self._read_at)
+        mark_reading(folder, self._read_at)
         self._own.context.has_runs_in_flight()  # makes the database, or brings it to this version
         self._installation.reconciler  # noqa: B018 - made here, since two threads could make a cached property twice
 
@@ -365,7 +360,7 @@ class Service:
         try:
             own = self._own
             for each in shortfalls(own, own.settings):
-                event = "isolation" if each.reached else "isolation not known yet"
+                event = "isolation" if each.reached else "isolation not recorded yet"
                 reached = {"reached": each.reached} if each.reached else {}
                 self._log(event, gpu=each.gpu, required=each.required, **reached, effect=each.effect)
         except Exception as error:  # noqa: BLE001 - the service goes on without these lines

@@ -302,7 +302,7 @@ def test_settings_with_faults_are_left_to_the_reader_that_names_them(tmp_path: P
 def test_a_text_that_is_no_address_of_a_service_is_named_with_its_line(tmp_path: Path) -> None:
     assert faults(tmp_path, "# ours\nservice: http://login1:7411") == [
         (
-            "line 2: service: expected the path of a socket, munge://[ACCOUNT@]HOST:PORT[?socket=PATH] or "
+            "line 2: service: expected the full path of a socket, munge://[ACCOUNT@]HOST:PORT[?socket=PATH] or "
             'ssh://[USER@]HOST[:PORT]/PATH[?command=PATH], found "http://login1:7411"'
         )
     ]

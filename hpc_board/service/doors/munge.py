@@ -28,6 +28,7 @@ _IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 60, 10, 6
 
 _CLOCKS = "Compare the clocks of both machines, and have their admin set them; a credential lives for a minute."
 _NO_DAEMON = "Tell the admin of that machine: `systemctl status munge` says more."
+_ELSEWHERE = "{} names the socket of a munged that is not at its usual place."
 
 _entropy = random.SystemRandom()
 
@@ -46,7 +47,10 @@ _REFUSALS: dict[str, tuple[str, str]] = {
         "the service does not take the credential for this connection.",
         "Try again. If that happens again, a machine in between changes the connection.",
     ),
-    handshake.UNAVAILABLE: ("munge does not answer on the service's machine.", _NO_DAEMON),
+    handshake.UNAVAILABLE: (
+        "munge does not answer on the service's machine.",
+        f"{_NO_DAEMON} {_ELSEWHERE.format('`serve.munge_socket` in the settings of the service')}",
+    ),
 }
 """The message and the hint for each reason of a refusal: its own text would come from a program of any account."""
 
@@ -294,7 +298,10 @@ def _own_trouble(trouble: Trouble) -> BoardError:
             "munge is not installed on this machine, which an address that begins with munge:// needs.",
             hint="Use an address that begins with ssh://, or have the machine's admin install munge.",
         )
-    return ServiceError("munge does not answer on this machine.", hint=_NO_DAEMON)
+    return ServiceError(
+        "munge does not answer on this machine.",
+        hint=f"{_NO_DAEMON} {_ELSEWHERE.format('`?socket=PATH` at the end of the address')}",
+    )
 
 
 def _reason(error: OSError | UnicodeError) -> str:

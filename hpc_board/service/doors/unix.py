@@ -2,6 +2,7 @@
 
 import os
 import select
+import stat
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,10 +24,6 @@ _QUEUE_SECONDS = 0.05
 def reason_of(error: Exception) -> str:
     """Return the reason why no connection could be made, or why it was lost."""
     match error:
-        case FileNotFoundError():
-            return "there is no such socket"
-        case PermissionError():
-            return "this account may not reach the socket: a folder above it is closed to it"
         case ConnectionRefusedError():
             return "no service listens there"
         case OSError(strerror=str(reason)):
@@ -34,9 +31,36 @@ def reason_of(error: Exception) -> str:
     return str(error)
 
 
-def closed_folder(path: Path) -> Path | None:
-    """Return the first folder above `path` that this account may not enter; None without one."""
-    return next((each for each in reversed(path.absolute().parents) if not os.access(each, os.X_OK)), None)
+def fault_of(path: Path, error: Exception, origin: str = "") -> tuple[str, str]:
+    """Return the reason why no connection to the socket `path` could be made, or why it was lost, and a hint.
+
+    `origin` is the place that names the path.
+    """
+    if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError | ConnectionRefusedError):
+        return reason_of(error), UnixDoor.hint
+    named = f", which {origin} names," if origin else ""
+    compare = f"Compare the path{named} with the one that the board's admin gave."
+    place = real = Path(os.path.realpath(path))
+    try:
+        for place in (*reversed(real.parents), real):
+            mode = place.stat().st_mode
+            if place != real and not stat.S_ISDIR(mode):
+                return f"{place} is no folder", compare
+    except FileNotFoundError:
+        return ("there is no such socket", UnixDoor.hint) if place == real else (f"there is no folder {place}", compare)
+    except PermissionError:
+        closed = place.parent
+        return f"this account may not enter {closed}", (
+            f"{compare} If they are the same, the admin opens the folder with `chmod o+x {closed}`, or moves the "
+            "socket out of it: the board's own folder stays closed."
+        )
+    except OSError as unknown:
+        return reason_of(unknown), compare
+    if not stat.S_ISSOCK(mode):
+        return f"this is a {'folder' if stat.S_ISDIR(mode) else 'file'}, and no socket", compare
+    if isinstance(error, PermissionError):
+        return "this account may not write to the socket", UnixDoor.hint
+    return reason_of(error), UnixDoor.hint
 
 
 class UnixDoor:

@@ -178,7 +178,8 @@ def test_settings_that_the_service_has_not_read_yet_are_told_until_it_reads_them
         assert told_by(doctor(file)[1], "settings", words) == []
         os.utime(file, (time.time() + 1, time.time() + 1))
         assert told_by(doctor(file)[1], "settings", words) == ["warning"]
-        assert "kill -HUP" in CliRunner().invoke(cli, ["--config", str(file), "admin", "doctor"]).output
+        told = " ".join(CliRunner().invoke(cli, ["--config", str(file), "admin", "doctor"]).output.split())
+        assert f"kill -HUP {os.getpid()}. For `board`, `jobs` and most keys of `serve`, restart it instead." in told
         service._reload()
         os.utime(file, (time.time() - 60, time.time() - 60))
         assert told_by(doctor(file)[1], "settings", words) == []
@@ -203,7 +204,8 @@ def test_a_dead_munged_is_told_at_the_start_and_by_doctor(file: Path) -> None:
     with serving(loaded(file), file.parent / "run" / "board.sock", lines=lines):
         code, told = doctor(file)
     assert (code, told_by(told, "munge", "mung")) == (3, ["problem"])
-    assert [each["text"] for each in map(json.loads, lines) if each["event"] == "warning" and "munge" in each["text"]]
+    (logged,) = (each for each in map(json.loads, lines) if each["event"] == "warning" and "munge" in each["text"])
+    assert "`serve.munge_socket` in the settings names the socket" in logged["hint"]
 
 
 def with_slurm(file: Path) -> Path:

@@ -149,7 +149,9 @@ def test_settings_name_a_door_as_the_variable_does(house: House) -> None:
         assert done.stdout == house.run("unix", "runs", "--json").stdout
 
 
-def test_a_variable_that_is_no_address_is_named() -> None:
-    done = CliRunner().invoke(cli, ["runs"], env={"HPC_BOARD_SERVICE": "munge://login1"})
+@pytest.mark.parametrize("address", ["munge://login1", "localhost:27411", "run/board.sock", "~/board.sock"])
+def test_a_variable_that_is_no_address_is_named(address: str) -> None:
+    done = CliRunner().invoke(cli, ["runs"], env={"HPC_BOARD_SERVICE": address})
     assert done.exit_code == 2
-    assert "$HPC_BOARD_SERVICE: expected the path of a socket, munge://" in done.stderr
+    assert "$HPC_BOARD_SERVICE: expected the full path of a socket, munge://" in done.stderr
+    assert f'found "{address}"' in done.stderr

@@ -213,6 +213,7 @@ def test_a_dead_munged_of_the_client_is_said(door: Served) -> None:
     error = refusal(lambda: runs(dead))
     assert isinstance(error, ServiceError)
     assert error.message == "munge does not answer on this machine."
+    assert "`?socket=PATH` at the end of the address" in error.hint
 
 
 def test_a_dead_munged_of_the_service_is_said_and_logged(board: Recorded, realm: Path) -> None:
@@ -220,6 +221,7 @@ def test_a_dead_munged_of_the_service_is_said_and_logged(board: Recorded, realm:
         alive = msgspec.structs.replace(door.address, socket=str(realm / "a" / "m"))
         error = refusal(lambda: runs(alive))
         assert "munge does not answer on the service's machine" in error.message
+        assert "`serve.munge_socket` in the settings of the service" in error.hint
         assert (door.refusals[0]["reason"], door.refusals[0]["munge"]) == ("unavailable", "dead")
 
 

@@ -195,7 +195,8 @@ def test_a_role_below_the_routes_least_one_is_refused_before_anything_runs(door:
         # The arguments do not even fit: the role comes first.
         answer = client.greeted().ask(route, nonsense=1)
     assert answer["error"]["kind"] == "Refused"
-    assert f"that takes the role {least}, and {below[least]}'s is" in answer["error"]["message"]
+    own = "sys has none" if least is Role.PARTICIPANT else f"{below[least]}'s is "
+    assert f"that takes the role {least}, and {own}" in answer["error"]["message"]
     assert route not in answer["error"]["message"]
 
 
@@ -213,6 +214,20 @@ def test_the_runs_code_and_results_of_another_are_out_of_reach(board: Recorded, 
             assert isinstance(refusal(partial(question, run.id)), Refused)
     with asking(door, "daemon") as own:
         assert own.submissions.code(run.submission) == ("kernel.py", KERNEL.encode())
+
+
+@ROOT
+@pytest.mark.parametrize(("admins", "name"), [("[]", OWNER), ('["@staff", games, bin]', "games")])
+def test_a_user_without_a_role_is_told_whom_to_ask_for_it(
+    board: Recorded, folder: Path, admins: str, name: str
+) -> None:
+    board.settings.write_text(SETTINGS + f'roles: {{admins: {admins}, participants: ["@hpc-board-absent"]}}\n')
+    path, kernel = folder / "board.sock", folder / "kernel.py"
+    kernel.write_text(KERNEL)
+    with serving(board.board.settings, path), asking(path, "daemon") as other:
+        error = refusal(lambda: other.submissions.draft(kernel))
+    assert error.message == "you may not use this board: that takes the role participant, and daemon has none."
+    assert error.hint == f"Ask the service's admin, {name}, for the role participant."
 
 
 @ROOT
@@ -263,6 +278,23 @@ def test_an_account_without_a_name_is_refused(door: Path) -> None:
     finally:
         libc.syscall(117, ctypes.c_long(-1), ctypes.c_long(0), ctypes.c_long(-1))
     assert answer["error"]["message"] == "this machine has no account with the number 61001."
+
+
+def test_a_wrong_path_is_told_with_the_key_or_the_variable_that_names_it(tmp_path: Path) -> None:
+    wrong = tmp_path / "nowhere" / "board.sock"
+    plain, other = tmp_path / "plain.yaml", tmp_path / "other.yaml"
+    plain.write_text(f"service: {wrong}\n")
+    other.write_text("service: nowhere/board.sock\n")
+    for words, environ, origin in (
+        (("--config", str(plain)), {}, f"`service` in {plain}"),
+        (("--config", str(other)), {}, f"`service` in {other}"),
+        ((), {"HPC_BOARD_SERVICE": str(wrong)}, "$HPC_BOARD_SERVICE"),
+    ):
+        done = CliRunner().invoke(cli, [*words, "runs"], env=environ)
+        assert done.exit_code == 3
+        told = " ".join(done.stderr.split())
+        assert f"there is no folder {wrong.parent}." in told
+        assert f"which {origin} names," in told
 
 
 # Texts that stay
@@ -648,6 +680,41 @@ def test_a_service_that_is_not_there_is_said(folder: Path) -> None:
     assert error.exit_code == 3
 
 
+@ROOT
+@pytest.mark.parametrize(
+    ("place", "words", "opens"),
+    [
+        ("nowhere/run/board.sock", "there is no folder FOLDER/nowhere.", False),
+        ("file/board.sock", "FOLDER/file is no folder.", False),
+        ("file", "this is a file, and no socket.", False),
+        ("closed", "this is a folder, and no socket.", False),
+        ("", "this is a folder, and no socket.", False),
+        ("link", "there is no folder FOLDER/nowhere.", False),
+        ("closed/board.sock", "this account may not enter FOLDER/closed.", True),
+        ("closed/run/board.sock", "this account may not enter FOLDER/closed.", True),
+    ],
+)
+@pytest.mark.parametrize("user", ["nobody", OWNER])
+def test_a_wrong_path_of_a_socket_is_told_with_its_fault_and_its_origin(
+    folder: Path, place: str, words: str, opens: bool, user: str
+) -> None:
+    (folder / "closed" / "run").mkdir(parents=True)
+    (folder / "closed").chmod(0o700)
+    (folder / "file").touch()
+    (folder / "link").symlink_to("nowhere/board.sock")
+    origin = "$HPC_BOARD_SERVICE"
+    with acting_as(user):
+        error = refusal(RemoteBoard(folder / place, origin=origin).runs.list)
+    if user == OWNER and opens:
+        words, opens = "there is no such socket.", False
+        assert "hpc-board serve" in error.hint
+    else:
+        assert f"Compare the path, which {origin} names, with the one that the board's admin gave" in error.hint
+    assert error.message == f"{folder / place}: {words.replace('FOLDER', str(folder))}"
+    assert (f"`chmod o+x {folder}/closed`" in error.hint) == opens
+    assert ("chmod" in error.hint) == opens
+
+
 @pytest.mark.parametrize("question", [lambda board: board.runs.list(), lambda board: list(board.runs.wait([1]))])
 def test_a_service_that_is_silent_is_said(
     folder: Path, monkeypatch: pytest.MonkeyPatch, question: Callable[[RemoteBoard], object]
@@ -835,7 +902,12 @@ def test_a_source_that_is_not_there_is_said(door: Path, source: str, words: str)
     assert words in done.stderr
 
 
-OF_FILES = [("admin", "check"), ("admin", "restore", "x.db"), ("admin", "restore", "x.db", "--yes")]
+OF_FILES = [
+    ("admin", "check"),
+    ("admin", "check", "--each-node"),
+    ("admin", "restore", "x.db"),
+    ("admin", "restore", "x.db", "--yes"),
+]
 
 
 @pytest.mark.parametrize("words", OF_FILES)
@@ -844,6 +916,7 @@ def test_a_command_on_the_boards_own_files_says_that_a_client_has_none(door: Pat
     assert done.exit_code != 0
     assert "this command needs the board's own settings and files" in done.output
     assert "admin." not in done.output
+    assert f"`hpc-board --config SETTINGS admin {words[1]}" in " ".join(done.output.split())
 
 
 @ROOT
@@ -1068,9 +1141,16 @@ def test_a_served_board_demands_isolation_unless_a_gpu_names_its_own_level(board
     assert found == {"CPU": "S3", "H100": "S1"}
 
 
-def test_a_gpu_whose_newest_runs_fell_short_of_the_level_is_named_at_the_start(board: Recorded) -> None:
+def test_a_gpu_whose_newest_runs_fell_short_of_the_level_is_named_at_the_start(board: Recorded, folder: Path) -> None:
     wanted = demanding(board.board.settings)
     assert [each.gpu for each in shortfalls(board.board, wanted)] == ["CPU", "H100"]
+    lines: list[str] = []
+    with serving(board.board.settings, folder / "board.sock", lines=lines):
+        pass
+    logged = [each for each in map(json.loads, lines) if each["event"] == "isolation not recorded yet"]
+    assert [each["gpu"] for each in logged] == ["CPU", "H100"]
+    assert logged[0]["effect"].startswith("the result of the next run there records the level; ")
+    assert "`hpc-board --config SETTINGS admin check CPU` shows it, and records nothing" in logged[0]["effect"]
     for gpu, level in (("CPU", "S2"), ("CPU", "S4"), ("H100", "S3"), ("H100", "S2")):
         found = dataclasses.replace(result_of(Verdict.INFRA_ERROR), provenance={"isolation": level})
         board.add(gpu=gpu, user="mae", result=found)
