@@ -26,7 +26,9 @@ ZYGOTE_ENDS = Edit(
     '    print("libcudart.so.12: no such file")\n    raise SystemExit(3)\n',
 )
 NO_SECOND_WORKER = Edit(
-    "supervisor.py", "lambda: self._worker(self._processes.loaded_worker(), allowance)", "lambda: 1 / 0"
+    "supervisor.py",
+    "lambda: self._new_worker(allowance)",
+    "lambda left=[0, 1]: (1 / left.pop(), self._new_worker(allowance))[1]",
 )
 NO_SECOND_CASE = Edit(
     "measure/bench.py",

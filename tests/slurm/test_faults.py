@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -197,8 +198,9 @@ class Site:
         """`run` was sent to Slurm once, ended once, and one job wrote into its folder."""
         history = self.board.runs.history(run.id)
         assert sum(status.state.ended for status in history) == 1
-        assert sum(status.state is RunState.SUBMITTING and status.attempt == 1 for status in history) == 1
-        assert not any(status.attempt == 2 for status in history)
+        sent = [status.state is RunState.SUBMITTING for status in history]
+        assert sum(after and not before for before, after in pairwise(sent)) == 1
+        assert {status.attempt for status in history if status.state is RunState.SUBMITTING} == {1}
         assert len([name for _, name, _ in slurm_jobs(self.files.environ) if name == run.token]) <= 1
         assert len(list(self.folder(run).glob("slurm-*.out"))) <= 1
 

@@ -82,7 +82,7 @@ async def test_a_theme_is_chosen_in_the_palette_and_remembered(tmp_path: Path) -
         await settled(pilot)
         await press(pilot, "ctrl+p", *"theme")
         await until(pilot, lambda: "now hpc-board" in text_of(pilot.app))
-        await press(pilot, "down", "enter")
+        await press(pilot, "enter")
         await until(pilot, lambda: "Choose a theme" in text_of(pilot.app))
         # The app shows the theme under the cursor, until the palette is closed without a choice.
         await press(pilot, "down")

@@ -181,8 +181,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "outputs have to be new",
         "p12_return_input_alias-fresh",
         "worker/worker.py",
-        'frame["fresh_output"] and',
-        "False and",
+        'frame["fresh_output"] and payload.share_memory(data[0]',
+        "False and payload.share_memory(data[0]",
         _passes,
     ),
     _off(
