@@ -45,7 +45,9 @@ PROGRAMS = (
     "ansible-playbook",
     "apptainer",
 )
-_COMMAND = re.compile(rf"(?:\$ )?(?:\S+=\S+ )*(?:\*/5 \* \* \* \* )?(?:~/[\w./-]+/)?(?:{'|'.join(PROGRAMS)})\b(?! +──)")
+_COMMAND = re.compile(
+    rf"(?:\$ )?(?:\S+=\S+ )*(?:(?:[\d*/,-]+ ){{5}})?(?:~?/[\w./-]+/)?(?:{'|'.join(PROGRAMS)})\b(?! +──)"
+)
 _FENCE = re.compile(r" *```(\w*)")
 _MARK = re.compile(r" *<!-- (not run|example output): (.+) -->")
 

@@ -19,6 +19,7 @@ from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.text import one_line
+from hpc_board.report.formatting import count_text
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import kind_of
 from hpc_board.settings import Settings
@@ -44,8 +45,8 @@ class Installation(msgspec.Struct, frozen=True):
     """An installation: its settings and their origin, its tasks, access to its runs, and the host to query.
 
     `origin` is "" if the settings file is at one of the default paths. `in_flight` reads the runs that have not ended
-    from an existing database. `hosts` has the hosts of the clusters that are used over SSH or in another account, by
-    the clusters' names.
+    from an existing database, `count_boards` the number of boards that users made. `hosts` has the hosts of the
+    clusters that are used over SSH or in another account, by the clusters' names.
     """
 
     settings: Settings
@@ -55,6 +56,7 @@ class Installation(msgspec.Struct, frozen=True):
     host: Host
     mounts: Path = MOUNTS
     hosts: Mapping[str, Host] = msgspec.field(default_factory=dict)
+    count_boards: Callable[[], int] = int
 
     def on(self, cluster: Cluster) -> Host:
         """Return the host on which a cluster's commands run."""
@@ -327,6 +329,10 @@ def _tasks(installation: Installation) -> Iterator[Diagnostic]:
             )
     hint = "Name folders of tasks in the settings' `tasks`, or `bundled`."
     good = f"{len(catalog.tasks)} can be read" if catalog.tasks else None
+    if good is None:
+        with suppress(BoardError):  # the check of the database has told it
+            if boards := installation.count_boards():
+                good = f"none in the settings' folders; users made {count_text(boards, 'board')}"
     yield diagnostic(Severity.WARNING, "tasks", "there are none", hint, good=good)
 
 

@@ -13,6 +13,7 @@ from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.clock import in_utc, utc_now
 from hpc_board.domain.roles import Role
+from hpc_board.domain.user_board import CreatedBoard
 from hpc_board.errors import Refused
 from hpc_board.store.folder import make_board_folder
 
@@ -160,8 +161,13 @@ class Administration:
         count = self._runs.in_flight
         tasks = self._tasks.of_settings()
         host, hosts = ThisHost(), self._context.clusters.hosts
-        installation = doctor.Installation(self._context.settings, origin, tasks, count, host, hosts=hosts)
+        installation = doctor.Installation(
+            self._context.settings, origin, tasks, count, host, hosts=hosts, count_boards=self._count_boards
+        )
         return list(doctor.diagnose(installation))
+
+    def _count_boards(self) -> int:
+        return sum(isinstance(each, CreatedBoard) for each in self._context.reading.boards.newest().values())
 
     def check_nodes(
         self,

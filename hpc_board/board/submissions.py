@@ -198,7 +198,7 @@ class Submissions:
 
         `array` is that of `submit`.
         """
-        return self._plan(drafts, array).previews()
+        return self._plan(drafts, array).previews(self._context.editor.closed())
 
     def _plan(self, drafts: Sequence[Draft], array: bool | None) -> DispatchPlan:
         # An array goes whole, so a larger one would exceed the limit of the fair queue.

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from hpc_board.catalog.contract import GENERATOR, Signature, case_faults, signature
-from hpc_board.catalog.known_tasks import HINT, TASK_FILE, unreadable
+from hpc_board.catalog.known_tasks import ABOVE_HINT, HINT, TASK_FILE, unreadable
 from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN, moment_in_utc
 from hpc_board.domain.task_rules import (
     CASE_KEY,
@@ -25,7 +25,7 @@ from hpc_board.domain.task_rules import (
     is_plain_path,
 )
 from hpc_board.errors import DocumentError, Fault, InputError
-from hpc_board.files import read_text
+from hpc_board.files import is_file, read_text
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import (
     OWN,
@@ -351,10 +351,13 @@ class _Sources:
             path = self._resolved(path)
             if not path.is_relative_to(self._root):
                 self._document.fault(place, f'"{one_line(source)}" lies outside of {self._root}')
+                self._tell_of_folder_above(source)
                 return None
             text = read_text(path, FILE_BYTES_MAX)
         except InputError as error:
             self._document.fault(place, error.message)
+            if not is_file(path):
+                self._tell_of_folder_above(source)
             return None
         except (OSError, RuntimeError, ValueError) as error:
             self._document.fault(place, f'"{one_line(source)}" is no path that can be followed: {error}')
@@ -364,6 +367,12 @@ class _Sources:
         if within and self._bytes > TASK_BYTES_MAX:
             self._document.fault(place, f"the files of the task have more than {TASK_BYTES_MAX:,} bytes")
         return text
+
+    def _tell_of_folder_above(self, source: str) -> None:
+        """Add to the remedy where a file beside the task's folder, which was left behind, comes along."""
+        up, *rest = PurePosixPath(source).parts or ("",)
+        if up == ".." and rest and ".." not in rest:
+            self._document.hint = f"{HINT} {ABOVE_HINT.format(one_line(self._folder.name, 80))}"
 
     def _resolved(self, path: Path) -> Path:
         """Return `path.resolve()`, with one look at each folder for all of its files."""

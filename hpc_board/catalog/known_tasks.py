@@ -32,6 +32,9 @@ SETTLED_SECONDS = 2.0
 HINT = "Correct these lines of the task file."
 """The remedy for faults of a task file."""
 
+ABOVE_HINT = "Or keep the file beside the task's folder, and give the folder above both: `hpc-board create {} FOLDER`."
+"""The remedy for a file above the task's folder that is not there, with the place of the task's name."""
+
 _PATH_BYTES = 500
 _TASKS_BYTES_MAX = 8 * 1024 * 1024
 _FILE_BYTES_MAX = _TASKS_BYTES_MAX + 4096

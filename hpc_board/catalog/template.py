@@ -8,7 +8,7 @@ from hpc_board.domain.submission import MARKERS
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import suggestion
-from hpc_board.model.task import Language, Task
+from hpc_board.model.task import Language, Task, language_of
 from hpc_board.model.text import one_line, printable
 
 _IN_PYTHON = ("Python", "Triton", "CuteDSL")
@@ -18,16 +18,17 @@ _DESCRIPTION_LINES_MAX = 60
 _LINE_CHARACTERS_MAX = 200
 
 
-def starter(task: Task, language: str | None = None, gpus: Sequence[Gpu] = ()) -> str:
+def starter(task: Task, language: str | None = None, gpus: Sequence[Gpu] = (), file_name: str = "") -> str:
     """Return the task's template in `language` below a header with its name, GPUs, description and deadline.
 
-    `language` is the name of a template, or of the language of submissions that it is for; `gpus` are those on which
-    the task may run here.
+    `language` is the name of a template, or of the language of submissions that it is for; without one, the ending of
+    `file_name` chooses among several. `gpus` are those on which the task may run here.
 
     Raises:
-        InputError: the task has no template, several and `language` names none, or none in that language.
+        InputError: the task has no template, several of which neither `language` nor `file_name` chooses one, or none
+            in that language.
     """
-    name = _template(task, language)
+    name = _template(task, language, file_name)
     mark = "#" if name in _IN_PYTHON else "//"
     header = "".join(f"{line}\n" for line in _header(task, mark, [gpu.name for gpu in gpus]))
     return f"{header}\n{_without_directives(task.templates[name])}"
@@ -63,6 +64,16 @@ def _without_directives(template: str) -> str:
     return "".join([*header, *lines[end:]]).lstrip("\r\n")
 
 
+def _by_ending(task: Task, file_name: str) -> str | None:
+    """Return the template for a file of this name: the plain one of its language, else the only one for it."""
+    language = language_of(file_name)
+    if language is None:
+        return None
+    plain = _BY_LANGUAGE[language]
+    fitting = [name for name in task.templates if name == plain or (language is Language.PY and name in _IN_PYTHON)]
+    return plain if plain in fitting else fitting[0] if len(fitting) == 1 else None
+
+
 def compiled_header() -> str:
     """Return the header that compiled submissions include, as the harness gives it to the compiler."""
     from hpc_board.harness.build.toolchain import header_text
@@ -70,7 +81,7 @@ def compiled_header() -> str:
     return header_text()
 
 
-def _template(task: Task, language: str | None) -> str:
+def _template(task: Task, language: str | None, file_name: str) -> str:
     """Return the name of the requested template."""
     if not task.templates:
         raise InputError(
@@ -80,7 +91,10 @@ def _template(task: Task, language: str | None) -> str:
     names = ", ".join(task.templates)
     if language is None:
         if len(task.templates) > 1:
-            raise InputError(f"task {task.name} has several templates: {names}", hint="Choose one with --language.")
+            fitting = _by_ending(task, file_name)
+            if fitting is None:
+                raise InputError(f"task {task.name} has several templates: {names}", hint="Choose one with --language.")
+            return fitting
         return next(iter(task.templates))
     wanted = language.casefold()
     wanted = next((name for short, name in _BY_LANGUAGE.items() if short == wanted), wanted).casefold()

@@ -81,8 +81,9 @@ def export(
     """Export all runs, or the boards as an HTML page.
 
     csv and parquet have a row for each run, with its rank; json adds the
-    standings. html is a self-contained page of the boards. FILE is written
-    completely or not at all.
+    standings. html is a self-contained page of the boards, of closed ones
+    only if --task names them. FILE is written completely or not at all; you
+    alone may read it, unless it is the page.
     """
     from hpc_board.cli.output import refresh, remark
     from hpc_board.files import new_file
@@ -98,10 +99,13 @@ def export(
         wanted.write(sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
-    with new_file(Path(output), force=force, most=0o600 if with_code else 0o666) as file:
+    # The page is public; the other formats have the runs of closed boards, too.
+    with new_file(Path(output), force=force, most=0o666 if form == "html" else 0o600) as file:
         written = wanted.write(file)
     counts = [(written.runs, "run", form != "html"), (written.boards, "board", form in ("json", "html"))]
     remark(f"{output} holds {' and '.join(count_text(count, noun) for count, noun, told in counts if told)}.")
+    if written.closed:
+        remark(f"It lacks {count_text(written.closed, 'closed board')}: --task NAME puts one on the page.")
 
 
 @click.command(epilog=examples("hpc-board admin stats", "hpc-board admin stats --days 7 --task softmax_py --json"))

@@ -344,7 +344,7 @@ def new(folder: Path, languages: tuple[str, ...], as_json: bool) -> None:
     )
 )
 @click.argument("name", shell_complete=task_names)
-@click.option("--language", metavar="L", help="Python, Triton, C++, CUDA or HIP; required if the task has several.")
+@click.option("--language", metavar="L", help="Python, Triton, C++, CUDA or HIP; else by FILE's ending.")
 @click.option("--header", is_flag=True, help="Print hpc_board.h, which compiled submissions include.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
@@ -368,7 +368,11 @@ def template(
         raise InputError("--header and --language exclude each other.", hint="Give one of them.")
     if as_json and output is not None:
         raise click.UsageError("--json and --output exclude each other.")
-    text = compiled_header() if header else starter(found, language, board.gpus.allowed(found))
+    text = (
+        compiled_header()
+        if header
+        else starter(found, language, board.gpus.allowed(found), output.name if output else "")
+    )
     if as_json:
         from hpc_board.cli.output import print_json
         from hpc_board.report.views.tasks import TemplateView

@@ -1,7 +1,7 @@
 """Dispatch: the jobs of drafts, their grouping into job arrays, and their rows in the database."""
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 
@@ -87,15 +87,15 @@ class DispatchPlan:
                 hint="Leave out --max-running or --no-array; jobs of an array have equal requests, and one GPU.",
             )
 
-    def previews(self) -> list[Preview]:
-        """Return the batch script and the command of each job."""
+    def previews(self, closed: Collection[str] = ()) -> list[Preview]:
+        """Return the batch script and the command of each job; no command has the name of a `closed` board."""
         previews: dict[int, Preview] = {}
         for batch in self._batches:
             for number in batch:
-                previews[number] = self._preview(self._works[number], len(batch))
+                previews[number] = self._preview(self._works[number], len(batch), closed)
         return [previews[number] for number in sorted(previews)]
 
-    def _preview(self, work: _Work, together: int) -> Preview:
+    def _preview(self, work: _Work, together: int, closed: Collection[str]) -> Preview:
         gpu, script = work.gpu, work.script
         board = self._clusters.folders_on(gpu.cluster.name).board
         folder = job_folder.folder(board, "RUN")
@@ -109,7 +109,8 @@ class DispatchPlan:
                 indexes=range(together),
                 max_running=work.max_running if work.max_running < together else 0,
             )
-        job = replace(job, comment=job_folder.comment(script, "RUN", work.draft.task.name))
+        named = [work.draft.task.name] if work.draft.task.name not in closed else []
+        job = replace(job, comment=job_folder.comment(script, "RUN", *named))
         command = tuple(self._clusters.schedulers[gpu.cluster.name].command(job))
         return Preview(gpu, script.text, command, work.draft.source.file_name, array)
 

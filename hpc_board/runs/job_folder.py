@@ -346,14 +346,15 @@ def probe_facts(
     }
 
 
-def comment(script: Script, runs: str, task: str) -> str:
+def comment(script: Script, runs: str, *tasks: str) -> str:
     """Return the comment of a job in the scheduler's lists: "hpc-board run 17, vectoradd_py".
 
-    It is empty if the site's own template sets a comment, which one on the command line would replace.
+    It is empty if the site's own template sets a comment, which one on the command line would replace. All accounts of
+    the cluster may read these lists, so `tasks` are the names of open boards alone.
     """
     if "comment" not in script.options and _OWN_COMMENT.search(script.text):
         return ""
-    return f"hpc-board run {runs}, {task}"
+    return f"hpc-board run {runs}, {' '.join(tasks)}" if tasks else f"hpc-board run {runs}"
 
 
 def starter() -> bytes:

@@ -264,7 +264,9 @@ class Launcher(msgspec.Struct, frozen=True):
         task = self.store.submissions.task(run.task, run.task_version)
         code = self.store.submissions.code(run.code_sha256)
         path = self.clusters.folders_of(run).write(run, task, gpu, code=code)
-        return _PreparedJob(run, gpu, path, job_folder.script(task, gpu, run.mode), attempts + 1)
+        script = job_folder.script(task, gpu, run.mode)
+        named = () if self.store.boards.is_closed(run.task) else (run.task,)
+        return _PreparedJob(run, gpu, path, script, attempts + 1, named)
 
     def _send(self, prepared_jobs: Sequence["_PreparedJob"]) -> list[BoardError]:
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
@@ -326,14 +328,14 @@ class Launcher(msgspec.Struct, frozen=True):
         indexes = [prepared.run.array_index for prepared in prepared_jobs]
         most = prepared_jobs[0].max_running
         numbers = sorted(prepared.run.id for prepared in prepared_jobs)
-        tasks = dict.fromkeys(prepared.run.task for prepared in prepared_jobs)
+        tasks = dict.fromkeys(name for prepared in prepared_jobs for name in prepared.named)
         return replace(
             prepared_jobs[0].job,
             name=run.array,
             folder=path,
             indexes=indexes,
             max_running=most if most < len(indexes) else 0,
-            comment=job_folder.comment(prepared_jobs[0].script, f"{numbers[0]}-{numbers[-1]}", " ".join(tasks)),
+            comment=job_folder.comment(prepared_jobs[0].script, f"{numbers[0]}-{numbers[-1]}", *tasks),
         )
 
     def _submit(self, job: Job, prepared_jobs: Sequence["_PreparedJob"]) -> None:
@@ -376,13 +378,18 @@ class Launcher(msgspec.Struct, frozen=True):
 
 
 class _PreparedJob(msgspec.Struct, frozen=True):
-    """A run with a written job folder; `attempt` is the number of the coming attempt to send it."""
+    """A run with a written job folder.
+
+    `attempt` is the number of the coming attempt to send it. `named` has its task's name for the scheduler's lists, and
+    is empty for a closed board.
+    """
 
     run: Run
     gpu: Gpu
     path: Path
     script: job_folder.Script
     attempt: int
+    named: tuple[str, ...]
 
     @property
     def job(self) -> Job:
@@ -395,7 +402,7 @@ class _PreparedJob(msgspec.Struct, frozen=True):
             self.gpu,
             script.options,
             script.time_limit_seconds,
-            comment=job_folder.comment(script, str(self.run.id), self.run.task),
+            comment=job_folder.comment(script, str(self.run.id), *self.named),
         )
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hpc_board.domain.board_options import BoardOptions, BoardOptionsError, deadline_refusal
+from hpc_board.domain.board_options import BoardOptions, BoardOptionsError, Visibility, deadline_refusal
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, DamagedBoard, Entries
 from hpc_board.errors import DamagedRowError, InputError, Refused
 from hpc_board.model.task import Task
@@ -76,6 +76,17 @@ class BoardGateway:
             numbers = [row["id"] for row in _rows(connection, _NEWEST)]
             kept = {number: each for number, each in known.items() if not isinstance(each, DamagedBoard)}
             return {number: kept.get(number) or _board(connection, number) for number in numbers}
+
+    def is_closed(self, name: str) -> bool:
+        """Return whether the newest board of this name, also a deleted one, is closed; a damaged one may have been."""
+        with self._file.existing() as connection:
+            if connection is None or not _has_boards(connection):
+                return False
+            try:
+                rows = _rows(connection, "SELECT * FROM boards WHERE name = ? ORDER BY id DESC LIMIT 1", name)
+                return any(_change(row).options.visibility is Visibility.CLOSED for row in rows)
+            except DamagedRowError:
+                return True
 
     def changes(self, name: str) -> tuple[BoardChange, ...]:
         """Return the changes of all boards of this name, oldest first."""

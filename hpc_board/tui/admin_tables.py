@@ -173,7 +173,7 @@ def _board_cells(board: BoardState, now: datetime) -> dict[str, Text]:
     closed = board.visibility is Visibility.CLOSED
     return {
         "name": toned(board.name),
-        "left": toned(*_left(board, now)),
+        "left": toned(*time_left(board.deadline, now)),
         "seen": toned("members" if closed else "all", Tone.WAITING if closed else Tone.MUTED),
         "by": toned(board.creator or "settings", Tone.PLAIN if board.creator else Tone.MUTED),
         "gpus": toned(" ".join(board.gpus) or "all", Tone.MUTED),
@@ -183,12 +183,6 @@ def _board_cells(board: BoardState, now: datetime) -> dict[str, Text]:
     }
 
 
-def _left(board: BoardState, now: datetime) -> tuple[str, Tone]:
-    """Return the time to the deadline, or "ended": "closed" is the word for boards with members."""
-    ended = board.deadline is not None and board.deadline <= now
-    return ("ended", Tone.MUTED) if ended else time_left(board.deadline, now)
-
-
 def _short(limits: Limits) -> str:
     if limits == NO_LIMITS:
         return ""
@@ -196,7 +190,7 @@ def _short(limits: Limits) -> str:
 
 
 def _board_details(board: BoardState, now: datetime) -> RenderableType:
-    left, _ = _left(board, now)
+    left, _ = time_left(board.deadline, now)
     deadline = "none" if board.deadline is None else f"{moment_words(board.deadline)} ({left})"
     closed = board.visibility is Visibility.CLOSED
     access = "members, creator and admins" if closed else "all users"

@@ -56,7 +56,7 @@ def time_left(deadline: datetime | None, now: datetime) -> tuple[str, Tone]:
     if deadline is None:
         return "-", Tone.MUTED
     if deadline <= now:
-        return "closed", Tone.MUTED
+        return "over", Tone.MUTED
     return span_text(deadline - now), Tone.WAITING if deadline - now < timedelta(days=1) else Tone.PLAIN
 
 

@@ -11,6 +11,7 @@ import re
 import select
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import termios
@@ -54,17 +55,22 @@ class Home:
         self.folder = folder
         self.settings()
         (folder / "tasks").mkdir()
-        programs = folder / ".local" / "bin"
-        programs.mkdir(parents=True)
-        (programs / "hpc-board").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m hpc_board "$@"\n')
-        (programs / "hpc-board").chmod(0o755)
+        program = self.program(".local/bin/hpc-board", f"{shlex.quote(sys.executable)} -P -m hpc_board")
         self.environ = {
-            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PATH": f"{program.parent}:{os.environ['PATH']}",
             "HOME": str(folder),
             "PYTHONPATH": str(REPOSITORY),
             "TERM": "xterm-256color",
             "TZ": "UTC",
         }
+
+    def program(self, name: str, command: str) -> Path:
+        """Install a program that runs a command with its arguments."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True)
+        path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        path.chmod(0o755)
+        return path
 
     def settings(self, **changes: object) -> None:
         (self.folder / "hpc-board.yaml").write_text(yaml.safe_dump({**SETTINGS, **changes}))
@@ -203,8 +209,12 @@ def a_task_and_a_competition(home: Home) -> None:
 
 @before("course.md")
 def a_task_of_the_first_week(home: Home) -> None:
+    pytest.importorskip("numpy")
     home.task("week1", folder="")
-    (home.folder / "backups").mkdir()
+    shutil.copytree(REPOSITORY / "tasks" / "heat", home.folder / "course" / "week2")
+    shutil.copy(REPOSITORY / "tasks" / "utils_np.py", home.folder / "course")
+    for library in ("numpy", "torch"):
+        home.program(f"envs/{library}/bin/python", shlex.quote(sys.executable))
 
 
 @before("data.md")
@@ -290,6 +300,30 @@ def test_every_command_of_the_page_works(page: Path, home: Home) -> None:
             else:
                 assert re.fullmatch(pattern_of(shown), comparable(output)), f"{place}\n{output}"
             AFTER.get(command, nothing_more)(home)
+
+
+def test_the_nightly_backup_of_a_course_works_under_cron(home: Home) -> None:
+    course = blocks(REPOSITORY / "docs/course.md")
+    (line,) = [line for block in course for line in block.lines if "admin backup" in line]
+    (folder,) = [line for block in course for line in block.lines if line.endswith("~/backups")]
+    home.task("double")
+    assert home.type("hpc-board list").returncode == 0
+    service = home.folder / "kernels-service" / "hpc-board.yaml"
+    service.parent.mkdir()
+    service.write_text(yaml.safe_dump({**SETTINGS, "board": str(home.folder / "board"), "tasks": []}))
+    assert home.type(f"{folder} && {folder}").returncode == 0
+    command = re.fullmatch(r"(?:\S+ ){5}/opt/hpc-board/bin/hpc-board (.*[^\\]\\%.*)", line)
+    assert command, line
+    # cron hands the line to sh, with a short PATH, and takes the backslash from each %.
+    home.environ["PATH"] = "/usr/bin:/bin"
+    for day in ("2030-01-01", "2030-01-02"):
+        home.program(f"{day}/date", f"/bin/date -d {day}")
+        home.environ["PATH"] = f"{home.folder / day}:/usr/bin:/bin"
+        done = home.type(f"{home.folder}/.local/bin/hpc-board {command[1]}".replace("\\%", "%"))
+        assert done.returncode == 0, done.stdout
+    kept = sorted((home.folder / "backups").iterdir())
+    assert [path.name for path in kept] == ["board-2030-01-01.db", "board-2030-01-02.db"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (home.folder / "backups", *kept)} == {0o700, 0o600}
 
 
 def test_a_mark_has_a_reason_and_a_block_of_commands() -> None:

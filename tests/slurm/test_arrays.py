@@ -324,6 +324,24 @@ def test_a_throttled_array_runs_some_of_its_tasks_at_a_time_and_each_job_says_wh
     assert {run.verdict for run in site.ended(runs)} == {Verdict.PASS}
 
 
+def test_no_list_of_slurm_has_the_name_of_a_closed_board(site: Site) -> None:
+    created = site.files.run("create", "exam", "double", "--closed")
+    assert created.returncode == 0, created.stderr
+    kernel = site.files.kernel(RIGHT.replace("leaderboard double", "leaderboard exam"), "k.py")
+    (preview,) = site.files.json("submit", kernel, "--gpu", "CPU", "--dry-run")
+    assert "--comment=hpc-board run RUN" in preview["command"]
+    sent = site.files.json("submit", kernel, "--gpu", "CPU")
+    (run,) = [site.board.runs.get(each["id"]) for each in sent["runs"]]
+    found = [
+        (comment, *rest)
+        for name, comment, *rest in slurm_jobs(site.files.environ, ("%j", "%k", "%o", "%Z"))
+        if name == run.token
+    ]
+    site.ended([run])
+    assert [comment for comment, *_ in found] == [f"hpc-board run {run.id}"]
+    assert "exam" not in str(found)
+
+
 def test_what_is_previewed_is_what_an_array_runs(site: Site) -> None:
     files = [site.files.kernel(f"{RIGHT}# {number}\n", f"k{number}.py") for number in range(3)]
     previews = site.files.json("submit", *files, "--gpu", "H100", "--dry-run")

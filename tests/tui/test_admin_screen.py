@@ -134,7 +134,7 @@ async def test_every_board_is_there_with_what_holds_for_it() -> None:
         await settled(pilot)
         await press(pilot, "A")
         assert "Submissions are accepted." in text_of(pilot.app)
-        assert row(pilot.app, "conv2d").split() == ["conv2d", "ended", "all", "settings", "H100"]
+        assert row(pilot.app, "conv2d").split() == ["conv2d", "over", "all", "settings", "H100"]
         matmul = row(pilot.app, "matmul").split()
         assert matmul == ["matmul", "12", "d", "members", "carol", "all", "5/h", "60/h", "4", "2"]
         assert "closed -" in row(pilot.app, "prefixsum")

@@ -68,7 +68,7 @@ def test_a_run_on_its_way_to_the_scheduler_says_what_is_known_of_that() -> None:
 def test_the_last_day_of_a_task_is_a_warning() -> None:
     assert time_left(NOW + timedelta(hours=7), NOW) == ("7 h", Tone.WAITING)
     assert time_left(NOW + timedelta(days=9), NOW) == ("9 d", Tone.PLAIN)
-    assert time_left(NOW, NOW) == ("closed", Tone.MUTED)
+    assert time_left(NOW, NOW) == ("over", Tone.MUTED)
     assert time_left(None, NOW) == ("-", Tone.MUTED)
 
 

@@ -29,10 +29,14 @@ def columns(*, with_code: bool) -> Sequence[Exported]:
 
 
 class Written(msgspec.Struct, frozen=True):
-    """The result of an export: the numbers of runs and of leaderboards with ranked users."""
+    """The result of an export: the numbers of runs and of leaderboards with ranked users.
+
+    `closed` is the number of closed boards with ranked users that a public page lacks.
+    """
 
     runs: int
     boards: int
+    closed: int = 0
 
 
 class Export(msgspec.Struct, frozen=True):
@@ -78,10 +82,10 @@ class Export(msgspec.Struct, frozen=True):
         if self.form == HTML:
             from hpc_board.admin.export.page import write as write_page
 
-            boards = [
-                board for board in self.store.export.ranked_boards(self.chosen) if board.task not in self.kept_back
-            ]
-            return Written(0, write_page(sink, self.store, self.tasks, boards, self.at))
+            ranked = self.store.export.ranked_boards(self.chosen)
+            boards = [board for board in ranked if board.task not in self.kept_back]
+            lacking = len({board.task for board in ranked if board.task in self.kept_back})
+            return Written(0, write_page(sink, self.store, self.tasks, boards, self.at), lacking)
         if self.form == JSON:
             from hpc_board.admin.export.json_file import write as write_json
 

@@ -1,6 +1,7 @@
 """Examining an installation, on folders and answers made for it."""
 
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from hpc_board.admin.doctor import Installation, diagnose
 from hpc_board.domain.catalog import Catalog
@@ -28,6 +30,7 @@ from hpc_board.store.folder import DATABASE
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
 from hpc_board.transport.this_host import ThisHost
 from tests.harness.evaluations import a_task
+from tests.unit.recorded import Recorded
 from tests.values import replace
 
 HERE = Cluster("here", "local", poll_seconds=0.5)
@@ -286,7 +289,24 @@ def test_a_task_that_cannot_be_read_is_a_problem_and_none_at_all_a_warning(tmp_p
     found = lines(replace(installation(tmp_path), tasks=faulty), "tasks")
     assert [line.severity for line in found] == [Severity.ERROR, Severity.WARNING, Severity.OK]
     assert "lang: is missing" in found[0].message
-    assert only(replace(installation(tmp_path), tasks=Catalog(())), "tasks").severity is Severity.WARNING
+    bare = replace(installation(tmp_path), tasks=Catalog(()))
+    assert only(bare, "tasks").severity is Severity.WARNING
+    assert only(replace(bare, count_boards=lambda: 2), "tasks").severity is Severity.OK
+
+    def broken() -> int:
+        raise StorageError("board.db is no database")
+
+    assert only(replace(bare, count_boards=broken), "tasks").severity is Severity.WARNING
+
+
+def test_a_board_whose_only_tasks_are_those_of_users_has_tasks(board: Recorded) -> None:
+    settings = yaml.safe_load(board.settings.read_text())
+    created = board.hpc_board("create", "week1", "vectoradd_py")
+    assert created.returncode == 0, created.stderr
+    board.settings.write_text(yaml.safe_dump({**settings, "tasks": []}))
+    told = json.loads(board.hpc_board("admin", "doctor", "--json").stdout)
+    (tasks,) = [line for line in told if line["subject"] == "tasks"]
+    assert (tasks["level"], tasks["message"]) == ("ok", "none in the settings' folders; users made 1 board")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ import jinja2
 import pytest
 from click.testing import CliRunner, Result
 
-from hpc_board.admin.export import columns
+from hpc_board.admin.export import FORMATS, columns
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import RequestedOptions
@@ -412,8 +413,27 @@ def test_a_closed_board_is_on_the_page_only_where_it_is_named(board: Recorded) -
     task = opened.runs.get(number).task
     opened.leaderboards.carry_out(opened.leaderboards.plan_creation(task, None, RequestedOptions(closed=True)))
     assert "bob" not in html(board)
-    named = call(board, "--format", "html", "--task", task)
-    assert (named.exit_code, ">bob<" in named.stdout) == (0, True)
+    target = board.folder / "boards.html"
+    without = call(board, "--format", "html", "-o", target)
+    assert "boards.html holds 0 boards." in without.stderr
+    assert "It lacks 1 closed board: --task NAME puts one on the page." in without.stderr
+    named = call(board, "--format", "html", "--task", task, "-o", target, "--force")
+    assert (named.exit_code, ">bob<" in target.read_text(), "It lacks" in named.stderr) == (0, True, False)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_with_runs_is_for_its_writer_alone_and_the_page_is_public(board: Recorded, form: str) -> None:
+    if form == "parquet":
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    passed(board, 1e-3)
+    target = board.folder / f"out.{form}"
+    former = os.umask(0o022)
+    try:
+        done = call(board, "--format", form, "-o", target)
+    finally:
+        os.umask(former)
+    assert done.exit_code == 0, done.output
+    assert stat.S_IMODE(target.stat().st_mode) == (0o644 if form == "html" else 0o600)
 
 
 def test_what_has_no_rank_is_between_the_ranks() -> None:

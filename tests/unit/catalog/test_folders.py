@@ -15,9 +15,11 @@ import pytest
 from hpc_board import bundled
 from hpc_board import settings as config
 from hpc_board.board import Board
+from hpc_board.boards.editor import chosen_task
 from hpc_board.catalog import contract
 from hpc_board.catalog.folders import read_task
-from hpc_board.catalog.known_tasks import TaskCache, tasks
+from hpc_board.catalog.known_tasks import HINT, TaskCache, tasks
+from hpc_board.catalog.sources import sound_tasks
 from hpc_board.domain.catalog import Catalog
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.build_flags import flags_for
@@ -279,6 +281,25 @@ def test_a_source_that_may_not_or_cannot_be_read_is_a_fault(tmp_path: Path, sour
     (found,) = faults(folder)
     assert found.startswith("line 6: templates.Python: ")
     assert fault in found
+
+
+@pytest.mark.parametrize("place", ["zip", "folder"])
+def test_the_remedy_for_a_file_above_that_was_left_behind_names_the_folder_above(tmp_path: Path, place: str) -> None:
+    (tmp_path / "shared.py").write_text("")
+    folder = folder_with(tmp_path, f"{MINIMAL}templates: {{Python: ../shared.py}}\n")
+    assert read_task(folder).templates == {"Python": ""}
+    if place == "zip":
+        source = Path(shutil.make_archive(str(tmp_path / folder.name), "zip", folder))
+    else:
+        source = Path(shutil.copytree(folder, tmp_path / "copy" / folder.name))
+    with pytest.raises(DocumentError) as caught:
+        sound_tasks(source)
+    assert f"`hpc-board create {folder.name} FOLDER`" in caught.value.hint
+    assert chosen_task(folder.name, sound_tasks(folder.parent), "") == read_task(folder)
+    other = folder_with(folder.parent, name="other_py", text=f"{MINIMAL}templates: {{Python: missing.py}}\n")
+    with pytest.raises(DocumentError) as caught:
+        sound_tasks(other)
+    assert caught.value.hint == HINT
 
 
 def test_a_linked_task_folder_does_not_open_the_folders_around_its_target(tmp_path: Path) -> None:

@@ -384,6 +384,12 @@ def test_a_template_is_chosen_by_its_name_or_by_its_language_and_bears_a_comment
     assert call(board, "submit", board.folder / "cpp.cpp", "--gpu", "CPU", "--dry-run").exit_code == 0
     refused = call(board, "template", "matmul")
     assert "several templates: Python, Triton, C++, CUDA, HIP" in refused.stderr
+    unclear = call(board, "template", "matmul", "-o", board.folder / "mine.txt")
+    assert "several templates: Python, Triton, C++, CUDA, HIP" in unclear.stderr
+    for ending, language in (("py", "Python"), ("cpp", "C++"), ("cu", "CUDA"), ("hip", "HIP")):
+        target = board.folder / f"mine.{ending}"
+        assert call(board, "template", "matmul", "-o", target).exit_code == 0
+        assert target.read_text() == call(board, "template", "matmul", "--language", language).stdout
 
 
 def test_the_header_for_compiled_submissions_is_printed_as_the_compiler_gets_it(board: Recorded) -> None:

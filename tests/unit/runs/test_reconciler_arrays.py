@@ -1,14 +1,18 @@
 """Runs that go together in a job array: sent by one submission, looked up by one question, never in two arrays."""
 
 import os
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.board_options import BoardOptions, Visibility
 from hpc_board.domain.run import JobState, JobStatus, Run, RunState
+from hpc_board.domain.user_board import Action
 from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs.backoff import NextScan
@@ -17,6 +21,7 @@ from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers import Arrays, Job
 from hpc_board.schedulers.scripted import Scripted, ScriptedArrays
 from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store.boards import NewChange
 from tests.harness.evaluations import a_task
 from tests.unit.runs.test_reconciler import CODE, HARNESS, _sha256, cancel, set_clock, world_in
 from tests.values import replace
@@ -85,6 +90,34 @@ def test_runs_of_an_array_are_sent_at_once_and_each_has_the_id_of_its_task(world
     assert 'cd "$PWD.$SLURM_ARRAY_TASK_ID"' in (sent.folder / sent.script).read_text()
     for run in runs:
         assert (world.folder / "runs" / run.token / "job.json").is_file()
+
+
+def close(world: ArrayWorld, task: Task) -> None:
+    options = BoardOptions("ada", visibility=Visibility.CLOSED)
+    change = NewChange(task.name, Action.CREATE, task, options, "ada", datetime.now(UTC), "", after=0)
+    world.store.boards.change([change])
+
+
+def test_a_comment_names_open_boards_alone(world: ArrayWorld) -> None:
+    exam, practice = a_task(name="exam"), a_task(name="practice")
+    close(world, exam)
+    for tasks in ([practice, exam], [exam], [exam, exam], [practice, practice]):
+        assert world.advance.launch(world.runs(len(tasks), tasks)) == []
+    comments = [job.comment for job in world.scheduler.submitted]
+    runs = "hpc-board run"
+    assert comments == [f"{runs} 1-2, practice", f"{runs} 3", f"{runs} 4-5", f"{runs} 6-7, practice"]
+
+
+def test_the_comment_of_a_board_with_damaged_terms_has_no_name(world: ArrayWorld) -> None:
+    exam = a_task(name="exam")
+    close(world, exam)
+    with closing(sqlite3.connect(world.store.file.path)) as db:
+        for (trigger,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'boards'"):
+            db.execute(f"DROP TRIGGER {trigger}")
+        db.execute("UPDATE boards SET terms = '{}'")
+        db.commit()
+    assert world.advance.launch(world.runs(1, [exam])) == []
+    assert [job.comment for job in world.scheduler.submitted] == ["hpc-board run 1"]
 
 
 def test_runs_that_a_client_left_behind_are_sent_by_the_next_one_as_the_same_array(world: ArrayWorld) -> None:
