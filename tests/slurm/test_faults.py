@@ -926,7 +926,7 @@ def test_a_disk_that_is_full(site: Site) -> None:
     if (
         os.geteuid() != 0
         or subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(runs)], check=False, capture_output=True
+            ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(runs)], check=False, capture_output=True
         ).returncode
     ):
         pytest.skip("a small file system of its own can only be mounted by root, where the machine lets it")
