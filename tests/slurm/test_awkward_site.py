@@ -129,15 +129,22 @@ def test_from_init_to_ranked_runs(site: BoardFiles) -> None:
     assert not (site.folder / "fail").exists()
     told = [site.json("run", str(run["id"])) for run in runs]
     assert sorted(run["retries"] for run in told) == [0, 0, 0, 1]
-    reasons = [status["reason"] for run in told for status in run["history"]]
     assert any(
-        reason.startswith("retry 1 of 1 after node_fail on cpu-1: the node's prolog failed") for reason in reasons
+        reason.startswith("retry 1 of 1 after node_fail on cpu-1: the node's prolog failed")
+        for reason in reasons_of(site)
     )
 
 
+def reasons_of(site: BoardFiles) -> list[str]:
+    """Return the reasons in the histories of all runs."""
+    told = [site.json("run", str(run["id"])) for run in site.json("runs")]
+    return [status["reason"] for run in told for status in run["history"]]
+
+
 def resume_once(site: BoardFiles, node: str) -> None:
-    """Have an administrator resume the node after its prolog has failed."""
+    """Have an administrator resume the node after its prolog has failed, and after the board has seen the reason."""
     environ = {**os.environ, **site.environ}
     ask = ["sinfo", "--noheader", "--Node", f"--nodes={node}", "--format=%T"]
     awaited(lambda: "drained" in subprocess.run(ask, env=environ, check=True, capture_output=True, text=True).stdout)
+    awaited(lambda: any("prolog failed" in reason for reason in reasons_of(site)))
     subprocess.run(["scontrol", "update", f"NodeName={node}", "State=resume"], env=environ, check=True)
