@@ -20,11 +20,11 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.text import one_line
 from hpc_board.service.client import RemoteBoard
 from hpc_board.service.doors.unix import fault_of
-from hpc_board.service.next_steps import service_folder, service_name, system_unit_file, user_unit_file
+from hpc_board.service.next_steps import service_folder, system_unit_file, user_unit_file
 from hpc_board.service.page.diagnosis import diagnose_page
 from hpc_board.service.peers import check_place, peer_pid
 from hpc_board.service.reloading import waiting_keys
-from hpc_board.service.units import WATCHDOG_SECONDS, environment, path_of
+from hpc_board.service.units import WATCHDOG_SECONDS, environment, path_of, systemctl
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
 from hpc_board.transport import munge
@@ -141,7 +141,10 @@ def _running(settings: Settings) -> Iterator[Diagnostic]:
         return
     yield Diagnostic(Severity.OK, "service", f"process {listener} answers at {path}")
     holder = _lock_holder(settings.board)
-    hint = "One socket and one board belong together: end the service that is not wanted."
+    hint = (
+        "One socket and one board belong together. End the service that is not wanted; restart it where `board` in the "
+        "settings has changed."
+    )
     serves = "another board" if not holder else f"another board, and {holder} serves {settings.board}"
     good = f"process {listener} serves {settings.board}" if holder == f"process {listener}" else None
     yield diagnostic(Severity.ERROR, "service", f"process {listener} serves {serves}", hint, good=good)
@@ -174,10 +177,8 @@ def _reading(settings: Settings, process: int) -> Iterator[Diagnostic]:
     if written > read:
         at = datetime.fromtimestamp(written, UTC).astimezone()
         message = f"{settings.file} was changed at {at:%Y-%m-%d %H:%M:%S}, after the service read it"
-        hint = (
-            f"Reload: systemctl --user reload {service_name(settings.board)}, or kill -HUP {process}. "
-            "For `board`, `jobs` and most keys of `serve`, restart it instead."
-        )
+        command = _systemctl(process, "reload") or f"kill -HUP {process}"
+        hint = f"Reload: {command}. For `board`, `jobs` and most keys of `serve`, restart it instead."
         yield Diagnostic(Severity.WARNING, "settings", message, hint)
 
 
@@ -187,10 +188,10 @@ def _restart(settings: Settings) -> Iterator[Diagnostic]:
     if holder and (keys := waiting_keys(settings.board)):
         names = " and ".join(filter(None, (", ".join(keys[:-1]), keys[-1])))
         message = f"{names} {'is' if len(keys) == 1 else 'are'} not in force yet: the service has the former settings"
-        hint = (
-            f"A reload does not bring this. Restart: systemctl --user restart {service_name(settings.board)}, or end "
-            f"{holder} and start the service as before."
-        )
+        number = holder.removeprefix("process ")
+        command = _systemctl(int(number), "restart") if number.isdigit() else ""
+        how = f"Restart the service: {command}." if command else f"End {holder} and start the service as before."
+        hint = f"A reload does not bring this. {how}"
         yield Diagnostic(Severity.ERROR, "restart", message, hint)
 
 
@@ -244,6 +245,11 @@ def _environ(process: int) -> dict[bytes, bytes]:
     except OSError:
         return {}
     return {name: value for name, _, value in (entry.partition(b"=") for entry in entries)}
+
+
+def _systemctl(process: int, verb: str) -> str:
+    """Return the command for the unit of the service; "" without one, as in a terminal that belongs to another unit."""
+    return systemctl(process, verb) if b"NOTIFY_SOCKET" in _environ(process) else ""
 
 
 def _watchdog(process: int) -> Iterator[Diagnostic]:

@@ -200,7 +200,8 @@ def test_doctor_has_a_problem_until_what_a_reload_does_not_bring_is_in_force(fil
             assert [message.partition(" not in force")[0] for message, _ in found] == [
                 f"{' and '.join(waiting)} {'is' if len(waiting) == 1 else 'are'}" for _ in waiting[:1]
             ]
-            assert all(f"or end process {process.pid}" in hint for _, hint in found)
+            how = f"End process {process.pid} and start the service as before."
+            assert all(hint.endswith(how) for _, hint in found)
     assert not told(file, "restart"), "no service runs"
     with service(file) as (process, events):
         assert not told(file, "restart"), "it has started with `jobs`"
