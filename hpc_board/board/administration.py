@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hpc_board.board.context import Context, harness
-from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.clock import in_utc, utc_now
@@ -44,10 +43,9 @@ class Restored(msgspec.Struct, frozen=True):
 class Administration:
     """Administration of the whole board."""
 
-    def __init__(self, context: Context, tasks: Tasks, gpus: Gpus, runs: Runs) -> None:
+    def __init__(self, context: Context, tasks: Tasks, runs: Runs) -> None:
         self._context = context
         self._tasks = tasks
-        self._gpus = gpus
         self._runs = runs
 
     def export(
@@ -98,7 +96,7 @@ class Administration:
             if not self._context.store.submissions.knows_task(name):
                 self._tasks.get(name)
         moment = None if since is None else in_utc(since)
-        return RunSelection(tuple(tasks), tuple(self._gpus.get(name).name for name in gpus), moment)
+        return RunSelection(tuple(tasks), tuple(self._context.gpu(name).name for name in gpus), moment)
 
     def prune(self, before: datetime | None = None, *, dry_run: bool = False) -> "Pruned":
         """Remove the job folders of runs that ended `before` that time, and unused files of the harness.
@@ -214,7 +212,7 @@ class Administration:
         return probe.check(self._named(names), self._plan(timeout_seconds, say), send=send)
 
     def _named(self, names: Sequence[str]) -> "list[Gpu]":
-        return [self._gpus.get(name) for name in names] or list(self._context.settings.gpus)
+        return [self._context.gpu(name) for name in names] or list(self._context.settings.gpus)
 
     def _plan(self, timeout_seconds: float | None, say: Callable[[str], object]) -> "probe.Plan":
         from hpc_board.admin import probe

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpc_board.board.context import Context, harness
-from hpc_board.board.gpus import Gpus
-from hpc_board.board.leaderboards import Leaderboards
-from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.boards.moderation import best_of_before, named
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import NO_CHOICES, Draft, DraftRequest, Preview, RerunCandidate, Source, SubmissionRequest
+from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions, OptionRules
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
@@ -49,12 +47,9 @@ UNFINISHED_MAX = 1_000
 class Submissions:
     """Submissions of the user: drafts, dispatch, code and notes."""
 
-    def __init__(self, context: Context, tasks: Tasks, gpus: Gpus, runs: Runs, leaderboards: Leaderboards) -> None:
+    def __init__(self, context: Context, tasks: Tasks) -> None:
         self._context = context
         self._tasks = tasks
-        self._gpus = gpus
-        self._runs = runs
-        self._leaderboards = leaderboards
 
     def header(self, file: Path) -> Directives:
         """Parse the header of the submission in `file`.
@@ -184,7 +179,7 @@ class Submissions:
             Refused: the run belongs to another user, or the user may not submit now; see `draft`.
         """
         self._check_open()
-        found = self._runs.get(run)
+        found = self._run(run)
         check_owner(found, self._context.user)
         check_no_milestone(found)
         file_name, code = self.code(found.submission)
@@ -241,7 +236,7 @@ class Submissions:
         """
         self._context.require(Role.ADMIN, "send submissions of others again")
         found = self._tasks.get(task)
-        allowed = self._gpus.allowed(found)
+        allowed = allowed_gpus(found, self._context.settings.gpus)
         wanted = named_gpus(gpus, found, self._context.settings.gpus)
         if submissions:
             return named(self._context.store, found, submissions, wanted, allowed=allowed)
@@ -295,13 +290,15 @@ class Submissions:
         self._check_open()
         found = self._tasks.get(task)
         self._context.require(Role.CREATOR, f"measure the milestones of {found.name}")
-        if self._leaderboards.get(found.name) is not None:
-            self._leaderboards.own(found.name)
+        created = self._context.editor.board(found.name)
+        if created is not None:
+            self._context.editor.require_change(created)
         if not found.milestones:
             raise InputError(
                 f"{found.name} has no milestones.", hint="`hpc_board.milestones` in its task.yml has them."
             )
-        chosen = named_gpus(gpus, found, self._context.settings.gpus) or self._gpus.allowed(found)
+        of_board = self._context.settings.gpus
+        chosen = named_gpus(gpus, found, of_board) or allowed_gpus(found, of_board)
         shown = [(each, [gpu for gpu in chosen if each.shown_on(gpu.name)]) for each in found.milestones]
         drafts = [milestone_draft(each, found, on) for each, on in shown if on]
         if not drafts:
@@ -397,9 +394,8 @@ class Submissions:
 
         first, second = self.get(one), self.get(other)
         try:
-            return compare(
-                self._context.store, first, second, [*dict.fromkeys(self._gpus.get(name).name for name in gpus)]
-            )
+            names = dict.fromkeys(self._context.gpu(name).name for name in gpus)
+            return compare(self._context.store, first, second, [*names])
         except StorageError:
             raise
         except InputError as error:
@@ -425,10 +421,16 @@ class Submissions:
             raise InputError(error.message, hint=self._hint_for_run(number) or error.hint) from error
         return found
 
+    def _run(self, number: int) -> Run:
+        """Return a run that is visible to the user; few calls need the part of the board that has runs."""
+        from hpc_board.board.runs import Runs
+
+        return Runs(self._context).get(number)
+
     def _hint_for_run(self, number: int) -> str:
         """Return a hint if `number` is that of one of the user's runs; else an empty text."""
         try:
-            run = self._runs.get(number)
+            run = self._run(number)
         except StorageError:
             raise
         except (InputError, Refused):
