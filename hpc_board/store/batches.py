@@ -15,7 +15,7 @@ from hpc_board.store.database import DatabaseFile
 from hpc_board.store.guard import row_bytes_bounded
 from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import Row, unreadable
-from hpc_board.store.row_texts import optional_time_text
+from hpc_board.store.rows import optional_time_text
 
 PAGE_SUBMISSIONS = 2000
 

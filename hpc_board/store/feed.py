@@ -10,8 +10,7 @@ from hpc_board.errors import StorageError
 from hpc_board.store import ranking
 from hpc_board.store.reading import Readable
 from hpc_board.store.row_reader import RowReader
-from hpc_board.store.row_texts import time_text
-from hpc_board.store.rows import row_id
+from hpc_board.store.rows import row_id, time_text
 
 if TYPE_CHECKING:
     from sqlite_utils import Database

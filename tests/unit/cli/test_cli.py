@@ -24,8 +24,7 @@ from click.testing import CliRunner
 
 from hpc_board import __version__
 from hpc_board.board import Board
-from hpc_board.cli.lazy import loaded
-from hpc_board.cli.main import cli
+from hpc_board.cli.main import cli, loaded
 from hpc_board.domain.run import RunState
 from hpc_board.harness.build.toolchain import header_text
 from hpc_board.model.result import Case, Verdict

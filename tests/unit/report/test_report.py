@@ -25,7 +25,7 @@ from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
 from hpc_board.report.logs import message_log, nothing_printed, run_logs
 from hpc_board.report.plain import plain
-from hpc_board.report.run_table import runs_table
+from hpc_board.report.run_columns import runs_table
 from hpc_board.report.run_words import short_specs, state_text, verdict_text, why
 from hpc_board.report.runs import outcome_line, run_report, run_summary, trial_report
 from hpc_board.report.standings import board_report
