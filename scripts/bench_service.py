@@ -137,7 +137,7 @@ def board_of(folder: Path, database: Path | None = None) -> BoardFiles:
     settings["roles"] = {"participants": list(ACCOUNTS)}
     settings["serve"] = {"runs_per_user": 100_000}
     for gpu in settings["gpus"].values():
-        gpu["minimum_isolation"] = "S1"  # the lab's nodes are this machine, whatever it confines
+        gpu["minimum_isolation"] = "S1"  # the lab's nodes are this machine, with any confinement or none
     files.settings.write_text(yaml.safe_dump(settings))
     if database is not None:
         place = folder / "board"

@@ -291,7 +291,7 @@ async def paint_after(pilot: Pilot[None], key: str) -> Paint:
     if driver is None:
         raise RuntimeError("the app has ended")
     driver.send_message(events.Key(key, None))
-    # The key is handled before what is asked for after it.
+    # The key is handled before a later request.
     await asyncio.sleep(0)
     pilot.app.call_later(lambda: pilot.app.screen.call_after_refresh(shown.set))
     await shown.wait()

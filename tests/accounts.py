@@ -67,7 +67,7 @@ def _hindrance() -> str:
 if __name__ == "__main__":
     _main(*sys.argv[1:])
 else:
-    import pytest  # what becomes an account does without
+    import pytest  # the part that becomes another account runs without it
 
     hindrance = _hindrance()
     needs_accounts = pytest.mark.skipif(bool(hindrance), reason=hindrance)

@@ -122,7 +122,7 @@ class Installation:
             folders=self.clusters.folders,
             queue=None if limit is None else FairQueue(limit),
             prune_after=None if self.settings.prune_days is None else timedelta(days=self.settings.prune_days),
-            # A service answers all users, and its own threads send what a busy cluster keeps.
+            # A service answers all users, and its own threads send the runs that a busy cluster holds up.
             lock_seconds=_SERVED_LOCK_SECONDS if self.served else LOCK_SECONDS,
         )
 

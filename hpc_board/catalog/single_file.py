@@ -115,7 +115,7 @@ def _of_compiled(ending: str, text: str) -> dict[str, str]:
 
 
 def _document(files: dict[str, str], lang: str, description: str, config: str = "") -> str:
-    # What JSON writes is YAML too.
+    # JSON is YAML, too.
     entries = "\n".join(f"  - {json.dumps({'name': name, 'source': source})}" for name, source in files.items())
     return _DOCUMENT.format(files=entries, lang=lang, description=_quoted(description), config=config)
 

@@ -107,7 +107,7 @@ def _on_terminal() -> bool:
 
 
 def _open_app(ctx: click.Context, file: Path | None) -> None:
-    # What a start makes stays; to look for garbage in it takes a tenth of the time. The app enables it again.
+    # The objects of a start stay; to look for garbage among them takes a tenth of its time. The app enables it again.
     gc.disable()
     from hpc_board.tui.app import run as run_app
 

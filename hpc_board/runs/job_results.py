@@ -113,7 +113,7 @@ class JobResults(msgspec.Struct, frozen=True):
             record(self.store, run, RunState.ERROR, reason=f"the result is not accepted: {error}")
             return
         if result.interrupted:
-            # Why the job was told to end is the scheduler's to say.
+            # The scheduler tells the reason of the job's end.
             return
         if result.verdict in (Verdict.INFRA_ERROR, Verdict.CRASH) and run.cluster in self.clusters.clusters:
             # A scheduler that kills a step for its memory leaves the batch script, which accounts for the judge's end.

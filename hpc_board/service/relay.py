@@ -33,7 +33,7 @@ def relay(path: Path) -> None:
         raise
     service.limit(None)
     threading.Thread(target=_carry_in, args=(service,), daemon=True).start()
-    # A service that has gone, or a client that has, is what ends a relay.
+    # A relay ends with its service or its client.
     with suppress(OSError):
         while data := service.receive():
             _write(data)

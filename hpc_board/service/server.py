@@ -203,7 +203,7 @@ class Service:
         listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            # Where another account may write, it could also lead the change of mode below to another file.
+            # Another account that may write there could lead the change of mode below to another file.
             check_place(path, os.geteuid())
             _remove_stale(path)
             listening.bind(str(path))

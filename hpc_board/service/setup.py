@@ -238,7 +238,7 @@ def _made(undo: ExitStack, folder: Path, make: Callable[[], bool]) -> bool:
 
 
 def _removed(folder: Path) -> None:
-    # Only what was made here lies in it.
+    # It holds only files that were made here.
     shutil.rmtree(folder, ignore_errors=True)
 
 

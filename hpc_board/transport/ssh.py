@@ -243,7 +243,7 @@ class SshHost:
         ended = False
         with closed_after(max(seconds, 0) + _GRACE_SECONDS, link):
             try:
-                # Every login shell understands this; what follows is for sh alone.
+                # Every login shell understands this; the script is for sh alone.
                 channel.exec_command("exec /bin/sh")
                 channel.settimeout(_LOOK_SECONDS)
                 _send(channel, script.encode(), deadline)

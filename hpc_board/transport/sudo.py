@@ -112,7 +112,7 @@ class SudoHost:
         limit = ["/usr/bin/timeout", "-s", "KILL", f"{max(timeout_seconds, 0.001):.3f}"]
         script = f"{_TELL_GROUP}{_RUN}" if until else _RUN
         inner = [*limit, "/usr/bin/env", "-i", "/bin/sh", "-c", script, "sh", cwd or "/", *argv]
-        # Where the account cannot enter this process's folder, that is no reason to fail.
+        # An account that cannot enter this process's folder is no reason to fail.
         done = self._host.run(
             as_account(self._account, inner),
             timeout_seconds=timeout_seconds + _GRACE_SECONDS,

@@ -171,7 +171,7 @@ def row_of(entry: dict[str, Any], folder: Path, found: dict[str, Any]) -> dict[s
         row["left_out"] = f"there is no nvcc in PATH, CUDA_HOME or {_CUDA_HOME}"
     if row.get("left_out"):
         return row
-    # The harness keeps what it compiles two folders above.
+    # The harness keeps compiled files two folders above.
     job = folder / "jobs" / f"{entry['kind']}-{entry['name']}-{entry['language']}"
     for name, text in entry["files"].items():
         path = job / name

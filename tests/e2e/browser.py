@@ -13,7 +13,7 @@ from typing import IO, Any
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
 
-# The protocol's pipe is the descriptors 3 and 4. What they were before may be one of those that become them.
+# The protocol's pipe has to be the descriptors 3 and 4. An end may have such a number already, so both move up first.
 _LAUNCHER = """
 import os, sys
 commands, answers = (os.dup(int(number)) for number in sys.argv[1:3])

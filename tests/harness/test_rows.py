@@ -61,7 +61,7 @@ def measured(first_ns: float, hides_ns: float) -> Case:
 
 @pytest.mark.parametrize("first_ns", [1e6, 2e8])
 def test_no_worker_is_excused_by_the_short_row_of_another(monkeypatch: pytest.MonkeyPatch, first_ns: float) -> None:
-    # Whatever else this machine does: no call here takes any time.
+    # No call takes any time here, so other work of the machine does not matter.
     monkeypatch.setattr(phases, "disturbed", lambda *_: "")
     honest = measured(first_ns, 0)
     assert (honest.verdict, honest.timing and honest.timing.noisy) == (Verdict.PASS, False)

@@ -350,7 +350,7 @@ def test_a_controller_that_is_silent_while_it_is_asked(site: Site) -> None:
         with pytest.raises(SchedulerError, match="timed out"):
             site.board.runs.advance()
         assert site.board.runs.history(waiting.id) == before
-        # What a job has left in its folder needs nobody's answer.
+        # A result in the job's folder needs no answer of the controller.
         site.released()
         awaited(lambda: _collected(site, ending))
     site.finished(waiting, ending)
@@ -608,7 +608,7 @@ def test_a_job_that_slurm_holds_after_a_failed_launch_is_cancelled_and_sent_agai
     try:
         (run,) = site.submit("CPU")
         first = site.until(run, RunState.QUEUED)
-        # hpc-board says --no-requeue; whoever runs the cluster may overrule that.
+        # hpc-board says --no-requeue; the cluster's admin may overrule that.
         site.lab.run("scontrol", "update", f"JobId={first.status.job_id}", "Requeue=1")
         with failing_prolog(site.lab, "cpu-1"):
             site.lab.run("scontrol", "update", "PartitionName=cpu", "State=up")
@@ -642,7 +642,7 @@ def test_a_preempted_run_is_sent_again(site: Site) -> None:
     ]
 
 
-# The end of a job that nobody here asked for
+# Ends of jobs that the board did not request
 
 
 def test_a_job_that_is_preempted(site: Site) -> None:
@@ -658,7 +658,7 @@ def test_a_job_that_is_preempted_and_put_back_into_the_queue(site: Site) -> None
     short = HANGING.replace("120", "2")
     (run,) = site.submit("H100", kernel=short, task="slow")
     running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
-    # hpc-board says --no-requeue; whoever runs the cluster may overrule that.
+    # hpc-board says --no-requeue; the cluster's admin may overrule that.
     site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "Requeue=1")
     urgent(site, "sleep 1")
     back = site.until(run, RunState.QUEUED)
@@ -897,7 +897,7 @@ def test_accounts_that_are_down(accounting_lab: SlurmLab, tmp_path: Path, monkey
     site.happened_once(told)
 
 
-# What is between the board and Slurm
+# Programs between the board and Slurm
 
 
 def test_commands_that_print_banners(site: Site) -> None:

@@ -47,7 +47,7 @@ _CONTROLLER_ERRORS: Final = frozenset(
     {
         *range(1001, 1005),  # SLURM_COMMUNICATIONS_..._ERROR
         *range(1800, 1806),  # SLURMCTLD_COMMUNICATIONS_...
-        *range(5003, 5006),  # what Slurm says of its sockets, "timed out" among them
+        *range(5003, 5006),  # Slurm's errors of sockets, "timed out" among them
         *(104, 110, 111, 113),  # ECONNRESET, ETIMEDOUT, ECONNREFUSED, EHOSTUNREACH
     }
 )

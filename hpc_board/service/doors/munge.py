@@ -282,7 +282,7 @@ def _line(connected: socket.socket, bytes_max: int) -> bytes:
     deadline = time.monotonic() + _STEP_SECONDS
     while len(line) < bytes_max:
         connected.settimeout(max(deadline - time.monotonic(), 0.001))
-        # One at a time: what follows the line belongs to the frames.
+        # One at a time: the bytes after the line belong to the frames.
         byte = connected.recv(1)
         if byte == b"\n":
             return bytes(line)

@@ -223,7 +223,7 @@ class WebServer:
     async def _answer(self, request: BaseRequest, peer: Peer, path: str, version: str) -> web.StreamResponse:
         if path in self._assets:
             return self._assets[path].response(request)
-        # They count what happens on closed boards, too.
+        # The metrics count events of closed boards, too.
         await self._require(peer, Role.ADMIN if path == "metrics" else Role.PARTICIPANT)
         if path == "metrics":
             if not (self._metrics_on_tcp or _is_unix(request.transport)):

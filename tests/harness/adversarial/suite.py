@@ -334,7 +334,7 @@ SUITE: tuple[Cheat, ...] = (
         _TEST,
         Verdict.PASS,
         Verdict.LATE_WRITE,
-        # Where one of its children is born while the others are being stopped, and so runs on.
+        # One of its children may be born while the others are being stopped, and so runs on.
         Verdict.TIMING_INCONSISTENT,
     ),
     _cheat(

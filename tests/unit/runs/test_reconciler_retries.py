@@ -277,7 +277,7 @@ def test_a_cancelled_job_whose_script_never_began_for_its_prolog_is_a_failed_nod
     world.leave(run, "slurm-101.out", b"Error running slurm prolog: 1\n")
     collecting = failed(world, run, JobStatus(JobState.CANCELLED, "101", node="n1", source="squeue: CANCELLED"))
     assert collecting.status.reason == "the node's prolog failed (Error running slurm prolog: 1)"
-    # A script that began was cancelled, whatever it printed.
+    # A script that began was cancelled; its output does not matter.
     world.leave(run, job_folder.PROGRESS, b"")
     assert failed(world, run, JobStatus(JobState.CANCELLED)).status.reason == ""
 

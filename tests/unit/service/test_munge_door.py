@@ -162,7 +162,7 @@ def runs(address: MungeAddress) -> object:
         return remote.runs.list()
 
 
-# Who asks
+# The user of a conversation
 
 
 @ROOT
@@ -198,7 +198,7 @@ def test_questions_of_every_size_are_answered(door: Served) -> None:
     assert too_many.exit_code == 2
 
 
-# What the client is told
+# Messages to the client
 
 
 def test_munge_that_is_not_installed_is_said(door: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -507,7 +507,7 @@ def test_a_question_that_is_altered_is_not_answered_and_the_log_names_the_uid(do
 
 def test_an_answer_that_is_altered_is_not_believed(door: Served) -> None:
     def alter(to_service: bool, count: int, data: bytes) -> bytes:
-        # The greeting and the welcome are short; the catalog is what comes late.
+        # The greeting and the welcome are short; the catalog comes late.
         return data if to_service or count < 1000 else bytes([*data[:-1], data[-1] ^ 1])
 
     with between(door, alter) as address:
@@ -551,7 +551,7 @@ def test_a_recorded_session_cannot_be_played_again(door: Served) -> None:
     with tcp(door) as thief:
         assert thief.answer(b"".join(sent[:1])) == b"refused replayed"
     with tcp(door) as thief:
-        # What follows the credential must not come before the service's word.
+        # The bytes after the credential must not come before the service's word.
         assert thief.answer(b"".join(sent)) in (b"refused unfit", b"")
 
 

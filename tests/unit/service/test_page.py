@@ -193,7 +193,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-# What the pages show
+# Contents of the pages
 
 
 def test_the_pages_show_the_standings_the_feed_and_a_run(board: Recorded, door: Path, port: int) -> None:
@@ -423,7 +423,7 @@ def test_files_are_kept_by_browsers_and_asked_for_by_their_tag(door: Path) -> No
     assert len(first.text.splitlines()) <= 80
 
 
-# What never appears
+# Secrets that no page shows
 
 
 def test_no_code_log_note_or_message_is_on_a_page(board: Recorded, door: Path) -> None:
@@ -498,7 +498,7 @@ def test_the_hostile_description_of_a_task_is_text(board: Recorded, folder: Path
     assert 'href="javascript' not in shown
 
 
-# Who may read
+# Readers
 
 
 @ROOT

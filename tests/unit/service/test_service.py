@@ -173,7 +173,7 @@ def refusal(question: Callable[[], object]) -> BoardError:
     return found.value
 
 
-# Who asks
+# The user of a conversation
 
 
 @ROOT
@@ -1238,7 +1238,7 @@ def test_a_made_up_run_shows_no_ranks_of_a_board_that_is_closed_to_the_user(boar
             assert "there is no run" in client.ask(route, run=forged)["error"]["message"]
 
 
-# Attacks: clients that take what the service has
+# Attacks: clients that exhaust the service
 
 
 def hung_up(client: Raw) -> bool:
