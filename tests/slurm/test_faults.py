@@ -37,7 +37,7 @@ from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
 from tests.slurm import chroot
 from tests.slurm.lab import SlurmLab, has_memory_groups
-from tests.unit.runs.test_reconciler import set_clock
+from tests.unit.runs.world import set_clock
 from tests.values import replace
 from tests.waiting import awaited
 

@@ -32,7 +32,7 @@ from hpc_board.report.standings import board_report
 from hpc_board.report.tables import gpus_table, tasks_table
 from hpc_board.report.tasks import task_report
 from tests.unit.recorded import AT, result_of, row_case, status_of, timed_case
-from tests.unit.runs.test_reconciler import world_in
+from tests.unit.runs.world import world_in
 from tests.values import replace
 
 HERE = Cluster("here", "local")

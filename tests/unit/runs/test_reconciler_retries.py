@@ -20,8 +20,8 @@ from hpc_board.schedulers.scripted import ScriptedArrays
 from hpc_board.schedulers.slurm.kind import SlurmKind
 from hpc_board.store.runs import RunGateway
 from tests.harness.evaluations import a_task
-from tests.unit.runs.test_reconciler import World, cancel, right_result, set_clock, world_in
 from tests.unit.runs.test_reconciler_arrays import ArrayWorld
+from tests.unit.runs.world import World, cancel, right_result, set_clock, world_in
 from tests.values import replace
 
 PREEMPTED = JobStatus(JobState.PREEMPTED, source="squeue: PREEMPTED")
