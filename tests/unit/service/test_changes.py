@@ -30,10 +30,8 @@ from hpc_board.store.additions import Addition, AdditionGateway
 from hpc_board.store.database import DatabaseFile
 from tests.service import serving
 from tests.unit.recorded import Recorded, result_of, status_of, timed_case
-from tests.unit.service.test_service import OWNER, ROOT, Raw, acting_as, asking, board, door, folder, raw
+from tests.unit.service.clients import OWNER, ROOT, Raw, acting_as, asking, raw
 from tests.waiting import awaited
-
-__all__ = ["board", "door", "folder"]  # fixtures
 
 
 @pytest.fixture(autouse=True)

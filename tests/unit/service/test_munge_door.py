@@ -39,7 +39,7 @@ from tests.munge import clock_offset, munged, new_key, skip_without_munge
 from tests.networks import own_address
 from tests.slurm.lab import free_ports
 from tests.unit.recorded import KERNEL, SETTINGS, Recorded, recorded
-from tests.unit.service.test_service import OWNER, ROOT, acting_as, asking, refusal
+from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, refusal
 from tests.waiting import WAIT_SECONDS, awaited
 
 pytestmark = pytest.mark.slow

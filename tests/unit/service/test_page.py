@@ -45,12 +45,10 @@ from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.slurm.sshd import Sshd, skip_without_sshd
 from tests.unit.recorded import AT, SETTINGS, Recorded, recorded, result_of, status_of, timed_case
-from tests.unit.service.test_service import OWNER, ROOT, acting_as, asking, folder
-from tests.unit.service.test_service import raw as of_wire
+from tests.unit.service.clients import OWNER, ROOT, acting_as, asking
+from tests.unit.service.clients import raw as of_wire
 from tests.values import replace
 from tests.waiting import awaited
-
-__all__ = ["folder"]
 
 SECRETS = ("SECRET_CODE", "SECRET_LOG", "SECRET_ERRORS", "SECRET_BUILD", "SECRET_NOTE", "SECRET_MESSAGE", "SECRET_CASE")
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</table><style>*{display:none}</style>")
