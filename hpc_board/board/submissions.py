@@ -100,9 +100,9 @@ class Submissions:
         options: GivenOptions = NOTHING_GIVEN,
     ) -> list[Draft]:
         """Return a checked draft of each of `sources`, as `drafts` does of files."""
-        return self._received(sources, DraftRequest(task, tuple(gpus), mode, note, options))
+        return self._drafts_of_sources(sources, DraftRequest(task, tuple(gpus), mode, note, options))
 
-    def _received(self, sources: Sequence[Source], request: DraftRequest, *, warn: bool = True) -> list[Draft]:
+    def _drafts_of_sources(self, sources: Sequence[Source], request: DraftRequest, *, warn: bool = True) -> list[Draft]:
         """Return the drafts of sources whose names and number are unchecked."""
         _check_number(sources)
         self._check_open(warn=warn)
@@ -110,7 +110,7 @@ class Submissions:
             check_source(source)
         return self._drafts(sources, request, warn=warn)
 
-    def _requested(self, requests: Sequence[SubmissionRequest]) -> list[Draft]:
+    def _drafts_of_requests(self, requests: Sequence[SubmissionRequest]) -> list[Draft]:
         """Return the checked drafts of requests; those with equal choices count as one batch.
 
         The user has had the warnings when the drafts of these requests were made.
@@ -121,17 +121,17 @@ class Submissions:
             alike.setdefault(each.choices, []).append(index)
         drafts: dict[int, Draft] = {}
         for request, indexes in alike.items():
-            made = self._received([requests[index].source for index in indexes], request, warn=False)
+            made = self._drafts_of_sources([requests[index].source for index in indexes], request, warn=False)
             drafts |= zip(indexes, made, strict=True)
         return [drafts[index] for index in range(len(requests))]
 
     def preview_requests(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Preview]:
         """Check requests as `drafts` does, and return what `preview` returns for them."""
-        return self.preview(*self._requested(requests), array=array)
+        return self.preview(*self._drafts_of_requests(requests), array=array)
 
     def submit_requests(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Run]:
         """Check requests as `drafts` does, and submit them as `submit` does."""
-        return self.submit(*self._requested(requests), array=array)
+        return self.submit(*self._drafts_of_requests(requests), array=array)
 
     def _drafts(self, sources: Sequence[Source], request: DraftRequest, *, warn: bool = True) -> list[Draft]:
         find_task, now, admit = cache(self._tasks.get), utc_now(), self._admission()
@@ -339,7 +339,7 @@ class Submissions:
             raise self._with_hint(error, runs) from error
         refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]
         if runs and len(refusals) == len(runs):
-            raise self._with_hint(_joined(refusals), runs)
+            raise self._with_hint(_joint_refusal(refusals), runs)
         return [self._context.store.runs.get(run.id) for run in runs]
 
     def _with_hint(self, error: BoardError, runs: Sequence[Run]) -> BoardError:
@@ -440,7 +440,7 @@ class Submissions:
         return f"Run {run.id} belongs to submission {run.submission}: give that number."
 
 
-def _joined(refusals: Sequence[BoardError]) -> BoardError:
+def _joint_refusal(refusals: Sequence[BoardError]) -> BoardError:
     """Return one error with the reason and the hint of each of these, every one once."""
     messages = list(dict.fromkeys(error.message for error in refusals))
     hints = dict.fromkeys(error.hint for error in refusals if error.hint)

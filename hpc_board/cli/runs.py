@@ -260,7 +260,7 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
         if answer.ended_before:
             click.echo(f"Run {id_} has already ended: {outcome(answer.run)}.")
         else:
-            click.echo(f"Run {id_}{_cancelled(board, answer.run)}")
+            click.echo(f"Run {id_}{_cancellation_words(board, answer.run)}")
     if as_json:
         from hpc_board.cli.output import listed_runs, print_json
 
@@ -269,7 +269,7 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
         raise click.exceptions.Exit(failures[0].exit_code)
 
 
-def _cancelled(board: "Board", run: "Run") -> str:
+def _cancellation_words(board: "Board", run: "Run") -> str:
     if run.state.ended:
         return " cancelled."
     if board.served:

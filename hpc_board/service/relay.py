@@ -27,7 +27,7 @@ def relay(path: Path) -> None:
             hint="Give clients an address that begins with ssh://; they start it by themselves.",
         )
     try:
-        service = _opened(path)
+        service = _open(path)
     except BoardError as error:
         _write(wire.encoded(wire.Reply(0, error=wire.failure(error))) + b"\n")
         raise
@@ -39,7 +39,7 @@ def relay(path: Path) -> None:
             _write(data)
 
 
-def _opened(path: Path) -> SocketStream:
+def _open(path: Path) -> SocketStream:
     door = UnixDoor(path)
     try:
         return door.open(_CONNECT_SECONDS)

@@ -179,7 +179,7 @@ class PendingClients:
                 credential = await _credential(reader)
                 # From now on no other client can take its place.
                 del self._waiting[task]
-                uid, payload = await self._introduced(credential, nonce, machine, reader)
+                uid, payload = await self._identify(credential, nonce, machine, reader)
                 writer.write(handshake.ACCEPTED + b"\n")
         except (ConnectionError, TimeoutError):
             return None
@@ -212,7 +212,7 @@ class PendingClients:
         self._waiting.pop(oldest).writer.write(_refusal(handshake.BUSY))
         oldest.cancel()
 
-    async def _introduced(
+    async def _identify(
         self, credential: str, nonce: str, machine: str, reader: asyncio.StreamReader
     ) -> tuple[int, handshake.Payload]:
         """Return the uid of the client with this credential, and its payload."""

@@ -236,7 +236,7 @@ def remarks_value(row: Row) -> Remarks:
     notes: list[Remark] = []
     rerun: Rerun | None = None
     for action, text, by_user, said_at in _lists(row, "remarks", 4):
-        at = _said(row, "remarks", said_at)
+        at = _remark_moment(row, "remarks", said_at)
         if action == NOTE:
             notes.append(Remark(text, by_user, at))
         elif action == RERUN and text.isdecimal() and int(text) < _NUMBERS:
@@ -248,7 +248,7 @@ def _removal_value(row: Row) -> Removal | None:
     if row["removal"] is None:
         return None
     by_user, at, reason = json.loads(row["removal"])
-    return Removal(by_user, _said(row, "decisions", at), reason)
+    return Removal(by_user, _remark_moment(row, "decisions", at), reason)
 
 
 def _lists(row: Row, column: str, length: int) -> list[list[Any]]:
@@ -256,7 +256,7 @@ def _lists(row: Row, column: str, length: int) -> list[list[Any]]:
     return [each for each in json.loads(row[column]) if len(each) == length]
 
 
-def _said(row: Row, table: str, at: object) -> datetime:
+def _remark_moment(row: Row, table: str, at: object) -> datetime:
     found = moment_of(at)
     if found is None:
         raise unreadable(

@@ -191,12 +191,12 @@ class Examination:
     def _probe(self, name: str) -> None:
         """Have one probe checked, if it can be made."""
         try:
-            self._probed.append(Probed(name, *self._answered({"type": "make", "probe": name})))
+            self._probed.append(Probed(name, *self._judge_answer({"type": "make", "probe": name})))
         except CallFailed as error:
             message = f"{PROBES[name].title}: {error.message}"
             raise CallFailed(error.verdict, message, worker_lost=error.worker_lost) from None
 
-    def _answered(self, make: Frame) -> tuple[str, str, bool]:
+    def _judge_answer(self, make: Frame) -> tuple[str, str, bool]:
         """Return the verdict of the prober's answer, its message, and whether it equals the right answer."""
         with ExitStack() as held:
             room = os.memfd_create("probe", os.MFD_CLOEXEC)
@@ -222,7 +222,7 @@ class Examination:
 
     def _tolerates(self, step: int) -> bool:
         error = math.pow(2.0, step / _STEPS_PER_OCTAVE)
-        verdict, _, _ = self._answered({"type": "make", "probe": "noisy", "error": error})
+        verdict, _, _ = self._judge_answer({"type": "make", "probe": "noisy", "error": error})
         return verdict == Verdict.PASS
 
 

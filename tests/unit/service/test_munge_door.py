@@ -349,14 +349,14 @@ def test_a_name_that_no_host_can_have_is_said(name: str) -> None:
 
 
 def test_a_service_that_is_busy_is_asked_again(door: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    introduced, tries = MungeDoor._introduced, iter((handshake.BUSY, handshake.BUSY))
+    introduced, tries = MungeDoor._introduce, iter((handshake.BUSY, handshake.BUSY))
 
     def busy_at_first(of: MungeDoor, *args: Any) -> MungeStream:
         if next(tries, None):
             raise door_module._Busy
         return introduced(of, *args)
 
-    monkeypatch.setattr(MungeDoor, "_introduced", busy_at_first)
+    monkeypatch.setattr(MungeDoor, "_introduce", busy_at_first)
     assert runs(door.address) == ()
     assert next(tries, None) is None
 
