@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hpc_board.board.context import Context, harness
 from hpc_board.board.tasks import Tasks
-from hpc_board.boards.moderation import best_of_before, named
+from hpc_board.boards.moderation import best_candidates, named_candidates
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import NO_CHOICES, Draft, DraftRequest, Preview, RerunCandidate, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus
@@ -239,8 +239,8 @@ class Submissions:
         allowed = allowed_gpus(found, self._context.settings.gpus)
         wanted = named_gpus(gpus, found, self._context.settings.gpus)
         if submissions:
-            return named(self._context.store, found, submissions, wanted, allowed=allowed)
-        return best_of_before(self._context.store, found, wanted or allowed, top)
+            return named_candidates(self._context.store, found, submissions, wanted, allowed=allowed)
+        return best_candidates(self._context.store, found, wanted or allowed, top)
 
     def rerun(self, plan: Sequence[RerunCandidate]) -> list[Run]:
         """Send submissions again, ranked, at the present version of their task, by this account; return the runs.

@@ -228,7 +228,7 @@ class Processes:
         """
         self.await_loaded(worker, "submission", self.reached)
 
-    def reached(self, level: str) -> None:
+    def record_isolation(self, level: str) -> None:
         """Record the isolation level of the submission.
 
         Raises:

@@ -221,7 +221,7 @@ class Supervisor:
     def _check_isolation(self) -> None:
         """Check that this node confines enough for the board, before a compiler, a judge or a worker starts."""
         if self._job.minimum_isolation:
-            self._processes.reached(isolation() or sandbox.LEVELS[0])
+            self._processes.record_isolation(isolation() or sandbox.LEVELS[0])
 
     def _check_files(self) -> None:
         """Check that the files in the job folder are those that were sent."""

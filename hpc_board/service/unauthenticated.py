@@ -160,7 +160,7 @@ class PendingClients:
                 hint="Correct `serve.munge` of the settings: an address of this machine, and a port that is free.",
             ) from error
 
-    async def admitted(
+    async def admit(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[int, SealedReader, SealedWriter] | None:
         """Return the uid of a client and its stream, or None after it has been sent away."""

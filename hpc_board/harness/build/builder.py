@@ -147,7 +147,7 @@ def build(
         (home / HEADER).write_text(header_text(), encoding="utf-8")
         facts["compiles"] = 1
         start = time.monotonic()
-        with described(job, facts):
+        with facts_added(job, facts):
             kept = _compiled(job, harness, room, command_line, facts, keep)
         facts["compile_seconds"] = round(time.monotonic() - start, 3)
         if cache is not None:
@@ -161,7 +161,7 @@ def build(
 
 
 @contextmanager
-def described(job: JobSpec, facts: Mapping[str, Any]) -> Iterator[None]:
+def facts_added(job: JobSpec, facts: Mapping[str, Any]) -> Iterator[None]:
     """Add `facts` to a failure within this block, and the participant's own name for the file."""
     try:
         yield

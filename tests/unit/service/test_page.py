@@ -1088,7 +1088,7 @@ def test_a_write_shows_while_a_pass_waits_for_a_cluster(
         go_on.wait(60)
         return None, ""
 
-    monkeypatch.setattr(Passes, "_turn", hang)
+    monkeypatch.setattr(Passes, "_run_pass", hang)
     try:
         with stream(door, "boards/vectoradd_py") as next_event, asking(folder / "board.sock") as remote:
             assert hanging.wait(30)

@@ -47,7 +47,7 @@ def test_a_wait_is_told_of_changes_while_another_cluster_hangs(
     text = board.settings.read_text()
     board.settings.write_text(text.replace("clusters:\n", "clusters:\n  far: {scheduler: local}\n"))
     run = board.add(status_of(RunState.QUEUED), user=OWNER)
-    hanging, go_on, turn = threading.Event(), threading.Event(), Passes._turn
+    hanging, go_on, turn = threading.Event(), threading.Event(), Passes._run_pass
 
     def hang(service: Passes, cluster: str) -> Any:
         if cluster == "far":
@@ -55,7 +55,7 @@ def test_a_wait_is_told_of_changes_while_another_cluster_hangs(
             go_on.wait(60)
         return turn(service, cluster)
 
-    monkeypatch.setattr(Passes, "_turn", hang)
+    monkeypatch.setattr(Passes, "_run_pass", hang)
     path = folder / "board.sock"
     with serving(board.board.settings, path), asking(path) as remote:
         try:
