@@ -11,19 +11,22 @@ import random
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
+from hpc_board.harness.measure.timing import floor_ns
 from hpc_board.harness.measure.worker_handle import Output, Worker
 from hpc_board.harness.processes.calls import Called, CallFailed, Phase, Rules, TimeBudget, close_all, judge_answer
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.wire.channel import Frame
 from hpc_board.harness.wire.replies import Checked, Filled, Generated, OfJudge
 from hpc_board.model.limits import Limits
-from hpc_board.model.peaks import Work
-from hpc_board.model.result import Verdict
+from hpc_board.model.peaks import Peak, Work
+from hpc_board.model.result import Case, Timing, Verdict
+from hpc_board.model.score import duration_text
+from hpc_board.model.task import case_text
 
 _LATE_PROBES = 4
 _FRAME_CALLS = 500
@@ -183,6 +186,32 @@ class Bench:
                 return called
         finally:
             os.close(room)
+
+    def floor_failure(
+        self, index: int, found: Timing | None, floor_seconds: float, peak: Peak | None
+    ) -> CallFailed | None:
+        """Return the failure of a case with times that no right call can take here; None if its times are possible."""
+        floor = floor_ns(floor_seconds, self.work.get(index), peak)
+        if found is None or found.median_ns >= floor:
+            return None
+        words = f"a call takes {duration_text(found.median_ns)}, less than {duration_text(floor)}"
+        return CallFailed(Verdict.BELOW_FLOOR, f"{words}, which no right call can take on this device")
+
+    def results(self, measured: Mapping[int, tuple[Timing | None, CallFailed | None, str]]) -> list[Case]:
+        """Return the results of the cases with times or a failure, in their order; the first failure is the last one.
+
+        `measured` has the times of each case, its failure, and the remark if it passes.
+        """
+        cases: list[Case] = []
+        for index, (found, failure, remark) in sorted(measured.items(), key=lambda item: item[0]):
+            if found is None and failure is None:
+                continue
+            verdict, message = (Verdict.PASS, remark) if failure is None else (failure.verdict, failure.message)
+            spec = case_text(self.phase.cases[index])
+            cases.append(Case(self.phase.name, index, spec, verdict, message, found, self.work.get(index)))
+            if failure is not None:
+                break
+        return cases
 
     def output_bytes(self, index: int) -> int:
         """Return the size of a case's last output, 0 before the first."""
