@@ -106,8 +106,8 @@ def contents(path: Path, named: Path | None = None) -> Contents:
         InputError: the file does not exist, is damaged, or is no database of this program.
         StorageError: something that is no file lies where SQLite keeps one beside it.
     """
-    from hpc_board.store.library import Database
     from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, applied_steps
+    from hpc_board.store.sqlite import Database
 
     hint = "Give a file that `hpc-board admin backup` wrote."
     if not path.is_file():
