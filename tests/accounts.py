@@ -38,7 +38,7 @@ def become(uid: int, groups: Sequence[int]) -> None:
 
 
 def _open_way(folder: Path) -> None:
-    """Let everybody reach `folder`, of which nothing else changes: Python may lie in root's own home."""
+    """Let every account reach `folder`, of which nothing else changes: Python may lie in root's own home."""
     closed = next((each for each in reversed(folder.parents) if not each.stat().st_mode & 0o001), None)
     if closed is not None:
         descriptor = namespaces.opened(folder)

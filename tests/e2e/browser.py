@@ -78,7 +78,7 @@ class Page:
             self._next()
 
     def value(self, expression: str) -> Any:
-        """What a JavaScript expression comes to."""
+        """Return the value of a JavaScript expression."""
         answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
@@ -107,7 +107,7 @@ class Page:
         ]
 
     def complaints(self) -> list[str]:
-        """What the console has shown since the page was opened: errors, warnings, refusals of the page's policy."""
+        """Return the console's lines since the page was opened: errors, warnings, refusals of the page's policy."""
         complaints = {"Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled"}
         return [json.dumps(event["params"]) for event in self.events if event["method"] in complaints]
 

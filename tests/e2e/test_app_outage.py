@@ -36,7 +36,7 @@ DOWN = ("The scheduler failed", "squeue failed: ", "Slurm on cluster lab may be 
 
 
 NOT_ASKED = r"updated ([5-9]|\d\d) s ago"
-"""What the title says while the controller is left alone for longer than the app takes to carry runs on again."""
+"""The title while the controller is left alone for longer than the app takes to advance runs again."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def hiding(command: list[str]) -> list[str]:
 
 
 def told(body: str) -> Any:
-    """What a program prints at last that has started a process which hides."""
+    """Return the last output of a program that has started a process which hides."""
     command = hiding([sys.executable, "-c", FAMILY + textwrap.dedent(body)])
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

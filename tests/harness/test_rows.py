@@ -16,7 +16,7 @@ from hpc_board.model.result import Case, Verdict
 
 REFERENCE_NS = 300e6
 ROW_NS, CALL_NS = 1e6, 1e4
-"""What passes beside the kernel: once for a row of calls, and for each call."""
+"""The time beside the kernel: once for a row of calls, and for each call."""
 
 LIMITS = Limits(timed_seconds_min=0, case_seconds=0.1, timed_calls_min=9, drift=1e6)
 
@@ -33,7 +33,7 @@ class Worker:
 
 
 class Bench:
-    """What makes the calls, without any."""
+    """A bench without a judge, whose calls take scripted times."""
 
     def __init__(self) -> None:
         self.limits = LIMITS

@@ -1,4 +1,4 @@
-"""What a site's Slurm, its nodes and its disks do to a board: no run is lost or doubled, and each says why it ended.
+"""A board beside the faults of a site's Slurm, nodes and disks: no run is lost or doubled, and each says why it ended.
 
 docs/design/faults.md has a row for each of these tests. With HPC_BOARD_FAULTS=newer they run on the Slurm that
 `make slurm-chroot` brings.
@@ -48,7 +48,7 @@ WAIT_SECONDS = 60.0
 GIB = 1024**3
 
 NEWER = os.environ.get("HPC_BOARD_FAULTS") == "newer"
-"""Whether the faults are those of the Slurm that `make slurm-chroot` brings."""
+"""True if the faults are those of the Slurm that `make slurm-chroot` brings."""
 
 SITE = {
     "MessageTimeout": "3",
@@ -167,7 +167,7 @@ class Site:
         return self.board.runs.get(run.id)
 
     def until(self, run: Run, *states: RunState, fits: Callable[[Run], bool] = lambda _: True) -> Run:
-        """`run` once it is in one of the states and `fits`, carried on until then whatever Slurm says."""
+        """Return `run` once it is in one of the states and `fits`, advanced until then in spite of Slurm's faults."""
         deadline = time.monotonic() + WAIT_SECONDS
         board = self.board
         while True:
@@ -288,7 +288,7 @@ def killed(lab: SlurmLab, *daemons: str) -> Iterator[None]:
 
 
 def answers(lab: SlurmLab) -> bool:
-    """Whether the controller answers and has every node."""
+    """Return whether the controller answers and has every node."""
     try:
         states = lab.run("sinfo", "--noheader", "--Node", "--format=%T").split()
     except subprocess.CalledProcessError:
@@ -704,12 +704,12 @@ def put_back(site: Site, run: Run) -> None:
 
 
 def urgent(site: Site, command: str) -> None:
-    """A job that takes the whole node h100-1 from whoever has it."""
+    """Submit a job that takes the whole node h100-1 from the jobs there."""
     site.lab.run("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", f"--wrap={command}")
 
 
 BATCH_OR_STEP = pytest.mark.parametrize("srun", [False, True], ids=["batch", "step"])
-"""Whether the judge runs as a step of srun."""
+"""Parameters: the judge runs in the batch step, or as a step of srun."""
 
 
 def change_cpu(site: Site, **keys: Any) -> None:
@@ -868,7 +868,7 @@ def test_a_job_whose_id_is_another_s_by_now(
 
 
 def others(lab: SlurmLab, job_id: str) -> list[str]:
-    """Jobs of somebody else, the last of which has the id `job_id`; all wait, held."""
+    """Submit jobs of another user, the last of which has the id `job_id`; all wait, held."""
     mine: list[str] = []
     while job_id not in mine:
         mine.append(lab.run("sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=true").strip())
@@ -974,7 +974,7 @@ def test_reads_on_a_disk_that_is_full(site: Site) -> None:
             assert done.returncode == 0, done.stderr
 
         def told() -> bool:
-            """Whether `runs` lists the run and says so; it has nothing to write before Slurm may be asked again."""
+            """Return whether `runs` lists the run and says so; it writes nothing before Slurm may be asked again."""
             done = site.files.run("runs")
             assert (done.returncode, "running" in done.stdout) == (0, True), done.stderr
             return "No space left on device Showing the last known state." in " ".join(done.stderr.split())

@@ -31,20 +31,20 @@ class Mutation:
 
     @property
     def needs_quiet(self) -> bool:
-        """Whether other processes can change an outcome."""
+        """Return whether other processes can change an outcome."""
         return self.submission.needs_quiet or self.gains is _costs_less
 
     @property
     def is_compared(self) -> bool:
-        """Whether the cheat has to run with the defence, too: test_adversarial.py shows how all others end then."""
+        """Return whether the cheat runs with the defence, too: test_adversarial.py shows the ends of all others."""
         return bool(self.both) or self.gains is _costs_less
 
     def with_it(self) -> Outcome:
-        """How the cheat ends where the defence is on."""
+        """Return the end of the cheat with the defence."""
         return outcome(self.submission, *self.both)
 
     def without_it(self) -> Outcome:
-        """How the cheat ends where the defence is off."""
+        """Return the end of the cheat without the defence."""
         return outcome(self.submission, *self.both, *self.edits)
 
 

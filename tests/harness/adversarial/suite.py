@@ -52,7 +52,7 @@ class Cheat:
 
     @property
     def needs_quiet(self) -> bool:
-        """Whether other processes can change how it ends, by their work or by what all of a user's have in common."""
+        """Return whether other processes can change its end, by their work or by shared resources of its user."""
         measured = self.pays or self.privileged or Verdict.LATE_WRITE in self.verdicts
         return measured or self.name in _NEED_QUIET
 

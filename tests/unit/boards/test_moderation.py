@@ -91,7 +91,7 @@ class Place:
         rerun: Rerun | None = None,
         account: str = "",
     ) -> tuple[Run, ...]:
-        """What `user` has sent so long `ago`; nobody carries it on."""
+        """Store a run that `user` sent so long `ago`, and that no client advances."""
         new = NewSubmission(
             task=self.board().tasks.get("double"),
             user=user,

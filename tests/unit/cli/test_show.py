@@ -1,4 +1,4 @@
-"""What `show`, `show-personal`, `history`, `feed` and `admin milestones` print. Nothing is evaluated here."""
+"""The output of `show`, `show-personal`, `history`, `feed` and `admin milestones`. Nothing is evaluated here."""
 
 import getpass
 import json

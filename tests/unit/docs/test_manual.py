@@ -67,7 +67,7 @@ def rows(page: str) -> Iterator[list[str]]:
 
 
 def named_in_first_cells(page: str) -> set[str]:
-    """What stands as code in the first cell of a row."""
+    """Return the code in the first cells of rows."""
     return {word for row in rows(page) for word in re.findall(r"`([^`]+)`", row[0])}
 
 

@@ -1,4 +1,4 @@
-"""What a job says of itself, and which of it is believed."""
+"""The statements of a job about itself, and those that are believed."""
 
 from datetime import timedelta
 from pathlib import Path

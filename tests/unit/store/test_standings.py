@@ -425,7 +425,7 @@ def test_nothing_is_read_whole_or_sorted_but_a_page(path: Path, store: Store) ->
 
 
 def steps_of(path: Path, ask: Callable[[Database], object]) -> int:
-    """How many hundreds of instructions SQLite's machine takes to answer, which no other load changes."""
+    """Return the hundreds of instructions of SQLite's machine for an answer, which no other load changes."""
     ticks = 0
 
     def tick() -> None:

@@ -130,7 +130,7 @@ def test_a_task_is_shown_as_before_whatever_comes_first(board: Recorded) -> None
 
 
 def offered(*words: str) -> list[str]:
-    """What a shell is offered for the last of these words."""
+    """Return the completions of the last of these words in a shell."""
     completion = ShellComplete(cli, {}, "hpc-board", "X")
     return [item.value for item in completion.get_completions(list(words[:-1]), words[-1])]
 

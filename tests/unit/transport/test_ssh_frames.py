@@ -1,4 +1,4 @@
-"""What sh is given on a login node, and what counts of what comes back; without a server."""
+"""The script for sh on a login node, and the frames of its answer; without a server."""
 
 import os
 import shutil
