@@ -348,7 +348,7 @@ async def one_client(given: dict[str, Any]) -> list[float]:
 
 
 def waiting_section(lab: SlurmLab, folder: Path, window_s: float) -> str:
-    """Return the table of waiting clients: what they cost the controller and the processors in a minute."""
+    """Return the table of waiting clients: their cost to the controller and the processors in a minute."""
     files, behind = board_of(folder / "waiting-files"), board_of(folder / "waiting-service")
     rows: list[tuple[str, ...]] = []
     with nothing_starts(lab):

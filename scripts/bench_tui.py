@@ -42,7 +42,7 @@ OTHERS = {"posting": b"Posting", "harlequin": b"Query Editor"}
 
 XDG_FOLDERS = ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
 GOALS = {FRAME: 1.5, LIST: 2.0}
-"""The times of a bare Textual app that the paints may take; printed beside what they take, and nothing fails by it."""
+"""The times of a bare Textual app that the paints may take; printed beside their own times, and no limit."""
 RUNS = 10_000
 ROWS = 5_000
 CHANGES_A_SECOND = 200

@@ -126,7 +126,7 @@ class Submissions:
         return [drafts[index] for index in range(len(requests))]
 
     def preview_requests(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Preview]:
-        """Check requests as `drafts` does, and return what `preview` returns for them."""
+        """Check requests as `drafts` does, and return their previews as `preview` does."""
         return self.preview(*self._drafts_of_requests(requests), array=array)
 
     def submit_requests(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Run]:

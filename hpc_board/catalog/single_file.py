@@ -62,7 +62,7 @@ def lay_out(path: Path, folder: Path) -> None:
 
     Raises:
         InputError: the file cannot be read.
-        DocumentError: it lacks what such a reference has, or is one of a task with cases.
+        DocumentError: it lacks a part of such a reference, or is one of a task with cases.
     """
     text = read_text(path, FILE_BYTES_MAX)
     contents = _of_python(path, text) if path.suffix == ".py" else _of_compiled(path.suffix, text)

@@ -266,7 +266,7 @@ class Connection:
             self._idle.append(line)
 
     def close(self) -> None:
-        """Close all connections that no thread uses, and what they share."""
+        """Close all connections that no thread uses, and their common resources."""
         with self._lock:
             while self._idle:
                 self._idle.pop().close()

@@ -153,7 +153,7 @@ class Service:
         self._reloads.request()
 
     def _reload(self) -> None:
-        """Take new settings for all that begins from now on; what has begun ends with the former ones."""
+        """Take new settings for later questions and passes; those under way end with the former ones."""
         at = time.time()
         try:
             read = self._reread()

@@ -1,4 +1,4 @@
-"""The set-up of a served board: its folders, the settings of both sides, unit files, and what is left to do."""
+"""The set-up of a served board: its folders, the settings of both sides, unit files, and the steps that are left."""
 
 import os
 import pwd
@@ -123,7 +123,7 @@ def set_up(
     former: Path | None = None,
     by_root: bool = False,
 ) -> SetUp:
-    """Set up a service of the board in the folder `board`, for this account; what is there already stays as it is.
+    """Set up a service of the board in the folder `board`, for this account; existing files stay as they are.
 
     `settings` is its settings file, and `socket` the place of its socket; by default both lie in a folder beside
     `board`. `former` is the folder of a board that moves in, or a backup. The steps are for root, which has chosen this

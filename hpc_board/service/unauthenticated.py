@@ -69,7 +69,7 @@ class SealedReader:
 
         Raises:
             ConnectionError: the connection was cut.
-            Forged: the client has not sent what has arrived, or in frames that are too small.
+            Forged: the bytes are not those that the client sent, or their frames are too small.
         """
         while not self._rest and not self._opening.ended:
             if await self._open_some():

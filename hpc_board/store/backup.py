@@ -196,7 +196,7 @@ def _jobs_in_flight(db: Readable) -> dict[int, str]:
 
 
 def _check_copy(db: Readable, source: Path, shapes: Sequence[Shape]) -> None:
-    """Check the schema, and each row that decides what runs and where: definitions, boards, and names of runs and jobs.
+    """Check the schema, and each row that decides about jobs: definitions, boards, and names of runs and jobs.
 
     Raises:
         InputError: the schema is not that of `shapes`, or a row holds a value that hpc-board does not write.

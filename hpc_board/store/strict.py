@@ -10,7 +10,7 @@ from hpc_board.store.task_rows import task_value
 
 
 def check_rows(db: Readable) -> None:
-    """Check each row of the tables that decide what runs and where, one in memory at a time.
+    """Check each row of the tables that decide about jobs, one in memory at a time.
 
     Raises:
         DamagedRowError: one holds a value that hpc-board does not write.

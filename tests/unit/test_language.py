@@ -16,6 +16,7 @@ LEFT_OUT = ("tests/fixtures/", "tests/tui/")
 
 QUESTION = re.compile(r"(?:What|Whether|Which|Where|Why|Who|Whose|How)\b")
 HIDDEN_ACTOR = re.compile(r"\b(?:somebody|nobody|someone|anyone|whoever|everybody)\b", re.IGNORECASE)
+NOUNLESS = re.compile(r"\bwhat\b", re.IGNORECASE)
 QUOTED = re.compile(r"`[^`\n]*`")
 
 # Values that programs read: the name of a role.
@@ -29,11 +30,23 @@ def strings(tree: ast.AST) -> Iterator[tuple[ast.AST, int, str]]:
             yield node, node.lineno, node.value
 
 
+def docstrings_of(tree: ast.AST) -> set[int]:
+    """Return the ids of the strings that are statements: they document the module, function, class or value before."""
+    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+
+
+def nounless(text: str) -> list[str]:
+    """Return the docstrings of a module's text in which "what" stands for a noun, each with its line."""
+    tree = ast.parse(text)
+    documenting = docstrings_of(tree)
+    found = ((line, value) for node, line, value in strings(tree) if id(node) in documenting)
+    return [f"{line}: {value}" for line, value in found if NOUNLESS.search(QUOTED.sub("", value))]
+
+
 def faults(text: str, *, docstrings_alone: bool = False) -> list[str]:
     """Return the strings of a module's text that break the rule, each with its line."""
     tree = ast.parse(text)
-    # A string that is a statement documents the module, the function, the class or the value before it.
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    docstrings = docstrings_of(tree)
     return [
         f"{line}: {value}"
         for node, line, value in strings(tree)
@@ -53,6 +66,19 @@ def modules(part: str) -> dict[str, str]:
 def test_no_docstring_is_a_question_and_no_string_hides_its_actor(part: str) -> None:
     found = {path: faults(text) for path, text in modules(part).items()}
     assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("part", SOURCES)
+def test_no_docstring_has_what_in_the_place_of_a_noun(part: str) -> None:
+    found = {path: nounless(text) for path, text in modules(part).items() if not path.startswith("hpc_board/tui/")}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_the_check_finds_what_in_the_place_of_a_noun() -> None:
+    assert nounless('"""Print the run, and what is left."""\nwhat = "what it is"') == [
+        "1: Print the run, and what is left."
+    ]
+    assert nounless('"""Print `what`."""') == []
 
 
 def test_no_docstring_of_a_test_is_a_question_or_hides_its_actor() -> None:
@@ -83,7 +109,7 @@ PRAGMA = re.compile(r"\A(?:noqa|type: ignore|pragma)\b.*?(?: - |# |\Z)")
 SENTENCE = r"(?:^|(?<=[.:;!?] ))"
 STUMBLES = {
     "a sentence begins with a question word": re.compile(rf"{SENTENCE}(?:Whether|Which|Where|Why|Who|Whose|How)\b"),
-    "`what` stands for a noun": re.compile(r"\bwhat\b", re.IGNORECASE),
+    "`what` stands for a noun": NOUNLESS,
     "the actor is hidden": re.compile(rf"{HIDDEN_ACTOR.pattern}|\b(?:anybody|everyone|whatever)\b", re.IGNORECASE),
     "the history is told, not the reason": re.compile(
         r"\b(?:formerly|previously|originally|historically|until recently|used to (?:be|have|do))\b"

@@ -387,7 +387,7 @@ class _Connections(web.Server):
 
 
 class _Connection(web.RequestHandler):
-    """A connection within the bounds, with pages of our own for what is no valid HTTP."""
+    """A connection within the bounds, with pages of our own for invalid HTTP."""
 
     __slots__ = ("_admitted", "_owner", "_peer")
 
