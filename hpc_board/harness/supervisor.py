@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpc_board.harness.confine import sandbox
+from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.scratch import Disk, remove
-from hpc_board.harness.confine.trial import isolation
 from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import Processes, processes_for
 from hpc_board.harness.measure.bench import Bench

@@ -18,7 +18,7 @@ from hpc_board.store.folder import DATABASE, job_folder_number, newest_job_folde
 from hpc_board.store.guard import bounded
 from hpc_board.store.journal import MOUNTS
 from hpc_board.store.reading import Readable
-from hpc_board.store.strict import check_rows
+from hpc_board.store.row_checks import check_rows
 
 _BUSY_SECONDS = 30.0
 _NUMBER_MAX = 2**53
