@@ -24,7 +24,8 @@ from hpc_board.domain.feed import Entry, news
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.rows import result_document, time_text
+from hpc_board.store.row_values import time_text
+from hpc_board.store.rows import result_document
 from hpc_board.store.task_rows import task_definition
 
 NAMES = (

@@ -163,7 +163,7 @@ class Processes:
         """Start a process and wait until it has opened the device; it has imported nothing of the submission."""
         child = self.worker(waits=True)
         late, deadline = self._late("device"), self._load_deadline()
-        self._await_confined(child, late, deadline, self.reached)
+        self._await_confined(child, late, deadline, self.record_isolation)
         worker_answer(child, ("prepared", "raised"), deadline, late)
         return child
 
@@ -226,7 +226,7 @@ class Processes:
         Raises:
             CallFailed: the import failed, or the worker is less isolated than the board requires.
         """
-        self.await_loaded(worker, "submission", self.reached)
+        self.await_loaded(worker, "submission", self.record_isolation)
 
     def record_isolation(self, level: str) -> None:
         """Record the isolation level of the submission.

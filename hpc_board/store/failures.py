@@ -10,7 +10,7 @@ from pathlib import Path
 from hpc_board.errors import StorageError, UnreadableError
 from hpc_board.model.text import one_line
 from hpc_board.store.guard import bounded
-from hpc_board.store.row_reader import unreadable
+from hpc_board.store.row_values import unreadable
 
 _FREE_BYTES_NEEDED = 256 * 1024
 

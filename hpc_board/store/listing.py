@@ -12,7 +12,8 @@ from hpc_board.domain.run_order import NEWEST_FIRST, OUTCOMES, RunOrder, RunPosi
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store.reading import Readable
-from hpc_board.store.rows import plain_text, row_id, run_value
+from hpc_board.store.row_values import plain_text
+from hpc_board.store.rows import row_id, run_value
 
 # CROSS JOIN keeps SQLite to this order, which is that of the submissions' indexes: it stops at the limit. A submission
 # gets its runs with its own number, so that its order is theirs.

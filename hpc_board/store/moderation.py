@@ -34,8 +34,8 @@ from hpc_board.model.task import Mode
 from hpc_board.store import decisions, ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import RowReader
-from hpc_board.store.rows import decision_value, plain_text, row_id, time_text
+from hpc_board.store.row_values import RowReader, plain_text, time_text
+from hpc_board.store.rows import decision_value, row_id
 from hpc_board.store.submissions import stored_submission
 
 _OPPOSITES = {STOP: START, BAN: UNBAN}

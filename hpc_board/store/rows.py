@@ -1,7 +1,7 @@
 """Conversion of values to database rows and back."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from hpc_board.errors import UnreadableError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, ResultError, Timing, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
-from hpc_board.store.row_reader import Row, RowReader, moment_of, unreadable
+from hpc_board.store.row_values import Row, RowReader, moment_of, optional_time_text, plain_text, time_text, unreadable
 
 _NUMBERS = 2**63
 """More than any row is numbered with."""
@@ -43,27 +43,6 @@ _STANDING_TABLES = {
     **dict.fromkeys(("trust", "emulated"), ("runs", "run")),
     **dict.fromkeys(("score_low_s", "score_high_s", "above_high_s"), ("results", "run")),
 }
-
-
-def time_text(at: datetime) -> str:
-    """Format a time as UTC text of fixed width, which sorts as the times do.
-
-    Raises:
-        ValueError: the time has no zone.
-    """
-    if at.tzinfo is None:
-        raise ValueError(f"{at} has no time zone")
-    return at.astimezone(UTC).isoformat(timespec="microseconds")
-
-
-def optional_time_text(at: datetime | None) -> str | None:
-    """Format a time as `time_text` does; None stays None."""
-    return None if at is None else time_text(at)
-
-
-def plain_text(text: str) -> str:
-    """Return the text without lone surrogates, which file names and JSON can hold and a database cannot."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def row_id(number: int) -> int:
