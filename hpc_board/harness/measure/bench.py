@@ -187,32 +187,6 @@ class Bench:
         finally:
             os.close(room)
 
-    def floor_failure(
-        self, index: int, found: Timing | None, floor_seconds: float, peak: Peak | None
-    ) -> CallFailed | None:
-        """Return the failure of a case with times that no right call can take here; None if its times are possible."""
-        floor = floor_ns(floor_seconds, self.work.get(index), peak)
-        if found is None or found.median_ns >= floor:
-            return None
-        words = f"a call takes {duration_text(found.median_ns)}, less than {duration_text(floor)}"
-        return CallFailed(Verdict.BELOW_FLOOR, f"{words}, which no right call can take on this device")
-
-    def results(self, measured: Mapping[int, tuple[Timing | None, CallFailed | None, str]]) -> list[Case]:
-        """Return the results of the cases with times or a failure, in their order; the first failure is the last one.
-
-        `measured` has the times of each case, its failure, and the remark if it passes.
-        """
-        cases: list[Case] = []
-        for index, (found, failure, remark) in sorted(measured.items(), key=lambda item: item[0]):
-            if found is None and failure is None:
-                continue
-            verdict, message = (Verdict.PASS, remark) if failure is None else (failure.verdict, failure.message)
-            spec = case_text(self.phase.cases[index])
-            cases.append(Case(self.phase.name, index, spec, verdict, message, found, self.work.get(index)))
-            if failure is not None:
-                break
-        return cases
-
     def output_bytes(self, index: int) -> int:
         """Return the size of a case's last output, 0 before the first."""
         return os.fstat(self._outputs[index]).st_size if index in self._outputs else 0
@@ -300,6 +274,38 @@ class Bench:
             return judge_answer(self._judge, kind, start + min(one, allowance.left_seconds), late)
         finally:
             allowance.spend(time.monotonic() - start)
+
+
+def floor_failure(
+    found: Timing | None, work: Work | None, floor_seconds: float, peak: Peak | None
+) -> CallFailed | None:
+    """Return the failure of a case with times that no right call can take here; None if its times are possible."""
+    floor = floor_ns(floor_seconds, work, peak)
+    if found is None or found.median_ns >= floor:
+        return None
+    words = f"a call takes {duration_text(found.median_ns)}, less than {duration_text(floor)}"
+    return CallFailed(Verdict.BELOW_FLOOR, f"{words}, which no right call can take on this device")
+
+
+def results(
+    phase: Phase,
+    work: Mapping[int, Work | None],
+    measured: Mapping[int, tuple[Timing | None, CallFailed | None, str]],
+) -> list[Case]:
+    """Return the results of the cases with times or a failure, in their order; the first failure is the last one.
+
+    `measured` has the times of each case, its failure, and the remark if it passes.
+    """
+    cases: list[Case] = []
+    for index, (found, failure, remark) in sorted(measured.items(), key=lambda item: item[0]):
+        if found is None and failure is None:
+            continue
+        verdict, message = (Verdict.PASS, remark) if failure is None else (failure.verdict, failure.message)
+        spec = case_text(phase.cases[index])
+        cases.append(Case(phase.name, index, spec, verdict, message, found, work.get(index)))
+        if failure is not None:
+            break
+    return cases
 
 
 def closed_later(held: ExitStack, descriptor: int) -> int:

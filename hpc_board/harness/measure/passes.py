@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.bench import Bench, floor_failure, results
 from hpc_board.harness.measure.phases import Say
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import CallFailed
@@ -138,9 +138,9 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
 
     def _check_floors(self) -> None:
         for index, measured in self._measured.items():
-            measured.failure = self._bench.floor_failure(index, self._timing(index), 0, self._peak)
+            measured.failure = floor_failure(self._timing(index), self._bench.work.get(index), 0, self._peak)
 
     def cases(self) -> list[Case]:
         """Return the results of each case that at least one worker has measured, or that failed."""
-        found = {index: (self._timing(index), each.failure, each.note) for index, each in self._measured.items()}
-        return self._bench.results(found)
+        measured = {index: (self._timing(index), each.failure, each.note) for index, each in self._measured.items()}
+        return results(self._bench.phase, self._bench.work, measured)

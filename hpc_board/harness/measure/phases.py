@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.bench import Bench, floor_failure, results
 from hpc_board.harness.measure.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
 from hpc_board.harness.measure.contention import OtherWork
 from hpc_board.harness.measure.timing import enough, timing
@@ -311,12 +311,13 @@ class Benchmarks:
 
     def _check_floors(self) -> None:
         for index, measured in self._measured.items():
-            found = measured.timing()
-            measured.failure = self._bench.floor_failure(index, found, self._limits.floor_seconds, self._peak)
+            work, floor_seconds = self._bench.work.get(index), self._limits.floor_seconds
+            measured.failure = floor_failure(measured.timing(), work, floor_seconds, self._peak)
 
     def cases(self) -> list[Case]:
         """Return the results of each case that at least one worker has measured, or that failed."""
-        return self._bench.results({index: (each.timing(), each.failure, "") for index, each in self._measured.items()})
+        measured = {index: (each.timing(), each.failure, "") for index, each in self._measured.items()}
+        return results(self._bench.phase, self._bench.work, measured)
 
 
 def _longest(rows: Sequence[Called]) -> list[Called]:
