@@ -81,7 +81,7 @@ class Program(click.Group):
 
 def print_error(error: BoardError) -> None:
     """Print an error and its hint to stderr."""
-    from hpc_board.cli.wrapping import wrapped
+    from hpc_board.cli.output import wrapped
     from hpc_board.model.text import printable
 
     message = printable(error.message)
@@ -94,7 +94,7 @@ def print_error(error: BoardError) -> None:
 
 def _print_usage_error(error: click.ClickException) -> None:
     """Print an error of usage, then the usage of the command."""
-    from hpc_board.cli.wrapping import wrapped
+    from hpc_board.cli.output import wrapped
     from hpc_board.model.text import printable
 
     ctx = error.ctx if isinstance(error, click.UsageError) else None
