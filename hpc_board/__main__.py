@@ -36,7 +36,7 @@ def _run() -> None:
 
     # A command's imports and values live until its end: to look for garbage among them takes a tenth of its time.
     gc.set_threshold(_GARBAGE_AFTER, 10, 10)
-    # Who starts a program in the background has it ignore interrupts, which stays so.
+    # A shell has a program in the background ignore interrupts, which stays so.
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, _leave)
@@ -50,8 +50,8 @@ def _run() -> None:
     try:
         run()
     finally:
-        # Python looks for garbage once more when it ends, for a sixth of a command's time. What is frozen stays out of
-        # that search. Files are closed by now, and the system takes the memory.
+        # Python looks for garbage once more when it ends, for a sixth of a command's time. Frozen objects stay out of
+        # that search. Files are closed by then, and the system takes the memory.
         gc.freeze()
 
 

@@ -4,7 +4,7 @@ BoardError                  exit code 3: the scheduler or our machinery failed
 ├── InputError              exit code 2: usage, a bad file, bad settings
 │   ├── DocumentError       exit code 2: a YAML file with faults, all of them listed
 │   └── StorageError        exit code 2: the board's folder or database cannot be used
-│       └── UnreadableError exit code 2: what is stored there cannot be read
+│       └── UnreadableError exit code 2: the stored value cannot be read
 │           └── DamagedRowError exit code 2: one row of the database, and no other one
 ├── SchedulerError          exit code 3: Slurm did not answer, or answered nonsense
 │   └── SchedulerRefused    exit code 2: the scheduler says that the request or the settings are wrong

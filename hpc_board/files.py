@@ -234,7 +234,7 @@ def read_bounded(path: Path, limit: int, *, follow: bool = False, end: bool = Fa
 
 
 def open_followed(path: Path) -> BinaryIO:
-    """Open a user's regular file for reading, through links too; raises what `open_regular` raises."""
+    """Open a user's regular file for reading, through links too; raises the errors of `open_regular`."""
     return open_regular(path, follow=True)
 
 

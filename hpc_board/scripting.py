@@ -252,7 +252,7 @@ class Board:
             else:
                 paths = [files] if isinstance(files, str | os.PathLike) else files
                 drafts = submissions.drafts([Path(path) for path in paths], request)
-            return self._seen([run.id for run in submissions.submit(*drafts, array=array)])
+            return self._runs_numbered([run.id for run in submissions.submit(*drafts, array=array)])
 
     def wait(self, runs: Iterable[Run], *, timeout_seconds: float | None = None) -> Runs:
         """Wait until the runs have ended, and return them as they are then.
@@ -265,7 +265,7 @@ class Board:
             if numbers:
                 for _ in self._board.runs.wait(numbers, timeout_seconds=timeout_seconds):
                     pass
-            return self._seen(numbers)
+            return self._runs_numbered(numbers)
 
     def run(self, number: int) -> Run:
         """Return the run with this number.
@@ -287,7 +287,7 @@ class Board:
             for answer in self._board.runs.cancel_each(numbers):
                 if answer.error is not None:
                     raise answer.error
-            return self._seen(numbers)
+            return self._runs_numbered(numbers)
 
     def standings(self, task: str, gpus: str | Sequence[str] = ()) -> Standings:
         """Return the standings of a task, on the GPUs given or on all.
@@ -300,7 +300,7 @@ class Board:
             names = names or tuple(gpu.name for gpu in self._board.gpus.allowed(self._board.tasks.get(task)))
             return Standings(row for page in self._board.standings.pages(task, names) for row in _standings(task, page))
 
-    def _seen(self, numbers: Iterable[int]) -> Runs:
+    def _runs_numbered(self, numbers: Iterable[int]) -> Runs:
         return Runs(_run(self._board.runs.whole(number)) for number in numbers)
 
 

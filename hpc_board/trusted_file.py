@@ -1,7 +1,7 @@
 """Files that decide which programs run in a user's name: opened once, with a look at every folder on the way.
 
 A file that another account may change, or exchange by a folder or a link on its way, is that account's. The rules are
-those of OpenSSH for its own files. Each step is opened below the one before, and what is checked is what is opened.
+those of OpenSSH for its own files. Each step is opened below the one before, and the checked file is the opened one.
 """
 
 import errno

@@ -241,7 +241,7 @@ class Document:
         value: Any = text
         if node.tag == f"{_TAG}null" or (node.tag in _NUMBERS and not _text_only(type_)):
             wanted = _NUMBERS[node.tag] if type_ is Any else type_
-            # What is written in parts of sixty (1:59:59) takes time that grows with the square of its length.
+            # A number in parts of sixty (1:59:59) takes time that grows with the square of its length.
             if len(text) > _NUMBER_CHARACTERS_MAX:
                 return self._unexpected(node, wanted, place)
             try:

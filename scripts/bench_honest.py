@@ -169,7 +169,7 @@ def _interrupted(_signal: int, _frame: FrameType | None) -> None:
 
 
 def all_kernels() -> list[Kernel]:
-    """Return the examples and the honest kernels for which this machine has all; say on stderr what is left out."""
+    """Return the examples and the honest kernels for which this machine has all; name the others on stderr."""
     kernels = []
     for path in sorted(path for name in EXAMPLES for path in (ROOT / "examples").glob(f"*/{name}")):
         if reason := reason_to_leave_out(path):
@@ -186,7 +186,7 @@ def all_kernels() -> list[Kernel]:
 
 
 def reason_to_leave_out(example: Path) -> str:
-    """Return what this machine lacks for an example; empty where it has all."""
+    """Return the requirement of an example that this machine lacks; "" if it has all."""
     if importlib.util.find_spec("torch") is None:
         return f"{example.parent.name}/{example.name} needs torch"
     if example.suffix == ".cpp" and shutil.which("g++") is None:
@@ -239,7 +239,7 @@ def run(planned: Planned, scratch: Path) -> Ran:
 
 
 def as_ran(planned: Planned, result: Result | None, wall_s: float) -> Ran:
-    """Return what a result says, with its interval put together as the task puts together its score."""
+    """Return the numbers of a result, with its interval put together as the task puts together its score."""
     name, neighbours, ranking_by = planned.kernel.name, planned.neighbours, planned.kernel.task.ranking_by
     if result is None:
         return Ran(name, neighbours, "no result", f"none within {RUN_SECONDS_MAX} s", wall_s)
@@ -269,7 +269,7 @@ def submit(job: Path) -> None:
 
 
 def end(shell: "subprocess.Popen[bytes]") -> None:
-    """Tell a job to end, which it passes on to its supervisor; kill what does not."""
+    """Tell a job to end, which it passes on to its supervisor; kill one that does not."""
     if shell.poll() is not None:
         return
     shell.terminate()

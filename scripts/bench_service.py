@@ -137,7 +137,7 @@ def board_of(folder: Path, database: Path | None = None) -> BoardFiles:
     settings["roles"] = {"participants": list(ACCOUNTS)}
     settings["serve"] = {"runs_per_user": 100_000}
     for gpu in settings["gpus"].values():
-        gpu["minimum_isolation"] = "S1"  # the lab's nodes are this machine, whatever it confines
+        gpu["minimum_isolation"] = "S1"  # the lab's nodes are this machine, with any confinement or none
     files.settings.write_text(yaml.safe_dump(settings))
     if database is not None:
         place = folder / "board"
@@ -348,7 +348,7 @@ async def one_client(given: dict[str, Any]) -> list[float]:
 
 
 def waiting_section(lab: SlurmLab, folder: Path, window_s: float) -> str:
-    """Return the table of waiting clients: what they cost the controller and the processors in a minute."""
+    """Return the table of waiting clients: their cost to the controller and the processors in a minute."""
     files, behind = board_of(folder / "waiting-files"), board_of(folder / "waiting-service")
     rows: list[tuple[str, ...]] = []
     with nothing_starts(lab):

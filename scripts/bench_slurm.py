@@ -353,7 +353,7 @@ def in_flight(board: BoardFiles, count: int) -> tuple[Run, ...]:
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(send, runs))
-    opened.runs.advance()  # what Slurm says of each run for the first time is stored
+    opened.runs.advance()  # stores the first state of each run
     return runs
 
 

@@ -42,7 +42,7 @@ OTHERS = {"posting": b"Posting", "harlequin": b"Query Editor"}
 
 XDG_FOLDERS = ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
 GOALS = {FRAME: 1.5, LIST: 2.0}
-"""The times of a bare Textual app that the paints may take; printed beside what they take, and nothing fails by it."""
+"""The times of a bare Textual app that the paints may take; printed beside their own times, and no limit."""
 RUNS = 10_000
 ROWS = 5_000
 CHANGES_A_SECOND = 200
@@ -291,7 +291,7 @@ async def paint_after(pilot: Pilot[None], key: str) -> Paint:
     if driver is None:
         raise RuntimeError("the app has ended")
     driver.send_message(events.Key(key, None))
-    # The key is handled before what is asked for after it.
+    # The key is handled before a later request.
     await asyncio.sleep(0)
     pilot.app.call_later(lambda: pilot.app.screen.call_after_refresh(shown.set))
     await shown.wait()

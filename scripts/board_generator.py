@@ -1,6 +1,6 @@
-"""Write a board's database with as many invented submissions as are wanted, quickly, to see what a large board costs.
+"""Write a board's database with any number of invented submissions, quickly, to measure the cost of a large board.
 
-The tables are made by the store's own migrations. What a real board would have is there: tests, benchmarks and ranked
+The tables are made by the store's own migrations. It has all of a real board: tests, benchmarks and ranked
 runs, failures, several versions of each task, the events of each run, cases, small documents, standings and feed.
 """
 
@@ -24,7 +24,7 @@ from hpc_board.domain.feed import Entry, news
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import Language, Mode, Ranking, Task, TaskFile
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_texts import time_text
+from hpc_board.store.row_values import time_text
 from hpc_board.store.rows import result_document
 from hpc_board.store.task_rows import task_definition
 
@@ -164,7 +164,7 @@ _FEED = (
 
 @dataclass(frozen=True)
 class _Contest:
-    """A task as the generator sees it: its versions, when each came, and what a plain kernel takes on each GPU."""
+    """A task as the generator sees it: its versions, when each came, and a plain kernel's time on each GPU."""
 
     versions: list[Task]
     definitions: list[str]

@@ -2,8 +2,7 @@
 
 import click
 
-from hpc_board.cli.lazy import loaded
-from hpc_board.cli.main import cli
+from hpc_board.cli.main import cli, loaded
 
 _INTRODUCTION = """\
 # Commands

@@ -1,4 +1,4 @@
-"""Job folders for measurements: what the login side would send, without a board."""
+"""Job folders for measurements: those that the login side would send, without a board."""
 
 import dataclasses
 import json
@@ -54,7 +54,7 @@ STDLIB_KERNEL = "def custom_kernel(data):\n    return [2 * number for number in 
 
 
 def stdlib_task(like: Task) -> Task:
-    """A task that imports nothing: what an evaluation takes beside PyTorch."""
+    """A task that imports nothing: the time of an evaluation besides PyTorch."""
     return dataclasses.replace(
         like,
         name="double",

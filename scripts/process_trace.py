@@ -38,7 +38,7 @@ _libc.ptrace.restype = ctypes.c_long
 
 
 class CannotTrace(Exception):
-    """The kernel does not let this process trace another; the message says what it answered."""
+    """The kernel does not let this process trace another; the message has its answer."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ def _is_named(name: str, names: Sequence[str]) -> bool:
 
 
 def traced(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Path) -> Trace:
-    """Run a command to its end, its output going to a file, and count what it and its descendants start.
+    """Run a command to its end, its output going to a file, and count the starts of it and its descendants.
 
     The tracer is a process of its own: it waits for every child that it has, and the caller may have others.
 
@@ -85,7 +85,7 @@ def traced(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Pa
 
 
 def main() -> int:
-    """Trace a command as the only child of this process, and print what it did."""
+    """Trace a command as the only child of this process, and print the counts."""
     output, *argv = sys.argv[1:]
     reader, writer = os.pipe()
     command = os.fork()

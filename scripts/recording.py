@@ -31,7 +31,7 @@ _PATIENCE_SECONDS = 4.0
 _HASTE = 10.0
 
 Step = tuple[str, str | Sequence[str]]
-"""A text to wait for, and what comes then: a line to type, or keys by tmux's names for them."""
+"""A text to wait for, and the answer to it: a line to type, or keys by tmux's names for them."""
 
 STEPS: tuple[Step, ...] = (
     ("$", "hpc-board template heat --language Python -o mine.py"),
@@ -48,7 +48,7 @@ STEPS: tuple[Step, ...] = (
 
 
 class Session:
-    """A shell in a tmux of its own, and the changes of its screen: moments in seconds, and what a terminal is sent."""
+    """A shell in a tmux of its own, and the changes of its screen: moments in seconds, and the bytes for a terminal."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

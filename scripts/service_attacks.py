@@ -12,14 +12,15 @@ from xml.etree import ElementTree as ET
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 _UNIT, _E2E = "tests/unit/service", "tests/e2e"
-_SERVICE, _MUNGE, _SSH = f"{_UNIT}/test_service.py", f"{_UNIT}/test_munge_door.py", f"{_UNIT}/test_ssh_door.py"
+_MUNGE, _SSH, _UNIX = f"{_UNIT}/test_munge_door.py", f"{_UNIT}/test_ssh_door.py", f"{_UNIT}/test_unix_door.py"
+_ANSWERS, _CONVERSATION = f"{_UNIT}/test_answers.py", f"{_UNIT}/test_conversation.py"
 _PAGE, _SERVED = f"{_UNIT}/test_page.py", f"{_E2E}/test_served_board.py"
 _COMPETITION = f"{_SERVED}::test_three_accounts_play_a_competition_on_the_board_of_a_fourth"
 
 ATTACKS: Mapping[str, tuple[str, ...]] = {
     "an impostor's socket in the place of the service's": (
-        f"{_SERVICE}::test_a_socket_where_another_account_could_have_put_it_is_not_trusted",
-        f"{_SERVICE}::test_an_impostor_in_a_sticky_folder_is_not_trusted",
+        f"{_UNIX}::test_a_socket_where_another_account_could_have_put_it_is_not_trusted",
+        f"{_UNIX}::test_an_impostor_in_a_sticky_folder_is_not_trusted",
         f"{_SSH}::test_the_socket_of_an_impostor_is_refused_on_its_host",
     ),
     "an impostor at the TCP port": (
@@ -27,7 +28,7 @@ ATTACKS: Mapping[str, tuple[str, ...]] = {
         f"{_MUNGE}::test_a_port_of_another_account_is_told_apart_from_the_service",
     ),
     "another's account": (
-        f"{_SERVICE}::test_the_user_is_the_account_that_the_kernel_names_and_has_its_role",
+        f"{_ANSWERS}::test_the_user_is_the_account_that_the_kernel_names_and_has_its_role",
         f"{_MUNGE}::test_a_credential_of_one_account_opens_no_connection_of_another",
         f"{_SSH}::test_the_user_is_the_account_of_the_login",
     ),
@@ -36,33 +37,35 @@ ATTACKS: Mapping[str, tuple[str, ...]] = {
     ),
     "roles by settings of the client, another's run cancelled": (_COMPETITION,),
     "reading a closed board": (
-        f"{_SERVICE}::test_a_board_that_is_closed_to_a_user_does_not_exist_for_them",
-        f"{_SERVICE}::test_a_made_up_run_shows_no_ranks_of_a_board_that_is_closed_to_the_user",
+        f"{_ANSWERS}::test_a_board_that_is_closed_to_a_user_does_not_exist_for_them",
+        f"{_ANSWERS}::test_a_made_up_run_shows_no_ranks_of_a_board_that_is_closed_to_the_user",
         f"{_UNIT}/test_changes.py::test_a_change_on_a_closed_board_reaches_its_members_alone",
         f"{_PAGE}::test_a_closed_board_is_on_no_page_not_even_for_its_members_and_admins",
         f"{_PAGE}::test_the_metrics_do_not_count_the_runs_of_closed_boards",
     ),
     "another's code, log or result": (
-        f"{_SERVICE}::test_the_runs_code_and_results_of_another_are_out_of_reach",
-        f"{_SERVICE}::test_the_output_of_a_run_is_its_owners_and_the_admins",
+        f"{_ANSWERS}::test_the_runs_code_and_results_of_another_are_out_of_reach",
+        f"{_ANSWERS}::test_the_output_of_a_run_is_its_owners_and_the_admins",
         f"{_PAGE}::test_no_code_log_note_or_message_is_on_a_page",
     ),
-    "writing into the board's files, a forged result": (f"{_SERVICE}::test_a_member_cannot_touch_the_boards_files",),
+    "writing into the board's files, a forged result": (
+        f"{_UNIT}/test_server.py::test_a_member_cannot_touch_the_boards_files",
+    ),
     "links and other accounts in the socket's folder": (
-        f"{_SERVICE}::test_a_link_of_another_account_leads_to_no_socket_that_is_trusted",
-        f"{_SERVICE}::test_a_service_does_not_start_where_another_account_could_replace_its_files",
+        f"{_UNIX}::test_a_link_of_another_account_leads_to_no_socket_that_is_trusted",
+        f"{_UNIT}/test_server.py::test_a_service_does_not_start_where_another_account_could_replace_its_files",
     ),
     "one byte at a time": (
-        f"{_SERVICE}::test_a_client_that_sends_a_byte_at_a_time_is_let_go",
+        f"{_CONVERSATION}::test_a_client_that_sends_a_byte_at_a_time_is_let_go",
         f"{_MUNGE}::test_a_slow_handshake_is_ended",
         f"{_PAGE}::test_a_request_that_comes_a_byte_at_a_time_is_cut_off",
     ),
     "answers that are not read": (
-        f"{_SERVICE}::test_a_client_that_reads_no_answer_is_let_go_with_its_answers",
+        f"{_CONVERSATION}::test_a_client_that_reads_no_answer_is_let_go_with_its_answers",
         f"{_PAGE}::test_a_reader_that_takes_no_data_is_cut_off",
     ),
     "thousands of connections": (
-        f"{_SERVICE}::test_one_users_connections_leave_room_for_others",
+        f"{_CONVERSATION}::test_one_users_connections_leave_room_for_others",
         f"{_MUNGE}::test_a_thousand_strangers_keep_no_client_out",
         f"{_PAGE}::test_two_thousand_idle_connections_of_one_user_leave_room_for_others",
         f"{_PAGE}::test_tcp_peers_together_leave_half_of_the_connections_to_the_unix_socket",
@@ -73,30 +76,30 @@ ATTACKS: Mapping[str, tuple[str, ...]] = {
         f"{_MUNGE}::test_a_client_whose_credential_has_arrived_keeps_its_place",
     ),
     "a flood of runs, of waits, and of the log": (
-        f"{_SERVICE}::test_a_question_has_a_bounded_number_of_runs",
+        f"{_ANSWERS}::test_a_question_has_a_bounded_number_of_runs",
         f"{_UNIT}/test_log.py",
-        f"{_SERVICE}::test_a_user_who_floods_is_refused_and_others_are_not",
-        f"{_SERVICE}::test_one_users_waits_leave_threads_for_others",
+        f"{_ANSWERS}::test_a_user_who_floods_is_refused_and_others_are_not",
+        f"{_CONVERSATION}::test_one_users_waits_leave_threads_for_others",
     ),
     "bodies of gigabytes": (
-        f"{_SERVICE}::test_a_line_that_no_client_sends_ends_the_connection_with_a_sentence",
+        f"{_CONVERSATION}::test_a_line_that_no_client_sends_ends_the_connection_with_a_sentence",
         f"{_MUNGE}::test_a_frame_of_four_gigabytes_ends_the_connection_and_the_log_names_the_uid",
         f"{_MUNGE}::test_a_credential_with_a_payload_of_a_megabyte_is_refused_unread",
         f"{_PAGE}::test_long_lines_and_many_headers_are_refused",
     ),
     "malformed and cut lines, and any argument of any route": (
-        f"{_SERVICE}::test_whatever_a_route_is_asked_the_service_has_no_fault",
+        f"{_ANSWERS}::test_whatever_a_route_is_asked_the_service_has_no_fault",
         f"{_UNIT}/test_fuzzed_routes.py",
-        f"{_SERVICE}::test_a_time_that_is_none_in_utc_is_refused_at_every_route_that_takes_one",
+        f"{_ANSWERS}::test_a_time_that_is_none_in_utc_is_refused_at_every_route_that_takes_one",
         f"{_UNIT}/test_frames.py",
         f"{_PAGE}::test_any_request_gets_one_answer_and_causes_no_fault",
     ),
-    "pipelining": (f"{_SERVICE}::test_questions_that_are_sent_at_once_are_answered_in_turn",),
+    "pipelining": (f"{_CONVERSATION}::test_questions_that_are_sent_at_once_are_answered_in_turn",),
     "smuggling on the page's listener": (f"{_PAGE}::test_no_second_request_is_smuggled_behind_a_first",),
     "path tricks of creators": (
-        f"{_SERVICE}::test_an_archive_that_climbs_out_of_its_folder_is_refused",
-        f"{_SERVICE}::test_a_creators_name_of_a_task_is_no_path_in_the_services_folder",
-        f"{_SERVICE}::test_a_packed_task_file_reads_nothing_beside_it",
+        f"{_ANSWERS}::test_an_archive_that_climbs_out_of_its_folder_is_refused",
+        f"{_ANSWERS}::test_a_creators_name_of_a_task_is_no_path_in_the_services_folder",
+        f"{_ANSWERS}::test_a_packed_task_file_reads_nothing_beside_it",
     ),
     "HTML and terminal sequences in texts that others see": (
         f"{_PAGE}::test_hostile_texts_are_text",

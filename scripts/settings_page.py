@@ -46,7 +46,7 @@ def page_with_tables(page: str) -> str:
 
 
 def reference() -> str:
-    """A table for each mapping of the settings file, and what the words of their second column mean."""
+    """A table for each mapping of the settings file, and the meanings of the words in their second column."""
     tables = [f"### {title}\n\n{text}" for title, text in _tables()]
     kinds = [f"- **{name}**: {_description(kind)}" for name, kind in _KINDS.items()]
     return "\n".join([*tables, "### Kinds of values\n", *kinds]) + "\n"

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from hpc_board.cli.lazy import loaded
-from hpc_board.cli.main import cli
+from hpc_board.cli.main import cli, loaded
 
 SHARE = Path(__file__).resolve().parents[1] / "share"
 

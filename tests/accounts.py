@@ -38,7 +38,7 @@ def become(uid: int, groups: Sequence[int]) -> None:
 
 
 def _open_way(folder: Path) -> None:
-    """Let everybody reach `folder`, of which nothing else changes: Python may lie in root's own home."""
+    """Let every account reach `folder`, of which nothing else changes: Python may lie in root's own home."""
     closed = next((each for each in reversed(folder.parents) if not each.stat().st_mode & 0o001), None)
     if closed is not None:
         descriptor = namespaces.opened(folder)
@@ -67,7 +67,7 @@ def _hindrance() -> str:
 if __name__ == "__main__":
     _main(*sys.argv[1:])
 else:
-    import pytest  # what becomes an account does without
+    import pytest  # the part that becomes another account runs without it
 
     hindrance = _hindrance()
     needs_accounts = pytest.mark.skipif(bool(hindrance), reason=hindrance)

@@ -102,6 +102,6 @@ def _server() -> socket.socket:
 
 
 def printed_json(done: subprocess.CompletedProcess[str]) -> Any:
-    """What a command printed with `--json`; it must have succeeded or evaluated something."""
+    """Return the output of a command with `--json`; it must have succeeded or evaluated something."""
     assert done.returncode in (0, 1), done.stderr
     return json.loads(done.stdout)

@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter() -> None:
-    """Leave everybody else's mounts; who is not root becomes root over its own ones."""
+    """Leave all other mounts; a user who is not root becomes root over its own ones."""
     uid, gid = os.getuid(), os.getgid()
     _checked(_libc.unshare(_CLONE_NEWNS | (_CLONE_NEWUSER if uid else 0)))
     if uid:
@@ -29,13 +29,13 @@ def enter() -> None:
 
 
 def hide(folder: Path) -> None:
-    """Put an empty folder in its place, which everybody may enter."""
+    """Put an empty folder in its place, which every account may enter."""
     _mount("none", folder, "tmpfs", 0)
     folder.chmod(0o755)
 
 
 def make_small(folder: Path, size_bytes: int) -> None:
-    """Put an empty folder in its place that has room for so many bytes, and that everybody may write."""
+    """Put an empty folder in its place that has room for so many bytes, and that every account may write."""
     _mount("none", folder, "tmpfs", 0, f"size={size_bytes},mode=1777".encode())
 
 

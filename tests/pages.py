@@ -24,7 +24,7 @@ _OTHER_ELSEWHERE = [
     (r"on \S+, job", "on NODE, job"),
     (r" \(emulated\)", ""),
 ]
-"""What depends on the machine, the user and the hour: patterns, and what stands for them in a comparison."""
+"""Patterns of texts that depend on the machine, the user and the hour, and their substitutes in a comparison."""
 
 PROGRAMS = (
     "hpc-board",
@@ -120,7 +120,7 @@ def comparable(text: str) -> str:
 
 
 def pattern_of(shown: str) -> str:
-    """What matches the output that the page shows: `...` is the rest of a line, or any lines where it stands alone."""
+    """Return a pattern of the output that the page shows: `...` is the rest of a line, or any lines if it is alone."""
     lines = comparable(shown).splitlines()
     return "".join(
         r"(?:.*\n)*" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + r"\n" for line in lines

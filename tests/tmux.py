@@ -17,7 +17,7 @@ Tmux = Callable[..., str]
 
 @contextmanager
 def tmux_server(folder: Path) -> Iterator[Tmux]:
-    """A tmux server whose socket lies in `folder`, without anybody's settings; all in it ends with it."""
+    """A tmux server whose socket lies in `folder`, without a user's settings; all in it ends with it."""
     if shutil.which("tmux") is None:
         pytest.skip("needs tmux")
     socket = folder / "tmux"
@@ -40,7 +40,7 @@ def tmux_server(folder: Path) -> Iterator[Tmux]:
 
 
 def shown_in(tmux: Tmux, session: str, fits: Callable[[str], bool], seconds: float = _DEADLINE_SECONDS) -> str:
-    """What stands in the terminal of this session once it fits."""
+    """Return the text in the terminal of this session once it fits."""
     deadline = time.monotonic() + seconds
     while not fits(shown := tmux("capture-pane", "-p", "-t", session)):
         assert time.monotonic() < deadline, shown

@@ -20,7 +20,7 @@ def awaited(question: Callable[[], T | None]) -> T:
 
 
 def ended_writers(reader: int) -> bool:
-    """Whether all processes that have a FIFO open for writing end in time; `reader` is its other end."""
+    """Return whether all processes that have a FIFO open for writing end in time; `reader` is its other end."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:

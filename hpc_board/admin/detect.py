@@ -37,7 +37,7 @@ def detected_cluster(host: Host, cluster: str | None = None) -> Detected:
     for kind in [kind for kind in kinds() if not kind.on_this_machine]:
         try:
             if found := kind.detect(host, cluster=cluster):
-                return _diagnosed(_Search(kind, found))
+                return _with_diagnostics(_Search(kind, found))
         except SchedulerRefused as error:
             refusals.append(error)
     raise refusals[0] if refusals else SchedulerRefused("no scheduler was detected", hint=_BY_HAND)
@@ -59,7 +59,7 @@ def detected_settings(host: Host, board: str, gpus: Sequence[tuple[str, Device]]
             refusals.append(f"No {kind.title} here ({error.message})")
             continue
         if found is not None:
-            return _diagnosed(_Search(kind, found, tuple(refusals)))
+            return _with_diagnostics(_Search(kind, found, tuple(refusals)))
     raise SchedulerRefused("; ".join(refusals), hint=_BY_HAND)
 
 
@@ -73,7 +73,7 @@ def settings_of_this_machine(board: Path) -> Detected:
     return detected_settings(ThisHost(), str(board), gpus)
 
 
-def _diagnosed(search: _Search) -> Detected:
+def _with_diagnostics(search: _Search) -> Detected:
     return replace(search.detected, diagnostics=(*search.detected.diagnostics, *applied(_RULES, search)))
 
 

@@ -132,7 +132,7 @@ def _folder(installation: Installation) -> Iterator[Diagnostic]:
         yield Diagnostic(Severity.ERROR, "board", error.message, error.hint)
         return
     try:
-        yield from _written(there, board)
+        yield from _check_writing(there, board)
     except OSError as error:
         yield Diagnostic(Severity.ERROR, "board", f"{there} cannot be written: {error.strerror or error}", hint)
     yield from _file_system(installation, there)
@@ -142,7 +142,7 @@ def _folder(installation: Installation) -> Iterator[Diagnostic]:
         yield from _database(installation)
 
 
-def _written(there: Path, board: Path) -> Iterator[Diagnostic]:
+def _check_writing(there: Path, board: Path) -> Iterator[Diagnostic]:
     """Check that files can be created in the folder, and locks held on them."""
     with tempfile.NamedTemporaryFile(prefix=".doctor.", dir=there) as file:
         os.fsync(file.fileno())
@@ -220,7 +220,7 @@ def _room(there: Path) -> Iterator[Diagnostic]:
 
 
 def _left_over(board: Path) -> Iterator[Diagnostic]:
-    checks = [path.name for path in _listed(board / CHECKS)]
+    checks = [path.name for path in _entries_of(board / CHECKS)]
     if checks:
         yield Diagnostic(
             Severity.WARNING,
@@ -228,7 +228,7 @@ def _left_over(board: Path) -> Iterator[Diagnostic]:
             f"{board / CHECKS} has the folders of {len(checks)} checks that were killed, or are under way",
             "Remove it while no `hpc-board admin check` is under way.",
         )
-    drafts = [path for path in _listed(board / "runs") if _is_abandoned(path)]
+    drafts = [path for path in _entries_of(board / "runs") if _is_abandoned(path)]
     if drafts:
         yield Diagnostic(
             Severity.WARNING,
@@ -236,10 +236,10 @@ def _left_over(board: Path) -> Iterator[Diagnostic]:
             f"{len(drafts)} unfinished job folders, such as {one_line(str(drafts[0]))}",
             "They may be removed.",
         )
-    yield from _held(board)
+    yield from _check_held_locks(board)
 
 
-def _listed(folder: Path) -> list[Path]:
+def _entries_of(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError:
@@ -253,9 +253,9 @@ def _is_abandoned(path: Path) -> bool:
     return False
 
 
-def _held(board: Path) -> Iterator[Diagnostic]:
+def _check_held_locks(board: Path) -> Iterator[Diagnostic]:
     """Check whether programs hold locks for longer than a pass over the runs takes."""
-    paths = [path for path in _listed(board) if path.match(LOCKS)]
+    paths = [path for path in _entries_of(board) if path.match(LOCKS)]
     held = [line for line in map(_lock, paths) if line is not None]
     free = f"free: {', '.join(path.name for path in paths)}" if paths else "no runs were processed yet"
     yield from held or [Diagnostic(Severity.OK, "lock", free)]

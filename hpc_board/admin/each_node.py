@@ -50,7 +50,7 @@ def check_nodes(gpus: Sequence[Gpu], plan: Plan) -> tuple[list[Checked], list[No
     found = {(gpu.name, node.name): each for (gpu, node), each in zip(sent, probed, strict=True)}
     checks: list[NodeCheck] = []
     for gpu in listing:
-        of_gpu = [_judged(gpu, node, found.get((gpu.name, node.name))) for own, node in known if own is gpu]
+        of_gpu = [_node_check(gpu, node, found.get((gpu.name, node.name))) for own, node in known if own is gpu]
         checks += compared(of_gpu)
     return refused, checks
 
@@ -75,7 +75,7 @@ def _on(gpu: Gpu, node: SchedulerNode) -> Gpu:
     return kind_of(gpu.cluster).with_job_options(gpu, JobOptions(nodelist=node.name))
 
 
-def _judged(gpu: Gpu, node: SchedulerNode, checked: Checked | None) -> NodeCheck:
+def _node_check(gpu: Gpu, node: SchedulerNode, checked: Checked | None) -> NodeCheck:
     found = NodeCheck(gpu.name, gpu.cluster.name, node.name, node.state, NodeVerdict.DOWN, node.reason)
     if checked is None:
         return found

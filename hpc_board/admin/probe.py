@@ -145,7 +145,7 @@ def check(
     try:
         for number, gpu in enumerate(gpus):
             # One level deeper than it needs: `../../harness` is then a folder of this check alone.
-            probes.append(_prepared(gpu, Path(FOLDER, name, "jobs", str(number)), plan))
+            probes.append(_prepare(gpu, Path(FOLDER, name, "jobs", str(number)), plan))
             probes[-1].label = labels[number] if labels else gpu.name
             probes[-1].need_torch = _need_torch(plan.tasks, gpu)
         if rehearse:
@@ -162,7 +162,7 @@ def check(
 # Before anything is sent
 
 
-def _prepared(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
+def _prepare(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
     folders = plan.folders[gpu.cluster.name]
     folder = folders.board / place
     nonce = secrets.token_hex(16)
@@ -409,7 +409,7 @@ def _end(probes: Sequence[_Probe], say: Callable[[str], object]) -> None:
     for scheduler in {id(probe.scheduler): probe.scheduler for probe in probes}.values():
         mine = [probe for probe in probes if probe.scheduler is scheduler]
         try:
-            keys = {key.name: key for key in filter(None, map(_known, mine))}
+            keys = {key.name: key for key in filter(None, map(_look_up_key, mine))}
             unwanted = [probe.job.name for probe in mine if probe.inspection is None]
             scheduler.cancel([keys[name] for name in unwanted if name in keys])
             while keys and time.monotonic() < deadline:
@@ -430,7 +430,7 @@ def _cancel_commands(probes: Sequence[_Probe]) -> str:
     return f" When {scheduler.title} answers: {told}" if told else ""
 
 
-def _known(probe: _Probe) -> JobKey | None:
+def _look_up_key(probe: _Probe) -> JobKey | None:
     """Return the job's key, looked up if the scheduler gave no clear answer to its submission."""
     if probe.key is None and probe.sent_at is not None:
         job_id = probe.scheduler.find(probe.job.name, probe.sent_at)

@@ -150,14 +150,14 @@ class Board:
         """Submissions: drafts, dispatch, code and notes."""
         from hpc_board.board.submissions import Submissions
 
-        return Submissions(self.context, self.tasks, self.gpus, self.runs, self.leaderboards)
+        return Submissions(self.context, self.tasks)
 
     @cached_property
     def standings(self) -> "Standings":
         """The standings on the leaderboards that are visible to the user."""
         from hpc_board.board.standings import Standings
 
-        return Standings(self.context, self.tasks, self.gpus, self.runs)
+        return Standings(self.context, self.tasks, self.runs)
 
     @cached_property
     def moderation(self) -> "Moderation":
@@ -169,7 +169,7 @@ class Board:
         """Administration of the whole board."""
         from hpc_board.board.administration import Administration
 
-        return Administration(self.context, self.tasks, self.gpus, self.runs)
+        return Administration(self.context, self.tasks, self.runs)
 
     @cached_property
     def admin_views(self) -> "AdminViews":

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hpc_board.board.context import Context, harness
-from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.clock import in_utc, utc_now
@@ -44,10 +43,9 @@ class Restored(msgspec.Struct, frozen=True):
 class Administration:
     """Administration of the whole board."""
 
-    def __init__(self, context: Context, tasks: Tasks, gpus: Gpus, runs: Runs) -> None:
+    def __init__(self, context: Context, tasks: Tasks, runs: Runs) -> None:
         self._context = context
         self._tasks = tasks
-        self._gpus = gpus
         self._runs = runs
 
     def export(
@@ -73,7 +71,7 @@ class Administration:
         self._context.require(Role.ADMIN, "export the board")
         known = {task.name: task for task in self._tasks.catalog().tasks}
         kept_back = self._context.editor.closed().difference(tasks)
-        chosen = self._chosen(tasks, gpus, since)
+        chosen = self._run_selection(tasks, gpus, since)
         export = Export(self._context.store, known, form, chosen, with_code, utc_now(), kept_back)
         export.check()
         return export
@@ -88,9 +86,9 @@ class Administration:
         from hpc_board.store.statistics import statistics
 
         self._context.require(Role.ADMIN, "see the board's statistics")
-        return statistics(self._context.store.file, self._chosen(tasks, (), since))
+        return statistics(self._context.store.file, self._run_selection(tasks, (), since))
 
-    def _chosen(self, tasks: Sequence[str], gpus: Sequence[str], since: datetime | None) -> "RunSelection":
+    def _run_selection(self, tasks: Sequence[str], gpus: Sequence[str], since: datetime | None) -> "RunSelection":
         from hpc_board.store.batches import RunSelection
 
         for name in tasks:
@@ -98,7 +96,7 @@ class Administration:
             if not self._context.store.submissions.knows_task(name):
                 self._tasks.get(name)
         moment = None if since is None else in_utc(since)
-        return RunSelection(tuple(tasks), tuple(self._gpus.get(name).name for name in gpus), moment)
+        return RunSelection(tuple(tasks), tuple(self._context.gpu(name).name for name in gpus), moment)
 
     def prune(self, before: datetime | None = None, *, dry_run: bool = False) -> "Pruned":
         """Remove the job folders of runs that ended `before` that time, and unused files of the harness.
@@ -191,7 +189,7 @@ class Administration:
         from hpc_board.admin import each_node
 
         plan = replace(self._plan(timeout_seconds, say), at_once=at_once or each_node.AT_ONCE, benchmark=True)
-        return each_node.check_nodes(self._named(names), plan)
+        return each_node.check_nodes(self._gpus_called(names), plan)
 
     def check_gpus(
         self,
@@ -211,10 +209,10 @@ class Administration:
         """
         from hpc_board.admin import probe
 
-        return probe.check(self._named(names), self._plan(timeout_seconds, say), send=send)
+        return probe.check(self._gpus_called(names), self._plan(timeout_seconds, say), send=send)
 
-    def _named(self, names: Sequence[str]) -> "list[Gpu]":
-        return [self._gpus.get(name) for name in names] or list(self._context.settings.gpus)
+    def _gpus_called(self, names: Sequence[str]) -> "list[Gpu]":
+        return [self._context.gpu(name) for name in names] or list(self._context.settings.gpus)
 
     def _plan(self, timeout_seconds: float | None, say: Callable[[str], object]) -> "probe.Plan":
         from hpc_board.admin import probe

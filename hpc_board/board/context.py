@@ -7,9 +7,11 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from hpc_board.accounts import Groups, user_name
+from hpc_board.domain.gpus import gpu
 from hpc_board.domain.roles import GROUP, Role
 from hpc_board.errors import BoardError, Refused
 from hpc_board.files import LOCK_SECONDS
+from hpc_board.model.gpu import Gpu
 from hpc_board.runs.clusters import Clusters
 from hpc_board.settings import Settings
 from hpc_board.store import Store
@@ -115,12 +117,12 @@ class Installation:
             store=self.store,
             schedulers=self.clusters.schedulers,
             clusters={cluster.name: cluster for cluster in self.settings.clusters},
-            gpus={gpu.name: gpu for gpu in self.settings.gpus},
+            gpus={each.name: each for each in self.settings.gpus},
             harness=harness,
             folders=self.clusters.folders,
             queue=None if limit is None else FairQueue(limit),
             prune_after=None if self.settings.prune_days is None else timedelta(days=self.settings.prune_days),
-            # A service answers all users, and its own threads send what a busy cluster keeps.
+            # A service answers all users, and its own threads send the runs that a busy cluster holds up.
             lock_seconds=_SERVED_LOCK_SECONDS if self.served else LOCK_SECONDS,
         )
 
@@ -132,21 +134,10 @@ class Context:
         self.installation = installation
         self.user = user
         self.warn = warn
-
-    @property
-    def settings(self) -> Settings:
-        """The settings of the board."""
-        return self.installation.settings
-
-    @property
-    def clusters(self) -> Clusters:
-        """The schedulers, login nodes and job folders of the clusters."""
-        return self.installation.clusters
-
-    @property
-    def reading(self) -> Store:
-        """The store for reading, which creates no folder."""
-        return self.installation.reading
+        self.settings = installation.settings
+        self.clusters = installation.clusters
+        # Reading creates no folder; `store` is for writing.
+        self.reading = installation.reading
 
     @property
     def store(self) -> Store:
@@ -157,6 +148,14 @@ class Context:
     def reconciler(self) -> "Reconciler":
         """The reconciler of the installation's runs."""
         return self.installation.reconciler
+
+    def gpu(self, name: str) -> Gpu:
+        """Return the GPU of the settings called `name`, compared without case.
+
+        Raises:
+            InputError: no GPU has this name; the hint offers the nearest one.
+        """
+        return gpu(name, self.settings.gpus)
 
     # The user
 

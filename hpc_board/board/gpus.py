@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hpc_board.domain.gpus import allowed_gpus, gpu
+from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Task
 
@@ -26,7 +26,7 @@ class Gpus:
         Raises:
             InputError: no GPU has this name; the hint offers the nearest one.
         """
-        return gpu(name, self._context.settings.gpus)
+        return self._context.gpu(name)
 
     def allowed(self, task: Task) -> tuple[Gpu, ...]:
         """Return the GPUs of the settings that `task` allows."""

@@ -77,7 +77,7 @@ class Leaderboards:
             Refused: the user is no creator.
         """
         self._context.require(Role.CREATOR, "create boards")
-        tasks = self._offered(source)
+        tasks = self._tasks_of(source)
         if name is not None:
             tasks = (replace(chosen_task(name, tasks, str(source)), name=name),)
         return self._context.editor.creation(tasks, options, self._tasks.of_settings(), utc_now())
@@ -90,7 +90,7 @@ class Leaderboards:
             Refused: it belongs to another user.
         """
         board = self.own(name)
-        task = board.task if source is None else chosen_task(name, self._offered(source), str(source))
+        task = board.task if source is None else chosen_task(name, self._tasks_of(source), str(source))
         return self._context.editor.update(board, task, options, utc_now())
 
     def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> tuple[Synced, ...]:
@@ -112,14 +112,14 @@ class Leaderboards:
         Raises:
             BoardError: as those methods do; a fault of a packed source has its file name.
         """
-        with _unpacked(request.source) as source:
+        with _unpack_source(request.source) as source:
             if request.update:
                 return (self.plan_update(request.name or "", source, request.options),)
             return self.plan_creation(source or "", request.name, request.options)
 
     def plan_synced(self, request: BoardRequest) -> tuple[Synced, ...]:
         """Plan as `plan_sync` does, for a request from another process; a fault of the source has its file name."""
-        with _unpacked(request.source) as source:
+        with _unpack_source(request.source) as source:
             if not isinstance(source, Path):
                 raise InputError("no competition was sent.", hint="Send its folder or its file.")
             found = self.plan_sync(source, request.problem_set, force=request.force)
@@ -178,7 +178,7 @@ class Leaderboards:
             StorageError: the archive cannot be written; nothing is deleted.
         """
         plan, now = self.plan_deletion(name), utc_now()
-        file = archive(self._kept(plan, now, reason), self._context.settings.board)
+        file = archive(self._archive_of(plan, now, reason), self._context.settings.board)
         try:
             self._context.editor.carry_out([plan], force=True, reason=reason, at=now, store=self._context.store)
         except BaseException:
@@ -186,7 +186,7 @@ class Leaderboards:
             raise
         return file
 
-    def _kept(self, plan: Plan, now: datetime, reason: str) -> BoardArchive:
+    def _archive_of(self, plan: Plan, now: datetime, reason: str) -> BoardArchive:
         version = (plan.before.change.task_version if plan.before else None) or ""
         standings = {
             each.gpu: archived(self._context.store.standings.list(plan.name, version, each.gpu)) for each in plan.left
@@ -216,7 +216,7 @@ class Leaderboards:
         self._context.editor.require_change(board)
         return board
 
-    def _offered(self, source: str | Path) -> tuple[Task, ...]:
+    def _tasks_of(self, source: str | Path) -> tuple[Task, ...]:
         """Return the tasks in the folder or file `source`, or the task of that name: the settings' own first.
 
         A text is a name alone if the board is served, whose folder is not that of the user who gave the text.
@@ -234,7 +234,7 @@ class Leaderboards:
 
 
 @contextmanager
-def _unpacked(source: PackedSource | str | None) -> Iterator[Path | str | None]:
+def _unpack_source(source: PackedSource | str | None) -> Iterator[Path | str | None]:
     """Yield the path of a file with a packed source, or the name of a task; faults are told of the file's name."""
     if not isinstance(source, PackedSource):
         if source is not None and "/" in source:

@@ -85,10 +85,10 @@ class Runs:
             self._context.store.file.rest()
             return runs, [len(self._progress(run)) for run in runs]
 
-        turn = partial(self._turn, ids)
-        return changes(turn, look, timeout_seconds=timeout_seconds, poll_seconds=poll_seconds, say=say)
+        run_pass = partial(self._run_pass, ids)
+        return changes(run_pass, look, timeout_seconds=timeout_seconds, poll_seconds=poll_seconds, say=say)
 
-    def _turn(self, watched: Collection[int]) -> "Pass | None":
+    def _run_pass(self, watched: Collection[int]) -> "Pass | None":
         from hpc_board.runs.reconciler import Pass
 
         if self._context.installation.served_by_another():

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from hpc_board.board.gpus import Gpus
 from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.run import Run
@@ -19,10 +18,9 @@ if TYPE_CHECKING:
 class Standings:
     """The standings on the leaderboards that are visible to the user."""
 
-    def __init__(self, context: "Context", tasks: Tasks, gpus: Gpus, runs: Runs) -> None:
+    def __init__(self, context: "Context", tasks: Tasks, runs: Runs) -> None:
         self._context = context
         self._tasks = tasks
-        self._gpus = gpus
         self._runs = runs
 
     def removed(self, task: str, gpu: str, version: str | None = None) -> tuple[Run, ...]:
@@ -31,7 +29,7 @@ class Standings:
         `version` is a full version of the task; None is the present one.
         """
         return self._context.store.standings.removed_runs(
-            task, version or self._tasks.get(task).version, self._gpus.get(gpu).name, self._context.user
+            task, version or self._tasks.get(task).version, self._context.gpu(gpu).name, self._context.user
         )
 
     def pages(
@@ -58,7 +56,7 @@ class Standings:
         found = self._tasks.get(task)
         store = self._context.store
         wanted = definition(store, found, version_called(version, found, store))
-        names = dict.fromkeys(self._gpus.get(gpu).name for gpu in gpus)
+        names = dict.fromkeys(self._context.gpu(gpu).name for gpu in gpus)
         reader = user or self._context.user
         return [
             page(self._context.store, found, wanted, name, reader, rows=rows, limit=limit, offset=offset)
@@ -76,7 +74,7 @@ class Standings:
         found = self._tasks.get(task)
         store = self._context.store
         wanted = definition(store, found, version_called(version, found, store))
-        rows = self._context.store.standings.at_rank(task, wanted.version, self._gpus.get(gpu).name, rank)
+        rows = self._context.store.standings.at_rank(task, wanted.version, self._context.gpu(gpu).name, rank)
         return tuple(replace(row, harness=wanted.harness) for row in rows)
 
     def versions(self, task: str) -> tuple[Version, ...]:
@@ -100,7 +98,7 @@ class Standings:
         known = self._tasks.catalog()
         name = None if task is None else known.task(task).name
         among = [each.name for each in known.tasks]
-        on = None if gpu is None else self._gpus.get(gpu).name
+        on = None if gpu is None else self._context.gpu(gpu).name
         return self._context.store.standings.feed(task=name, gpu=on, user=user, before=before, limit=limit, among=among)
 
     def places(self) -> tuple[Place, ...]:

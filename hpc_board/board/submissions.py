@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpc_board.board.context import Context, harness
-from hpc_board.board.gpus import Gpus
-from hpc_board.board.leaderboards import Leaderboards
-from hpc_board.board.runs import Runs
 from hpc_board.board.tasks import Tasks
-from hpc_board.boards.moderation import best_of_before, named
+from hpc_board.boards.moderation import best_candidates, named_candidates
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.draft import NO_CHOICES, Draft, DraftRequest, Preview, RerunCandidate, Source, SubmissionRequest
+from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions, OptionRules
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
@@ -49,12 +47,9 @@ UNFINISHED_MAX = 1_000
 class Submissions:
     """Submissions of the user: drafts, dispatch, code and notes."""
 
-    def __init__(self, context: Context, tasks: Tasks, gpus: Gpus, runs: Runs, leaderboards: Leaderboards) -> None:
+    def __init__(self, context: Context, tasks: Tasks) -> None:
         self._context = context
         self._tasks = tasks
-        self._gpus = gpus
-        self._runs = runs
-        self._leaderboards = leaderboards
 
     def header(self, file: Path) -> Directives:
         """Parse the header of the submission in `file`.
@@ -105,9 +100,9 @@ class Submissions:
         options: GivenOptions = NOTHING_GIVEN,
     ) -> list[Draft]:
         """Return a checked draft of each of `sources`, as `drafts` does of files."""
-        return self._received(sources, DraftRequest(task, tuple(gpus), mode, note, options))
+        return self._drafts_of_sources(sources, DraftRequest(task, tuple(gpus), mode, note, options))
 
-    def _received(self, sources: Sequence[Source], request: DraftRequest, *, warn: bool = True) -> list[Draft]:
+    def _drafts_of_sources(self, sources: Sequence[Source], request: DraftRequest, *, warn: bool = True) -> list[Draft]:
         """Return the drafts of sources whose names and number are unchecked."""
         _check_number(sources)
         self._check_open(warn=warn)
@@ -115,7 +110,7 @@ class Submissions:
             check_source(source)
         return self._drafts(sources, request, warn=warn)
 
-    def _requested(self, requests: Sequence[SubmissionRequest]) -> list[Draft]:
+    def _drafts_of_requests(self, requests: Sequence[SubmissionRequest]) -> list[Draft]:
         """Return the checked drafts of requests; those with equal choices count as one batch.
 
         The user has had the warnings when the drafts of these requests were made.
@@ -126,17 +121,17 @@ class Submissions:
             alike.setdefault(each.choices, []).append(index)
         drafts: dict[int, Draft] = {}
         for request, indexes in alike.items():
-            made = self._received([requests[index].source for index in indexes], request, warn=False)
+            made = self._drafts_of_sources([requests[index].source for index in indexes], request, warn=False)
             drafts |= zip(indexes, made, strict=True)
         return [drafts[index] for index in range(len(requests))]
 
     def preview_requests(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Preview]:
-        """Check requests as `drafts` does, and return what `preview` returns for them."""
-        return self.preview(*self._requested(requests), array=array)
+        """Check requests as `drafts` does, and return their previews as `preview` does."""
+        return self.preview(*self._drafts_of_requests(requests), array=array)
 
     def submit_requests(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Run]:
         """Check requests as `drafts` does, and submit them as `submit` does."""
-        return self.submit(*self._requested(requests), array=array)
+        return self.submit(*self._drafts_of_requests(requests), array=array)
 
     def _drafts(self, sources: Sequence[Source], request: DraftRequest, *, warn: bool = True) -> list[Draft]:
         find_task, now, admit = cache(self._tasks.get), utc_now(), self._admission()
@@ -184,7 +179,7 @@ class Submissions:
             Refused: the run belongs to another user, or the user may not submit now; see `draft`.
         """
         self._check_open()
-        found = self._runs.get(run)
+        found = self._run(run)
         check_owner(found, self._context.user)
         check_no_milestone(found)
         file_name, code = self.code(found.submission)
@@ -241,11 +236,11 @@ class Submissions:
         """
         self._context.require(Role.ADMIN, "send submissions of others again")
         found = self._tasks.get(task)
-        allowed = self._gpus.allowed(found)
+        allowed = allowed_gpus(found, self._context.settings.gpus)
         wanted = named_gpus(gpus, found, self._context.settings.gpus)
         if submissions:
-            return named(self._context.store, found, submissions, wanted, allowed=allowed)
-        return best_of_before(self._context.store, found, wanted or allowed, top)
+            return named_candidates(self._context.store, found, submissions, wanted, allowed=allowed)
+        return best_candidates(self._context.store, found, wanted or allowed, top)
 
     def rerun(self, plan: Sequence[RerunCandidate]) -> list[Run]:
         """Send submissions again, ranked, at the present version of their task, by this account; return the runs.
@@ -295,13 +290,15 @@ class Submissions:
         self._check_open()
         found = self._tasks.get(task)
         self._context.require(Role.CREATOR, f"measure the milestones of {found.name}")
-        if self._leaderboards.get(found.name) is not None:
-            self._leaderboards.own(found.name)
+        created = self._context.editor.board(found.name)
+        if created is not None:
+            self._context.editor.require_change(created)
         if not found.milestones:
             raise InputError(
                 f"{found.name} has no milestones.", hint="`hpc_board.milestones` in its task.yml has them."
             )
-        chosen = named_gpus(gpus, found, self._context.settings.gpus) or self._gpus.allowed(found)
+        of_board = self._context.settings.gpus
+        chosen = named_gpus(gpus, found, of_board) or allowed_gpus(found, of_board)
         shown = [(each, [gpu for gpu in chosen if each.shown_on(gpu.name)]) for each in found.milestones]
         drafts = [milestone_draft(each, found, on) for each, on in shown if on]
         if not drafts:
@@ -342,7 +339,7 @@ class Submissions:
             raise self._with_hint(error, runs) from error
         refusals = [error for error in errors if isinstance(error, SchedulerRefused | InputError)]
         if runs and len(refusals) == len(runs):
-            raise self._with_hint(_joined(refusals), runs)
+            raise self._with_hint(_joint_refusal(refusals), runs)
         return [self._context.store.runs.get(run.id) for run in runs]
 
     def _with_hint(self, error: BoardError, runs: Sequence[Run]) -> BoardError:
@@ -397,9 +394,8 @@ class Submissions:
 
         first, second = self.get(one), self.get(other)
         try:
-            return compare(
-                self._context.store, first, second, [*dict.fromkeys(self._gpus.get(name).name for name in gpus)]
-            )
+            names = dict.fromkeys(self._context.gpu(name).name for name in gpus)
+            return compare(self._context.store, first, second, [*names])
         except StorageError:
             raise
         except InputError as error:
@@ -425,10 +421,16 @@ class Submissions:
             raise InputError(error.message, hint=self._hint_for_run(number) or error.hint) from error
         return found
 
+    def _run(self, number: int) -> Run:
+        """Return a run that is visible to the user; few calls need the part of the board that has runs."""
+        from hpc_board.board.runs import Runs
+
+        return Runs(self._context).get(number)
+
     def _hint_for_run(self, number: int) -> str:
         """Return a hint if `number` is that of one of the user's runs; else an empty text."""
         try:
-            run = self._runs.get(number)
+            run = self._run(number)
         except StorageError:
             raise
         except (InputError, Refused):
@@ -438,7 +440,7 @@ class Submissions:
         return f"Run {run.id} belongs to submission {run.submission}: give that number."
 
 
-def _joined(refusals: Sequence[BoardError]) -> BoardError:
+def _joint_refusal(refusals: Sequence[BoardError]) -> BoardError:
     """Return one error with the reason and the hint of each of these, every one once."""
     messages = list(dict.fromkeys(error.message for error in refusals))
     hints = dict.fromkeys(error.hint for error in refusals if error.hint)

@@ -91,7 +91,7 @@ class AdminViews(msgspec.Struct, frozen=True):
         """
         self.require(Role.ADMIN, "look after people")
         now = utc_now()
-        chosen = self._chosen(order, behind, limit, part, now)
+        chosen = self._names_in_order(order, behind, limit, part, now)
         limits = {decision.subject: each for decision, each in self.store.moderation.limits()}
         sent = self.store.moderation.sent_since(now - LIMITED_PERIOD, chosen)
         found = self.store.moderation.user_states(chosen, now)
@@ -113,7 +113,7 @@ class AdminViews(msgspec.Struct, frozen=True):
             )
         return tuple(people)
 
-    def _chosen(
+    def _names_in_order(
         self, order: PersonOrder, behind: PersonKey | None, limit: int, part: str, now: datetime
     ) -> Collection[str]:
         """Return the names that `people` lists, in order."""
@@ -121,8 +121,8 @@ class AdminViews(msgspec.Struct, frozen=True):
         if order == BY_NAME:
             after = "" if behind is None else behind[2]
             known = moderation.user_names(after=after, limit=limit, part=part)
-            return sorted({*known, *self._named(after, part)})[:limit]
-        names = {*moderation.user_names(after="", limit=_SORTED_MAX, part=part), *self._named("", part)}
+            return sorted({*known, *self._names_in_roles(after, part)})[:limit]
+        names = {*moderation.user_names(after="", limit=_SORTED_MAX, part=part), *self._names_in_roles("", part)}
         values: Mapping[str, float] = {}
         match order.by:
             case PersonColumn.BAN:
@@ -139,7 +139,7 @@ class AdminViews(msgspec.Struct, frozen=True):
         first = (heapq.nlargest if order.keys_descend else heapq.nsmallest)(limit, left)
         return [name for _, _, name in first]
 
-    def _named(self, after: str, part: str) -> Collection[str]:
+    def _names_in_roles(self, after: str, part: str) -> Collection[str]:
         names = (*self.roles.admins, *self.roles.creators, *self.roles.participants)
         fitting = (name for name in names if name > after and part.lower() in name.lower())
         return {name for name in fitting if not name.startswith(GROUP)}

@@ -24,7 +24,7 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
             f"submissions {one.id} and {other.id} are for different {kinds}, so their times cannot be compared",
             hint=f"`hpc-board runs --all --task {one.task}` lists what has run for the task of the first.",
         )
-    first, second = (_timed(store, each) for each in (one, other))
+    first, second = (_timed_runs(store, each) for each in (one, other))
     chosen = gpus or [gpu for gpu in first if gpu in second]
     if not chosen or not set(chosen) <= set(first) & set(second):
         raise InputError(_missing((one, other), (first, second), gpus), hint=_HINT)
@@ -37,7 +37,7 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
     return found
 
 
-def _timed(store: Store, submission: Submission) -> dict[str, tuple[Run, Result]]:
+def _timed_runs(store: Store, submission: Submission) -> dict[str, tuple[Run, Result]]:
     """Return the newest run with times of a submission on each GPU."""
     timed: dict[str, tuple[Run, Result]] = {}
     for run in reversed(store.runs.list(RunQuery(submission=submission.id))):

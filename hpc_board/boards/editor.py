@@ -193,7 +193,7 @@ class LeaderboardEditor:
             except InputError as error:
                 faults.append(error)
                 continue
-            plans.append(self._created(task, terms, before, of_settings))
+            plans.append(self._creation_plan(task, terms, before, of_settings))
         _raise_together(faults)
         for plan in plans:
             self._require_name(plan)
@@ -205,7 +205,7 @@ class LeaderboardEditor:
         Raises:
             InputError: an option is invalid.
         """
-        return self._changed(board, task, self._terms(board.options, task, options, now))
+        return self._update_plan(board, task, self._terms(board.options, task, options, now))
 
     def of_competition(self, task: Task, of_settings: Catalog, now: datetime) -> Plan:
         """Plan the leaderboard of a competition's task: the competition's terms win over the present ones.
@@ -221,12 +221,12 @@ class LeaderboardEditor:
             terms = BoardOptions(self._person().name, task.deadline, task.gpus)
             _check_stays_closed(terms, before)
             self._check_gpus(task, terms)
-            return self._created(task, terms, before, of_settings)
+            return self._creation_plan(task, terms, before, of_settings)
         terms = replace(
             before.options, deadline=task.deadline or before.options.deadline, gpus=task.gpus or before.options.gpus
         )
         self._check_gpus(task, terms)
-        return self._changed(before, task, terms)
+        return self._update_plan(before, task, terms)
 
     def deletion(self, board: CreatedBoard) -> Plan:
         """Plan the deletion of `board`."""
@@ -331,7 +331,7 @@ class LeaderboardEditor:
         )
         return tuple(replace(plan, left=counted.get(plan.name, plan.left)) for plan in plans)
 
-    def _created(self, task: Task, terms: BoardOptions, before: Newest | None, of_settings: Catalog) -> Plan:
+    def _creation_plan(self, task: Task, terms: BoardOptions, before: Newest | None, of_settings: Catalog) -> Plan:
         return Plan(
             task.name,
             Action.CREATE,
@@ -342,7 +342,7 @@ class LeaderboardEditor:
             shadows=any(each.name == task.name for each in of_settings.tasks),
         )
 
-    def _changed(self, board: CreatedBoard, task: Task, terms: BoardOptions) -> Plan:
+    def _update_plan(self, board: CreatedBoard, task: Task, terms: BoardOptions) -> Plan:
         import dataclasses
 
         restarts = task.version != board.task.version
@@ -368,7 +368,7 @@ class LeaderboardEditor:
         changes: dict[str, Any] = {}
         for name, requested in (
             ("deadline", lambda: _deadline(terms.deadline, options.deadline, now)),
-            ("gpus", lambda: terms.gpus if options.gpus is None else self._named(options.gpus)),
+            ("gpus", lambda: terms.gpus if options.gpus is None else self._gpu_names(options.gpus)),
             ("members", lambda: _members(terms.members, options)),
         ):
             try:
@@ -390,7 +390,7 @@ class LeaderboardEditor:
         _raise_together(faults)
         return changed
 
-    def _named(self, words: Sequence[str]) -> tuple[str, ...]:
+    def _gpu_names(self, words: Sequence[str]) -> tuple[str, ...]:
         """Return the names of the settings' GPUs in `words`; none for "all"."""
         names = listed(words)
         if any(name.casefold() == "all" for name in names):

@@ -253,7 +253,7 @@ class _Admission(msgspec.Struct, frozen=True):
         self.store.moderation.check_limit(self.user, task.name, mode, self.seen[key], utc_now())
 
 
-def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[RerunCandidate]:
+def best_candidates(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> list[RerunCandidate]:
     """Return the best submissions of the `top` users on each of these GPUs, at the previous version of `task`.
 
     A submission that has passed at the present version, or is in flight, is included with the reason.
@@ -283,7 +283,7 @@ def best_of_before(store: Store, task: Task, gpus: Sequence[Gpu], top: int) -> l
     return plans
 
 
-def named(
+def named_candidates(
     store: Store, task: Task, numbers: Sequence[int], gpus: Sequence[Gpu], *, allowed: Sequence[Gpu]
 ) -> list[RerunCandidate]:
     """Return these submissions, on `gpus`, or on their own GPUs among `allowed`.

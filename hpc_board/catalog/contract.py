@@ -75,7 +75,7 @@ def signature(text: str, name: str) -> Signature | None:
         tree = parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    # Where the name is in the text once, one look at the top is enough; Python folds other letters into ASCII's.
+    # A name that is in the text once needs one look at the top; Python folds other letters into ASCII's.
     nodes = list(tree.body if text.isascii() and text.count(name) == 1 else ast.walk(tree))
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == name]
     rebound = any(isinstance(node, ast.Name) and node.id == name for node in nodes if _stores(node))

@@ -1,6 +1,6 @@
 """The task folders of the settings: found, and read only where their files have changed.
 
-What was read before is kept in memory, and for the commands that follow in a file of the board's folder.
+Tasks that were read are kept in memory, and for later commands in a file of the board's folder.
 """
 
 import os

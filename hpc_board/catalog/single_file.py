@@ -62,7 +62,7 @@ def lay_out(path: Path, folder: Path) -> None:
 
     Raises:
         InputError: the file cannot be read.
-        DocumentError: it lacks what such a reference has, or is one of a task with cases.
+        DocumentError: it lacks a part of such a reference, or is one of a task with cases.
     """
     text = read_text(path, FILE_BYTES_MAX)
     contents = _of_python(path, text) if path.suffix == ".py" else _of_compiled(path.suffix, text)
@@ -115,7 +115,7 @@ def _of_compiled(ending: str, text: str) -> dict[str, str]:
 
 
 def _document(files: dict[str, str], lang: str, description: str, config: str = "") -> str:
-    # What JSON writes is YAML too.
+    # JSON is YAML, too.
     entries = "\n".join(f"  - {json.dumps({'name': name, 'source': source})}" for name, source in files.items())
     return _DOCUMENT.format(files=entries, lang=lang, description=_quoted(description), config=config)
 

@@ -95,10 +95,10 @@ def _of_file(source: Path, scratch: Path, problem_set: str | None) -> Catalog:
             f"{one_line(str(source), 300)}: the task would be called as the file, and that is not {NAME_WORDS}.",
             hint="Rename the file.",
         )
-    return Catalog(found.tasks, tuple(_told(error, str(folder), str(source)) for error in found.faults))
+    return Catalog(found.tasks, tuple(_with_source_name(error, str(folder), str(source)) for error in found.faults))
 
 
-def _told(error: DocumentError, folder: str, source: str) -> DocumentError:
+def _with_source_name(error: DocumentError, folder: str, source: str) -> DocumentError:
     """Return the error with the source's name in the place of the folder it was unpacked to."""
     faults = [Fault(each.path, each.message.replace(folder, source), each.line) for each in error.faults]
     return DocumentError(error.file.replace(folder, source), faults, hint=error.hint)
@@ -112,7 +112,7 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, prob
     """
     try:
         if problem_set is None and (folder / TASK_FILE).is_file():
-            return _joined([task_or_fault(folder, root or competition.root_of(folder.resolve().parent))])
+            return _joint_catalog([task_or_fault(folder, root or competition.root_of(folder.resolve().parent))])
         entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", _NOT_MEANT)))
         competitions = [each for each in entries if each.suffix in competition.ENDINGS and each.is_file()]
         competitions = [each for each in competitions if competition.is_competition(each)]
@@ -123,7 +123,7 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, prob
             f"{one_line(shown, 300)} cannot be read: {error.strerror}.", hint="Check the permissions of the folder."
         ) from error
     if problem_set is not None and (competitions or not folders):
-        competitions = _called(problem_set, competitions, shown)
+        competitions = _competitions_called(problem_set, competitions, shown)
     if competitions:
         found: list[Task | DocumentError] = []
         for each in competitions:
@@ -134,11 +134,11 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, prob
             else:
                 found += [*catalog.tasks, *catalog.faults]
             _check_number(len(found), shown)
-        return _joined(found)
+        return _joint_catalog(found)
     if holders and problem_set is None:
         _check_number(len(holders), shown)
         common = root or competition.root_of(folder) or folder
-        return _joined([task_or_fault(each, common) for each in holders])
+        return _joint_catalog([task_or_fault(each, common) for each in holders])
     inner = [each for each in folders if each.name == _PROBLEMS] or folders
     if len(inner) != 1 or depth == _DEPTH_MAX:
         raise InputError(
@@ -148,7 +148,7 @@ def _of_folder(folder: Path, root: Path | None, shown: str, depth: int = 0, prob
     return _of_folder(inner[0], root or folder, shown, depth + 1, problem_set)
 
 
-def _called(name: str, competitions: list[Path], shown: str) -> list[Path]:
+def _competitions_called(name: str, competitions: list[Path], shown: str) -> list[Path]:
     """Return the competition among `competitions` whose file has this name, with or without its extension.
 
     Raises:
@@ -172,7 +172,7 @@ def _check_number(tasks: int, shown: str) -> None:
         )
 
 
-def _joined(found: Iterable[Task | DocumentError]) -> Catalog:
+def _joint_catalog(found: Iterable[Task | DocumentError]) -> Catalog:
     """Join the catalogs; of two tasks with one name the first counts."""
     tasks: dict[str, Task] = {}
     faults: list[DocumentError] = []

@@ -81,7 +81,7 @@ class Program(click.Group):
 
 def print_error(error: BoardError) -> None:
     """Print an error and its hint to stderr."""
-    from hpc_board.cli.wrapping import wrapped
+    from hpc_board.cli.output import wrapped
     from hpc_board.model.text import printable
 
     message = printable(error.message)
@@ -94,7 +94,7 @@ def print_error(error: BoardError) -> None:
 
 def _print_usage_error(error: click.ClickException) -> None:
     """Print an error of usage, then the usage of the command."""
-    from hpc_board.cli.wrapping import wrapped
+    from hpc_board.cli.output import wrapped
     from hpc_board.model.text import printable
 
     ctx = error.ctx if isinstance(error, click.UsageError) else None
@@ -114,17 +114,17 @@ def exit_code_of(board: "Board", runs: "Sequence[Run]") -> int:
 def _exit_code(board: "Board", run: "Run") -> int:
     if run.verdict == "pass":
         return DONE
-    return NOT_PASSED if _blamed(run, lambda: board.runs.cases(run.id)) else NO_VERDICT
+    return NOT_PASSED if _is_kernels_fault(run, lambda: board.runs.cases(run.id)) else NO_VERDICT
 
 
 def exit_code_of_trial(run: "Run", cases: "Sequence[Case]") -> int:
     """Return the exit code of an author's trial run, where a faulty task counts as 1, not as 3."""
     if run.verdict == "pass":
         return DONE
-    return NOT_PASSED if run.verdict == "task_error" or _blamed(run, lambda: cases) else NO_VERDICT
+    return NOT_PASSED if run.verdict == "task_error" or _is_kernels_fault(run, lambda: cases) else NO_VERDICT
 
 
-def _blamed(run: "Run", cases: "Callable[[], Sequence[Case]]") -> bool:
+def _is_kernels_fault(run: "Run", cases: "Callable[[], Sequence[Case]]") -> bool:
     """Return whether the kernel is to blame for a run that did not pass."""
     if run.verdict == "device_error":
         # Without a usable device no case starts; within a case, the kernel broke the device.

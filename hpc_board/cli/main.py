@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,35 @@ import click
 from hpc_board import __version__
 from hpc_board.cli.exits import Program
 from hpc_board.cli.global_options import PATH, config_of, global_options, take_global_options
-from hpc_board.cli.lazy import LazyCommand, loaded
 from hpc_board.cli.options import Open, examples, open_board, take_text
 from hpc_board.cli.streams import open_streams
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
+
+
+class LazyCommand(click.Command):
+    """A placeholder for a command that is imported when it runs: its name and the first line of its help."""
+
+    def __init__(self, name: str, target: str, summary: str) -> None:
+        """Stand in for `target`, a `module:attribute` of this package."""
+        super().__init__(name, help=summary)
+        self._target = target
+
+    def load(self) -> click.Command:
+        """Import the command."""
+        module, _, attribute = self._target.partition(":")
+        found = getattr(import_module(f"hpc_board.cli.{module}"), attribute)
+        if not isinstance(found, click.Command):
+            raise TypeError(f"{self._target} is not a command")
+        take_text(found)
+        take_global_options(found)
+        return found
+
+
+def loaded(command: click.Command) -> click.Command:
+    """Return a command; import it if it is a placeholder."""
+    return command.load() if isinstance(command, LazyCommand) else command
 
 
 def _command_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -83,7 +107,7 @@ def _on_terminal() -> bool:
 
 
 def _open_app(ctx: click.Context, file: Path | None) -> None:
-    # What a start makes stays; to look for garbage in it takes a tenth of the time. The app enables it again.
+    # The objects of a start stay; to look for garbage among them takes a tenth of its time. The app enables it again.
     gc.disable()
     from hpc_board.tui.app import run as run_app
 

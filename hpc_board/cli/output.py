@@ -1,5 +1,6 @@
-"""Output of commands: blocks fitted to the terminal, JSON, and remarks."""
+"""Output of commands: blocks fitted to the terminal, JSON, and remarks wrapped at its width."""
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 READ_SECONDS = 2.0
 """The time for all questions to schedulers of a command that only reads."""
+
+_WHOLE = r"`[^`]*`\S*|(?<=: )hpc-board .*|\S+"
+"""A pattern of a word, or of a command, which must not be broken: a user pastes it."""
 
 _STYLES: dict[str, dict[str, Any]] = {
     "strong": {"bold": True},
@@ -84,7 +88,6 @@ def remark(text: str) -> None:
     """Print a line to stderr, for people only; nothing with --quiet."""
     if is_quiet():
         return
-    from hpc_board.cli.wrapping import wrapped
     from hpc_board.model.text import printable
 
     click.echo(wrapped(printable(text)), err=True)
@@ -94,11 +97,44 @@ def warning(text: str) -> None:
     """Print a warning to stderr; nothing with --quiet."""
     if is_quiet():
         return
-    from hpc_board.cli.wrapping import wrapped
     from hpc_board.model.text import printable
 
     label = "warning:"
     click.echo(f"{click.style(label, fg='yellow', bold=True)} {wrapped(printable(text), len(label) + 1)}", err=True)
+
+
+def wrapped(text: str, before: int = 0) -> str:
+    """Return the text with lines that fit the terminal; unchanged where stderr is none.
+
+    The first line stands behind `before` columns. A wrapped line keeps its indentation.
+    """
+    if not sys.stderr.isatty():
+        return text
+    from shutil import get_terminal_size
+
+    width = get_terminal_size().columns
+    lines: list[str] = []
+    for line in text.split("\n"):
+        lines += _wrapped(line, width, before if not lines else 0)
+    return "\n".join(lines)
+
+
+def _wrapped(line: str, width: int, before: int) -> list[str]:
+    from hpc_board.report.plain import cells
+
+    room = width - before
+    if cells(line) <= room:
+        return [line]
+    indent = line[: min(len(line) - len(line.lstrip(" ")), width // 2)]
+    lines, used = [indent], len(indent)
+    for word in re.findall(_WHOLE, line):
+        if lines[-1].strip() and used + 1 + cells(word) > room:
+            lines.append(indent)
+            room, used = width, len(indent)
+        added = word if lines[-1] == indent else f" {word}"
+        lines[-1] += added
+        used += cells(added)
+    return lines
 
 
 def confirm(question: str) -> None:

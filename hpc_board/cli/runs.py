@@ -143,7 +143,7 @@ def runs(
 
 def _print_table(found: "Sequence[Run]", *, users: bool, narrowed: bool) -> None:
     from hpc_board.cli.output import output_width, print_blocks, table_time
-    from hpc_board.report.run_table import NO_RUNS, runs_table
+    from hpc_board.report.run_columns import NO_RUNS, runs_table
 
     width = output_width()
     numbers, empty = width is None or width >= _WIDE, "No matching runs." if narrowed else NO_RUNS
@@ -260,7 +260,7 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
         if answer.ended_before:
             click.echo(f"Run {id_} has already ended: {outcome(answer.run)}.")
         else:
-            click.echo(f"Run {id_}{_cancelled(board, answer.run)}")
+            click.echo(f"Run {id_}{_cancellation_words(board, answer.run)}")
     if as_json:
         from hpc_board.cli.output import listed_runs, print_json
 
@@ -269,7 +269,7 @@ def cancel(open_: Open, ids: tuple[int, ...], as_json: bool) -> None:
         raise click.exceptions.Exit(failures[0].exit_code)
 
 
-def _cancelled(board: "Board", run: "Run") -> str:
+def _cancellation_words(board: "Board", run: "Run") -> str:
     if run.state.ended:
         return " cancelled."
     if board.served:

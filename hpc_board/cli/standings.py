@@ -101,7 +101,7 @@ def show(
     if versions:
         _print_versions(board, name, as_json=as_json)
         return
-    chosen = _chosen(board, name, gpus)
+    chosen = _gpu_names_of(board, name, gpus)
     if rank is not None:
         _print_rank(board, name, chosen, rank, version, as_json=as_json)
         return
@@ -143,7 +143,7 @@ def show_personal(
     from hpc_board.domain.standing import Rows
 
     board = open_()
-    chosen = _chosen(board, name, gpus)
+    chosen = _gpu_names_of(board, name, gpus)
     limit = None if as_json and top is None else top or _ROWS
     pages = board.standings.pages(name, chosen, version=version, rows=Rows.OWN, limit=limit, offset=place - 1)
     _print_pages(board, name, pages, Rows.OWN, as_json=as_json)
@@ -171,7 +171,7 @@ def history(
     from hpc_board.report.histories import history_report
 
     board = open_()
-    chosen = _chosen(board, name, gpus)
+    chosen = _gpu_names_of(board, name, gpus)
     whose = user or board.user
     pages = board.standings.pages(name, chosen, version=version, rows=Rows.NEWEST, limit=_HISTORY_MAX, user=whose)
     if as_json:
@@ -280,7 +280,7 @@ def _print_versions(board: "Board", name: str, *, as_json: bool) -> None:
         print_blocks(versions_table(found, task.version))
 
 
-def _chosen(board: "Board", name: str, words: Sequence[str]) -> list[str]:
+def _gpu_names_of(board: "Board", name: str, words: Sequence[str]) -> list[str]:
     """Return the names of the given GPUs, or of all of the task's; update the runs in flight first."""
     from hpc_board.cli.output import refresh
 

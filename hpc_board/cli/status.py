@@ -32,12 +32,12 @@ def status(open_: Open, as_json: bool) -> None:
     """
     from hpc_board.cli.output import listed_runs, print_blocks, print_json, refresh, table_time
     from hpc_board.report.blocks import Heading
-    from hpc_board.report.run_table import runs_table
+    from hpc_board.report.run_columns import runs_table
 
     board = open_()
     refresh(board)
     going = board.runs.followed()
-    ended = _ended(board)
+    ended = _newly_ended(board)
     if as_json:
         from hpc_board.report.views.runs import LookView
 
@@ -52,7 +52,7 @@ def status(open_: Open, as_json: bool) -> None:
     )
 
 
-def _ended(board: "Board") -> "list[Run]":
+def _newly_ended(board: "Board") -> "list[Run]":
     """Return the user's runs that ended since the last look, and store the time of the newest as the next one's."""
     from hpc_board.files import user_folder
 

@@ -114,7 +114,7 @@ def deadline_of(text: str, now: datetime) -> datetime | None:
     """Return the time in UTC that `text` names, None for "none"; a date means its midnight.
 
     Raises:
-        ValueError: it names none (`DEADLINE_WORDS` says what does), or one that no calendar has.
+        ValueError: it names none in the form of `DEADLINE_WORDS`, or one that no calendar has.
     """
     words = text.strip()
     if words.casefold() == "none":

@@ -138,7 +138,7 @@ def _of_reference(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Diagnost
 
 def _of_probes(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
     accepted = accepted_formats(task.accepts)
-    yield from _raised(cases)
+    yield from _raising_checks(cases)
     for name, probe in PROBES.items():
         seen = [(case, probed) for case in cases for probed in case.probed if probed.probe == name]
         if probe.right:
@@ -157,14 +157,14 @@ def _of_probes(task: Task, cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]
     yield from _exact_in_half(cases, accepted)
 
 
-def _raised(cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
+def _raising_checks(cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
     """Report checks that raise an exception: the submission with that answer gets no verdict."""
     raised = [(case, probed) for case in cases for probed in case.probed if probed.verdict == Verdict.TASK_ERROR]
     if raised:
         case, first = raised[0]
         titles = dict.fromkeys(PROBES[probed.probe].title for _, probed in raised)
         more = f" and {len(titles) - 1} more answers" if len(titles) > 1 else ""
-        message = f"the check fails on {next(iter(titles))}{more}, first on {_place(case)}: {_said(first)}"
+        message = f"the check fails on {next(iter(titles))}{more}, first on {_place(case)}: {_first_line(first)}"
         hint = "Have check_implementation return (False, message), whatever it is given."
         yield _error("raises", message, hint)
 
@@ -172,7 +172,7 @@ def _raised(cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
 def _refusals(name: str, title: str, seen: Sequence[tuple[CheckedCase, Probed]]) -> Iterator[Diagnostic]:
     refused = [(case, probed) for case, probed in seen if probed.verdict not in (Verdict.PASS, Verdict.TASK_ERROR)]
     if refused:
-        message = f"{title} is refused on {_places([case for case, _ in refused])}: {_said(refused[0][1])}"
+        message = f"{title} is refused on {_places([case for case, _ in refused])}: {_first_line(refused[0][1])}"
         hint = "Compare with ref_kernel, or loosen the tolerance until honest float32 passes with room to spare."
         yield _error(f"refuses_{name}", message, hint)
 
@@ -224,7 +224,7 @@ def _hint(probe: str) -> str:
     return _HINTS[group.get(probe, probe)]
 
 
-def _said(probed: Probed) -> str:
+def _first_line(probed: Probed) -> str:
     first = probed.message.partition("\n")[0]
     return first[:_MESSAGE_MAX] or probed.verdict
 

@@ -22,8 +22,8 @@ SBATCH_NAMES = (
 )
 """The options of sbatch that `--sbatch` takes.
 
-No other option is taken: one could name a file, another user, another environment or the job's output, or change what
-hpc-board depends on.
+No other option is taken: one could name a file, another user, another environment or the job's output, or change a
+value on which hpc-board depends.
 """
 
 _ACCOUNT = r"[A-Za-z0-9_][A-Za-z0-9_.@+-]*"

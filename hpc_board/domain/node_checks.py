@@ -80,7 +80,7 @@ def compared(checks: Sequence[NodeCheck]) -> list[NodeCheck]:
     usual = usual if 2 * count > models.total() else ""
     sound = [each for each in checks if each.verdict is NodeVerdict.OK and usual in ("", each.device)]
     medians = _medians(checks) | _medians(sound)
-    return [_judged(each, medians, usual) for each in checks]
+    return [_with_verdict(each, medians, usual) for each in checks]
 
 
 def _medians(checks: Sequence[NodeCheck]) -> dict[tuple[str, str], float]:
@@ -92,7 +92,7 @@ def _medians(checks: Sequence[NodeCheck]) -> dict[tuple[str, str], float]:
     return {key: statistics.median(values) for key, values in rates.items()}
 
 
-def _judged(check: NodeCheck, medians: Mapping[tuple[str, str], float], usual: str) -> NodeCheck:
+def _with_verdict(check: NodeCheck, medians: Mapping[tuple[str, str], float], usual: str) -> NodeCheck:
     shares = {speed.name: speed.rate / medians[speed.name, speed.unit] for speed in check.speeds}
     check = replace(check, of_median=shares)
     if check.verdict is not NodeVerdict.OK:

@@ -89,17 +89,17 @@ def _case_faults(cases: Sequence[Case], phase: str, sent: Sequence[Mapping[str, 
 
 
 def _timing_faults(cases: Sequence[Case]) -> list[str]:
-    mine = [case for case in cases if case.phase == "benchmark" and not _timed(case.timing)]
+    mine = [case for case in cases if case.phase == "benchmark" and not _is_consistent(case.timing)]
     return [f"the times of benchmark case {case.index + 1} are no times" for case in mine]
 
 
 def _reported_time_faults(cases: Sequence[Case]) -> list[str]:
     """Yield the faults of times that a task's own eval reported, without samples."""
-    mine = [case for case in cases if case.phase == "benchmark" and not _reported(case.timing)]
+    mine = [case for case in cases if case.phase == "benchmark" and not _is_own_report(case.timing)]
     return [f"the times of benchmark case {case.index + 1} are no times" for case in mine]
 
 
-def _reported(timing: Timing | None) -> bool:
+def _is_own_report(timing: Timing | None) -> bool:
     return timing is not None and timing.runs >= 1 and timing.mean_ns == timing.median_ns > 0 and not timing.samples_ns
 
 
@@ -112,7 +112,7 @@ def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: D
     workers = limits.workers if mode is Mode.RANKED else 1
     faults = []
     for case in cases:
-        if case.phase == "benchmark" and _timed(case.timing):
+        if case.phase == "benchmark" and _is_consistent(case.timing):
             words = _missing(case.timing, limits, workers, in_rows=device in (Device.CPU, None))
             faults += [f"benchmark case {case.index + 1} {each}" for each in words]
     return faults
@@ -153,7 +153,7 @@ def _time_that_counts(timing: Timing) -> float:
     return max(lower_quartile(timing.samples_ns), timing.least_ns or 0.0)
 
 
-def _timed(timing: Timing | None) -> TypeGuard[Timing]:
+def _is_consistent(timing: Timing | None) -> TypeGuard[Timing]:
     if timing is None or not timing.samples_ns or timing.runs != len(timing.samples_ns) or min(timing.samples_ns) <= 0:
         return False
     if sum(timing.worker_runs) != timing.runs or min(timing.worker_runs) < 1:

@@ -150,7 +150,9 @@ class Processes:
         copy([name for name in self._job.files if not private(name)], self._task, home / CODE)
         limit = self._job.limits.printed_bytes
         if prefix:
-            child = self._started(home, [printed or Printed()], limit, prefix, [] if folder is None else [folder])
+            child = self._start_by_command(
+                home, [printed or Printed()], limit, prefix, [] if folder is None else [folder]
+            )
         else:
             child = self._new_worker(home, (self.stdout, self.stderr), limit)
         entry = (file, ENTRY, self._job.shown_as)
@@ -161,7 +163,7 @@ class Processes:
         """Start a process and wait until it has opened the device; it has imported nothing of the submission."""
         child = self.worker(waits=True)
         late, deadline = self._late("device"), self._load_deadline()
-        self._await_confined(child, late, deadline, self.reached)
+        self._await_confined(child, late, deadline, self.record_isolation)
         worker_answer(child, ("prepared", "raised"), deadline, late)
         return child
 
@@ -224,9 +226,9 @@ class Processes:
         Raises:
             CallFailed: the import failed, or the worker is less isolated than the board requires.
         """
-        self.await_loaded(worker, "submission", self.reached)
+        self.await_loaded(worker, "submission", self.record_isolation)
 
-    def reached(self, level: str) -> None:
+    def record_isolation(self, level: str) -> None:
         """Record the isolation level of the submission.
 
         Raises:
@@ -369,7 +371,7 @@ class Processes:
         home = self.scratch / role
         home.mkdir(exist_ok=True)
         prints = (self.judge_said, self.judge_said)
-        child = self._forked(role, home, self._task, prints, _TRUSTED_PRINTED_BYTES)
+        child = self._fork(role, home, self._task, prints, _TRUSTED_PRINTED_BYTES)
         readable = [*self._readable, *self._job.data, str(self._task.resolve())]
         self._load(child, self._task, scratch=str(home), readable=readable, other_python=self.other_python, **more)
         return child
@@ -410,13 +412,13 @@ class Processes:
     def _new_worker(self, home: Path, prints: tuple[Printed, Printed], printed_bytes_max: int) -> Child:
         """Start a worker process: forked, or in the container, which is created for each."""
         if self.container is None:
-            return self._forked("worker", home, home, prints, printed_bytes_max)
+            return self._fork("worker", home, home, prints, printed_bytes_max)
         try:
-            return self._started(home, prints, printed_bytes_max)
+            return self._start_by_command(home, prints, printed_bytes_max)
         except NotForked as error:
             raise CallFailed(Verdict.INFRA_ERROR, str(error)) from None
 
-    def _started(
+    def _start_by_command(
         self,
         home: Path,
         prints: Sequence[Printed],
@@ -445,9 +447,7 @@ class Processes:
         self._children.append(child)
         return child
 
-    def _forked(
-        self, role: str, home: Path, cwd: Path, prints: tuple[Printed, Printed], printed_bytes_max: int
-    ) -> Child:
+    def _fork(self, role: str, home: Path, cwd: Path, prints: tuple[Printed, Printed], printed_bytes_max: int) -> Child:
         if self._zygote is None:
             raise ValueError("there is nothing to fork")
         try:

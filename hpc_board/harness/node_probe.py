@@ -21,9 +21,9 @@ from typing import Any
 
 from hpc_board.harness.build.toolchain import ToolchainMissing, toolchain
 from hpc_board.harness.confine.container import ContainerUnavailable, container
+from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.sandbox import readable_folders
 from hpc_board.harness.confine.scratch import SCRATCH, remove
-from hpc_board.harness.confine.trial import isolation
 from hpc_board.harness.files import whole_file
 from hpc_board.harness.node import node_facts
 from hpc_board.harness.node_speed import cpu_speeds

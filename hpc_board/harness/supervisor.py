@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpc_board.harness.confine import sandbox
+from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.scratch import Disk, remove
-from hpc_board.harness.confine.trial import isolation
 from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import Processes, processes_for
 from hpc_board.harness.measure.bench import Bench
@@ -221,7 +221,7 @@ class Supervisor:
     def _check_isolation(self) -> None:
         """Check that this node confines enough for the board, before a compiler, a judge or a worker starts."""
         if self._job.minimum_isolation:
-            self._processes.reached(isolation() or sandbox.LEVELS[0])
+            self._processes.record_isolation(isolation() or sandbox.LEVELS[0])
 
     def _check_files(self) -> None:
         """Check that the files in the job folder are those that were sent."""

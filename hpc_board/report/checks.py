@@ -71,13 +71,13 @@ def _probes_table(task: Task, cases: Sequence[CheckedCase]) -> Table:
                 if probed.probe == name:
                     right = "passes" if probe.right else "passes (right here)"
                     expected = right if probe.right or probed.same else wrong
-                    outcomes.setdefault((expected, _got(probed.verdict)), []).append(case)
+                    outcomes.setdefault((expected, _verdict_words(probed.verdict)), []).append(case)
         rows += [(probe.title, *words, _names(found, len(cases))) for words, found in outcomes.items()]
     columns = (Column("PROBE"), Column("EXPECTED"), Column("GOT"), Column("CASES", flexible=True))
     return Table(columns, tuple(rows), "No probes.")
 
 
-def _got(verdict: str) -> str:
+def _verdict_words(verdict: str) -> str:
     words = {"pass": "passes", UNMADE: "not applicable"}
     return words.get(verdict, one_line(verdict.replace("_", " ")))
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hpc_board.domain.board_options import moment_words
-from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Decision, Limits, Remarks, Removal
+from hpc_board.domain.moderation import NO_LIMITS, REASON_CHARACTERS_MAX, Decision, Limits, Removal
 from hpc_board.domain.run import Run
-from hpc_board.domain.submission import NOTE_CHARACTERS_MAX, Submission
+from hpc_board.domain.submission import Submission
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.formatting import moment_text, score_text
@@ -165,14 +165,3 @@ def removal_text(removal: Removal) -> str:
     """Return admin, time and reason of a removal from the standings."""
     reason = one_line(removal.reason, REASON_CHARACTERS_MAX)
     return f"removed by {one_line(removal.by_user)} at {moment_text(removal.at)}: {reason}"
-
-
-def remarks_text(note: str, remarks: Remarks) -> str:
-    """Return the remarks on a submission for one cell of a table: admin actions and its newest note."""
-    newest = remarks.notes[-1].text if remarks.notes else note
-    parts = (
-        "removed" if remarks.removal else "",
-        f"rerun by {one_line(remarks.rerun.by_user)}" if remarks.rerun else "",
-        one_line(newest, NOTE_CHARACTERS_MAX),
-    )
-    return one_line("; ".join(filter(None, parts)), NOTE_CHARACTERS_MAX)

@@ -130,7 +130,7 @@ def _full_widths(table: Table) -> list[int]:
 def _widths(table: Table, width: int | None) -> list[int]:
     """Return the columns' widths; narrow the widest flexible one until the table fits, and at last any.
 
-    Without a `width`, one long cell does not move all others of its column: it reaches into what follows.
+    Without a `width`, one long cell does not move all others of its column: it reaches into the next ones.
     """
     widths = _full_widths(table)
     if width is None:

@@ -18,10 +18,9 @@ from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import one_line, printable
-from hpc_board.report.blocks import Tone
-from hpc_board.report.columns import TableColumn, Width, listed_with_places, ordered, reported
+from hpc_board.report.blocks import Table, Tone
+from hpc_board.report.columns import TableColumn, Width, columns_table, listed_with_places, ordered, reported
 from hpc_board.report.formatting import moment_text, score_text, span_text
-from hpc_board.report.moderation import remarks_text
 from hpc_board.report.run_words import MODE_WORDS, age, outcome_words, ran, span, trust, waited, why_now
 from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, moment
 
@@ -34,6 +33,8 @@ Row = Mapping[str, Any]
 
 Value = str | int | float | bool | datetime | tuple[str, ...] | None
 """The value of an exported cell; None if it is empty."""
+
+NO_RUNS = "No runs yet. Submit one with `hpc-board submit FILE`."
 
 _EXPORTED_CHARACTERS_MAX = 2000
 _JOB_CHARACTERS_MAX = 20
@@ -167,6 +168,24 @@ def run_tone(run: Run) -> Tone:
     return Tone.BAD if run.state.ended else Tone.PLAIN
 
 
+def runs_table(
+    runs: Sequence[Run],
+    *,
+    users: bool = False,
+    numbers: bool = False,
+    now: datetime | None = None,
+    empty: str = NO_RUNS,
+) -> Table:
+    """Return runs as a table in the order given, with remarks if any.
+
+    `users` adds a column, `numbers` those of submissions and jobs. With `now`, ages are in the place of dates.
+    """
+    lines = [Line(run, now=now) for run in runs]
+    left_out = {key for key, shown in (("user", users), ("submission", numbers), ("job", numbers)) if not shown}
+    columns = [column for column in report_columns() if column.key not in left_out]
+    return columns_table(columns, lines, ages=now is not None, empty=empty, tones=tuple(map(run_tone, runs)))
+
+
 def json_fields() -> tuple[Field, ...]:
     """Return the keys of a run in JSON, in their order."""
     fields = (field for column in COLUMNS for field in column.fields)
@@ -244,6 +263,17 @@ def _waited(row: Row) -> float | None:
 
 def _ran(row: Row) -> float | None:
     return _seconds(_moment(row["started_at"]), _ended(row))
+
+
+def _remarks_text(note: str, remarks: Remarks) -> str:
+    """Return the remarks on a submission for one cell of a table: admin actions and its newest note."""
+    newest = remarks.notes[-1].text if remarks.notes else note
+    parts = (
+        "removed" if remarks.removal else "",
+        f"rerun by {one_line(remarks.rerun.by_user)}" if remarks.rerun else "",
+        one_line(newest, NOTE_CHARACTERS_MAX),
+    )
+    return one_line("; ".join(filter(None, parts)), NOTE_CHARACTERS_MAX)
 
 
 def _integer(name: str, meaning: str) -> Exported:
@@ -579,7 +609,7 @@ COLUMNS: tuple[RunColumn, ...] = (
     RunColumn(
         "remarks",
         "Remarks",
-        lambda line: remarks_text(line.run.note, line.run.remarks),
+        lambda line: _remarks_text(line.run.note, line.run.remarks),
         flexible=True,
         least=8,
         leaves=3,

@@ -381,7 +381,11 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
         (
             str(case.index + 1),
             verdict_text(case.verdict),
-            *(_times(case, case.timing, spec, own_eval=own_eval, peak=peak) if case.timing else _untimed(spec)),
+            *(
+                _times(case, case.timing, spec, own_eval=own_eval, peak=peak)
+                if case.timing
+                else _row_without_times(spec)
+            ),
             telling_line(case.message, _CELL_CHARACTERS_MAX),
         )
         for case, spec in zip(cases, specs.texts, strict=True)
@@ -389,7 +393,7 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
     return _without_empty(Table(columns, rows))
 
 
-def _untimed(spec: str) -> tuple[str, ...]:
+def _row_without_times(spec: str) -> tuple[str, ...]:
     return ("", "", "", spec, "", "", "", "")
 
 

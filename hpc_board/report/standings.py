@@ -11,7 +11,7 @@ from hpc_board.report.columns import columns_table
 from hpc_board.report.formatting import count_text, moment_text, score_text, speedup_text
 from hpc_board.report.standing_columns import OVERLAPS, Line, rank_text, report_columns, trust_text
 
-NOBODY = "No results yet."
+NO_RESULTS = "No results yet."
 NONE_OF_YOURS = "You have no passing ranked run here."
 SHORT_VERSION = 12
 """The shown characters of a version, which `--task-version` accepts."""
@@ -40,7 +40,7 @@ def board_report(
             lines,
             {"user": ""} if own_runs else {},
             ages=now is not None,
-            empty=NONE_OF_YOURS if own_runs else NOBODY,
+            empty=NONE_OF_YOURS if own_runs else NO_RESULTS,
         ),
         *_remarks(page, "run" if own_runs else "entry", more),
     )

@@ -35,14 +35,14 @@ class FairQueue(msgspec.Struct, frozen=True):
         reasons: dict[int, str] = {}
         for runs in users.values():
             at_work = sum(run.state is not RunState.CREATED for run in runs)
-            turn: list[list[Run]] = []
+            of_user: list[list[Run]] = []
             for group in together([run for run in runs if run.state is RunState.CREATED]):
                 if at_work and at_work + len(group) > self.runs_per_user:
                     reasons |= {run.id: self._reason(at_work) for run in group if run.id in wanted}
                 else:
-                    turn.append([run for run in group if run.id in wanted])
+                    of_user.append([run for run in group if run.id in wanted])
                 at_work += len(group)
-            chosen.append(turn)
+            chosen.append(of_user)
         by_turns = (group for round_ in zip_longest(*chosen, fillvalue=[]) for group in round_)
         return [*sent, *(run for group in by_turns for run in group)], reasons
 

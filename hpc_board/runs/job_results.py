@@ -94,11 +94,11 @@ class JobResults(msgspec.Struct, frozen=True):
         if not data:
             return Leftover(result_problem=f"{job_folder.RESULT} is empty")
         try:
-            result = self._accepted(run, self.store.submissions.task(run.task, run.task_version), data)
+            result = self._parse_result(run, self.store.submissions.task(run.task, run.task_version), data)
         except ResultError:
             return Leftover(whole=True)
         except DamagedRowError as error:
-            return Leftover(result_problem=_unjudged(error))
+            return Leftover(result_problem=_task_fault(error))
         return Leftover(partial=result) if result.interrupted else Leftover(whole=True)
 
     def _take_result(self, run: Run, data: bytes) -> None:
@@ -108,12 +108,12 @@ class JobResults(msgspec.Struct, frozen=True):
             # The answer of the scheduler records it: alternating rows of two sources would add a row in each pass.
             return
         try:
-            result = self._accepted(run, task, data)
+            result = self._parse_result(run, task, data)
         except ResultError as error:
             record(self.store, run, RunState.ERROR, reason=f"the result is not accepted: {error}")
             return
         if result.interrupted:
-            # Why the job was told to end is the scheduler's to say.
+            # The scheduler tells the reason of the job's end.
             return
         if result.verdict in (Verdict.INFRA_ERROR, Verdict.CRASH) and run.cluster in self.clusters.clusters:
             # A scheduler that kills a step for its memory leaves the batch script, which accounts for the judge's end.
@@ -133,7 +133,7 @@ class JobResults(msgspec.Struct, frozen=True):
         except ResultError as error:
             record(self.store, run, RunState.ERROR, reason=f"the result is not accepted: {error}")
 
-    def _accepted(self, run: Run, task: Task, data: bytes) -> Result:
+    def _parse_result(self, run: Run, task: Task, data: bytes) -> Result:
         """Parse `data` as the result of `run`.
 
         Raises:
@@ -146,6 +146,6 @@ class JobResults(msgspec.Struct, frozen=True):
         return result
 
 
-def _unjudged(error: DamagedRowError) -> str:
+def _task_fault(error: DamagedRowError) -> str:
     """Return the reason why a result cannot be accepted: the definition of its task cannot be read."""
     return f"{job_folder.RESULT} cannot be compared with its task: {one_line(error.message, 300)}"

@@ -68,7 +68,7 @@ class Pruning(msgspec.Struct, frozen=True):
     def find(self) -> Prunable:
         """Return the folders that may go; they still may later, since a run that has ended stays so."""
         try:
-            return Prunable([*self._ended(self.folders.folder_names())])
+            return Prunable([*self._removable(self.folders.folder_names())])
         except FileNotFoundError:
             return Prunable()
         except (OSError, BoardError) as error:
@@ -133,7 +133,7 @@ class Pruning(msgspec.Struct, frozen=True):
                 count, freed = count + 1, freed + size
         return ClusterPruned(folders=count, bytes=freed, problem=problem)
 
-    def _ended(self, names: Sequence[str]) -> Iterator[tuple[str, Sequence[Run]]]:
+    def _removable(self, names: Sequence[str]) -> Iterator[tuple[str, Sequence[Run]]]:
         """Yield the names of folders that may go, each with the runs whose newest job it was.
 
         The folder of a damaged run stays. A run that was sent again has a folder for each of its jobs. The folder of an

@@ -128,7 +128,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         schedulers may be asked or a full scan is due. `clusters` limits the pass to the runs of these.
 
         Raises:
-            StorageError: no cluster had a turn, since a lock or the database cannot be used.
+            StorageError: no cluster had a pass, since a lock or the database cannot be used.
         """
         mine: list[Pass] = []
         failed: list[StorageError] = []
@@ -152,11 +152,11 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def names(self) -> list[str]:
-        """The clusters that take turns; runs of those that have left the settings are the first one's, or ""'s."""
+        """The clusters that have passes; runs of those that have left the settings are the first one's, or ""'s."""
         return [*self.schedulers] or [""]
 
     def takes(self, cluster: str, name: str) -> bool:
-        """Return whether the turns of `cluster` advance the runs of the cluster `name`."""
+        """Return whether the passes of `cluster` advance the runs of the cluster `name`."""
         return cluster == (name if name in self.schedulers else self.names[0])
 
     def _run_pass(self, cluster: str, watched: Collection[int] | None) -> Pass | None:

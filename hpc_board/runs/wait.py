@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def changes(
-    turn: "Callable[[], Pass | None]",
+    run_pass: "Callable[[], Pass | None]",
     look: Callable[[], tuple[list[Run], object]],
     *,
     timeout_seconds: float | None,
@@ -21,7 +21,7 @@ def changes(
 ) -> Iterator[list[Run]]:
     """Yield some runs whenever they change, until all have ended.
 
-    `turn` advances them, `look` returns them with a value that changes with their progress. A silent scheduler ends
+    `run_pass` advances them, `look` returns them with a value that changes with their progress. A silent scheduler ends
     nothing: `say` receives the problem, unless it concerns one of these runs alone, whose status then shows it.
 
     Raises:
@@ -31,11 +31,11 @@ def changes(
     seen: object = None
     problem = ProblemReporter(say)
     while True:
-        turned = turn()
+        pass_ = run_pass()
         now = look()
         runs = now[0]
-        if turned is not None:
-            problem.after(turned, runs)
+        if pass_ is not None:
+            problem.after(pass_, runs)
         if now != seen:
             seen = now
             yield runs
@@ -53,21 +53,22 @@ class ProblemReporter:
         self._say = say
         self._told: dict[str, Pass] = {}
 
-    def after(self, turn: "Pass", runs: Sequence[Run]) -> None:
+    def after(self, latest: "Pass", runs: Sequence[Run]) -> None:
         """Report this pass's problem, unless it was the last one reported or the status of one of the runs shows it."""
-        messages = [error.message for error in turn.errors]
+        messages = [error.message for error in latest.errors]
         # A problem is solved once the same schedulers were asked again and have answered.
         self._told = {
             message: told
             for message, told in self._told.items()
-            if message in messages or not (turn.asked and told.asked <= turn.asked and told.clusters <= turn.clusters)
+            if message in messages
+            or not (latest.asked and told.asked <= latest.asked and told.clusters <= latest.clusters)
         }
         if messages:
             hindered = [run.status for run in runs if run.blocked_by]
             shown = {words for status in hindered for words in (status.reason, status.source)}
             if messages[0] not in self._told and messages[0] not in shown:
                 self._say(messages[0])
-            self._told[messages[0]] = turn
+            self._told[messages[0]] = latest
 
 
 def expired(going: Sequence[Run], timeout_seconds: float | None, *, served: bool = False) -> WaitExpired:

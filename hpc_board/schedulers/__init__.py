@@ -203,7 +203,7 @@ class Surroundings(msgspec.Struct, frozen=True):
         host: returns the machine on which the scheduler's commands run.
         folder: makes and returns a folder of this account's own, for a scheduler that keeps files.
         devices: the folder in which the user's boards agree on whose job has a device of this machine.
-        warn: told, from any thread, what works although not as the settings say.
+        warn: told, from any thread, deviations from the settings that work.
     """
 
     host: "Callable[[], Host]"

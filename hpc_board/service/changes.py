@@ -158,12 +158,12 @@ class Changes:
         additions = self._additions()
         written = self._outputs.written([run for run in self._in_flight.values() if run.state is RunState.RUNNING])
         if additions is None:
-            self._viewers = self._seen_by(users)
+            self._viewers = self._viewers_of(users)
             return dict.fromkeys(users, Change(anew=True))
         due = self._due(asked)
         answered = [run for run in self._in_flight.values() if run.cluster in due]
         if additions or written or not self._viewers.keys() >= set(users):
-            self._viewers = self._seen_by(users)
+            self._viewers = self._viewers_of(users)
         return {user: self._viewers[user].change(additions, answered, written) for user in users}
 
     def _due(self, asked: Collection[str]) -> list[str]:
@@ -189,7 +189,7 @@ class Changes:
             self._in_flight = kept | found
         return additions
 
-    def _seen_by(self, users: Collection[str]) -> dict[str, Viewer]:
+    def _viewers_of(self, users: Collection[str]) -> dict[str, Viewer]:
         context = self._board().context
         people = [Board.seen_by(user, context.installation, self._say).context.person() for user in users]
         hidden = context.editor.hidden_from(people)

@@ -229,7 +229,7 @@ class Connection:
     def _line(self, *, keep: bool = True) -> Iterator[_Line]:
         line = None
         try:
-            line = self._taken()
+            line = self._free_line()
             yield line
         except ServiceError:
             if line is not None:
@@ -252,7 +252,7 @@ class Connection:
         else:
             line.close()
 
-    def _taken(self) -> _Line:
+    def _free_line(self) -> _Line:
         with self._lock:
             while self._idle:
                 line = self._idle.pop()
@@ -266,7 +266,7 @@ class Connection:
             self._idle.append(line)
 
     def close(self) -> None:
-        """Close all connections that no thread uses, and what they share."""
+        """Close all connections that no thread uses, and their common resources."""
         with self._lock:
             while self._idle:
                 self._idle.pop().close()
@@ -362,7 +362,7 @@ class _Runs(_Part):
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         runs: list[Run] = []
         stream = self._connection.stream(routes.WAIT, {"ids": tuple(ids)}, routes.RunsChanged)
-        with _watched_again(ids), stream as following:
+        with _hint_to_watch(ids), stream as following:
             while True:
                 # Even a wait of no time shows the runs once.
                 least = 0.001 if runs else ANSWER_SECONDS
@@ -383,7 +383,7 @@ class _Runs(_Part):
 
 
 @contextmanager
-def _watched_again(ids: Sequence[int]) -> Iterator[None]:
+def _hint_to_watch(ids: Sequence[int]) -> Iterator[None]:
     """Have the error for a service that breaks off say that the runs go on, and how to wait for them."""
     try:
         yield
@@ -459,18 +459,18 @@ class _Leaderboards(_Part):
         from hpc_board.domain.board_options import RequestedOptions
         from hpc_board.domain.user_board import BoardRequest
 
-        return self._planned(BoardRequest(_packed(source), name, options or RequestedOptions()))
+        return self._ask_for_plans(BoardRequest(_pack_source(source), name, options or RequestedOptions()))
 
     def plan_update(self, name: str, source: str | None = None, options: "RequestedOptions | None" = None) -> "Plan":
         """Have a change of the leaderboard `name` planned."""
         from hpc_board.domain.board_options import RequestedOptions
         from hpc_board.domain.user_board import BoardRequest
 
-        packed = None if source is None else _packed(source)
-        (plan,) = self._planned(BoardRequest(packed, name, options or RequestedOptions(), update=True))
+        packed = None if source is None else _pack_source(source)
+        (plan,) = self._ask_for_plans(BoardRequest(packed, name, options or RequestedOptions(), update=True))
         return plan
 
-    def _planned(self, request: "BoardRequest") -> "tuple[Plan, ...]":
+    def _ask_for_plans(self, request: "BoardRequest") -> "tuple[Plan, ...]":
         plans: tuple[Plan, ...] = _ask(self._connection, "leaderboards.plan_requested", request)
         self._requests |= {plan.name: request for plan in plans}
         return plans
@@ -499,7 +499,7 @@ class _Leaderboards(_Part):
         return done
 
 
-def _packed(source: str) -> "PackedSource | str":
+def _pack_source(source: str) -> "PackedSource | str":
     """Return the folder or file `source` packed; the name of a task as it is."""
     from hpc_board.catalog.sources import names_a_path
 

@@ -46,11 +46,11 @@ class Counts:
         with self._lock:
             self._events[event] += 1
 
-    def passed(self, turn: "Pass | None") -> None:
+    def passed(self, pass_: "Pass | None") -> None:
         """Count a pass over the runs, and its questions to schedulers."""
         with self._lock:
             self.passes += 1
-            for poll in turn.polls if turn is not None else ():
+            for poll in pass_.polls if pass_ is not None else ():
                 latency = self._latencies.setdefault(poll.cluster, Latency())
                 latency.classes[bisect_left(LATENCY_BOUNDS_SECONDS, poll.took_seconds)] += 1
                 latency.sum_seconds += poll.took_seconds

@@ -80,7 +80,7 @@ class ForRoot(msgspec.Struct, frozen=True):
 def access(socket: Path, *, by_root: bool) -> Iterator[Step]:
     """Yield the step that lets other accounts reach the socket, if a folder above it is closed to them."""
     folders = [*reversed(socket.parents)]
-    # The account may put a link in the place of its folder, and of what lies in it.
+    # The account may put a link in the place of its folder, and of a file in it.
     of_root = [all(above.stat().st_uid == 0 for above in (each, *each.parents)) for each in folders]
     closed = [
         ("" if not by_root or root else _as_account()) + shlex.join(["chmod", "o+x", str(each)])

@@ -51,17 +51,17 @@ class Passes:
         """Advance the runs in flight of a cluster once, and tell clients; its own thread calls this."""
         if self._stopping.is_set():
             return
-        turn, not_advanced = self._turn(cluster)
-        not_told = self._tell(cluster, turn)
+        pass_, not_advanced = self._run_pass(cluster)
+        not_told = self._tell(cluster, pass_)
         problem = not_advanced or not_told or self._unreachable()
-        if self._is_news(cluster, turn, problem):
+        if self._is_news(cluster, pass_, problem):
             self._log("not advanced" if not_advanced else "not told", cluster=cluster, problem=problem)
         self._told[cluster] = problem
         # A pass that hangs for longer, on a stuck file system, ends the service where its manager wants it so.
         if self._threads.oldest_seconds < WATCHDOG_SECONDS:
             notify("WATCHDOG=1")
 
-    def _is_news(self, cluster: str, turn: "Pass | None", problem: str) -> bool:
+    def _is_news(self, cluster: str, pass_: "Pass | None", problem: str) -> bool:
         """Return whether the log lacks a problem: it has the silence of a scheduler once, and its next answer."""
         reconciler = self._board().context.reconciler
         silent = cluster in reconciler.schedulers and reconciler.silent_since(cluster) is not None
@@ -70,7 +70,7 @@ class Passes:
             if cluster in reconciler.schedulers:
                 self._log("answers again", cluster=cluster)
         # Most passes ask nothing, and the words of an error may differ from question to question.
-        if silent and turn is not None and turn.errors and isinstance(turn.errors[0], SchedulerError):
+        if silent and pass_ is not None and pass_.errors and isinstance(pass_.errors[0], SchedulerError):
             known = cluster in self._silent
             self._silent.add(cluster)
             return not known
@@ -80,23 +80,23 @@ class Passes:
     def _tell_fault(self, cluster: str) -> None:
         self._log("fault", cluster=cluster, traceback=traceback.format_exc())
 
-    def _turn(self, cluster: str) -> "tuple[Pass | None, str]":
+    def _run_pass(self, cluster: str) -> "tuple[Pass | None, str]":
         """Pass once over the runs in flight of a cluster, and return the pass and its first problem."""
         board = self._board()
         reconciler = board.context.reconciler
         try:
             going = cluster in reconciler.names and board.context.has_runs_in_flight()
-            turn = reconciler.run_pass(clusters=[cluster]) if going else None
+            pass_ = reconciler.run_pass(clusters=[cluster]) if going else None
         except BoardError as error:
             return None, error.message
         except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault
             return None, traceback.format_exc()
-        return turn, turn.errors[0].message if turn is not None and turn.errors else ""
+        return pass_, pass_.errors[0].message if pass_ is not None and pass_.errors else ""
 
-    def _tell(self, cluster: str, turn: "Pass | None") -> str:
+    def _tell(self, cluster: str, pass_: "Pass | None") -> str:
         """Tell clients and pages of the changes, also of those that a failed pass has made; return the problem."""
         problems = []
-        for step in self._news(cluster, turn):
+        for step in self._news(cluster, pass_):
             try:
                 step()
             except BoardError as error:

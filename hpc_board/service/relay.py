@@ -27,19 +27,19 @@ def relay(path: Path) -> None:
             hint="Give clients an address that begins with ssh://; they start it by themselves.",
         )
     try:
-        service = _opened(path)
+        service = _open(path)
     except BoardError as error:
         _write(wire.encoded(wire.Reply(0, error=wire.failure(error))) + b"\n")
         raise
     service.limit(None)
     threading.Thread(target=_carry_in, args=(service,), daemon=True).start()
-    # A service that has gone, or a client that has, is what ends a relay.
+    # A relay ends with its service or its client.
     with suppress(OSError):
         while data := service.receive():
             _write(data)
 
 
-def _opened(path: Path) -> SocketStream:
+def _open(path: Path) -> SocketStream:
     door = UnixDoor(path)
     try:
         return door.open(_CONNECT_SECONDS)

@@ -30,7 +30,7 @@ _KEYS_BYTES_MAX: Final = 4096
 
 
 def changed(running: Settings, read: Settings) -> tuple[Settings, tuple[str, ...]]:
-    """Return what a service with the settings `running` can take from `read`, and the keys that need a restart."""
+    """Return the settings that a service with `running` can take from `read`, and the keys that need a restart."""
     fixed = {field: getattr(running, field) for field in _FIXED}
     waiting = [key for field, key in _FIXED.items() if getattr(read, field) != fixed[field]]
     former = {cluster.name: cluster for cluster in running.clusters}

@@ -153,7 +153,7 @@ class Service:
         self._reloads.request()
 
     def _reload(self) -> None:
-        """Take new settings for all that begins from now on; what has begun ends with the former ones."""
+        """Take new settings for later questions and passes; those under way end with the former ones."""
         at = time.time()
         try:
             read = self._reread()
@@ -203,7 +203,7 @@ class Service:
         listening = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
             path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            # Where another account may write, it could also lead the change of mode below to another file.
+            # Another account that may write there could lead the change of mode below to another file.
             check_place(path, os.geteuid())
             _remove_stale(path)
             listening.bind(str(path))
@@ -329,13 +329,13 @@ class Service:
         self._passes.wake()
         return errors
 
-    def _news(self, cluster: str, turn: "Pass | None") -> list[Callable[[], object]]:
+    def _news(self, cluster: str, pass_: "Pass | None") -> list[Callable[[], object]]:
         """Return the steps that tell clients and pages of a pass over the runs of a cluster."""
         takes = self._installation.reconciler.takes
         return [
-            partial(self._watching.look, turn, lambda name: takes(cluster, name)),
-            partial(self._changes.wake, turn.asked if turn is not None else ()),
-            partial(self._counts.passed, turn),
+            partial(self._watching.look, pass_, lambda name: takes(cluster, name)),
+            partial(self._changes.wake, pass_.asked if pass_ is not None else ()),
+            partial(self._counts.passed, pass_),
             *([self._page.look] if self._page is not None else []),
         ]
 
@@ -383,7 +383,7 @@ class Service:
         if self._pending_clients is None:
             return
         try:
-            admitted = await self._pending_clients.admitted(reader, writer)
+            admitted = await self._pending_clients.admit(reader, writer)
         except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
             self._log("fault", traceback=traceback.format_exc())
             return

@@ -1,4 +1,4 @@
-"""The set-up of a served board: its folders, the settings of both sides, unit files, and what is left to do."""
+"""The set-up of a served board: its folders, the settings of both sides, unit files, and the steps that are left."""
 
 import os
 import pwd
@@ -123,7 +123,7 @@ def set_up(
     former: Path | None = None,
     by_root: bool = False,
 ) -> SetUp:
-    """Set up a service of the board in the folder `board`, for this account; what is there already stays as it is.
+    """Set up a service of the board in the folder `board`, for this account; existing files stay as they are.
 
     `settings` is its settings file, and `socket` the place of its socket; by default both lie in a folder beside
     `board`. `former` is the folder of a board that moves in, or a backup. The steps are for root, which has chosen this
@@ -148,14 +148,14 @@ def set_up(
     texts = ForRoot(service_name(board), system_unit(board, serve, environ, user_name(os.geteuid())), participants)
     with ExitStack() as undo:
         _undo_folders(undo, board, file, socket, folder / user_unit_file(board))
-        things = _made_folders(undo, board, folder, socket)
+        things = _make_folders(undo, board, folder, socket)
         for what, path, text, mode in (
             ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket)), host=_host()), _SECRET_FILE),
             ("participants' settings", folder / PARTICIPANTS, participants, _OPEN_FILE),
             ("account's unit", folder / user_unit_file(board), user_unit(serve, environ), _OPEN_FILE),
         ):
-            things.append(Thing(what, path, _written(undo, path, text, mode)))
-        moved = None if former is None else _moved_in(former, board)
+            things.append(Thing(what, path, _write_undoable(undo, path, text, mode)))
+        moved = None if former is None else _move_database(former, board)
         undo.pop_all()
     # With the variables of the units, so that a check finds the programs that the service will find.
     variables = ["env", *(f"{name}={value}" for name, value in environ.items())]
@@ -168,16 +168,16 @@ def set_up(
     if former is not None and moved is not None:
         things.append(Thing("database", board / DATABASE, made=True))
         known = detected.gpus if new else {gpu.name for gpu in load(file, os.environ).gpus}
-        remarks += _of_moving(former, moved, [gpu for gpu in moved.gpus if gpu not in known])
+        remarks += _moving_remarks(former, moved, [gpu for gpu in moved.gpus if gpu not in known])
         steps = (*steps, *closing(former))
     return SetUp(file, socket, detected.gpus, tuple(things), (*access(socket, by_root=by_root), *steps), tuple(remarks))
 
 
-def _made_folders(undo: ExitStack, board: Path, folder: Path, socket: Path) -> list[Thing]:
+def _make_folders(undo: ExitStack, board: Path, folder: Path, socket: Path) -> list[Thing]:
     """Return the folders of the board, the service and its socket, made if they are missing; the board's is closed."""
-    things = [Thing("board", board, _made(undo, board, lambda: create_board_folder(board)))]
+    things = [Thing("board", board, _make_undoable(undo, board, lambda: create_board_folder(board)))]
     for each in dict.fromkeys((folder, socket.parent)):
-        made = _made(undo, each, lambda each=each: _open_folder(each))  # type: ignore[misc]
+        made = _make_undoable(undo, each, lambda each=each: _open_folder(each))  # type: ignore[misc]
         things.append(Thing("service", each, made))
     check_place(board, os.geteuid(), in_sticky=True)
     check_place(socket, os.geteuid())
@@ -200,13 +200,13 @@ def _kept_socket(file: Path, board: Path, socket: Path | None) -> Path | None:
     return found.socket
 
 
-def _moved_in(former: Path, board: Path) -> MovedIn:
+def _move_database(former: Path, board: Path) -> MovedIn:
     if former.is_dir() and former.samefile(board):
         raise InputError(f"{former} is the new board itself.", hint="Give another FOLDER for the service's board.")
     return move_in(former / DATABASE if former.is_dir() else former, board)
 
 
-def _of_moving(former: Path, moved: MovedIn, unknown: Sequence[str]) -> Iterator[str]:
+def _moving_remarks(former: Path, moved: MovedIn, unknown: Sequence[str]) -> Iterator[str]:
     submissions, runs = moved.contents.submissions, moved.contents.runs
     yield (
         f"The board has {count_text(submissions, 'submission')} and {count_text(runs, 'run')} of {former}, which is "
@@ -230,15 +230,15 @@ def _check_paths(*paths: Path) -> None:
         )
 
 
-def _made(undo: ExitStack, folder: Path, make: Callable[[], bool]) -> bool:
+def _make_undoable(undo: ExitStack, folder: Path, make: Callable[[], bool]) -> bool:
     made = make()
     if made:
-        undo.callback(_removed, folder)
+        undo.callback(_remove, folder)
     return made
 
 
-def _removed(folder: Path) -> None:
-    # Only what was made here lies in it.
+def _remove(folder: Path) -> None:
+    # It holds only files that were made here.
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -268,7 +268,7 @@ def _removed_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _written(undo: ExitStack, path: Path, text: str, mode: int) -> bool:
+def _write_undoable(undo: ExitStack, path: Path, text: str, mode: int) -> bool:
     with user_errors(path):
         for folder in reversed([each for each in path.parents if not each.exists()]):
             _open_folder(folder)

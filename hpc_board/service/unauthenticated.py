@@ -69,7 +69,7 @@ class SealedReader:
 
         Raises:
             ConnectionError: the connection was cut.
-            Forged: the client has not sent what has arrived, or in frames that are too small.
+            Forged: the bytes are not those that the client sent, or their frames are too small.
         """
         while not self._rest and not self._opening.ended:
             if await self._open_some():
@@ -160,7 +160,7 @@ class PendingClients:
                 hint="Correct `serve.munge` of the settings: an address of this machine, and a port that is free.",
             ) from error
 
-    async def admitted(
+    async def admit(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[int, SealedReader, SealedWriter] | None:
         """Return the uid of a client and its stream, or None after it has been sent away."""
@@ -179,7 +179,7 @@ class PendingClients:
                 credential = await _credential(reader)
                 # From now on no other client can take its place.
                 del self._waiting[task]
-                uid, payload = await self._introduced(credential, nonce, machine, reader)
+                uid, payload = await self._identify(credential, nonce, machine, reader)
                 writer.write(handshake.ACCEPTED + b"\n")
         except (ConnectionError, TimeoutError):
             return None
@@ -212,7 +212,7 @@ class PendingClients:
         self._waiting.pop(oldest).writer.write(_refusal(handshake.BUSY))
         oldest.cancel()
 
-    async def _introduced(
+    async def _identify(
         self, credential: str, nonce: str, machine: str, reader: asyncio.StreamReader
     ) -> tuple[int, handshake.Payload]:
         """Return the uid of the client with this credential, and its payload."""

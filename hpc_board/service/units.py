@@ -46,7 +46,7 @@ def user_unit(command: Sequence[str], environ: Mapping[str, str]) -> str:
 def system_unit(board: Path, command: Sequence[str], environ: Mapping[str, str], account: str) -> str:
     """Return a unit for the system's manager, which starts `command` with `environ` under `account`.
 
-    Its hardening is what the commands of schedulers bear, and jobs of the scheduler `local`, which belong to the unit:
+    Its hardening permits the commands of schedulers, and jobs of the scheduler `local`, which belong to the unit:
     they need devices, namespaces and an own /proc, and the board may lie in a home folder.
     """
     return _text(

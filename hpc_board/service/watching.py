@@ -61,7 +61,7 @@ class Watching:
             with self._lock:
                 self._streams.discard(stream)
 
-    def look(self, turn: "Pass | None", takes: Callable[[str], bool]) -> None:
+    def look(self, pass_: "Pass | None", takes: Callable[[str], bool]) -> None:
         """Read the watched runs of the clusters that `takes` accepts after a pass, and wake the streams with news.
 
         Each cluster has a thread, which calls this: a far folder that hangs keeps no news of another cluster.
@@ -87,7 +87,7 @@ class Watching:
             if ids:
                 # The loop of a service that stops may have ended.
                 with suppress(RuntimeError):
-                    self._loop.call_soon_threadsafe(stream.take, now, turn, faults)
+                    self._loop.call_soon_threadsafe(stream.take, now, pass_, faults)
 
 
 class _Stream:
@@ -112,15 +112,15 @@ class _Stream:
     def take(
         self,
         found: Mapping[int, tuple[Run, Sequence[Progress]]],
-        turn: "Pass | None",
+        pass_: "Pass | None",
         faults: Mapping[int, BoardError] = MappingProxyType({}),
     ) -> None:
         """Take the changed runs of `found`, a new problem of the pass, and the fault of a run that cannot be read."""
         self.fault = next((faults[id_] for id_ in self.runs if id_ in faults), self.fault)
         news = {id_: found[id_] for id_, known in self.runs.items() if id_ in found and found[id_] != known}
         self.runs = {**self.runs, **news}
-        if turn is not None:
-            self._problem.after(turn, [run for run, _ in self.runs.values()])
+        if pass_ is not None:
+            self._problem.after(pass_, [run for run, _ in self.runs.values()])
         if news or self._problems or self.fault is not None:
             self.changed.set()
 

@@ -18,7 +18,7 @@ from hpc_board.store.folder import DATABASE, job_folder_number, newest_job_folde
 from hpc_board.store.guard import bounded
 from hpc_board.store.journal import MOUNTS
 from hpc_board.store.reading import Readable
-from hpc_board.store.strict import check_rows
+from hpc_board.store.row_checks import check_rows
 
 _BUSY_SECONDS = 30.0
 _NUMBER_MAX = 2**53
@@ -106,8 +106,8 @@ def contents(path: Path, named: Path | None = None) -> Contents:
         InputError: the file does not exist, is damaged, or is no database of this program.
         StorageError: something that is no file lies where SQLite keeps one beside it.
     """
-    from hpc_board.store.library import Database
     from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, applied_steps
+    from hpc_board.store.sqlite import Database
 
     hint = "Give a file that `hpc-board admin backup` wrote."
     if not path.is_file():
@@ -196,7 +196,7 @@ def _jobs_in_flight(db: Readable) -> dict[int, str]:
 
 
 def _check_copy(db: Readable, source: Path, shapes: Sequence[Shape]) -> None:
-    """Check the schema, and each row that decides what runs and where: definitions, boards, and names of runs and jobs.
+    """Check the schema, and each row that decides about jobs: definitions, boards, and names of runs and jobs.
 
     Raises:
         InputError: the schema is not that of `shapes`, or a row holds a value that hpc-board does not write.

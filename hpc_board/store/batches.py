@@ -14,8 +14,7 @@ import msgspec
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.guard import row_bytes_bounded
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import Row, unreadable
-from hpc_board.store.row_texts import optional_time_text
+from hpc_board.store.row_values import Row, optional_time_text, unreadable
 
 PAGE_SUBMISSIONS = 2000
 

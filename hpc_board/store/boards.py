@@ -18,8 +18,7 @@ from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import RowReader, unreadable
-from hpc_board.store.row_texts import plain_text, time_text
+from hpc_board.store.row_values import RowReader, plain_text, time_text, unreadable
 
 if TYPE_CHECKING:
     from sqlite_utils import Database

@@ -47,7 +47,7 @@ class _Opened(msgspec.Struct):
 
     def database(self) -> "Database":
         """Return the connection as sqlite_utils has it, for writing."""
-        from hpc_board.store.library import Database
+        from hpc_board.store.sqlite import Database
 
         self.db = self.db or Database(self.connection, execute_plugins=False)
         return self.db

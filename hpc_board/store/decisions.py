@@ -28,8 +28,7 @@ from hpc_board.errors import Refused, UnreadableError
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import RowReader
-from hpc_board.store.row_texts import plain_text, time_text
+from hpc_board.store.row_values import RowReader, plain_text, time_text
 from hpc_board.store.rows import decision_row, decision_value
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hpc_board.domain.run import RunState
 from hpc_board.store.batches import PAGE_SUBMISSIONS, RunSelection, pages
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import Row, RowReader
+from hpc_board.store.row_values import Row, RowReader
 from hpc_board.store.rows import overlaps_above, remarks_value
 
 _PAGE_WITH_CODE = 50

@@ -10,7 +10,7 @@ from pathlib import Path
 from hpc_board.errors import StorageError, UnreadableError
 from hpc_board.model.text import one_line
 from hpc_board.store.guard import bounded
-from hpc_board.store.row_reader import unreadable
+from hpc_board.store.row_values import unreadable
 
 _FREE_BYTES_NEEDED = 256 * 1024
 
@@ -111,9 +111,9 @@ def _failure(error: Exception) -> tuple[str, str] | None:
         return _DAMAGED
     code = getattr(error, "sqlite_errorcode", None)
     if code is None and isinstance(error, sqlite3.OperationalError):
-        return _DAMAGED  # what Python says, without a code, of text that is not UTF-8
+        return _DAMAGED  # Python's error, without a code, for a text that is not UTF-8
     if code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-        return _DAMAGED  # what SQLite says of a row that names one which is not there
+        return _DAMAGED  # SQLite's error for a row that names a missing one
     if code == sqlite3.SQLITE_CONSTRAINT_TRIGGER:
         return _DAMAGED  # the board's own triggers allow its statements: a foreign one does not
     if code == sqlite3.SQLITE_ERROR and any(words in str(error) for words in _NOT_OURS):

@@ -9,8 +9,7 @@ from hpc_board.domain.feed import Entry, FeedEntry, FeedKind, News, news
 from hpc_board.errors import StorageError
 from hpc_board.store import ranking
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import RowReader
-from hpc_board.store.row_texts import time_text
+from hpc_board.store.row_values import RowReader, time_text
 from hpc_board.store.rows import row_id
 
 if TYPE_CHECKING:

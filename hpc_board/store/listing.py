@@ -12,7 +12,7 @@ from hpc_board.domain.run_order import NEWEST_FIRST, OUTCOMES, RunOrder, RunPosi
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_texts import plain_text
+from hpc_board.store.row_values import plain_text
 from hpc_board.store.rows import row_id, run_value
 
 # CROSS JOIN keeps SQLite to this order, which is that of the submissions' indexes: it stops at the limit. A submission
@@ -193,7 +193,7 @@ def _statements(db: Readable, query: RunQuery) -> Iterator[_Condition]:
 
 def _by_number(plain: "Sequence[_Condition]", query: RunQuery) -> _Condition:
     """Return the statement that reads by number, which starts from the most selective index."""
-    # It loads sqlite_utils, which only those need who open a database.
+    # It loads sqlite_utils, which only an open database needs.
     from hpc_board.store.migrations import ENDED_UNFINISHED, UNFINISHED_ENDS
 
     outcome, few = query.outcome, None

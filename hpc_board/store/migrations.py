@@ -11,7 +11,7 @@ from hpc_board.store.guard import plain
 from hpc_board.store.reading import Readable
 
 if TYPE_CHECKING:
-    from hpc_board.store.library import Database, Migrations
+    from hpc_board.store.sqlite import Database, Migrations
 
 APPLICATION_ID = 0x68706362
 """Marks a SQLite file as a board's ("hpcb")."""
@@ -531,7 +531,7 @@ def known_statements() -> frozenset[str]:
 @cache
 def migrations() -> "Migrations":
     """Return the steps as sqlite_utils applies them."""
-    from hpc_board.store.library import Migrations
+    from hpc_board.store.sqlite import Migrations
 
     found = Migrations(_SET)
     for step in _STEPS:

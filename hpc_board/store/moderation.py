@@ -34,8 +34,7 @@ from hpc_board.model.task import Mode
 from hpc_board.store import decisions, ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import RowReader
-from hpc_board.store.row_texts import plain_text, time_text
+from hpc_board.store.row_values import RowReader, plain_text, time_text
 from hpc_board.store.rows import decision_value, row_id
 from hpc_board.store.submissions import stored_submission
 

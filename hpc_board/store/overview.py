@@ -8,7 +8,7 @@ import msgspec
 
 from hpc_board.domain.run import RunState
 from hpc_board.store.database import DatabaseFile
-from hpc_board.store.row_reader import RowReader
+from hpc_board.store.row_values import RowReader
 
 _MARK = """
 SELECT (SELECT MAX(id) FROM submissions), (SELECT MAX(id) FROM events), (SELECT MAX(id) FROM boards),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Placing
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import RowReader
+from hpc_board.store.row_values import RowReader
 from hpc_board.store.rows import row_id
 
 if TYPE_CHECKING:

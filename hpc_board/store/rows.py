@@ -16,8 +16,7 @@ from hpc_board.errors import UnreadableError
 from hpc_board.model.result import RESULT_BYTES_MAX, Case, Result, ResultError, Timing, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
-from hpc_board.store.row_reader import Row, RowReader, moment_of, unreadable
-from hpc_board.store.row_texts import optional_time_text, plain_text, time_text
+from hpc_board.store.row_values import Row, RowReader, moment_of, optional_time_text, plain_text, time_text, unreadable
 
 _NUMBERS = 2**63
 """More than any row is numbered with."""
@@ -216,7 +215,7 @@ def remarks_value(row: Row) -> Remarks:
     notes: list[Remark] = []
     rerun: Rerun | None = None
     for action, text, by_user, said_at in _lists(row, "remarks", 4):
-        at = _said(row, "remarks", said_at)
+        at = _remark_moment(row, "remarks", said_at)
         if action == NOTE:
             notes.append(Remark(text, by_user, at))
         elif action == RERUN and text.isdecimal() and int(text) < _NUMBERS:
@@ -228,7 +227,7 @@ def _removal_value(row: Row) -> Removal | None:
     if row["removal"] is None:
         return None
     by_user, at, reason = json.loads(row["removal"])
-    return Removal(by_user, _said(row, "decisions", at), reason)
+    return Removal(by_user, _remark_moment(row, "decisions", at), reason)
 
 
 def _lists(row: Row, column: str, length: int) -> list[list[Any]]:
@@ -236,7 +235,7 @@ def _lists(row: Row, column: str, length: int) -> list[list[Any]]:
     return [each for each in json.loads(row[column]) if len(each) == length]
 
 
-def _said(row: Row, table: str, at: object) -> datetime:
+def _remark_moment(row: Row, table: str, at: object) -> datetime:
     found = moment_of(at)
     if found is None:
         raise unreadable(

@@ -17,8 +17,7 @@ from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.listing import EVERY_RUN, RunQuery, select
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import Row, RowReader, unreadable
-from hpc_board.store.row_texts import optional_time_text, plain_text, time_text
+from hpc_board.store.row_values import Row, RowReader, optional_time_text, plain_text, time_text, unreadable
 from hpc_board.store.rows import (
     case_row,
     case_value,

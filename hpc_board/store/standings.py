@@ -13,7 +13,7 @@ from hpc_board.store import ranking
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.ranking import BETTER, OF_USER, ON_BOARD, BoardKey
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import RowReader
+from hpc_board.store.row_values import RowReader
 from hpc_board.store.rows import mark_value, run_value, standing_value
 from hpc_board.store.runs import stored_cases
 

@@ -10,8 +10,7 @@ from hpc_board.domain.statistics import GpuStatistics, Statistics, UserStatistic
 from hpc_board.store.batches import RunSelection, pages
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import Row, RowReader
-from hpc_board.store.row_texts import optional_time_text
+from hpc_board.store.row_values import Row, RowReader, optional_time_text
 
 TOP_USERS = 10
 

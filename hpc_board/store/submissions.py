@@ -19,8 +19,7 @@ from hpc_board.model.text import one_line
 from hpc_board.store import boards, decisions
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import unreadable
-from hpc_board.store.row_texts import plain_text, time_text
+from hpc_board.store.row_values import plain_text, time_text, unreadable
 from hpc_board.store.rows import decision_row, event_row, options_text, row_id, submission_value
 from hpc_board.store.runs import stored_run
 from hpc_board.store.task_rows import task_definition, task_value

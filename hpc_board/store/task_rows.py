@@ -10,8 +10,7 @@ import msgspec
 from hpc_board.domain.task_rules import task_faults
 from hpc_board.model.task import Language, Milestone, Ranking, Task, TaskFile, Timeouts, case_of
 from hpc_board.model.text import one_line
-from hpc_board.store.row_reader import Row, RowReader, unreadable
-from hpc_board.store.row_texts import time_text
+from hpc_board.store.row_values import Row, RowReader, time_text, unreadable
 
 
 def task_definition(task: Task) -> str:

@@ -59,7 +59,7 @@ def check(task: Task, bounds: Bounds) -> Checked:
         found += list(_of_files(task, functions))
     lint = Lint()
     if task.harness == ISOLATED and all(finding.severity is Severity.WARNING for finding in found):
-        lint = _asked(task, bounds)
+        lint = _lint_in_job(task, bounds)
         found += findings(task, lint)
     ordered = sorted(found, key=lambda finding: finding.severity is Severity.WARNING)
     return Checked(task, functions, lint, tuple(ordered))
@@ -130,7 +130,7 @@ def _own_eval(task: Task, missing: Sequence[str]) -> Diagnostic:
     return Diagnostic(Severity.WARNING, "own_eval", message, hint)
 
 
-def _asked(task: Task, bounds: Bounds) -> Lint:
+def _lint_in_job(task: Task, bounds: Bounds) -> Lint:
     """Run the harness's lint in a process that starts like a job."""
     with local_job(task, local_gpu(bounds.device, bounds.python)) as job:
         limits = (str(bounds.cases_max), str(bounds.seconds))

@@ -116,7 +116,7 @@ class SftpFiles:
             OSError: it cannot be written.
         """
         draft = _draft_beside(path)
-        self._told(lambda sftp: _replace(sftp, path, draft, data))
+        self._ask_server(lambda sftp: _replace(sftp, path, draft, data))
 
     def ensure(self, path: Path, data: bytes) -> bool:
         """Put a file with this data at `path`, whole or not at all, unless a regular file of its size is there.
@@ -147,7 +147,7 @@ class SftpFiles:
         Raises:
             OSError: some of them may be left.
         """
-        return self._told(lambda sftp: _remove_unused(sftp, folder, seconds, unneeded, dry_run=dry_run))
+        return self._ask_server(lambda sftp: _remove_unused(sftp, folder, seconds, unneeded, dry_run=dry_run))
 
     def names(self, folder: Path) -> frozenset[str]:
         """Return the names in a folder.
@@ -155,7 +155,7 @@ class SftpFiles:
         Raises:
             OSError: it is not there, or cannot be read now.
         """
-        return frozenset(self._told(lambda sftp: [entry.filename for entry in _entries(sftp, folder)]))
+        return frozenset(self._ask_server(lambda sftp: [entry.filename for entry in _entries(sftp, folder)]))
 
     def remove_folder(self, folder: Path, *, alone: bool = False) -> None:
         """Remove a folder with all that is in it, and unless `alone` the one above it if it is empty then.
@@ -172,7 +172,7 @@ class SftpFiles:
                 with contextlib.suppress(OSError):
                     sftp.rmdir(str(folder.parent))
 
-        self._told(remove)
+        self._ask_server(remove)
 
     def folders_in(self, folder: Path) -> Sequence[str]:
         """Return the names of the folders in a folder, without links; of very many, on another machine, some.
@@ -181,7 +181,7 @@ class SftpFiles:
             NotADirectoryError: it is a link.
             OSError: it is not there, or cannot be read now.
         """
-        return self._told(lambda sftp: _folders_in(sftp, folder))
+        return self._ask_server(lambda sftp: _folders_in(sftp, folder))
 
     def bytes_in(self, folder: Path) -> int:
         """Return the size of all files below a folder; links are not followed.
@@ -189,7 +189,7 @@ class SftpFiles:
         Raises:
             OSError: it is not there, or cannot be read now.
         """
-        return self._told(lambda sftp: sum(size or 0 for _, size in _below(sftp, folder)))
+        return self._ask_server(lambda sftp: sum(size or 0 for _, size in _below(sftp, folder)))
 
     def read(self, path: Path, limit: int, *, end: bool = False) -> bytes:
         """Return the first `limit` bytes of a job's file, and one more of a longer one; the last ones, if `end`.
@@ -201,16 +201,16 @@ class SftpFiles:
             NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
             OSError: it is not there, or cannot be read now.
         """
-        return self._told(lambda sftp: _read(sftp, path, limit, end))
+        return self._ask_server(lambda sftp: _read(sftp, path, limit, end))
 
     def is_file(self, path: Path) -> bool:
         """Return whether the path is a visible regular file."""
         try:
-            return self._told(lambda sftp: stat.S_ISREG(sftp.lstat(str(path)).st_mode or 0))
+            return self._ask_server(lambda sftp: stat.S_ISREG(sftp.lstat(str(path)).st_mode or 0))
         except OSError:
             return False
 
-    def _told(self, question: "Callable[[SFTPClient], T]") -> T:
+    def _ask_server(self, question: "Callable[[SFTPClient], T]") -> T:
         try:
             return self._do(question)
         except SchedulerError as error:

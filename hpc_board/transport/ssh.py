@@ -220,7 +220,7 @@ class SshHost:
         try:
             channel = link.transport.open_session(timeout=_OPEN_SECONDS)
         except (paramiko.SSHException, EOFError, OSError) as error:
-            raise self._lost("it was asked for its environment") from error
+            raise self._connection_lost("it was asked for its environment") from error
         return self._execute(link, channel, argv, _ENVIRONMENT_SECONDS, None, None, "").stdout
 
     def _execute(
@@ -243,18 +243,18 @@ class SshHost:
         ended = False
         with closed_after(max(seconds, 0) + _GRACE_SECONDS, link):
             try:
-                # Every login shell understands this; what follows is for sh alone.
+                # Every login shell understands this; the script is for sh alone.
                 channel.exec_command("exec /bin/sh")
                 channel.settimeout(_LOOK_SECONDS)
                 _send(channel, script.encode(), deadline)
                 ended = _read(channel, out, err, deadline, until)
             except (paramiko.SSHException, EOFError, OSError) as error:
-                raise self._lost(f"{argv[0]} ran") from error
+                raise self._connection_lost(f"{argv[0]} ran") from error
             finally:
                 # This ends a command that still runs.
                 close_quietly(channel)
         if out.complete:
-            return _completed(argv, self._connection.name, out, err)
+            return _completed_command(argv, self._connection.name, out, err)
         if not ended and err.has(until):
             raise CommandStopped(f"{argv[0]} was stopped: {one_line(err.read.decode(errors='replace'), 200)}")
         if not ended:
@@ -265,9 +265,9 @@ class SshHost:
                 f"{self._connection.name} does not run commands: {words or 'its login shell ends at once'}",
                 hint=f"Look what `{link.destination.command} true` does: it has to end without a question.",
             )
-        raise self._lost(f"{argv[0]} ran")
+        raise self._connection_lost(f"{argv[0]} ran")
 
-    def _lost(self, while_: str) -> SchedulerError:
+    def _connection_lost(self, while_: str) -> SchedulerError:
         return SchedulerError(
             f"the connection to {self._connection.name} was lost while {while_}",
             hint="It is made again with the next question; a job is looked up by its name before it is sent again.",
@@ -427,7 +427,7 @@ def _read(channel: "Channel", out: _Framed, err: _Framed, deadline: float, until
     return False
 
 
-def _completed(argv: Sequence[str], name: str, out: _Framed, err: _Framed) -> Completed:
+def _completed_command(argv: Sequence[str], name: str, out: _Framed, err: _Framed) -> Completed:
     if out.status == _MISSING:
         raise CommandMissing(f"{argv[0]} is not in the PATH of a login shell on {name}")
     if out.status == _NO_FOLDER:

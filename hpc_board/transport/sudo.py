@@ -112,7 +112,7 @@ class SudoHost:
         limit = ["/usr/bin/timeout", "-s", "KILL", f"{max(timeout_seconds, 0.001):.3f}"]
         script = f"{_TELL_GROUP}{_RUN}" if until else _RUN
         inner = [*limit, "/usr/bin/env", "-i", "/bin/sh", "-c", script, "sh", cwd or "/", *argv]
-        # Where the account cannot enter this process's folder, that is no reason to fail.
+        # An account that cannot enter this process's folder is no reason to fail.
         done = self._host.run(
             as_account(self._account, inner),
             timeout_seconds=timeout_seconds + _GRACE_SECONDS,
@@ -123,18 +123,22 @@ class SudoHost:
         )
         if until:
             done = replace(done, stderr=_TOLD_GROUP.sub("", done.stderr, count=1))
+        self._check(done, argv[0], timeout_seconds, cwd)
+        return done
+
+    def _check(self, done: Completed, program: str, timeout_seconds: float, cwd: str | None) -> None:
+        """Raise the error of a command that was killed or did not start; see `run`."""
         if done.returncode in _KILLED:
-            raise CommandTimeout(f"{argv[0]} did not end within {timeout_seconds:g} s")
+            raise CommandTimeout(f"{program} did not end within {timeout_seconds:g} s")
         if done.returncode == _NO_PROGRAM and done.stderr.endswith("hpc-board: no program\n"):
-            raise CommandMissing(f"{argv[0]} is not in PATH")
+            raise CommandMissing(f"{program} is not in PATH")
         if done.returncode == 1 and done.stderr.startswith("sudo: "):
             raise _refused(self._account, done.stderr)
         if done.returncode == _NO_FOLDER and cwd is not None:
             raise SchedulerError(
-                f"{self._account} cannot enter the folder for {argv[0]}: {one_line(done.stderr, 200)}",
+                f"{self._account} cannot enter the folder for {program}: {one_line(done.stderr, 200)}",
                 hint="Look whether the folder `jobs.folder` of the settings is there, and belongs to this account.",
             )
-        return done
 
     def _kill(self, stderr: str) -> None:
         """Kill the command whose standard error this is, as its account; no other account's process can be meant."""

@@ -49,10 +49,10 @@ def scrubbed_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of `environ` that a command may see: an allow-list, and a fixed locale.
 
     A job inherits the environment of sbatch, so the list applies to both. Variables such as SBATCH_PARTITION or
-    SQUEUE_FORMAT silently change what Slurm's commands do and print; SLURM_CPU_BIND, inherited from a job in which the
-    client runs, would pin every kernel to a few cores; TMPDIR, XDG_RUNTIME_DIR and SSH_AUTH_SOCK name paths on the
-    login node; PYTHON* would change the interpreter of the harness. The list has the required variables only; the
-    settings can add others to a job.
+    SQUEUE_FORMAT silently change the acts and the output of Slurm's commands; SLURM_CPU_BIND, inherited from a job in
+    which the client runs, would pin every kernel to a few cores; TMPDIR, XDG_RUNTIME_DIR and SSH_AUTH_SOCK name paths
+    on the login node; PYTHON* would change the interpreter of the harness. The list has the required variables only;
+    the settings can add others to a job.
     """
     return {name: value for name, value in environ.items() if name in _KEPT} | {"LC_ALL": "C.UTF-8"}
 

@@ -136,7 +136,7 @@ def _row(found: Page, row: Standing, run: Run | None) -> Row:
         run=row.run,
         cells=_cells(Line(row, found)),
         notes=[*filter(None, notes)],
-        below=[*filter(None, (one_line(row.file_name), _said(run)))],
+        below=[*filter(None, (one_line(row.file_name), _notes_of(run)))],
         interval=wide_interval_text(row.score_s, row.interval),
         at=row.submitted_at,
     )
@@ -160,7 +160,7 @@ def _cells(line: Line) -> Sequence[Cell]:
     return [Cell(drawn, (drawn.text or column.text)(line)) for column, drawn in drawn_columns()]
 
 
-def _said(run: Run | None) -> str:
+def _notes_of(run: Run | None) -> str:
     """Join all remarks of a run's user on it."""
     if run is None:
         return ""

@@ -74,7 +74,7 @@ def clocks() -> Iterator[Entry]:
 
 
 def kernels() -> Iterator[Entry]:
-    """A submission to each bundled task for GPUs in each language; what there is none of says so."""
+    """A submission to each bundled task for GPUs in each language; a missing one is named."""
     tasks = [read_task(path.parent) for path in sorted(TASKS.glob("*/task.yml"))]
     for task in (each for each in tasks if not each.gpus):
         for language, words in LANGUAGES.items():

@@ -1,7 +1,7 @@
 """Check the judge on a machine with a GPU: the bundled tasks, cheats that only a GPU allows, and other clocks.
 
 Needs a GPU, its driver, and this Python (3.10 or newer) with PyTorch; Triton and nvcc where they are there. Nothing is
-installed or downloaded. The page is written anew after every run, so that a job which ends early leaves what it had.
+installed or downloaded. The page is written anew after every run, so a job that ends early leaves its results.
 Exit status: 0 all as expected, 1 something was not, 2 wrong arguments or Python, 3 no GPU (then nothing is written).
 """
 
@@ -52,7 +52,7 @@ print(json.dumps(facts))
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run what was asked for."""
+    """Run the requested checks."""
     parser = argparse.ArgumentParser(prog="gpu-check.pyz", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("docs/measurements"), help="the folder of the page")
     parser.add_argument("--name", help="the page is gpu-NAME.md; by default the GPU's own name")
@@ -126,7 +126,7 @@ def nvcc(environ: Mapping[str, str], usual: Path) -> str:
 def checked(
     bundle: zipfile.ZipFile, entries: Sequence[dict[str, Any]], found: dict[str, Any], out: Path, name: str | None
 ) -> int:
-    """Make all runs, write the page, and say what was not as expected."""
+    """Make all runs, write the page, and name the unexpected outcomes."""
     facts = {
         "GPU": found["gpu"],
         "driver": driver(),
@@ -171,7 +171,7 @@ def row_of(entry: dict[str, Any], folder: Path, found: dict[str, Any]) -> dict[s
         row["left_out"] = f"there is no nvcc in PATH, CUDA_HOME or {_CUDA_HOME}"
     if row.get("left_out"):
         return row
-    # The harness keeps what it compiles two folders above.
+    # The harness keeps compiled files two folders above.
     job = folder / "jobs" / f"{entry['kind']}-{entry['name']}-{entry['language']}"
     for name, text in entry["files"].items():
         path = job / name

@@ -7,7 +7,7 @@ Row = Mapping[str, Any]
 
 
 def page(facts: Mapping[str, str], rows: Sequence[Row], comparisons: Sequence[Row], device: Mapping[str, str]) -> str:
-    """The whole page: what ran where, each run with its verdict, our times beside others', what the clock rests on."""
+    """The whole page: the machine, each run with its verdict, our times beside others', and the basis of the clock."""
     told = "; ".join(f"{name} {value}" for name, value in facts.items())
     kernels = [row for row in rows if row["kind"] == "kernel"]
     cheats = [row for row in rows if row["kind"] == "cheat"]

@@ -47,7 +47,7 @@ class BoardFiles:
         )
 
     def json(self, *words: str | Path) -> Any:
-        """What the command prints with `--json`; it must succeed or have evaluated something."""
+        """Return the output of a command with `--json`; it must succeed or have evaluated something."""
         return printed_json(self.run(*words, "--json"))
 
     def ended(self, run: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
 
-# The protocol's pipe is the descriptors 3 and 4. What they were before may be one of those that become them.
+# The protocol's pipe has to be the descriptors 3 and 4. An end may have such a number already, so both move up first.
 _LAUNCHER = """
 import os, sys
 commands, answers = (os.dup(int(number)) for number in sys.argv[1:3])
@@ -78,7 +78,7 @@ class Page:
             self._next()
 
     def value(self, expression: str) -> Any:
-        """What a JavaScript expression comes to."""
+        """Return the value of a JavaScript expression."""
         answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
@@ -107,7 +107,7 @@ class Page:
         ]
 
     def complaints(self) -> list[str]:
-        """What the console has shown since the page was opened: errors, warnings, refusals of the page's policy."""
+        """Return the console's lines since the page was opened: errors, warnings, refusals of the page's policy."""
         complaints = {"Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled"}
         return [json.dumps(event["params"]) for event in self.events if event["method"] in complaints]
 

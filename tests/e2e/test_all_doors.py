@@ -139,7 +139,7 @@ def test_players_at_all_doors_share_one_competition(accounting_lab: SlurmLab, mo
                 rows = player.json("show", "final")["boards"][0]["rows"]
                 assert [row["user"] for row in rows] == [CYD, BOB, ADA]
 
-            # The cluster's accounts name the service's for every job, whoever has submitted.
+            # The cluster's accounting has the service's account for every job, not the submitting user's.
             def jobs_of(*users: str) -> list[str]:
                 fields = ("--noheader", "-P", "-X", "-o", "Partition,State")
                 return accounting_lab.run("sacct", *fields, f"--user={','.join(users)}").splitlines()

@@ -36,7 +36,7 @@ DOWN = ("The scheduler failed", "squeue failed: ", "Slurm on cluster lab may be 
 
 
 NOT_ASKED = r"updated ([5-9]|\d\d) s ago"
-"""What the title says while the controller is left alone for longer than the app takes to carry runs on again."""
+"""The title while the controller is left alone for longer than the app takes to advance runs again."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     terminal.until("Runs / own", "running", "on h100-1", "1 in flight", name="running")
     site.saved(first)
 
-    # It hangs: the title says for what the app waits, what was known stays, and the keys work.
+    # It hangs: the title names the cause of the wait, the known state stays, and the keys work.
     site.stop_controller()
     terminal.until("Runs / own", "waiting ", SILENT, "1 double", "running", name="hanging")
     terminal.press("?")
@@ -162,7 +162,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     terminal.press("Escape")
     terminal.until("Run 1", *DOWN)
     terminal.press("Escape")
-    # Nobody asks for a while after a silence, and the box stays.
+    # The app pauses its questions after a silence, and the box stays.
     terminal.until("Runs / own", "1 double", "running", *DOWN, pattern=NOT_ASKED, name="still-dead")
 
     # It comes back.
@@ -173,7 +173,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     site.passed_once(first.id)
     assert [run.id for run in board.runs.list()] == [first.id]
 
-    # Who leaves while it hangs has the shell back, and a terminal that is as it was.
+    # A user who leaves while it hangs has the shell back, and the terminal in its former state.
     site.hold.touch()
     (second,) = board.submissions.submit(board.submissions.draft(file, gpus=["H100"], mode="ranked"))
     terminal.until("Runs / own", "2 double", "running", "on h100-1", "1 in flight")

@@ -69,7 +69,7 @@ def players() -> Iterator[Players]:
 def test_a_competition_is_played_to_its_end(players: Players) -> None:
     ada, bob, eve = players.ada, players.bob, players.eve
 
-    # It begins: nobody but the admin may bring it.
+    # It begins: the admin alone may bring it.
     assert bob.run("admin", "sync", players.competition).returncode == 5
     brought = ada.json("admin", "sync", players.competition, "--problem-set", "practice")
     assert [(each["name"], each["result"]) for each in brought] == [("double_v2", "created")]
@@ -115,7 +115,7 @@ def test_a_competition_is_played_to_its_end(players: Players) -> None:
     assert set(final) == {BOB, EVE}
     assert players.standings(bob, "double_v2") == final
 
-    # Everybody may read who changed what.
+    # Every user may read the changes and their authors.
     history = eve.json("update", "double_v2", "--history")
     assert [(each["action"], each["by"]) for each in history] == [("create", ADA)] + [("update", ADA)] * 2
     assert history[1]["reason"] == "larger cases"
@@ -156,7 +156,7 @@ def test_a_closed_board_is_its_members_alone_and_its_runs_outlive_it(players: Pl
     assert (kept["deleted_by"], kept["reason"]) == (ADA, "it is over")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
-    # What is made anew of the same task is the same version, and has its standings again.
+    # A board that is made again of the same task has the same version, and its standings again.
     again = ada.run("create", "exam", "double", "--closed")
     assert "its standings return (CPU: 1 user)" in again.stdout
     assert ada.run("update", "exam", "--open").returncode == 0

@@ -46,7 +46,7 @@ def bash(script: str, folder: Path, environ: Mapping[str, str]) -> str:
 
 
 def runs(folder: Path, environ: Mapping[str, str]) -> list[tuple[int, str, str]]:
-    """Number, file name and verdict of each run that `hpc-board` lists for someone who stands in `folder`."""
+    """Return number, file name and verdict of each run that `hpc-board` lists in `folder`."""
     listed: list[dict[str, Any]] = json.loads(bash(f"{sys.executable} -m hpc_board runs --json", folder, environ))
     return sorted((run["id"], run["file_name"], run["verdict"]) for run in listed)
 

@@ -160,7 +160,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.press("Down")
     others.leave("h100")
     terminal.until("running", "on h100-1", name="running")
-    # What a call takes of itself is subtracted.
+    # The cost of the call itself is subtracted.
     terminal.until("pass", pattern=r"\b(199|20\d) ms", without="in flight", name="passed")
     terminal.press("Enter")
     terminal.until("Run 7", "Passed", "Second place on H100", name="report")
@@ -179,7 +179,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.until("Feed / double", "took first place on double, H100", "(was grace", name="feed")
     terminal.press("Escape", "Escape")
 
-    # Who leaves is told what goes on, and finds it judged afterwards.
+    # A user who leaves reads which runs go on, and finds them judged afterwards.
     others.take("h100")
     terminal.press("s")
     terminal.until("Ready: double on H100, mode ranked: one job.")

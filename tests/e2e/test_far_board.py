@@ -103,7 +103,7 @@ def test_three_accounts_on_another_machine_play_a_competition_by_munge() -> None
             assert "doubling" in ada.run("list").stdout
             assert "doubling" not in bob.run("list").stdout
 
-            # Each is ranked by the account of the process, whatever the environment says.
+            # Each is ranked by the account of the process, not by the environment.
             for player, text in ((ada, RIGHT), (bob, FASTER)):
                 player.environ["USER"] = player.environ["LOGNAME"] = "root"
                 words = ("submit", player.file(text), "--task", "double", "--mode", "ranked", "--wait")

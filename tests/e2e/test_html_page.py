@@ -103,7 +103,7 @@ def test_it_fits_any_width(browser: Page, page: Path, width: int) -> None:
 
 
 def contrast(browser: Page, selector: str) -> float:
-    """How the text's colour stands out of the page's, by WCAG."""
+    """Return the contrast of the text's colour with the page's, by WCAG."""
     page = "getComputedStyle(document.body).backgroundColor"
     colours = f"[getComputedStyle(document.querySelector('{selector}')).color, {page}]"
     light, dark = sorted(map(luminance, browser.value(colours)), reverse=True)

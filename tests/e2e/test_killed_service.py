@@ -72,7 +72,7 @@ def started(files: BoardFiles, socket: Path) -> "subprocess.Popen[bytes]":
 
 
 def is_used(folder: Path) -> bool:
-    """Whether a process works in this folder: a spooler notes the end of its last job after the run has ended."""
+    """Return whether a process works in this folder: a spooler notes the end of its last job after the run."""
     for each in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if str(folder).encode() in each.read_bytes():

@@ -93,7 +93,7 @@ def custom_kernel(data):
 
 
 def is_at_work() -> bool:
-    """Whether the kernel of the victim is running."""
+    """Return whether the kernel of the victim is running."""
     for each in Path("/proc").glob("[0-9]*/comm"):
         try:
             if each.read_text() == "hb-victim\n":

@@ -177,7 +177,7 @@ def nothing_more(home: Home) -> None:
 
 
 SCENES: dict[str, Callable[[Home], None]] = {}
-"""What a reader of the page has before its first command, by the page's name."""
+"""The steps before a page's first command, by the page's name."""
 
 
 def before(name: str) -> Callable[[Callable[[Home], None]], Callable[[Home], None]]:
@@ -280,7 +280,7 @@ AFTER: dict[str, Callable[[Home], None]] = {
     'hpc-board admin remove 12 --reason "returns what an earlier call computed"': another_version,
     'hpc-board delete softmax --reason "the course is over"': the_board_again,
 }
-"""What has happened after a command, when the next one of its page is typed."""
+"""The events between a command and the next one of its page."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

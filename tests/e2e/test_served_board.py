@@ -126,7 +126,7 @@ def test_three_accounts_play_a_competition_on_the_board_of_a_fourth(files: Board
         assert "doubling" in ada.run("list").stdout
         assert "doubling" not in bob.run("list").stdout
 
-        # Two participants are ranked by their accounts, whatever the environment says, and every run is verified.
+        # Two participants are ranked by their accounts, not by the environment, and every run is verified.
         for player, text in ((ada, RIGHT), (bob, FASTER)):
             player.environ["USER"] = player.environ["LOGNAME"] = "root"
             words = ("submit", player.file(text), "--task", "double", "--mode", "ranked", "--wait")
@@ -154,7 +154,7 @@ def test_three_accounts_play_a_competition_on_the_board_of_a_fourth(files: Board
         (ended,) = (ada.json("run", number) for _ in [ada.run("watch", number)])
         assert ended["state"] == "cancelled"
 
-        # What the client may not do is said, and the settings of a client give no role.
+        # The service refuses with a reason, and the settings of a client give no role.
         mine = bob.file(f"service: {socket}\nroles: {{admins: [{BOB}]}}\n", "mine.yaml")
         assert bob.run("--config", mine, "list").returncode == 2
         direct = bob.run("--config", bob.file(f"board: {folder}\n", "direct.yaml"), "list")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.store.library import Database
 from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, migrations
+from hpc_board.store.sqlite import Database
 from tests.accounts import needs_accounts
 from tests.conftest import short_folder
 from tests.e2e.boards import HANGING, RIGHT, board_files, fill

@@ -26,7 +26,7 @@ Step = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Follower:
-    """Somebody who types in a folder what the tutorial says, with a board that is empty at first."""
+    """A user who types the commands of the tutorial in a folder, with a board that is empty at first."""
 
     folder: Path
     installation: Path
@@ -80,7 +80,7 @@ def emulated(kind: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def follower(tmp_path_factory: pytest.TempPathFactory) -> Follower:
-    """Somebody who has an empty board, and a machine whose GPUs, if any, are left aside."""
+    """Return a user with an empty board, and a machine whose GPUs, if any, are left aside."""
     pytest.importorskip("torch")
     found = Follower(tmp_path_factory.mktemp("tutorial"), install(tmp_path_factory.mktemp("installation")))
     found.settle({"local": {"scheduler": "local"}}, {"CPU": {"cluster": "local"}})

@@ -20,8 +20,7 @@ import pytest
 
 from hpc_board.board import Board
 from hpc_board.cli import output
-from hpc_board.cli.lazy import loaded
-from hpc_board.cli.main import cli
+from hpc_board.cli.main import cli, loaded
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import Interval

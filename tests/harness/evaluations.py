@@ -52,7 +52,7 @@ QUICK = {
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation left behind."""
+    """The result of an evaluation, and the files that it left."""
 
     folder: Path
     status: int

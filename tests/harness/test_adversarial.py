@@ -23,7 +23,7 @@ def named(name: str) -> Outcome:
 
 
 def pays(cheat: Cheat, found: Outcome) -> bool:
-    """Whether a cheat has nine tenths of an honest kernel's time in its score, in one of a few tries.
+    """Return whether a cheat has nine tenths of an honest kernel's time in its score, in one of a few tries.
 
     A virtual machine can be half as slow again for seconds, whatever runs in it: so each try is held to what was
     honest in the same run and just after it, and a cheat that gains does so in every try.

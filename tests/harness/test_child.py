@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Cut(BaseException):
-    """What a signal's handler raises."""
+    """An exception of a signal's handler."""
 
 
 def sleeping() -> tuple[Child, Printed]:

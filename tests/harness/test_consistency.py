@@ -1,4 +1,4 @@
-"""Which claims of a worker are believed."""
+"""The claims of a worker that are believed."""
 
 import os
 import subprocess

@@ -37,7 +37,7 @@ BUBBLEWRAP = Sandbox(SandboxRuntime.BUBBLEWRAP, setting="gpus.CPU.sandbox")
 
 
 def unusable() -> str:
-    """Why bubblewrap cannot be tried here, "" where it can."""
+    """Return the reason why bubblewrap cannot be tried here, "" if it can."""
     program = shutil.which("bwrap")
     if program is None:
         return "bubblewrap is not installed: no bwrap"

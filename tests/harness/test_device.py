@@ -1,4 +1,4 @@
-"""How long a GPU's work took, on a device whose every step has a scripted duration."""
+"""The time of a GPU's work, on a device whose every step has a scripted duration."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -330,7 +330,7 @@ def test_a_placed_tensor_has_its_values_order_and_type_and_an_address_of_its_own
 
 
 class OnCpu:
-    """What the default stream of a GPU and its events would be, where each call ends before the next one begins."""
+    """The default stream of a GPU and its events, where each call ends before the next one begins."""
 
     def __init__(self, torch: Any) -> None:
         self.steps: list[str] = []

@@ -1,4 +1,4 @@
-"""Whose fault a full disk is: the submission's where its files account for it, else the node's."""
+"""The blame for a full disk: the submission's if its files account for it, else the node's."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is told and kept of an evaluation that ends before its time, through whoever's fault."""
+"""Messages and files of an evaluation that ends before its time, by any fault."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What PyTorch's errors say about who failed."""
+"""The blame that PyTorch's errors give."""
 
 import subprocess
 import sys

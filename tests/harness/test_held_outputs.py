@@ -1,4 +1,4 @@
-"""What is copied of an output is what the worker's memory holds once nothing of the submission runs any more."""
+"""The copy of an output holds the worker's memory at the moment at which nothing of the submission runs any more."""
 
 import ctypes
 import itertools

@@ -49,7 +49,7 @@ def hiding(command: list[str]) -> list[str]:
 
 
 def told(body: str) -> Any:
-    """What a program prints at last that has started a process which hides."""
+    """Return the last output of a program that has started a process which hides."""
     command = hiding([sys.executable, "-c", FAMILY + textwrap.dedent(body)])
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -132,7 +132,7 @@ def test_an_honest_kernel_is_ranked_on_a_node_that_hides_processes(folder: Path)
 HELPER = """
 import os, shutil, sys
 
-# Whoever may run a program, but not read it, is not dumpable while it runs.
+# A process that may run its program, but not read it, is not dumpable.
 program = os.open("helper", os.O_WRONLY | os.O_CREAT, 0o100)
 with open(shutil.which("sleep"), "rb") as source, open(program, "wb") as file:
     shutil.copyfileobj(source, file)

@@ -1,4 +1,4 @@
-"""What a submission may do to the channel that its worker shares with the supervisor."""
+"""Attacks of a submission on the channel that its worker shares with the supervisor."""
 
 from pathlib import Path
 

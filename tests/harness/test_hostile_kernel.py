@@ -1,4 +1,4 @@
-"""What a submission may try beside computing: it gets the verdict that it deserves, and nothing outside changes."""
+"""Attacks of a submission beside computing: it gets the verdict that it deserves, and nothing outside changes."""
 
 import os
 from pathlib import Path

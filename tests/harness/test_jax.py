@@ -9,7 +9,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
 from tests.harness.evaluations import QUICK, a_task, evaluate
 
-# Not importorskip: what has imported JAX is warned of at each fork, and this process is one that forks.
+# Not importorskip: a process that has imported JAX warns at each fork, and this one forks.
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs JAX")
 
 WITH_NUMPY = """

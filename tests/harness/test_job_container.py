@@ -95,7 +95,7 @@ class Site:
         )
 
     def printed(self, job: Path) -> list[str]:
-        """What the job prints until it has ended without a result."""
+        """Return the output of the job until it has ended without a result."""
         shell = self.shell(job)
         output, _ = shell.communicate(timeout=120)
         assert shell.returncode == 1

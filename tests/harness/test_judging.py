@@ -1,4 +1,4 @@
-"""What the judge, the clocks and the supervisor do beyond giving a verdict on an honest kernel."""
+"""The judge, the clocks and the supervisor, beyond the verdict on an honest kernel."""
 
 import json
 import math

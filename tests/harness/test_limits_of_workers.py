@@ -1,4 +1,4 @@
-"""What a worker leaves of the processes that its user may have."""
+"""A worker and the processes that its user may have."""
 
 import json
 import os

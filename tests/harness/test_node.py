@@ -1,4 +1,4 @@
-"""What a node tells of itself: its GPU, and whether memory ran out."""
+"""The report of a node: its GPU, and whether memory ran out."""
 
 from pathlib import Path
 

@@ -332,7 +332,7 @@ def test_a_flood_ends_the_eval(tmp_path: Path, floods: str, verdict: Verdict, wo
     assert words in result.message
 
 
-# What is left behind
+# Processes and files that an eval leaves
 
 
 @pytest.mark.quiet

@@ -16,7 +16,7 @@ from hpc_board.model.result import Case, Verdict
 
 REFERENCE_NS = 300e6
 ROW_NS, CALL_NS = 1e6, 1e4
-"""What passes beside the kernel: once for a row of calls, and for each call."""
+"""The time beside the kernel: once for a row of calls, and for each call."""
 
 LIMITS = Limits(timed_seconds_min=0, case_seconds=0.1, timed_calls_min=9, drift=1e6)
 
@@ -33,7 +33,7 @@ class Worker:
 
 
 class Bench:
-    """What makes the calls, without any."""
+    """A bench without a judge, whose calls take scripted times."""
 
     def __init__(self) -> None:
         self.limits = LIMITS
@@ -61,7 +61,7 @@ def measured(first_ns: float, hides_ns: float) -> Case:
 
 @pytest.mark.parametrize("first_ns", [1e6, 2e8])
 def test_no_worker_is_excused_by_the_short_row_of_another(monkeypatch: pytest.MonkeyPatch, first_ns: float) -> None:
-    # Whatever else this machine does: no call here takes any time.
+    # No call takes any time here, so other work of the machine does not matter.
     monkeypatch.setattr(phases, "disturbed", lambda *_: "")
     honest = measured(first_ns, 0)
     assert (honest.verdict, honest.timing and honest.timing.noisy) == (Verdict.PASS, False)

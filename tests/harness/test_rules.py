@@ -1,4 +1,4 @@
-"""What a task may ask of a call beside a right output, and what a board may ask of a node."""
+"""The rules of tasks for a call beside a right output, and of boards for a node."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def custom_kernel(data):
 
 @pytest.fixture
 def others() -> Iterator[None]:
-    """Somebody else's work on every processor, below no process of this test."""
+    """Put other work on every processor, below no process of this test."""
     spin = f"for _ in $(seq {os.cpu_count()}); do (echo $BASHPID; exec >&-; while :; do :; done) & done"
     spinning = subprocess.run(["bash", "-c", spin], stdout=subprocess.PIPE, check=True, text=True)
     yield

@@ -85,7 +85,7 @@ def process(body: str, *, user: int, given: Any = None, filtered: bool = True) -
 
 
 def told(body: str, *, user: int, given: Any = None, filtered: bool = True) -> Any:
-    """What `body` told."""
+    """Return the answer of `body`."""
     ended = process(body, user=user, given=given, filtered=filtered)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])
@@ -549,7 +549,7 @@ ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
 def answer(machine: str, number: int, *arguments: int, architecture: int = 0) -> int:
-    """What the filter for `machine` answers: the instructions are run here, so this works for another machine too."""
+    """Return the answer of the filter for `machine`: the instructions are run here, also those of another machine."""
     words = [number, architecture or ARCHITECTURE[machine], 0, 0]
     for argument in (*arguments, *[0] * (6 - len(arguments))):
         words += [argument & 0xFFFFFFFF, argument >> 32]

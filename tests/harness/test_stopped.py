@@ -1,4 +1,4 @@
-"""What is stopped while the reference is timed, and that it goes on afterwards."""
+"""Processes that are stopped while the reference is timed, and that go on afterwards."""
 
 import json
 import subprocess
@@ -85,7 +85,7 @@ def test_to_read_of_threads_counts_only_where_one_of_them_runs_meanwhile(
 
 
 def _charged(spinning: Child, monkeypatch: pytest.MonkeyPatch, runs_meanwhile: bool) -> bool:
-    """Whether reading of the threads counts as time of the worker's call."""
+    """Return whether reading of the threads counts as time of the worker's call."""
     begun_ns: list[int] = []
 
     def read(pids: Iterable[int]) -> Turns:

@@ -1,4 +1,4 @@
-"""A task is somebody's code as well: the processes that import it reach no more of the node than a submission."""
+"""A task is untrusted code, too: the processes that import it reach no more of the node than a submission."""
 
 import resource
 import socket

@@ -87,14 +87,14 @@ export SLURM_INCLUDE_DIR=/build/include SLURM_LIB_DIR=/usr/lib/$(gcc -dumpmachin
 
 
 def folder() -> Path:
-    """Where the folder is, or would be."""
+    """Return the path of the folder, which need not exist."""
     named = os.environ.get("HPC_BOARD_CHROOT")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(named) if named else cache / "hpc-board" / "chroots" / f"{SUITE}-pyslurm-{PYSLURM}"
 
 
 def hindrance() -> str:
-    """Why Slurm cannot run from the folder here; empty where it can."""
+    """Return the reason why Slurm cannot run from the folder here; "" if it can."""
     if not (folder() / PYTHON.lstrip("/")).is_symlink():
         return "there is no folder with a newer Slurm and pyslurm: `make slurm-chroot` makes one, as root"
     if os.geteuid() != 0:
@@ -182,7 +182,7 @@ def _build_pyslurm(root: Path) -> None:
 
 
 def _apt_options() -> Iterator[str]:
-    """How this host's apt gets at its mirror: proxies, and how strict it is about dates."""
+    """Yield the options of this host's apt for its mirror: proxies, and its strictness about dates."""
     answer = subprocess.run(["apt-config", "dump"], check=True, capture_output=True, text=True).stdout
     yield from re.findall(r'^Acquire::(?:https?|Check)\S* "[^"]+";$', answer, re.MULTILINE)
 
@@ -195,7 +195,7 @@ def _mirror() -> list[str]:
 
 
 def _pip_variables(root: Path) -> dict[str, str]:
-    """How this host's pip gets at its index, as variables; what lies in files of this host is copied or left out."""
+    """Return the variables of this host's pip for its index; files of this host are copied or left out."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     answer = subprocess.run(command, check=False, capture_output=True, text=True).stdout
     found = {

@@ -68,7 +68,7 @@ def missing_programs(*, accounting: bool = False) -> list[str]:
 
 
 def has_memory_groups() -> bool:
-    """Whether this host has control groups of memory, of the first version, in which a lab may make its own."""
+    """Return whether this host has control groups of memory, of the first version, in which a lab may make its own."""
     return os.access(_MEMORY_GROUPS / "memory.limit_in_bytes", os.R_OK) and os.access(_MEMORY_GROUPS, os.W_OK)
 
 
@@ -185,7 +185,7 @@ class SlurmLab:
         self.run("sdiag", "--reset")
 
     def rpcs(self) -> dict[str, int]:
-        """How often the controller was asked what since then, by sdiag; that question itself is left out.
+        """Return the number of each question to the controller since then, by sdiag; that question itself is left out.
 
         Its nodes' messages are among them ("MESSAGE_EPILOG_COMPLETE", "REQUEST_COMPLETE_BATCH_SCRIPT").
         """
@@ -434,7 +434,7 @@ def _short_host_name() -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, below those that the kernel gives to outgoing connections."""
+    """Return ports without a listener, below those that the kernel gives to outgoing connections."""
     ports: list[int] = []
     with contextlib.ExitStack() as stack:
         while len(ports) < count:

@@ -1,4 +1,4 @@
-"""Where the tests' Slurm lives and how it is asked: this host's own release, and the one in the folder of chroot.py."""
+"""The places of the tests' Slurm, and its commands: this host's own release, and the one in the folder of chroot.py."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -29,7 +29,7 @@ def skip_without_chroot() -> None:
 
 @contextmanager
 def chroot_labs() -> Iterator[ChrootLab]:
-    """What gives a lab in the folder for the arguments of SlurmLab, the same one for the same arguments."""
+    """Yield a function that gives a lab in the folder for arguments of SlurmLab, one lab for equal arguments."""
     with ExitStack() as stack:
         labs: dict[str, SlurmLab] = {}
 
@@ -56,7 +56,7 @@ def scheduler_of(
 
 
 def source_of(lab: SlurmLab) -> str:
-    """What the evidence calls the one who listed the queue."""
+    """Return the name of the program that listed the queue, as the evidence has it."""
     return "squeue" if lab.client == "cli" else "pyslurm"
 
 

@@ -1,4 +1,4 @@
-"""What a site's Slurm, its nodes and its disks do to a board: no run is lost or doubled, and each says why it ended.
+"""A board beside the faults of a site's Slurm, nodes and disks: no run is lost or doubled, and each says why it ended.
 
 docs/design/faults.md has a row for each of these tests. With HPC_BOARD_FAULTS=newer they run on the Slurm that
 `make slurm-chroot` brings.
@@ -37,7 +37,7 @@ from tests.conftest import short_folder, skip_without_slurm
 from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
 from tests.slurm import chroot
 from tests.slurm.lab import SlurmLab, has_memory_groups
-from tests.unit.runs.test_reconciler import set_clock
+from tests.unit.runs.world import set_clock
 from tests.values import replace
 from tests.waiting import awaited
 
@@ -48,7 +48,7 @@ WAIT_SECONDS = 60.0
 GIB = 1024**3
 
 NEWER = os.environ.get("HPC_BOARD_FAULTS") == "newer"
-"""Whether the faults are those of the Slurm that `make slurm-chroot` brings."""
+"""True if the faults are those of the Slurm that `make slurm-chroot` brings."""
 
 SITE = {
     "MessageTimeout": "3",
@@ -167,7 +167,7 @@ class Site:
         return self.board.runs.get(run.id)
 
     def until(self, run: Run, *states: RunState, fits: Callable[[Run], bool] = lambda _: True) -> Run:
-        """`run` once it is in one of the states and `fits`, carried on until then whatever Slurm says."""
+        """Return `run` once it is in one of the states and `fits`, advanced until then in spite of Slurm's faults."""
         deadline = time.monotonic() + WAIT_SECONDS
         board = self.board
         while True:
@@ -288,7 +288,7 @@ def killed(lab: SlurmLab, *daemons: str) -> Iterator[None]:
 
 
 def answers(lab: SlurmLab) -> bool:
-    """Whether the controller answers and has every node."""
+    """Return whether the controller answers and has every node."""
     try:
         states = lab.run("sinfo", "--noheader", "--Node", "--format=%T").split()
     except subprocess.CalledProcessError:
@@ -350,7 +350,7 @@ def test_a_controller_that_is_silent_while_it_is_asked(site: Site) -> None:
         with pytest.raises(SchedulerError, match="timed out"):
             site.board.runs.advance()
         assert site.board.runs.history(waiting.id) == before
-        # What a job has left in its folder needs nobody's answer.
+        # A result in the job's folder needs no answer of the controller.
         site.released()
         awaited(lambda: _collected(site, ending))
     site.finished(waiting, ending)
@@ -608,7 +608,7 @@ def test_a_job_that_slurm_holds_after_a_failed_launch_is_cancelled_and_sent_agai
     try:
         (run,) = site.submit("CPU")
         first = site.until(run, RunState.QUEUED)
-        # hpc-board says --no-requeue; whoever runs the cluster may overrule that.
+        # hpc-board says --no-requeue; the cluster's admin may overrule that.
         site.lab.run("scontrol", "update", f"JobId={first.status.job_id}", "Requeue=1")
         with failing_prolog(site.lab, "cpu-1"):
             site.lab.run("scontrol", "update", "PartitionName=cpu", "State=up")
@@ -642,7 +642,7 @@ def test_a_preempted_run_is_sent_again(site: Site) -> None:
     ]
 
 
-# The end of a job that nobody here asked for
+# Ends of jobs that the board did not request
 
 
 def test_a_job_that_is_preempted(site: Site) -> None:
@@ -658,7 +658,7 @@ def test_a_job_that_is_preempted_and_put_back_into_the_queue(site: Site) -> None
     short = HANGING.replace("120", "2")
     (run,) = site.submit("H100", kernel=short, task="slow")
     running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
-    # hpc-board says --no-requeue; whoever runs the cluster may overrule that.
+    # hpc-board says --no-requeue; the cluster's admin may overrule that.
     site.lab.run("scontrol", "update", f"JobId={running.status.job_id}", "Requeue=1")
     urgent(site, "sleep 1")
     back = site.until(run, RunState.QUEUED)
@@ -704,12 +704,12 @@ def put_back(site: Site, run: Run) -> None:
 
 
 def urgent(site: Site, command: str) -> None:
-    """A job that takes the whole node h100-1 from whoever has it."""
+    """Submit a job that takes the whole node h100-1 from the jobs there."""
     site.lab.run("sbatch", "--partition=urgent", "--exclusive", "--output=/dev/null", f"--wrap={command}")
 
 
 BATCH_OR_STEP = pytest.mark.parametrize("srun", [False, True], ids=["batch", "step"])
-"""Whether the judge runs as a step of srun."""
+"""Parameters: the judge runs in the batch step, or as a step of srun."""
 
 
 def change_cpu(site: Site, **keys: Any) -> None:
@@ -868,7 +868,7 @@ def test_a_job_whose_id_is_another_s_by_now(
 
 
 def others(lab: SlurmLab, job_id: str) -> list[str]:
-    """Jobs of somebody else, the last of which has the id `job_id`; all wait, held."""
+    """Submit jobs of another user, the last of which has the id `job_id`; all wait, held."""
     mine: list[str] = []
     while job_id not in mine:
         mine.append(lab.run("sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=true").strip())
@@ -897,7 +897,7 @@ def test_accounts_that_are_down(accounting_lab: SlurmLab, tmp_path: Path, monkey
     site.happened_once(told)
 
 
-# What is between the board and Slurm
+# Programs between the board and Slurm
 
 
 def test_commands_that_print_banners(site: Site) -> None:
@@ -974,7 +974,7 @@ def test_reads_on_a_disk_that_is_full(site: Site) -> None:
             assert done.returncode == 0, done.stderr
 
         def told() -> bool:
-            """Whether `runs` lists the run and says so; it has nothing to write before Slurm may be asked again."""
+            """Return whether `runs` lists the run and says so; it writes nothing before Slurm may be asked again."""
             done = site.files.run("runs")
             assert (done.returncode, "running" in done.stdout) == (0, True), done.stderr
             return "No space left on device Showing the last known state." in " ".join(done.stderr.split())

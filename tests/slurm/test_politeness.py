@@ -1,4 +1,4 @@
-"""What a board costs its cluster, counted by the controller itself."""
+"""The cost of a board to its cluster, counted by the controller itself."""
 
 import json
 import os

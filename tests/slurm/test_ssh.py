@@ -30,7 +30,7 @@ def server(slurm_lab: SlurmLab) -> Iterator[Sshd]:
         short_folder() as folder,
         Sshd(folder / "d", {"SLURM_CONF": environment["SLURM_CONF"], "SBATCH_PARTITION": "cpu"}) as running,
     ):
-        # What a login node says to everybody, and how it comes to know Slurm's commands.
+        # A login node's banners, and its path to Slurm's commands.
         (running.home / ".bashrc").write_text("echo 'Welcome to far'; echo 'Maintenance on Monday' >&2\n")
         (running.home / ".bash_profile").write_text(f"echo 'Last login: today'\nexport PATH={environment['PATH']}\n")
         yield running

@@ -230,7 +230,7 @@ def call(board: Recorded, *argv: str | Path) -> Done:
 
 
 def read(board: Recorded, *argv: str | Path) -> Any:
-    """What the command prints as JSON; it must succeed."""
+    """Return the command's JSON; the command must succeed."""
     done = call(board, *argv, "--json")
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)

@@ -63,7 +63,6 @@ OWN_FOR_HELP = {
     "hpc_board.cli",
     "hpc_board.cli.exits",
     "hpc_board.cli.global_options",
-    "hpc_board.cli.lazy",
     "hpc_board.cli.main",
     "hpc_board.cli.options",
     "hpc_board.cli.streams",

@@ -1,60 +1,26 @@
 """The language of source and manual: a sentence names its subject, and a docstring begins with it or with a verb."""
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PACKAGE = REPOSITORY / "hpc_board"
-
-# The parts that follow the rule. A part that is rewritten gets its name here.
-DONE = (
-    "__main__.py",
-    "accounts.py",
-    "admin",
-    "board",
-    "boards",
-    "bundled.py",
-    "catalog",
-    "cli",
-    "domain",
-    "deferred.py",
-    "errors.py",
-    "files.py",
-    "harness",
-    "model",
-    "opening.py",
-    "report",
-    "runs",
-    "schedulers",
-    "scripting.py",
-    "service",
-    "settings.py",
-    "settings_file.py",
-    "store",
-    "task_check",
-    "transport",
-    "trusted_file.py",
-    "tui",
-    "web",
-    "yaml_document.py",
-    "yaml_sections.py",
-)
+SOURCES = ("hpc_board", "scripts")
+# Tasks as their authors write them, and the tests of the app, which follow.
+LEFT_OUT = ("tests/fixtures/", "tests/tui/")
 
 QUESTION = re.compile(r"(?:What|Whether|Which|Where|Why|Who|Whose|How)\b")
 HIDDEN_ACTOR = re.compile(r"\b(?:somebody|nobody|someone|anyone|whoever|everybody)\b", re.IGNORECASE)
+NOUNLESS = re.compile(r"\bwhat\b", re.IGNORECASE)
+QUOTED = re.compile(r"`[^`\n]*`")
 
 # Values that programs read: the name of a role.
 VALUES = {"nobody"}
-
-
-def sources() -> list[Path]:
-    """Return the files of the parts that follow the rule."""
-    found = (PACKAGE / part for part in DONE)
-    return sorted(file for part in found for file in (part.rglob("*.py") if part.is_dir() else [part]))
 
 
 def strings(tree: ast.AST) -> Iterator[tuple[ast.AST, int, str]]:
@@ -64,25 +30,59 @@ def strings(tree: ast.AST) -> Iterator[tuple[ast.AST, int, str]]:
             yield node, node.lineno, node.value
 
 
-def faults(text: str) -> list[str]:
+def docstrings_of(tree: ast.AST) -> set[int]:
+    """Return the ids of the strings that are statements: they document the module, function, class or value before."""
+    return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+
+
+def nounless(text: str) -> list[str]:
+    """Return the docstrings of a module's text in which "what" stands for a noun, each with its line."""
+    tree = ast.parse(text)
+    documenting = docstrings_of(tree)
+    found = ((line, value) for node, line, value in strings(tree) if id(node) in documenting)
+    return [f"{line}: {value}" for line, value in found if NOUNLESS.search(QUOTED.sub("", value))]
+
+
+def faults(text: str, *, docstrings_alone: bool = False) -> list[str]:
     """Return the strings of a module's text that break the rule, each with its line."""
     tree = ast.parse(text)
-    # A string that is a statement documents the module, the function, the class or the value before it.
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    docstrings = docstrings_of(tree)
     return [
         f"{line}: {value}"
         for node, line, value in strings(tree)
-        if (id(node) in docstrings and QUESTION.match(value)) or (HIDDEN_ACTOR.search(value) and value not in VALUES)
+        if (id(node) in docstrings and QUESTION.match(value))
+        or (HIDDEN_ACTOR.search(QUOTED.sub("", value)) and value not in VALUES)
+        if id(node) in docstrings or not docstrings_alone
     ]
 
 
-@pytest.mark.parametrize("part", DONE)
-def test_a_part_that_follows_the_rule_exists(part: str) -> None:
-    assert (PACKAGE / part).exists()
+def modules(part: str) -> dict[str, str]:
+    """Return the texts of the modules in a folder of the repository, by their paths."""
+    found = {str(each.relative_to(REPOSITORY)): each for each in sorted((REPOSITORY / part).rglob("*.py"))}
+    return {path: each.read_text(encoding="utf-8") for path, each in found.items() if not path.startswith(LEFT_OUT)}
 
 
-def test_no_docstring_is_a_question_and_no_string_hides_its_actor() -> None:
-    found = {str(path.relative_to(PACKAGE)): faults(path.read_text(encoding="utf-8")) for path in sources()}
+@pytest.mark.parametrize("part", SOURCES)
+def test_no_docstring_is_a_question_and_no_string_hides_its_actor(part: str) -> None:
+    found = {path: faults(text) for path, text in modules(part).items()}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize("part", SOURCES)
+def test_no_docstring_has_what_in_the_place_of_a_noun(part: str) -> None:
+    found = {path: nounless(text) for path, text in modules(part).items() if not path.startswith("hpc_board/tui/")}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+def test_the_check_finds_what_in_the_place_of_a_noun() -> None:
+    assert nounless('"""Print the run, and what is left."""\nwhat = "what it is"') == [
+        "1: Print the run, and what is left."
+    ]
+    assert nounless('"""Print `what`."""') == []
+
+
+def test_no_docstring_of_a_test_is_a_question_or_hides_its_actor() -> None:
+    found = {path: faults(text, docstrings_alone=True) for path, text in modules("tests").items()}
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
@@ -102,6 +102,90 @@ def test_the_check_finds_a_break_of_the_rule(text: str) -> None:
 
 def test_the_check_takes_a_plain_sentence() -> None:
     assert faults('def is_sound():\n    """Return whether it is sound."""\n    return "nobody"') == []
+
+
+# Comments give reasons, in sentences of the same kind.
+PRAGMA = re.compile(r"\A(?:noqa|type: ignore|pragma)\b.*?(?: - |# |\Z)")
+SENTENCE = r"(?:^|(?<=[.:;!?] ))"
+STUMBLES = {
+    "a sentence begins with a question word": re.compile(rf"{SENTENCE}(?:Whether|Which|Where|Why|Who|Whose|How)\b"),
+    "`what` stands for a noun": NOUNLESS,
+    "the actor is hidden": re.compile(rf"{HIDDEN_ACTOR.pattern}|\b(?:anybody|everyone|whatever)\b", re.IGNORECASE),
+    "the history is told, not the reason": re.compile(
+        r"\b(?:formerly|previously|originally|historically|until recently|used to (?:be|have|do))\b"
+        rf"|{SENTENCE}(?:Now|Before|Earlier|Once),"
+    ),
+}
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a module's text with their first lines; lines below each other are one comment."""
+    first, words, after = 0, "", 0
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        line, alone = token.start[0], not token.line[: token.start[1]].strip()
+        said = PRAGMA.sub("", token.string.lstrip("#! "))
+        if alone and line == after:
+            words += f" {said}"
+        else:
+            yield first, words
+            first, words = line, said
+        after = line + 1 if alone else 0
+    yield first, words
+
+
+def stumbles(text: str) -> list[str]:
+    """Return the comments of a module's text over which a reader stumbles, with line and reason; `code` is exempt."""
+    perhaps = [part.strip() for line in text.splitlines() for part in line.split("#")[1:]]
+    if not any(word.search(part) for word in STUMBLES.values() for part in perhaps):
+        return []  # a file's tokens take longer than all else here
+    return [
+        f"{line}: {reason}: {comment}"
+        for line, comment in comments(text)
+        for reason, word in STUMBLES.items()
+        if word.search(QUOTED.sub("", comment))
+    ]
+
+
+@pytest.mark.parametrize("part", [*SOURCES, "tests"])
+def test_no_comment_is_a_stumble(part: str) -> None:
+    found = {path: stumbles(text) for path, text in modules(part).items()}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# What it had come to stays.",
+        "limit = 3  # what a node may take",
+        "# Where the disk is full, it waits.",
+        "# It waits. Who leaves is told so.",
+        "# It is closed: whoever comes",
+        "# A file that belongs to\n# somebody else",
+        "# The limit used to be three.",
+        "# It polls. Before, it waited.",
+        "limit = 3  # noqa: S311 - whatever it is",
+        "limit = 3  # type: ignore[assignment]  # whatever it is",
+    ],
+)
+def test_the_check_finds_a_comment_that_is_a_stumble(text: str) -> None:
+    assert len(stumbles(text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# A node that takes part is used to measure the others.",
+        "# The account `nobody` owns it.",
+        "# Before the file is opened: its owner may change.",
+        "limit = 3  # noqa: PLR2004",
+        'text = "# What a comment is not"',
+        '"""What the docstring\'s own test finds."""',
+    ],
+)
+def test_the_check_takes_plain_comments(text: str) -> None:
+    assert stumbles(text) == []
 
 
 # The manual. CONTRIBUTING.md quotes the words that the rule forbids.

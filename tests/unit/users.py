@@ -1,4 +1,4 @@
-"""Acting as somebody else, for tests of what other users may not do."""
+"""Acting as another account, for tests of the limits of other users."""
 
 import os
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ from hpc_board.errors import InputError
 from hpc_board.report.run_columns import Exported, Kind
 from hpc_board.store import Store
 from hpc_board.store.batches import RunSelection
-from hpc_board.store.row_reader import Row
+from hpc_board.store.row_values import Row
 
 _ROWS_AT_ONCE = 20_000
 _ROWS_AT_ONCE_WITH_CODE = 50

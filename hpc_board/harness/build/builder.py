@@ -147,7 +147,7 @@ def build(
         (home / HEADER).write_text(header_text(), encoding="utf-8")
         facts["compiles"] = 1
         start = time.monotonic()
-        with described(job, facts):
+        with facts_added(job, facts):
             kept = _compiled(job, harness, room, command_line, facts, keep)
         facts["compile_seconds"] = round(time.monotonic() - start, 3)
         if cache is not None:
@@ -161,7 +161,7 @@ def build(
 
 
 @contextmanager
-def described(job: JobSpec, facts: Mapping[str, Any]) -> Iterator[None]:
+def facts_added(job: JobSpec, facts: Mapping[str, Any]) -> Iterator[None]:
     """Add `facts` to a failure within this block, and the participant's own name for the file."""
     try:
         yield
@@ -230,7 +230,7 @@ def compiler_room(
 ) -> CompilerRoom:
     """Return the surroundings of a job's compiler in the folder `home`, with the header folders `includes` to read."""
     hidden = (str(folder), str(Path.home()))
-    readable = sandbox.readable_folders(environ, [*job.readable, *includes, *_listed(environ)], hidden)
+    readable = sandbox.readable_folders(environ, [*job.readable, *includes, *_search_paths(environ)], hidden)
     temporary = Path(tempfile.mkdtemp(prefix="tmp-", dir=home))
     private = {"HOME": str(home), "TMPDIR": str(temporary)}
     return CompilerRoom(home, readable, {**_environment(job, environ), **private}, container)
@@ -277,7 +277,7 @@ def compiler_log(
     return log
 
 
-def _listed(environ: Mapping[str, str]) -> list[str]:
+def _search_paths(environ: Mapping[str, str]) -> list[str]:
     return [path for name in PASSED_TO_COMPILERS for path in environ.get(name, "").split(":") if path]
 
 

@@ -85,10 +85,12 @@ def container(wanted: Sandbox, harness: Path, environ: Mapping[str, str], scratc
     name = {SandboxRuntime.BUBBLEWRAP: "bwrap", SandboxRuntime.APPTAINER: "apptainer"}[wanted.runtime]
     program = shutil.which(name, path=environ.get("PATH"))
     if program is None:
-        message = f"{_asked(wanted)}, and this node has no {name} in PATH; install it there, or let `modules` bring it"
+        message = (
+            f"{_settings_ask(wanted)}, and this node has no {name} in PATH; install it there, or let `modules` bring it"
+        )
         raise ContainerUnavailable(message)
     if wanted.image and not Path(wanted.image).exists():
-        raise ContainerUnavailable(f"{_asked(wanted)}, and this node has no image {wanted.image}")
+        raise ContainerUnavailable(f"{_settings_ask(wanted)}, and this node has no image {wanted.image}")
     version = _version(program)
     made: Container
     if wanted.runtime is SandboxRuntime.APPTAINER:
@@ -241,7 +243,7 @@ def _try_out(made: Container, wanted: Sandbox, home: Path, environ: Mapping[str,
     """Run the container's Python once in `home`."""
     unusable = next((each for each in ":,\\" if wanted.image and each in f"{home}{wanted.image}"), None)
     if unusable:
-        message = f'{_asked(wanted)}, which cannot take paths with "{unusable}": {home}, {wanted.image}'
+        message = f'{_settings_ask(wanted)}, which cannot take paths with "{unusable}": {home}, {wanted.image}'
         raise ContainerUnavailable(message)
     folders = sandbox.seen_by_workers(sandbox.readable_folders(environ, (), (str(Path.home()),)))
     with tempfile.TemporaryFile() as output:
@@ -265,15 +267,15 @@ def _try_out(made: Container, wanted: Sandbox, home: Path, environ: Mapping[str,
         said = output.read(4000).decode("utf-8", "replace")
     if not (home / "ready").exists():
         reason = one_line(said, 500) or "it printed nothing"
-        message = f"{_asked(wanted)}, and it does not start on this node ({ended}): {reason}"
+        message = f"{_settings_ask(wanted)}, and it does not start on this node ({ended}): {reason}"
         raise ContainerUnavailable(f"{message}. It needs Python in the container, and unprivileged user namespaces")
     numbers = said.split()[-2:]
     if not all(each.isdigit() for each in numbers) or tuple(map(int, numbers)) < _PYTHON_MIN:
-        message = f"{_asked(wanted)}, and its Python is {'.'.join(numbers)}; the harness takes 3.10 or newer"
+        message = f"{_settings_ask(wanted)}, and its Python is {'.'.join(numbers)}; the harness takes 3.10 or newer"
         raise ContainerUnavailable(message)
 
 
-def _asked(wanted: Sandbox) -> str:
+def _settings_ask(wanted: Sandbox) -> str:
     return f"the settings ask for {wanted.runtime} ({wanted.setting})"
 
 

@@ -156,7 +156,7 @@ def limit_resources(file_bytes: int, spared_processes: int = 0) -> None:
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 1024 if most_files == resource.RLIM_INFINITY else min(1024, most_files // 2)
     limit_files(file_bytes)
-    _bound(resource.RLIMIT_NOFILE, files)
+    _lower_limit(resource.RLIMIT_NOFILE, files)
     processes, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     if processes != resource.RLIM_INFINITY:
         processes -= min(spared_processes, processes // 2)
@@ -165,11 +165,11 @@ def limit_resources(file_bytes: int, spared_processes: int = 0) -> None:
 
 def limit_files(file_bytes: int) -> None:
     """Bound the files of this process and its children: no core dumps, at most `file_bytes` each."""
-    _bound(resource.RLIMIT_CORE, 0)
-    _bound(resource.RLIMIT_FSIZE, file_bytes)
+    _lower_limit(resource.RLIMIT_CORE, 0)
+    _lower_limit(resource.RLIMIT_FSIZE, file_bytes)
 
 
-def _bound(kind: int, value: int) -> None:
+def _lower_limit(kind: int, value: int) -> None:
     _, hard = resource.getrlimit(kind)
     bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (bound, bound))
@@ -191,7 +191,7 @@ def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = 
     alone.
     """
     devices = _devices(_KERNEL_DEVICES)
-    return _confined(
+    return _confine(
         seen_by_workers(readable), writable, devices, scoped=scoped, network=network, names_threads=bool(gpu_devices())
     )
 
@@ -214,7 +214,7 @@ def confine_compiler(readable: Iterable[str], folder: str) -> int:
     The source may include any file by name, so a compiler reads less than a worker: of `/etc` only the files for
     loading a program, nothing of `/proc` and `/sys`, no GPU. It writes `folder` alone.
     """
-    return _confined(seen_by_compilers(readable), [folder], _devices(_PLAIN_DEVICES), scoped=True)
+    return _confine(seen_by_compilers(readable), [folder], _devices(_PLAIN_DEVICES), scoped=True)
 
 
 def seen_by_workers(readable: Iterable[str]) -> list[str]:
@@ -232,7 +232,7 @@ def gpu_devices() -> list[str]:
     return _devices(_GPU_DEVICES)
 
 
-def _confined(
+def _confine(
     readable: Iterable[str],
     writable: Iterable[str],
     devices: Iterable[str],

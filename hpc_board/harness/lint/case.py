@@ -89,7 +89,7 @@ class Inquiry:
         """Return whether the task has a reference to make answers from."""
         return self._prober is not None
 
-    def asked(self, frame: Frame, fds: Sequence[int], expected: Sequence[str]) -> Frame:
+    def ask(self, frame: Frame, fds: Sequence[int], expected: Sequence[str]) -> Frame:
         """Return the prober's answer.
 
         Raises:
@@ -176,7 +176,7 @@ class Examination:
             self._seeded = not payload.same(first, other)
             if not self._inquiry.probes or not self._repeatable:
                 return
-            self._taken = _taken(self._inquiry.asked({"type": "take"}, [first, other], ("taken",)))
+            self._taken = _taken(self._inquiry.ask({"type": "take"}, [first, other], ("taken",)))
         for name in self._taken.probes:
             self._probe(name)
             if self._probed[0].verdict != Verdict.PASS:
@@ -191,17 +191,17 @@ class Examination:
     def _probe(self, name: str) -> None:
         """Have one probe checked, if it can be made."""
         try:
-            self._probed.append(Probed(name, *self._answered({"type": "make", "probe": name})))
+            self._probed.append(Probed(name, *self._judge_answer({"type": "make", "probe": name})))
         except CallFailed as error:
             message = f"{PROBES[name].title}: {error.message}"
             raise CallFailed(error.verdict, message, worker_lost=error.worker_lost) from None
 
-    def _answered(self, make: Frame) -> tuple[str, str, bool]:
+    def _judge_answer(self, make: Frame) -> tuple[str, str, bool]:
         """Return the verdict of the prober's answer, its message, and whether it equals the right answer."""
         with ExitStack() as held:
             room = os.memfd_create("probe", os.MFD_CLOEXEC)
             held.callback(os.close, room)
-            made = self._inquiry.asked(make, [room], ("made", "unmade"))
+            made = self._inquiry.ask(make, [room], ("made", "unmade"))
             if made["type"] == "unmade":
                 return UNMADE, printable(str(made["message"]), MESSAGE_MAX), False
             call, _ = self._inputs(held, self._seed)
@@ -222,7 +222,7 @@ class Examination:
 
     def _tolerates(self, step: int) -> bool:
         error = math.pow(2.0, step / _STEPS_PER_OCTAVE)
-        verdict, _, _ = self._answered({"type": "make", "probe": "noisy", "error": error})
+        verdict, _, _ = self._judge_answer({"type": "make", "probe": "noisy", "error": error})
         return verdict == Verdict.PASS
 
 

@@ -64,7 +64,7 @@ class Linter:
                     why = f"{cases[-1].name} ended the judge" if cases and cases[-1].lost else "the time was over"
                     left_out += [LeftOut(each[0], each[1], why) for each in chosen[number:]]
                     break
-                cases.append(_examined(Examination(inquiry, phase, index, case)))
+                cases.append(_examine(Examination(inquiry, phase, index, case)))
         except CallFailed as error:
             message, of_machine = error.message, error.verdict in _OF_MACHINE
         except OSError as error:
@@ -86,7 +86,7 @@ class Linter:
         return Inquiry(judge, prober, self._job.limits.judge_seconds, deadline)
 
 
-def _examined(examination: Examination) -> CheckedCase:
+def _examine(examination: Examination) -> CheckedCase:
     """Return the result of an examination.
 
     Raises:

@@ -11,19 +11,22 @@ import random
 import secrets
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
+from hpc_board.harness.measure.timing import floor_ns
 from hpc_board.harness.measure.worker_handle import Output, Worker
 from hpc_board.harness.processes.calls import Called, CallFailed, Phase, Rules, TimeBudget, close_all, judge_answer
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.wire.channel import Frame
 from hpc_board.harness.wire.replies import Checked, Filled, Generated, OfJudge
 from hpc_board.model.limits import Limits
-from hpc_board.model.peaks import Work
-from hpc_board.model.result import Verdict
+from hpc_board.model.peaks import Peak, Work
+from hpc_board.model.result import Case, Timing, Verdict
+from hpc_board.model.score import duration_text
+from hpc_board.model.task import case_text
 
 _LATE_PROBES = 4
 _FRAME_CALLS = 500
@@ -85,21 +88,13 @@ class Bench:
         group = f"{self.phase.name}.{index}"
         try:
             with ExitStack() as held:
-                with self._step("make the inputs"):
-                    made_inputs = [
-                        self._made(index, group, number, seed) for number, seed in zip(numbers, seeds, strict=True)
-                    ]
+                inputs = self._make_inputs(index, group, numbers, seeds)
                 if first is not None:
                     first()
                 if timed:
                     self._await_empty_caches(worker)
                 room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
-                with self._step("make room for the inputs"):
-                    early = self._early[index] = all(each.steady for each in made_inputs)
-                    lay = partial(self._write_inputs, "lay", numbers, False)
-                    sizes, form = [each.size for each in made_inputs], made_inputs[0].form
-                    output_bytes = self.output_bytes(index) if timed and worker.stops else 0
-                    arena, bases = worker.give_room(self.phase, sizes, room, form, output_bytes, lay if early else None)
+                arena, bases = self._give_room(worker, index, numbers, inputs, room, timed=timed)
                 cold = timed and cold
                 called, done = worker.run(
                     self.phase,
@@ -125,14 +120,31 @@ class Bench:
                         self._check_inputs(numbers, arena, bases)
                 worker.output_bytes[index] = os.fstat(copies[-1]).st_size
                 self._keep_output(index, copies[-1])
-                message, probe = "", not timed and _entropy.randrange(_LATE_PROBES) == 0
-                with self._step("check the output"):
-                    for number, answer, copy in zip(numbers, answers, copies, strict=True):
-                        message = self._check(number, group, answer, copy, probe=probe)
+                probe = not timed and _entropy.randrange(_LATE_PROBES) == 0
+                message = self._check_outputs(numbers, group, answers, copies, probe=probe)
         except CallFailed:
             self._judge.send({"type": "forget"})
             raise
         return replace(called, message=message)
+
+    def _make_inputs(self, index: int, group: str, numbers: Sequence[int], seeds: Sequence[int]) -> list[Generated]:
+        """Have the judge make the inputs of a row."""
+        with self._step("make the inputs"):
+            return [self._made(index, group, number, seed) for number, seed in zip(numbers, seeds, strict=True)]
+
+    def _give_room(
+        self, worker: Worker, index: int, numbers: Sequence[int], inputs: Sequence[Generated], room: int, *, timed: bool
+    ) -> tuple[int, list[int]]:
+        """Give the worker room for the inputs of a row, and for its outputs; return the inputs' memory and places.
+
+        Layouts that are the same for all seeds are written now, before the clock runs.
+        """
+        with self._step("make room for the inputs"):
+            early = self._early[index] = all(each.steady for each in inputs)
+            lay = partial(self._write_inputs, "lay", numbers, False) if early else None
+            sizes, form = [each.size for each in inputs], inputs[0].form
+            output_bytes = self.output_bytes(index) if timed and worker.stops else 0
+            return worker.give_room(self.phase, sizes, room, form, output_bytes, lay)
 
     def _await_empty_caches(self, worker: Worker) -> None:
         with self._step("wait for empty caches"):
@@ -230,6 +242,16 @@ class Bench:
         self._judge.send(frame, [descriptor])
         return self._judged(Checked, task)
 
+    def _check_outputs(
+        self, numbers: Sequence[int], group: str, outputs: Sequence[Output], copies: Sequence[int], *, probe: bool
+    ) -> str:
+        """Have the outputs of a row checked, and return the judge's message about the last one."""
+        message = ""
+        with self._step("check the output"):
+            for number, output, copy in zip(numbers, outputs, copies, strict=True):
+                message = self._check(number, group, output, copy, probe=probe)
+        return message
+
     def _check(self, number: int, group: str, output: Output, copy: int, *, probe: bool) -> str:
         opinion = self._opinion({"type": "check", "call": number, "group": group}, copy, "check the output")
         wrong = opinion.verdict is not Verdict.PASS
@@ -252,6 +274,38 @@ class Bench:
             return judge_answer(self._judge, kind, start + min(one, allowance.left_seconds), late)
         finally:
             allowance.spend(time.monotonic() - start)
+
+
+def floor_failure(
+    found: Timing | None, work: Work | None, floor_seconds: float, peak: Peak | None
+) -> CallFailed | None:
+    """Return the failure of a case with times that no right call can take here; None if its times are possible."""
+    floor = floor_ns(floor_seconds, work, peak)
+    if found is None or found.median_ns >= floor:
+        return None
+    words = f"a call takes {duration_text(found.median_ns)}, less than {duration_text(floor)}"
+    return CallFailed(Verdict.BELOW_FLOOR, f"{words}, which no right call can take on this device")
+
+
+def results(
+    phase: Phase,
+    work: Mapping[int, Work | None],
+    measured: Mapping[int, tuple[Timing | None, CallFailed | None, str]],
+) -> list[Case]:
+    """Return the results of the cases with times or a failure, in their order; the first failure is the last one.
+
+    `measured` has the times of each case, its failure, and the remark if it passes.
+    """
+    cases: list[Case] = []
+    for index, (found, failure, remark) in sorted(measured.items(), key=lambda item: item[0]):
+        if found is None and failure is None:
+            continue
+        verdict, message = (Verdict.PASS, remark) if failure is None else (failure.verdict, failure.message)
+        spec = case_text(phase.cases[index])
+        cases.append(Case(phase.name, index, spec, verdict, message, found, work.get(index)))
+        if failure is not None:
+            break
+    return cases
 
 
 def closed_later(held: ExitStack, descriptor: int) -> int:

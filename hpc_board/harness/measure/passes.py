@@ -4,14 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.bench import Bench, floor_failure, results
 from hpc_board.harness.measure.phases import Say
-from hpc_board.harness.measure.timing import floor_ns
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.model.peaks import Peak
-from hpc_board.model.result import Case, Timing, Verdict
-from hpc_board.model.score import duration_text
+from hpc_board.model.result import Case, Timing
 from hpc_board.model.task import case_text
 
 _MORE_PASSES = 5
@@ -140,27 +138,9 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
 
     def _check_floors(self) -> None:
         for index, measured in self._measured.items():
-            found = self._timing(index)
-            floor = floor_ns(0, self._bench.work.get(index), self._peak)
-            if found is not None and found.median_ns < floor:
-                words = (
-                    f"a call takes {duration_text(found.median_ns)}, less than {duration_text(floor)}, which no right "
-                    "call can take on this device"
-                )
-                measured.failure = CallFailed(Verdict.BELOW_FLOOR, words)
+            measured.failure = floor_failure(self._timing(index), self._bench.work.get(index), 0, self._peak)
 
     def cases(self) -> list[Case]:
         """Return the results of each case that at least one worker has measured, or that failed."""
-        phase = self._bench.phase
-        cases: list[Case] = []
-        for index, measured in sorted(self._measured.items()):
-            failure = measured.failure
-            timing = self._timing(index)
-            if not failure and timing is None:
-                continue
-            verdict, message = (failure.verdict, failure.message) if failure else (Verdict.PASS, measured.note)
-            work, spec = self._bench.work.get(index), case_text(phase.cases[index])
-            cases.append(Case(phase.name, index, spec, verdict, message, timing, work))
-            if failure:
-                break
-        return cases
+        measured = {index: (self._timing(index), each.failure, each.note) for index, each in self._measured.items()}
+        return results(self._bench.phase, self._bench.work, measured)

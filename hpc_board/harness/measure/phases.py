@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.bench import Bench, floor_failure, results
 from hpc_board.harness.measure.consistency import colder_than_hot, disturbed, drift, equal_claims, unclaimed_time
 from hpc_board.harness.measure.contention import OtherWork
-from hpc_board.harness.measure.timing import enough, floor_ns, timing
+from hpc_board.harness.measure.timing import enough, timing
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import Called, CallFailed, OutputsOverlap, public_seed, secret_seed
 from hpc_board.harness.processes.tree import thread_count
@@ -22,7 +22,6 @@ from hpc_board.model.limits import MORE_WORKERS, Limits
 from hpc_board.model.measurement import calls_needed, scatters
 from hpc_board.model.peaks import Peak
 from hpc_board.model.result import Case, Timing, Verdict, secretly_failed
-from hpc_board.model.score import duration_text
 from hpc_board.model.task import case_text
 
 _ATTEMPTS = 3
@@ -312,30 +311,13 @@ class Benchmarks:
 
     def _check_floors(self) -> None:
         for index, measured in self._measured.items():
-            found = measured.timing()
-            floor = floor_ns(self._limits.floor_seconds, self._bench.work.get(index), self._peak)
-            if found is not None and found.median_ns < floor:
-                words = (
-                    f"a median of {duration_text(found.median_ns)} is less than {duration_text(floor)}, which no right "
-                    "call can take on this device"
-                )
-                measured.failure = CallFailed(Verdict.BELOW_FLOOR, words)
+            work, floor_seconds = self._bench.work.get(index), self._limits.floor_seconds
+            measured.failure = floor_failure(measured.timing(), work, floor_seconds, self._peak)
 
     def cases(self) -> list[Case]:
         """Return the results of each case that at least one worker has measured, or that failed."""
-        phase = self._bench.phase
-        cases: list[Case] = []
-        for index, measured in sorted(self._measured.items()):
-            failure = measured.failure
-            if not measured.passes:
-                continue
-            verdict, message = (failure.verdict, failure.message) if failure else (Verdict.PASS, "")
-            spec = case_text(phase.cases[index])
-            work = self._bench.work.get(index)
-            cases.append(Case(phase.name, index, spec, verdict, message, measured.timing(), work))
-            if failure:
-                break
-        return cases
+        measured = {index: (each.timing(), each.failure, "") for index, each in self._measured.items()}
+        return results(self._bench.phase, self._bench.work, measured)
 
 
 def _longest(rows: Sequence[Called]) -> list[Called]:

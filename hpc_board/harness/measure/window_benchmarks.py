@@ -34,7 +34,7 @@ _CLOCK_NS = 300.0
 
 _WIDE_NS = 1000.0
 _SHORT_NS = 20_000.0
-"""Difference by which a window is too short to contain what every window does."""
+"""Difference by which a window is too short to contain the steps of every window."""
 
 _CHANGE_NS_MIN = 20_000.0
 """Least time for two changes of a GPU between processes, 265 us on an H200; a small kernel alone takes 3 us.

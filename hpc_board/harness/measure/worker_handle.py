@@ -258,6 +258,24 @@ class Worker:
             self._allowance.spend((time.monotonic_ns() - start_ns) / 1e9)
             self._called = True
         wall_ns = still_ns - start_ns
+        done = self._possible(answer, number, wall_ns)
+        after = self._processor_times()
+        called = Called(
+            count,
+            claimed_ns=min(max(0.0, done.elapsed_ns), wall_ns),
+            wall_ns=wall_ns,
+            waited_ns=after.waited_since(before, wall_ns),
+            ran_ns=still_ran_ns - start_ran_ns + after.ran_since(before),
+            by_address=bool(done.alike),
+        )
+        return called, done
+
+    def _possible(self, answer: object, number: int, wall_ns: int) -> Done:
+        """Return the worker's report of the calls with this number, which took `wall_ns` by the supervisor's clock.
+
+        Raises:
+            OutputsOverlap, CallFailed: see `run`.
+        """
         if isinstance(answer, Overlapped):
             raise OutputsOverlap
         if not isinstance(answer, Done) or answer.call != number:
@@ -267,16 +285,7 @@ class Worker:
                 f"it claims {answer.elapsed_ns:.0f} ns for a call that took {wall_ns} ns by the supervisor's clock"
             )
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
-        after = self._processor_times()
-        called = Called(
-            count,
-            claimed_ns=min(max(0.0, answer.elapsed_ns), wall_ns),
-            wall_ns=wall_ns,
-            waited_ns=after.waited_since(before, wall_ns),
-            ran_ns=still_ran_ns - start_ran_ns + after.ran_since(before),
-            by_address=bool(answer.alike),
-        )
-        return called, answer
+        return answer
 
     def _time_for(self, count: int, phase: Phase) -> tuple[float, str]:
         """Return the seconds for the next `count` calls, and the message if they do not return in time."""

@@ -22,7 +22,7 @@ from hpc_board.harness.build.builder import (
     check_device,
     compiler_log,
     compiler_room,
-    described,
+    facts_added,
     renamed_in,
 )
 from hpc_board.harness.build.toolchain import ToolchainMissing, include_folders, program_command, toolchain
@@ -164,7 +164,7 @@ class OwnEval:
         program = self._processes.program(
             [self._processes.python, "-B", "-u", self._job.submission], folder, {}, (printed, printed), reports=False
         )
-        self._processes.reached(program.level(self._job.limits.load_seconds))
+        self._processes.record_isolation(program.level(self._job.limits.load_seconds))
         ended = program.ended(seconds, self._job.limits.printed_bytes, lambda: None)
         self._processes.dismiss(program)
         program.close()
@@ -214,7 +214,7 @@ class OwnEval:
         of = len(job.tests if stage.phase == "test" else job.benchmarks)
         watch = _Watch(stage, program.report, self._say, of)
         watch()
-        processes.reached(program.level(job.limits.load_seconds))
+        processes.record_isolation(program.level(job.limits.load_seconds))
         ended = program.ended(stage.seconds, job.limits.printed_bytes, watch)
         processes.dismiss(program)
         program.close()
@@ -386,7 +386,7 @@ def built_program(
     facts: dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 1}
     command_line = program_command(tools, job.eval, includes, PROGRAM)
     start = time.monotonic()
-    with described(job, facts):
+    with facts_added(job, facts):
         log = compiler_log(job, processes.harness, room, command_line, facts, processes.pids())
         program = built_file(home / PROGRAM)
     facts["compile_seconds"] = round(time.monotonic() - start, 3)

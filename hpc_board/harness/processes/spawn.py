@@ -186,7 +186,7 @@ def _listening(folder: Path) -> socket.socket:
 
 
 def _said(streams: Sequence[tuple[int, Printed]]) -> str:
-    """Close the streams of a process, and return what it has printed until now on one line."""
+    """Close the streams of a process, and return its output so far on one line."""
     for reader, each in streams:
         os.set_blocking(reader, False)
         with suppress(BlockingIOError):

@@ -188,7 +188,7 @@ def _state(process: str) -> str:
 
 
 def _gone(pid: int) -> bool:
-    """Return whether a process or thread no longer exists, independent of what /proc shows of it."""
+    """Return whether a process or thread no longer exists, independent of /proc's view of it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -241,7 +241,7 @@ class SlurmScheduler:
         ids = list(allocations)
         for start in range(0, len(ids), _ACCOUNTED_AT_ONCE):
             some = [job for id_ in ids[start : start + _ACCOUNTED_AT_ONCE] for job in allocations[id_]]
-            found = dict(self._accounted(some, listing.source))
+            found = dict(self._statuses_of_sacct(some, listing.source))
             news |= found
             if all(each.state is JobState.UNKNOWN for each in found.values()):
                 break
@@ -305,7 +305,7 @@ class SlurmScheduler:
             rows += queue_rows(self._answer([*argv, f"--Format={SQUEUE_FORMAT}"]))
         return Listing("squeue", rows)
 
-    def _accounted(self, jobs: Sequence[JobKey], source: str) -> Iterator[tuple[str, JobStatus]]:
+    def _statuses_of_sacct(self, jobs: Sequence[JobKey], source: str) -> Iterator[tuple[str, JobStatus]]:
         """Return the status of jobs that `source` does not list, from sacct."""
         try:
             rows = self._accounts(
@@ -343,11 +343,11 @@ class SlurmScheduler:
             raise _AccountingAbsentError("accounting storage is disabled")
         if done.returncode != 0 and "is after end time" in done.stderr:
             return []  # a start in the future, by Slurm's own clock: no job can be that new
-        return account_rows(self._checked(argv, done))
+        return account_rows(self._output_of(argv, done))
 
     def _answer(self, argv: Sequence[str]) -> str:
         try:
-            return self._checked(argv, self._run(argv))
+            return self._output_of(argv, self._run(argv))
         except CommandMissing as error:
             raise self._missing(argv[0], error) from error
 
@@ -363,7 +363,7 @@ class SlurmScheduler:
                 hint=f"Slurm on cluster {self._cluster.name} is busy or down; nothing has changed, try later.",
             ) from error
 
-    def _checked(self, argv: Sequence[str], done: Completed) -> str:
+    def _output_of(self, argv: Sequence[str], done: Completed) -> str:
         if done.returncode != 0:
             raise SchedulerError(
                 f"{argv[0]} failed: {one_line(done.stderr, 300) or f'status {done.returncode}'}",

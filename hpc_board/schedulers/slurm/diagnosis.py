@@ -28,7 +28,7 @@ _RELEASE = re.compile(r"^slurm[\w.-]*\s+(\d{2}\.\d{2}\.\d+)", re.MULTILINE)
 def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
     """Yield a diagnostic of the commands, the controller and the configuration that `host` has."""
     subject = f"slurm {cluster.name}"
-    unreached = _unreached(host)
+    unreached = _host_error(host)
     if unreached is not None:
         hint = unreached.hint or "Look whether `ssh` logs in there without a question."
         yield Diagnostic(Severity.ERROR, subject, one_line(unreached.message, 500), hint)
@@ -64,10 +64,10 @@ def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
         message = f"its configuration is not known: {tried.failure}"
         yield Diagnostic(Severity.WARNING, subject, message, "Try `scontrol show config`.")
         return
-    yield from _configured(subject, cluster, configuration(tried.stdout), host)
+    yield from _check_job_records(subject, cluster, configuration(tried.stdout), host)
 
 
-def _unreached(host: Host) -> SchedulerError | None:
+def _host_error(host: Host) -> SchedulerError | None:
     """Return why the host runs no commands at all; None if it may run some."""
     try:
         host.run([_NEEDED[0], "--version"], timeout_seconds=PATIENCE_SECONDS)
@@ -103,7 +103,7 @@ def _controller(subject: str, host: Host) -> Iterator[Diagnostic]:
     yield diagnostic(Severity.WARNING, subject, words, hint, good=None if slow else words)
 
 
-def _configured(subject: str, cluster: Cluster, found: Mapping[str, str], host: Host) -> Iterator[Diagnostic]:
+def _check_job_records(subject: str, cluster: Cluster, found: Mapping[str, str], host: Host) -> Iterator[Diagnostic]:
     accounted = "slurmdbd" in found.get("AccountingStorageType", "")
     if accounted:
         tried = attempt(host, ["sacct", "--allocations", "--noheader", f"--starttime=uts{_now() - 60}"])

@@ -47,7 +47,7 @@ _CONTROLLER_ERRORS: Final = frozenset(
     {
         *range(1001, 1005),  # SLURM_COMMUNICATIONS_..._ERROR
         *range(1800, 1806),  # SLURMCTLD_COMMUNICATIONS_...
-        *range(5003, 5006),  # what Slurm says of its sockets, "timed out" among them
+        *range(5003, 5006),  # Slurm's errors of sockets, "timed out" among them
         *(104, 110, 111, 113),  # ECONNRESET, ETIMEDOUT, ECONNREFUSED, EHOSTUNREACH
     }
 )
@@ -166,7 +166,7 @@ class _Helper:
             if self._clock() < self._paused_until:
                 raise _HelperFailedError(self._last_failure)
             try:
-                found = self._asked(question, timeout_seconds)
+                found = self._ask(question, timeout_seconds)
             except _HelperFailedError as error:
                 self._end()
                 self._paused_until = self._clock() + _pause(self._failures)
@@ -191,9 +191,9 @@ class _Helper:
             self._kept_until = self._clock() + _pause(self._unreached)
             self._unreached += 1
 
-    def _asked(self, question: Mapping[str, Any], timeout_seconds: float) -> tuple[list[QueueRow], int]:
+    def _ask(self, question: Mapping[str, Any], timeout_seconds: float) -> tuple[list[QueueRow], int]:
         if self._conversation is None:
-            self._conversation = self._started()
+            self._conversation = self._start_helper()
         self._questions += 1
         request = {"id": self._questions, **question, "seconds": timeout_seconds + 1}
         answer = self._exchange(self._conversation, json.dumps(request), timeout_seconds)
@@ -209,7 +209,7 @@ class _Helper:
             raise _HelperFailedError("answered without the number of others' jobs")
         return rows, others
 
-    def _started(self) -> Conversation:
+    def _start_helper(self) -> Conversation:
         try:
             conversation = self._start()
         except ConversationOver as error:

@@ -76,7 +76,7 @@ def _answer(pyslurm: Any, question: dict[str, Any]) -> dict[str, Any]:
         return _jobs(pyslurm, frozenset(question["names"]))
     except pyslurm.RPCError as error:
         return {"error": str(error), "errno": error.errno}
-    except Exception as error:  # noqa: BLE001 - whatever the bindings raise is an answer too
+    except Exception as error:  # noqa: BLE001 - any error of the bindings is an answer, too
         return {"error": f"{type(error).__name__}: {error}"}
 
 

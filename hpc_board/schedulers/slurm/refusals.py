@@ -39,7 +39,7 @@ _REFUSALS: Final = re.compile(
     r"|^allocation failure:"
     # the end of sbatch, before it asks the controller
     r"|^\S{0,200}sbatch\S{0,40}: fatal: "
-    # what sbatch says of its options and of the script, before it asks the controller
+    # sbatch's errors about its options and the script, before it asks the controller
     r"|^\S{0,200}sbatch\S{0,40}: (?:error: )?(?:"
     r"unrecognized option|invalid option --|option '.*' (?:is ambiguous|doesn't allow an argument|requires an argument)"
     r"|(?:invalid|unrecognized) (?:.* )?--[a-z]|--\S+ is not valid"

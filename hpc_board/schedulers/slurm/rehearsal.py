@@ -25,11 +25,11 @@ def rehearse(
     try:
         cluster = describe()
     except SchedulerError as error:
-        return [_refused("cluster", error)] * len(rehearsals)
-    return [_rehearsed(rehearsal, cluster, test) for rehearsal in rehearsals]
+        return [_refusal("cluster", error)] * len(rehearsals)
+    return [_rehearse(rehearsal, cluster, test) for rehearsal in rehearsals]
 
 
-def _rehearsed(rehearsal: Rehearsal, cluster: ClusterInfo, test: Callable[[Job], str]) -> Rehearsed:
+def _rehearse(rehearsal: Rehearsal, cluster: ClusterInfo, test: Callable[[Job], str]) -> Rehearsed:
     found: list[Diagnostic] = []
     names = rehearsal.job.gpu.partition.split(",")
     for name in names:
@@ -39,12 +39,12 @@ def _rehearsed(rehearsal: Rehearsal, cluster: ClusterInfo, test: Callable[[Job],
     try:
         told = test(rehearsal.job) or "accepts the options of a job"
     except BoardError as error:
-        refused = _refused("sbatch", error)
+        refused = _refusal("sbatch", error)
         return Rehearsed((*found, *refused.diagnostics), refused=True)
     return Rehearsed((*found, Diagnostic(Severity.OK, "sbatch", told)))
 
 
-def _refused(subject: str, error: BoardError) -> Rehearsed:
+def _refusal(subject: str, error: BoardError) -> Rehearsed:
     return Rehearsed((Diagnostic(Severity.ERROR, subject, error.message, error.hint),), refused=True)
 
 

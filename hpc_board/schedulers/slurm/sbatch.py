@@ -54,7 +54,7 @@ MANAGED: frozenset[str] = frozenset(
         "clusters",
         "parsable",
         "quiet",
-        # what would change the environment, or make sbatch do something else than submit and return
+        # options that change the environment, or have sbatch do something else than submit and return
         "export",
         "export-file",
         "get-user-env",

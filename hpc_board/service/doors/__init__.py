@@ -55,7 +55,7 @@ class Door(Protocol):
         """
 
     def close(self) -> None:
-        """Give up what the connections share."""
+        """Give up the common resources of the connections."""
 
 
 def door_to(address: "Path | MungeAddress | SshAddress") -> Door:

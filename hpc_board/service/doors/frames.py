@@ -72,7 +72,7 @@ class Opening:
         """Take received bytes, and return the data of all frames that they complete.
 
         Raises:
-            Forged: they are not what the other end has sent next.
+            Forged: they are not the next bytes of the other end.
         """
         self.take(data)
         return b"".join(iter(self.next, None))

@@ -73,7 +73,7 @@ class MungeDoor:
         deadline = time.monotonic() + _BUSY_SECONDS
         while True:
             try:
-                return self._introduced(reader, seconds)
+                return self._introduce(reader, seconds)
             except _Busy as error:
                 if time.monotonic() >= deadline:
                     raise ServiceError(
@@ -85,13 +85,13 @@ class MungeDoor:
             # By chance, so that many who were refused at one moment do not come back at one moment.
             time.sleep(_entropy.uniform(*_BUSY_PAUSE_SECONDS))
 
-    def _introduced(self, reader: int, seconds: float) -> "MungeStream":
+    def _introduce(self, reader: int, seconds: float) -> "MungeStream":
         """Make a connection on which the service knows who asks.
 
         Raises:
             _Busy: the service has no room for it now.
         """
-        connected = self._connected()
+        connected = self._connect()
         try:
             protocol, nonce = self._greeting(connected)
             if protocol != handshake.PROTOCOL:
@@ -122,7 +122,7 @@ class MungeDoor:
                 hint="Name the service's account: munge://ACCOUNT@HOST:PORT.",
             ) from error
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         try:
             connected = socket.create_connection((self._address.host, self._address.port), timeout=_STEP_SECONDS)
         except (OSError, UnicodeError) as error:
@@ -211,7 +211,7 @@ class MungeStream:
         try:
             self._socket.sendall(self._sealing.sealed(data))
         except OSError as error:
-            raise _broken(error) from error
+            raise _in_words(error) from error
 
     def receive(self) -> bytes:
         """Return the next bytes, b"" at the end."""
@@ -219,13 +219,13 @@ class MungeStream:
             try:
                 data = self._socket.recv(_CHUNK_BYTES)
             except OSError as error:
-                raise _broken(error) from error
+                raise _in_words(error) from error
             if not data:
                 raise ConnectionResetError("the connection was cut")
             try:
                 opened = self._opening.opened(data)
             except Forged as error:
-                raise self._forged() from error
+                raise self._forgery_error() from error
             if opened:
                 return opened
         return b""
@@ -250,7 +250,7 @@ class MungeStream:
         finally:
             self._socket.close()
 
-    def _forged(self) -> BoardError:
+    def _forgery_error(self) -> BoardError:
         if self._opening.begun:
             return ServiceError(
                 f"{self._address}: an answer was altered on its way.",
@@ -282,7 +282,7 @@ def _line(connected: socket.socket, bytes_max: int) -> bytes:
     deadline = time.monotonic() + _STEP_SECONDS
     while len(line) < bytes_max:
         connected.settimeout(max(deadline - time.monotonic(), 0.001))
-        # One at a time: what follows the line belongs to the frames.
+        # One at a time: the bytes after the line belong to the frames.
         byte = connected.recv(1)
         if byte == b"\n":
             return bytes(line)
@@ -312,7 +312,7 @@ def _reason(error: OSError | UnicodeError) -> str:
     return error.strerror or str(error)
 
 
-def _broken(error: OSError) -> OSError:
+def _in_words(error: OSError) -> OSError:
     """Return `error` in words: of a machine that fell silent, which Python calls a time-out, and of a connection cut.
 
     A connection that is closed is an end of its bytes or an error, by the moment at which the kernel notices.

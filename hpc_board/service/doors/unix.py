@@ -92,7 +92,7 @@ class UnixDoor:
             try:
                 return connected.connect(str(self._path))
             except BlockingIOError as error:
-                # Where many clients connect at one moment, the queue of the socket is full: an error, and no wait.
+                # The queue of the socket is full if many clients connect at one moment: an error, and no wait.
                 if time.monotonic() > deadline:
                     raise TimeoutError from error
                 time.sleep(_QUEUE_SECONDS)

@@ -127,7 +127,7 @@ class Viewers:
         self._tell("readers", "fault", problem)
 
     async def _look(self) -> None:
-        """Look once, and again for what was written meanwhile; with a pause, so that many writes make few looks."""
+        """Look once, and again for later writes; with a pause, so that many writes make few looks."""
         try:
             while self._wanted and self._viewers:
                 self._wanted = False

@@ -1,4 +1,4 @@
-"""The contents of the pages: what a board's public parts say, as fragments of HTML."""
+"""The contents of the pages: a board's public parts as fragments of HTML."""
 
 import hashlib
 import re

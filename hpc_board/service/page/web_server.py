@@ -223,7 +223,7 @@ class WebServer:
     async def _answer(self, request: BaseRequest, peer: Peer, path: str, version: str) -> web.StreamResponse:
         if path in self._assets:
             return self._assets[path].response(request)
-        # They count what happens on closed boards, too.
+        # The metrics count events of closed boards, too.
         await self._require(peer, Role.ADMIN if path == "metrics" else Role.PARTICIPANT)
         if path == "metrics":
             if not (self._metrics_on_tcp or _is_unix(request.transport)):
@@ -387,7 +387,7 @@ class _Connections(web.Server):
 
 
 class _Connection(web.RequestHandler):
-    """A connection within the bounds, with pages of our own for what is no valid HTTP."""
+    """A connection within the bounds, with pages of our own for invalid HTTP."""
 
     __slots__ = ("_admitted", "_owner", "_peer")
 

@@ -40,7 +40,7 @@ _CONTROL = re.compile(r"[^\n\t -~\u00a0-\U0010ffff]")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a submission ended, and what is to be seen of it outside.
+    """The end of a submission, and its effects outside.
 
     `effects` says in words what it reached or left behind that it should not have. `lines` are those of the progress
     file.
@@ -126,13 +126,13 @@ def _run(job: Path, environ: dict[str, str], prefix: list[str]) -> tuple[int, in
 
 
 def _prefix(cheat: Cheat, scratch: Path) -> list[str]:
-    """What stands before the command of a job that is to be as the cheat wants it."""
+    """Return the words before the command of a job that is to be as the cheat wants it."""
     room = [sys.executable, "-c", _SMALL, str(_ROOT), str(scratch), str(cheat.scratch_bytes)]
     return [*(room if cheat.scratch_bytes else ()), *(() if cheat.privileged else _without_capabilities())]
 
 
 def _without_capabilities() -> list[str]:
-    """What takes root's privileges from a command: jobs have none, and with them much would be open."""
+    """Return the words that take root's privileges from a command: jobs have none, and with them much would be open."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         return []
     return ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"]

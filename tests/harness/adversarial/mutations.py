@@ -31,20 +31,20 @@ class Mutation:
 
     @property
     def needs_quiet(self) -> bool:
-        """Whether other processes can change an outcome."""
+        """Return whether other processes can change an outcome."""
         return self.submission.needs_quiet or self.gains is _costs_less
 
     @property
     def is_compared(self) -> bool:
-        """Whether the cheat has to run with the defence, too: test_adversarial.py shows how all others end then."""
+        """Return whether the cheat runs with the defence, too: test_adversarial.py shows the ends of all others."""
         return bool(self.both) or self.gains is _costs_less
 
     def with_it(self) -> Outcome:
-        """How the cheat ends where the defence is on."""
+        """Return the end of the cheat with the defence."""
         return outcome(self.submission, *self.both)
 
     def without_it(self) -> Outcome:
-        """How the cheat ends where the defence is off."""
+        """Return the end of the cheat without the defence."""
         return outcome(self.submission, *self.both, *self.edits)
 
 
@@ -71,7 +71,7 @@ def _off(
     return Mutation(defence, cheat, (Edit(file, old, new),), gains, both)
 
 
-_CHECK = "message = self._check(number, group, answer, copy, probe=probe)"
+_CHECK = "message = self._check_outputs(numbers, group, answers, copies, probe=probe)"
 _SLEEPS_EXCUSED = Edit("processes/tree.py", "self.sleeps - before.sleeps > _SLEEPS_OF_A_ROW", "False")
 _EXCUSES_UNBOUNDED = Edit("processes/tree.py", "min(waited_ns, wall_ns - self.ran_since(before))", "waited_ns")
 _SENDS = "self.child.send(frame, [] if self._stops else self._arena)"

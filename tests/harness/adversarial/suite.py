@@ -52,7 +52,7 @@ class Cheat:
 
     @property
     def needs_quiet(self) -> bool:
-        """Whether other processes can change how it ends, by their work or by what all of a user's have in common."""
+        """Return whether other processes can change its end, by their work or by shared resources of its user."""
         measured = self.pays or self.privileged or Verdict.LATE_WRITE in self.verdicts
         return measured or self.name in _NEED_QUIET
 
@@ -334,7 +334,7 @@ SUITE: tuple[Cheat, ...] = (
         _TEST,
         Verdict.PASS,
         Verdict.LATE_WRITE,
-        # Where one of its children is born while the others are being stopped, and so runs on.
+        # One of its children may be born while the others are being stopped, and so runs on.
         Verdict.TIMING_INCONSISTENT,
     ),
     _cheat(

@@ -50,7 +50,7 @@ class Honest:
 
     @property
     def is_bundled(self) -> bool:
-        """Whether the kernel's task is one that comes with the board."""
+        """Return whether the kernel's task is one that comes with the board."""
         return self.task_name not in TASKS
 
     @cached_property

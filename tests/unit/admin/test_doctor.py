@@ -149,7 +149,7 @@ def test_a_board_of_another_account_is_a_problem(tmp_path: Path) -> None:
 
 
 class Unreachable:
-    """A login node that nobody reaches."""
+    """A login node that cannot be reached."""
 
     def run(self, argv: Sequence[str], **_: Any) -> Completed:
         raise SchedulerError(f"login2 cannot be reached for {argv[0]}", hint="Look whether `ssh login2` works.")

@@ -446,7 +446,7 @@ def test_what_has_no_rank_is_between_the_ranks() -> None:
     )
     found = Page("CPU", "v", (standing(1, 2e-3), standing(2, 3e-3)), 2, marks=marks)
     assert [row.run for row in rows(found)] == [7, 1, 2, 8]
-    # What is slower than all that is shown may be faster than what is not.
+    # A mark that is slower than all shown rows may be faster than the others.
     assert len(list(rows(replace(found, total=3)))) == 3
 
 

@@ -1,4 +1,4 @@
-"""What admins look at: how boards stand, and people with what holds for them."""
+"""Views of admins: the state of boards, and users with the rules that hold for them."""
 
 import re
 import sqlite3

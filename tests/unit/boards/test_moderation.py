@@ -44,7 +44,7 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.plain import plain
-from hpc_board.report.run_table import runs_table
+from hpc_board.report.run_columns import runs_table
 from hpc_board.report.runs import run_report, run_summary
 from hpc_board.store import NewRun, NewSubmission, RunQuery, Store, decisions, submissions
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
@@ -91,7 +91,7 @@ class Place:
         rerun: Rerun | None = None,
         account: str = "",
     ) -> tuple[Run, ...]:
-        """What `user` has sent so long `ago`; nobody carries it on."""
+        """Store a run that `user` sent so long `ago`, and that no client advances."""
         new = NewSubmission(
             task=self.board().tasks.get("double"),
             user=user,

@@ -118,7 +118,7 @@ def rounded(data: Any, dtype: Any) -> Any:
 
 
 def tolerances(name: str, data: Any, right: Any) -> Any:
-    """What the task's description allows each element to be off; None where the answer must be exact."""
+    """Return the tolerance of each element by the task's description; None where the answer must be exact."""
     if name == "softmax_py":
         return 5e-5 * right.double()
     if name == "reduction":

@@ -51,7 +51,7 @@ every_task_in_several = pytest.mark.parametrize("name", IN_SEVERAL)
 
 
 class Line(TypedDict):
-    """What a task's check said to one answer."""
+    """The answer of a task's check."""
 
     case: dict[str, int]
     kind: str

@@ -54,7 +54,7 @@ EVIL = "\x1b]0;owned\x07"
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary files go; it has to be empty at the end of a test."""
+    """The folder of temporary files; it has to be empty at the end of a test."""
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))

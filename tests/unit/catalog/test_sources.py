@@ -78,7 +78,7 @@ WRONG_IN_CPP = "static numbers submission(numbers data) { return data; }\n"
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary files go; it has to be empty at the end of a test."""
+    """The folder of temporary files; it has to be empty at the end of a test."""
     folder = tmp_path / "scratch"
     folder.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(folder))

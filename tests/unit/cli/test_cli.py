@@ -24,8 +24,7 @@ from click.testing import CliRunner
 
 from hpc_board import __version__
 from hpc_board.board import Board
-from hpc_board.cli.lazy import loaded
-from hpc_board.cli.main import cli
+from hpc_board.cli.main import cli, loaded
 from hpc_board.domain.run import RunState
 from hpc_board.harness.build.toolchain import header_text
 from hpc_board.model.result import Case, Verdict
@@ -857,7 +856,7 @@ def test_a_wait_for_a_run_that_will_never_start_says_why_once_and_what_to_do(boa
 
 
 def count_still_waiting(board: Recorded, seconds: int, environ: dict[str, str]) -> int:
-    """How often `watch 1` says within this time that the queue cannot be asked."""
+    """Count the messages of `watch 1` within this time that the queue cannot be asked."""
     done = board.hpc_board("watch", "1", "--timeout", str(seconds), **environ)
     assert done.returncode == 4, done.stderr
     return done.stderr.count("Still waiting: squeue failed")

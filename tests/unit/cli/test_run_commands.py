@@ -1,4 +1,4 @@
-"""What `run`, `runs` and `code` tell of runs: the note, the outcome, and what was printed."""
+"""The output of `run`, `runs` and `code`: the note of a run, its outcome, and its own output."""
 
 import json
 from collections.abc import Sequence

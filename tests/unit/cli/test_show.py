@@ -1,4 +1,4 @@
-"""What `show`, `show-personal`, `history`, `feed` and `admin milestones` print. Nothing is evaluated here."""
+"""The output of `show`, `show-personal`, `history`, `feed` and `admin milestones`. Nothing is evaluated here."""
 
 import getpass
 import json
@@ -446,7 +446,7 @@ def test_a_history_shows_every_run_in_the_order_of_its_submission(board: Recorde
 def test_the_history_of_somebody_else_and_of_nobody(board: Recorded) -> None:
     passed(board, "ada", 30e-6)
     (*_, only) = lines(call(board, "history", "vectoradd_py", "--user", "ada"))
-    # Without a plot nothing says what a mark means, and there is nothing to be faster than.
+    # The meaning of a mark is in the plot, and the first run is faster than no other.
     assert only.split(" ", 2)[2] == "30.0 µs 1 kernel.py"
     nobody = call(board, "history", "vectoradd_py", "--gpu", "CPU", "--user", "eve")
     assert nobody.stdout == "vectoradd_py on CPU: eve\nNo passing ranked runs yet.\n"

@@ -67,7 +67,7 @@ def rows(page: str) -> Iterator[list[str]]:
 
 
 def named_in_first_cells(page: str) -> set[str]:
-    """What stands as code in the first cell of a row."""
+    """Return the code in the first cells of rows."""
     return {word for row in rows(page) for word in re.findall(r"`([^`]+)`", row[0])}
 
 
@@ -341,7 +341,7 @@ def test_the_json_of_a_run_has_the_form_that_the_page_shows(ranked: tuple[BoardF
     run = files.json("run", printed["runs"][0]["id"])
     shown = shown_json()[0]
     for value in (run, shown):
-        # Which states a run is seen in, and whether there is a job yet in each, depends on the moment.
+        # The states in which a run is seen, and those that have a job, depend on the moment.
         value["history"] = [dict.fromkeys(status) for status in value["history"]]
     assert form(run) == form(shown)
     assert set(shown["provenance"]) - {"torch"} <= set(run["provenance"])
@@ -385,10 +385,9 @@ def test_every_entry_of_a_board_folder_is_explained(ranked: tuple[BoardFiles, di
     shown = text("clusters.md").partition("    <board>/\n")[2].partition("\n\n")[0]
     explained = {line.split()[0].partition("/")[0].replace("<cluster>", "here") for line in shown.splitlines()}
     names = {path.name for path in (files.folder / "board").iterdir()}
-    # The cache begins with the first submission that is compiled, and checks are there while somebody waits for them;
-    # folders elsewhere are looked into over SSH alone. What is free is kept of Slurm alone, and a look at few runs
-    # takes too little time to be kept. A task
-    # that was written just now is not.
+    # The cache begins with the first compiled submission, and checks exist while a client waits for them. Folders
+    # elsewhere are read over SSH alone. Free GPUs are kept of Slurm alone, a pass over few runs takes too little time
+    # to be kept, and a task that was just written is not kept either.
     others = {
         "tasks.json",
         "cache",

@@ -136,7 +136,7 @@ def test_runs_without_the_same_cases_have_no_score_to_compare() -> None:
     assert found.score is None
 
 
-# What is shown
+# The report
 
 
 def report(one: Case, other: Case) -> str:

@@ -1,18 +1,18 @@
-"""What a job says of itself, and which of it is believed."""
+"""The statements of a job about itself, and those that are believed."""
 
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from hpc_board.domain.result_checks import ended_at
+from hpc_board.domain.result_checks import ended_at, is_model
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
 from hpc_board.runs import job_folder
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import AT, result_of
 from tests.unit.report.test_report import run_of
-from tests.unit.runs.test_reconciler import right_result, with_times, world_in
+from tests.unit.runs.world import right_result, with_times, world_in
 from tests.values import replace
 
 COLLECTED_AT = AT + timedelta(minutes=30)
@@ -74,3 +74,21 @@ def test_a_run_that_was_sent_before_an_update_is_not_held_to_the_limits_of_the_n
     ended = world.store.runs.get(run.id)
     assert ended.state is (RunState.ERROR if reason else RunState.FINISHED), ended.status.reason
     assert reason in ended.status.reason
+
+
+@pytest.mark.parametrize(
+    ("gpu", "device", "fits"),
+    [
+        ("H100", "NVIDIA H100 80GB HBM3", True),
+        ("h100-pcie", "NVIDIA H100 PCIe", True),
+        ("A100-40", "NVIDIA A100-SXM4-40GB", True),
+        ("A100", "Tesla T4", False),
+        ("H100", "NVIDIA H200", False),
+        ("L40", "NVIDIA L4", False),
+        ("GH200", "NVIDIA GH200 480GB", True),
+        ("MI300X", "AMD Instinct MI300X", True),
+        ("gpu-big", "NVIDIA H100 80GB HBM3", True),
+    ],
+)
+def test_a_device_is_compared_with_the_name_of_its_board(gpu: str, device: str, fits: bool) -> None:
+    assert is_model(gpu, device) is fits

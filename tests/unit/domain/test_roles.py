@@ -1,4 +1,4 @@
-"""Who may do what: the settings' roles, Unix groups and the owner of the board's folder."""
+"""The rights of users: the settings' roles, Unix groups and the owner of the board's folder."""
 
 import grp
 import os

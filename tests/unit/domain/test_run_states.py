@@ -1,4 +1,4 @@
-"""What becomes of a run without a result, by what the scheduler says of its job."""
+"""The fate of a run without a result, by the scheduler's answer about its job."""
 
 from datetime import UTC, datetime, timedelta
 

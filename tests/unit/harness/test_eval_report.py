@@ -1,4 +1,4 @@
-"""What an eval of a task's own reports, in whatever pieces it comes."""
+"""The report of a task's own eval, in pieces of any size."""
 
 from hpc_board.harness.own_eval.report import REPORT_BYTES_MAX, Report
 

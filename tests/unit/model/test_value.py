@@ -28,7 +28,7 @@ INNER = Inner()
 
 @dataclass(frozen=True)
 class Twin:
-    """What `Outer` would be as a dataclass."""
+    """`Outer` as a dataclass."""
 
     name: str
     inner: Inner = INNER

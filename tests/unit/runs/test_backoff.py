@@ -1,4 +1,4 @@
-"""How often schedulers are asked."""
+"""The pauses between questions to schedulers."""
 
 import fcntl
 import os

@@ -17,13 +17,8 @@ from hpc_board.runs.reconciler import Reconciler
 from hpc_board.store import NewRun, NewSubmission
 from hpc_board.transport.local_files import LocalFiles
 from tests.harness.evaluations import a_task
-from tests.unit.runs.test_reconciler import CODE, HARNESS, World, _sha256, world_in
+from tests.unit.runs.world import CODE, HARNESS, World, sha256_of
 from tests.values import replace
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return world_in(tmp_path)
 
 
 def test_a_turn_tells_that_the_harness_cannot_be_written(world: World) -> None:
@@ -31,7 +26,7 @@ def test_a_turn_tells_that_the_harness_cannot_be_written(world: World) -> None:
     (world.folder / "harness").write_text("in the way")
     with pytest.raises(StorageError, match="the harness cannot be written") as error:
         world.advance()
-    assert error.value.message.startswith(f"{world.folder}/harness/{_sha256(HARNESS)}.pyz: ")
+    assert error.value.message.startswith(f"{world.folder}/harness/{sha256_of(HARNESS)}.pyz: ")
     assert (world.state(run), world.scheduler.sent) == (RunState.CREATED, [])
     (world.folder / "harness").unlink()
     assert world.advance()
@@ -49,8 +44,8 @@ def updated(world: World) -> Reconciler:
 
 def test_runs_share_one_harness_that_lies_there_under_its_hash(world: World) -> None:
     world.advance.launch([world.run() for _ in range(3)])
-    assert harnesses(world) == {f"{_sha256(HARNESS)}.pyz"}
-    assert (world.folder / "harness" / f"{_sha256(HARNESS)}.pyz").read_bytes() == HARNESS
+    assert harnesses(world) == {f"{sha256_of(HARNESS)}.pyz"}
+    assert (world.folder / "harness" / f"{sha256_of(HARNESS)}.pyz").read_bytes() == HARNESS
     folders = list((world.folder / "runs").iterdir())
     assert len(folders) == 3
     assert not any((folder / "harness.pyz").exists() for folder in folders)
@@ -62,8 +57,8 @@ def test_a_run_that_waited_through_an_update_is_sent_with_its_own_harness_where_
     assert updated(world).launch([waiting]) == []
     assert world.state(waiting) is RunState.QUEUED
     facts = json.loads((job_folder.folder(world.folder, waiting.id) / job_folder.FACTS).read_text())
-    assert facts["sha256"]["harness"] == _sha256(HARNESS)
-    assert harnesses(world) == {f"{_sha256(HARNESS)}.pyz"}
+    assert facts["sha256"]["harness"] == sha256_of(HARNESS)
+    assert harnesses(world) == {f"{sha256_of(HARNESS)}.pyz"}
 
 
 @pytest.mark.parametrize("folder", [True, False])
@@ -94,13 +89,13 @@ def test_harnesses_that_no_run_needs_go_when_they_are_old(world: World) -> None:
     needed, over = world.run(), world.run()
     world.advance.launch([needed])
     folder = world.folder / "harness"
-    ours = {name: f"{_sha256(name.encode())}.pyz" for name in ("old", "young")}
-    for name in (*ours.values(), f".{_sha256(b'x')}.pyz.0123456789abcdef", "notes.txt", "my.pyz"):
+    ours = {name: f"{sha256_of(name.encode())}.pyz" for name in ("old", "young")}
+    for name in (*ours.values(), f".{sha256_of(b'x')}.pyz.0123456789abcdef", "notes.txt", "my.pyz"):
         (folder / name).touch()
     for path in folder.iterdir():
         if path.name != ours["young"]:
             os.utime(path, (1, 1))
-    newer = _sha256(b"a newer harness")
+    newer = sha256_of(b"a newer harness")
     world.store.runs.record(over.id, Status(RunState.CANCELLED, datetime.now(UTC)))
     _, (run,) = world.store.submissions.add(
         NewSubmission(
@@ -115,17 +110,17 @@ def test_harnesses_that_no_run_needs_go_when_they_are_old(world: World) -> None:
         )
     )
     assert updated(world).launch([run]) == []
-    assert harnesses(world) == {f"{newer}.pyz", f"{_sha256(HARNESS)}.pyz", ours["young"], "notes.txt", "my.pyz"}
+    assert harnesses(world) == {f"{newer}.pyz", f"{sha256_of(HARNESS)}.pyz", ours["young"], "notes.txt", "my.pyz"}
 
 
 def test_harnesses_are_looked_through_once_a_day(world: World) -> None:
     world.advance.launch([world.run()])
-    old = world.folder / "harness" / f"{_sha256(b'old')}.pyz"
+    old = world.folder / "harness" / f"{sha256_of(b'old')}.pyz"
     old.touch()
     os.utime(old, (1, 1))
     world.advance.launch([world.run()])
     assert old.exists()
     a_day_ago = time.time() - 90_000
-    os.utime(world.folder / "harness" / f"{_sha256(HARNESS)}.pyz", (a_day_ago, a_day_ago))
+    os.utime(world.folder / "harness" / f"{sha256_of(HARNESS)}.pyz", (a_day_ago, a_day_ago))
     world.advance.launch([world.run()])
     assert not old.exists()

@@ -18,15 +18,10 @@ from hpc_board.runs.pruning import PASS_FOLDERS_MAX
 from hpc_board.store import NewRun, NewSubmission
 from hpc_board.store.runs import RunGateway
 from tests.harness.evaluations import a_task
-from tests.unit.runs.test_reconciler import CODE, World, world_in
+from tests.unit.runs.world import CODE, World
 from tests.values import replace
 
 LOG = "slurm-17.out"
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return world_in(tmp_path)
 
 
 def runs_of(world: World, tokens: Sequence[str]) -> Sequence[Run]:

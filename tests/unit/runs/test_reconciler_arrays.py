@@ -23,7 +23,7 @@ from hpc_board.schedulers.scripted import Scripted, ScriptedArrays
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.boards import NewChange
 from tests.harness.evaluations import a_task
-from tests.unit.runs.test_reconciler import CODE, HARNESS, _sha256, cancel, set_clock, world_in
+from tests.unit.runs.world import CODE, HARNESS, cancel, set_clock, sha256_of, world_in
 from tests.values import replace
 
 
@@ -50,7 +50,7 @@ class ArrayWorld:
         """Runs that are made for one array."""
         name = os.urandom(8).hex()
         new = [
-            NewRun("H100", "main", "gpu", f"{name}.{index}", "n", "self-run", False, _sha256(HARNESS))
+            NewRun("H100", "main", "gpu", f"{name}.{index}", "n", "self-run", False, sha256_of(HARNESS))
             for index in range(count)
         ]
         at = datetime.now(UTC)

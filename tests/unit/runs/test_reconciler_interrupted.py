@@ -1,7 +1,6 @@
 """Runs whose jobs were told to end: the scheduler says how they ended, and what they had is kept but never ranked."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,15 +12,10 @@ from hpc_board.report.run_words import state_text
 from hpc_board.report.runs import run_report, run_summary
 from hpc_board.runs import job_folder
 from tests.harness.evaluations import a_task
-from tests.unit.runs.test_reconciler import World, right_result, world_in
+from tests.unit.runs.world import World, right_result
 from tests.values import replace
 
 MESSAGE = "stopped by SIGTERM after 12.0 s, while benchmark case 1 of 2 ran (size: 100) for 3.0 s; tests passed: 1 of 3"
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return world_in(tmp_path)
 
 
 def partial(run: Run, **changes: Any) -> Result:

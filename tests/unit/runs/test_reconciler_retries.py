@@ -20,8 +20,8 @@ from hpc_board.schedulers.scripted import ScriptedArrays
 from hpc_board.schedulers.slurm.kind import SlurmKind
 from hpc_board.store.runs import RunGateway
 from tests.harness.evaluations import a_task
-from tests.unit.runs.test_reconciler import World, cancel, right_result, set_clock, world_in
 from tests.unit.runs.test_reconciler_arrays import ArrayWorld
+from tests.unit.runs.world import World, cancel, right_result, set_clock, world_in
 from tests.values import replace
 
 PREEMPTED = JobStatus(JobState.PREEMPTED, source="squeue: PREEMPTED")
@@ -277,7 +277,7 @@ def test_a_cancelled_job_whose_script_never_began_for_its_prolog_is_a_failed_nod
     world.leave(run, "slurm-101.out", b"Error running slurm prolog: 1\n")
     collecting = failed(world, run, JobStatus(JobState.CANCELLED, "101", node="n1", source="squeue: CANCELLED"))
     assert collecting.status.reason == "the node's prolog failed (Error running slurm prolog: 1)"
-    # A script that began was cancelled, whatever it printed.
+    # A script that began was cancelled; its output does not matter.
     world.leave(run, job_folder.PROGRESS, b"")
     assert failed(world, run, JobStatus(JobState.CANCELLED)).status.reason == ""
 

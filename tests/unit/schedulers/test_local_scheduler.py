@@ -691,7 +691,7 @@ def path() -> dict[str, str]:
 
 
 def started_elsewhere(bench: Bench, start: Start) -> JobKey:
-    """A job of this machine that an earlier spooler has started and nobody serves."""
+    """A job of this machine that an earlier spooler has started, without a spooler now."""
     job = bench.job("lost", "exit 0")
     queue = Queue(bench.folder, os.uname().nodename)
     queue.create()

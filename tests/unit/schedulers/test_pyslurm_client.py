@@ -1,4 +1,4 @@
-"""PyslurmScheduler with stand-ins for its helper that hang, die, and say what nobody asked."""
+"""PyslurmScheduler with stand-ins for its helper that hang, die, and give answers without a question."""
 
 import gc
 import json

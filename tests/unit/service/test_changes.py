@@ -30,10 +30,8 @@ from hpc_board.store.additions import Addition, AdditionGateway
 from hpc_board.store.database import DatabaseFile
 from tests.service import serving
 from tests.unit.recorded import Recorded, result_of, status_of, timed_case
-from tests.unit.service.test_service import OWNER, ROOT, Raw, acting_as, asking, board, door, folder, raw
+from tests.unit.service.clients import OWNER, ROOT, Raw, acting_as, asking, raw
 from tests.waiting import awaited
-
-__all__ = ["board", "door", "folder"]  # fixtures
 
 
 @pytest.fixture(autouse=True)
@@ -301,7 +299,7 @@ def test_a_mark_that_cannot_be_read_once_ends_no_stream(board: Recorded, monkeyp
 def test_a_change_at_a_look_that_failed_is_told_by_the_next_one(
     board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, faults = changes.Changes._seen_by, [StorageError("database is locked")]
+    whole, faults = changes.Changes._viewers_of, [StorageError("database is locked")]
 
     def fails_once(self: changes.Changes, users: Collection[str]) -> dict[str, Viewer]:
         if faults:
@@ -309,7 +307,7 @@ def test_a_change_at_a_look_that_failed_is_told_by_the_next_one(
         return whole(self, users)
 
     with listening_as(door, "nobody") as client:
-        monkeypatch.setattr(changes.Changes, "_seen_by", fails_once)
+        monkeypatch.setattr(changes.Changes, "_viewers_of", fails_once)
         board.add(status_of(RunState.QUEUED), user="nobody")
         change = told(client)
         assert change.anew or change.runs

@@ -22,7 +22,7 @@ from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.slurm.sshd import USER, Sshd, skip_without_sshd
 from tests.unit.recorded import REPOSITORY, SETTINGS, Recorded, recorded, result_of, status_of, timed_case
-from tests.unit.service.test_service import OWNER
+from tests.unit.service.clients import OWNER
 
 pytestmark = pytest.mark.slow
 

@@ -79,7 +79,7 @@ def test_foreign_bytes_among_frames_are_never_taken_for_data(texts: list[bytes],
 
 
 def expect_at_most_a_beginning(data: bytes, texts: list[bytes], noise: bytes = b"x") -> None:
-    """What comes out is an error, or a beginning of the data without the end that was sent after it."""
+    """Expect an error, or a beginning of the data without the end that was sent after it."""
     try:
         found, ended = opened(data)
     except Forged:

@@ -17,7 +17,7 @@ from hpc_board.model.result import Verdict
 from hpc_board.service import routes
 from tests.service import serving
 from tests.unit.recorded import KERNEL, recorded, result_of, status_of, timed_case
-from tests.unit.service.test_service import raw
+from tests.unit.service.clients import raw
 
 NAMES = ("vectoradd_py", "narrow", "CPU", "H100", "here", "games", "all", "@games", "none", "+1d", "test", "../x", "")
 TEXTS = st.sampled_from(NAMES)

@@ -39,7 +39,7 @@ from tests.munge import clock_offset, munged, new_key, skip_without_munge
 from tests.networks import own_address
 from tests.slurm.lab import free_ports
 from tests.unit.recorded import KERNEL, SETTINGS, Recorded, recorded
-from tests.unit.service.test_service import OWNER, ROOT, acting_as, asking, refusal
+from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, refusal
 from tests.waiting import WAIT_SECONDS, awaited
 
 pytestmark = pytest.mark.slow
@@ -162,7 +162,7 @@ def runs(address: MungeAddress) -> object:
         return remote.runs.list()
 
 
-# Who asks
+# The user of a conversation
 
 
 @ROOT
@@ -198,7 +198,7 @@ def test_questions_of_every_size_are_answered(door: Served) -> None:
     assert too_many.exit_code == 2
 
 
-# What the client is told
+# Messages to the client
 
 
 def test_munge_that_is_not_installed_is_said(door: Served, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,14 +349,14 @@ def test_a_name_that_no_host_can_have_is_said(name: str) -> None:
 
 
 def test_a_service_that_is_busy_is_asked_again(door: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    introduced, tries = MungeDoor._introduced, iter((handshake.BUSY, handshake.BUSY))
+    introduced, tries = MungeDoor._introduce, iter((handshake.BUSY, handshake.BUSY))
 
     def busy_at_first(of: MungeDoor, *args: Any) -> MungeStream:
         if next(tries, None):
             raise door_module._Busy
         return introduced(of, *args)
 
-    monkeypatch.setattr(MungeDoor, "_introduced", busy_at_first)
+    monkeypatch.setattr(MungeDoor, "_introduce", busy_at_first)
     assert runs(door.address) == ()
     assert next(tries, None) is None
 
@@ -507,7 +507,7 @@ def test_a_question_that_is_altered_is_not_answered_and_the_log_names_the_uid(do
 
 def test_an_answer_that_is_altered_is_not_believed(door: Served) -> None:
     def alter(to_service: bool, count: int, data: bytes) -> bytes:
-        # The greeting and the welcome are short; the catalog is what comes late.
+        # The greeting and the welcome are short; the catalog comes late.
         return data if to_service or count < 1000 else bytes([*data[:-1], data[-1] ^ 1])
 
     with between(door, alter) as address:
@@ -551,7 +551,7 @@ def test_a_recorded_session_cannot_be_played_again(door: Served) -> None:
     with tcp(door) as thief:
         assert thief.answer(b"".join(sent[:1])) == b"refused replayed"
     with tcp(door) as thief:
-        # What follows the credential must not come before the service's word.
+        # The bytes after the credential must not come before the service's word.
         assert thief.answer(b"".join(sent)) in (b"refused unfit", b"")
 
 

@@ -45,12 +45,10 @@ from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.slurm.sshd import Sshd, skip_without_sshd
 from tests.unit.recorded import AT, SETTINGS, Recorded, recorded, result_of, status_of, timed_case
-from tests.unit.service.test_service import OWNER, ROOT, acting_as, asking, folder
-from tests.unit.service.test_service import raw as of_wire
+from tests.unit.service.clients import OWNER, ROOT, acting_as, asking
+from tests.unit.service.clients import raw as of_wire
 from tests.values import replace
 from tests.waiting import awaited
-
-__all__ = ["folder"]
 
 SECRETS = ("SECRET_CODE", "SECRET_LOG", "SECRET_ERRORS", "SECRET_BUILD", "SECRET_NOTE", "SECRET_MESSAGE", "SECRET_CASE")
 HOSTILE = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</table><style>*{display:none}</style>")
@@ -193,7 +191,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-# What the pages show
+# Contents of the pages
 
 
 def test_the_pages_show_the_standings_the_feed_and_a_run(board: Recorded, door: Path, port: int) -> None:
@@ -423,7 +421,7 @@ def test_files_are_kept_by_browsers_and_asked_for_by_their_tag(door: Path) -> No
     assert len(first.text.splitlines()) <= 80
 
 
-# What never appears
+# Secrets that no page shows
 
 
 def test_no_code_log_note_or_message_is_on_a_page(board: Recorded, door: Path) -> None:
@@ -498,7 +496,7 @@ def test_the_hostile_description_of_a_task_is_text(board: Recorded, folder: Path
     assert 'href="javascript' not in shown
 
 
-# Who may read
+# Readers
 
 
 @ROOT
@@ -1090,7 +1088,7 @@ def test_a_write_shows_while_a_pass_waits_for_a_cluster(
         go_on.wait(60)
         return None, ""
 
-    monkeypatch.setattr(Passes, "_turn", hang)
+    monkeypatch.setattr(Passes, "_run_pass", hang)
     try:
         with stream(door, "boards/vectoradd_py") as next_event, asking(folder / "board.sock") as remote:
             assert hanging.wait(30)

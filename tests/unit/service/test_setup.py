@@ -163,7 +163,7 @@ def test_steps_of_root_carry_the_texts_that_they_install(place: Path) -> None:
     etc, folder = place / "etc", place / f"{name}-service"
     done = served(place / name, "--json")
     assert done.exit_code == 0, done.output
-    # Whatever the account does to its files after root has read the steps, nothing of it gets into those of root.
+    # No change of the account's files after root has read the steps gets into those of root.
     for path in [each for each in folder.rglob("*") if each.is_file()]:
         path.unlink()
         path.symlink_to("/etc/shadow")

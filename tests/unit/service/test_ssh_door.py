@@ -27,7 +27,7 @@ from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.slurm.sshd import USER, Sshd, new_key, skip_without_sshd
 from tests.unit.recorded import REPOSITORY, Recorded, recorded
-from tests.unit.service.test_service import OWNER, refusal
+from tests.unit.service.clients import OWNER, refusal
 from tests.waiting import awaited
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ STRANGE = "a b%h$HOME\"\\x'q\\"
 
 
 def verified(unit: Path, *options: str) -> str:
-    """What systemd says about a unit file."""
+    """Return the complaints of systemd about a unit file."""
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("there is no systemd-analyze here")

@@ -16,8 +16,8 @@ from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from hpc_board.store import Store
 from hpc_board.store.backup import contents
-from hpc_board.store.library import Database
 from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, migrations
+from hpc_board.store.sqlite import Database
 from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
 
 

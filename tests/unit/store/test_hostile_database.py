@@ -46,7 +46,7 @@ HOSTILE = {
     "list": "'[[1, 2, 3], 4]'",
 }
 ALWAYS = ("blob", "escape")
-"""What each column holds in turn; beside that, each has one more of `HOSTILE`."""
+"""The hostile values of every column in turn; each has one more of `HOSTILE` beside them."""
 
 RUNS = (("runs", "--all", "--json"), ("run", "2"), ("show", "vectoradd_py"), ("admin", "export", "--format", "csv"))
 DECIDED = (("runs", "--all"), ("show-personal", "vectoradd_py"), ("admin", "log"), ("admin", "limits"))
@@ -79,7 +79,7 @@ COMMANDS = {
     "removed": (("runs", "--all"), ("show-personal", "vectoradd_py")),
     "in_flight": (("poll",), ("runs", "--all")),
 }
-"""What reads each table."""
+"""The command that reads each table."""
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ Costs = dict[str, dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def costs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Costs, Costs]:
-    """What is asked of boards of 3,000 and 30,000 runs by as many users, on which every page is full."""
+    """Return the cost of questions to boards of 3,000 and 30,000 runs by as many users, on which every page is full."""
     small, large = (measured(tmp_path_factory.mktemp("board") / "board.db", runs) for runs in (3_000, 30_000))
     return small, large
 

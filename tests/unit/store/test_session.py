@@ -1,4 +1,4 @@
-"""Sessions: one connection for all transactions of a thread, which stands in nobody's way."""
+"""Sessions: one connection for all transactions of a thread, which holds up no other client."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def forget(store: Store) -> None:
 
 
 def descriptors(path: Path) -> int:
-    """How often this process has the file open."""
+    """Return the number of this process's descriptors of the file."""
     found = 0
     for each in Path("/proc/self/fd").iterdir():
         try:
@@ -217,7 +217,7 @@ def test_a_forked_process_leaves_the_connection_alone(store: Store) -> None:
 
 
 def counted(files: BoardFiles, *words: str | Path) -> dict[str, int]:
-    """How often a command connects to a database, and opens a task's file."""
+    """Return the number of a command's connections to a database, and of its opens of a task's file."""
     done = subprocess.run(
         [sys.executable, "-c", COUNTED, "--config", files.settings, *words],
         capture_output=True,

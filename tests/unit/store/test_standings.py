@@ -425,7 +425,7 @@ def test_nothing_is_read_whole_or_sorted_but_a_page(path: Path, store: Store) ->
 
 
 def steps_of(path: Path, ask: Callable[[Database], object]) -> int:
-    """How many hundreds of instructions SQLite's machine takes to answer, which no other load changes."""
+    """Return the hundreds of instructions of SQLite's machine for an answer, which no other load changes."""
     ticks = 0
 
     def tick() -> None:
@@ -475,7 +475,7 @@ def test_a_page_and_a_rank_cost_the_same_however_many_runs_there_are(tmp_path: P
         fill(path, users=30, runs_each=runs_each)
         costs.append({name: steps_of(path, ask) for name, ask in questions(run).items()})
     few, many = costs
-    # How many runs a board has is counted, from an index; only who asks for all of them is told.
+    # The number of a board's runs is counted from an index, and only a question for all of them has it.
     few.pop("listed runs")
 
     assert all(many[name] <= 1.1 * few[name] + 1 for name in few), {name: (few[name], many[name]) for name in few}

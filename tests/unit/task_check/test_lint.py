@@ -130,7 +130,7 @@ def test_a_task_is_shown_as_before_whatever_comes_first(board: Recorded) -> None
 
 
 def offered(*words: str) -> list[str]:
-    """What a shell is offered for the last of these words."""
+    """Return the completions of the last of these words in a shell."""
     completion = ShellComplete(cli, {}, "hpc-board", "X")
     return [item.value for item in completion.get_completions(list(words[:-1]), words[-1])]
 
@@ -175,7 +175,7 @@ def test_unknown_keys_are_told_when_tasks_are_listed_and_checked(board: Recorded
     assert 'line 9: the key test_timeuot is not known, and ignored. Did you mean "test_timeout"?' in done.stdout
 
 
-# What is seen before anything runs
+# Findings before a run
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_functions_are_found_however_they_are_defined() -> None:
     assert found.functions == ("ref_kernel", "minimal_work")
 
 
-# What follows from the facts
+# Findings from the facts
 
 FINE = Behaviour(writes=False, aliases=False, repeats=True, constant=False, varies=True)
 
@@ -293,7 +293,7 @@ def test_errors_come_before_warnings() -> None:
     assert codes(*cases) == [("error", "accepts_nan"), ("warning", "accepts_ones")]
 
 
-# How it is shown and kept
+# The report, and its copy on disk
 
 
 def test_a_report_shows_nothing_raw() -> None:

@@ -1,4 +1,4 @@
-"""Where a login leads: the settings first, then the SSH configuration."""
+"""The host of a login: the settings first, then the SSH configuration."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""What sh is given on a login node, and what counts of what comes back; without a server."""
+"""The script for sh on a login node, and the frames of its answer; without a server."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import pytest
 
 from hpc_board.errors import SchedulerError
 from hpc_board.transport import CommandMissing, Completed
-from hpc_board.transport.ssh import _completed, _Framed, _script
+from hpc_board.transport.ssh import _completed_command, _Framed, _script
 from hpc_board.transport.this_host import OUTPUT_BYTES_MAX
 
 BEGIN, END = "0123456789abcdef" * 2, "fedcba9876543210" * 2
@@ -42,7 +42,7 @@ def run(
         for stream, frame in ((process.stdout, out), (process.stderr, err)):
             while not frame.complete and (data := os.read(stream.fileno(), size)):
                 frame.feed(data)
-    return _completed(argv, "login2", out, err)
+    return _completed_command(argv, "login2", out, err)
 
 
 @pytest.mark.parametrize("shell", SHELLS, ids=lambda shell: shell[0])

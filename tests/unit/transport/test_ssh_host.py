@@ -83,7 +83,7 @@ def test_the_path_is_that_of_a_login_shell(server: Sshd) -> None:
         connection.close()
 
 
-class start_up_files:  # noqa: N801 - reads as what it does
+class start_up_files:  # noqa: N801 - reads as a function does
     def __init__(self, server: Sshd, **texts: str) -> None:
         self._paths = {server.home / f".{name}": text for name, text in texts.items()}
 

@@ -1,4 +1,4 @@
-"""Returns an object whose unpickling runs a command in whoever unpickles it."""
+"""Returns an object whose unpickling runs a command in the process that unpickles it."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Returns an array that computes when somebody looks at it, after the clock has stopped."""
+"""Returns an array that computes when it is read, after the clock has stopped."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Returns a plain tensor with methods of its own, which give the right answer to whoever asks politely."""
+"""Returns a plain tensor with methods of its own, which give the right answer to a polite caller."""
 
 import torch
 

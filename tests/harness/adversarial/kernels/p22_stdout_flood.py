@@ -1,4 +1,4 @@
-"""Prints a gibibyte, to fill the memory of whoever keeps it."""
+"""Prints a gibibyte, to fill the memory of the process that keeps it."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Leaves links to a folder outside where the harness removes everything, and folders that nobody may enter."""
+"""Leaves links to a folder outside where the harness removes everything, and folders that no process may enter."""
 
 import os
 

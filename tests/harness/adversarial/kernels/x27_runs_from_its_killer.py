@@ -1,4 +1,4 @@
-"""Leaves a process that is another one before anybody can kill it: each forks the next, in a new session, and ends."""
+"""Leaves a process that is another one before it can be killed: each forks the next, in a new session, and ends."""
 
 import os
 import time

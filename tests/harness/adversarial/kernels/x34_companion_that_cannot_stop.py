@@ -52,7 +52,7 @@ def helper():
     libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
     work = queue.SimpleQueue()
     threading.Thread(target=compute, args=(work,), daemon=True).start()
-    # The fastest of several: what looks slow at first would be over too early.
+    # The fastest of several: a slow first one would make the work too short.
     size = int(2**28 * HELD_UP_SECONDS / min(measured() for _ in range(8))) // 4096 * 4096
     while True:
         message = theirs.recv(2**16)

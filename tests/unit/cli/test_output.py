@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.cli import wrapping
+from hpc_board.cli.output import wrapped
 from tests.unit.recorded import recorded
 
 
@@ -33,13 +33,13 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_message_is_wrapped_between_words_and_commands_stay_whole(text: str, lines: list[str]) -> None:
-    assert wrapping.wrapped(text).split("\n") == lines
+    assert wrapped(text).split("\n") == lines
 
 
 @pytest.mark.usefixtures("terminal")
 def test_the_first_line_leaves_room_for_its_label() -> None:
-    assert wrapping.wrapped("twenty-three columns it", 7) == "twenty-three columns it"
-    assert wrapping.wrapped("twenty-four columns it is", 7) == "twenty-four columns it\nis"
+    assert wrapped("twenty-three columns it", 7) == "twenty-three columns it"
+    assert wrapped("twenty-four columns it is", 7) == "twenty-four columns it\nis"
 
 
 def test_errors_and_hints_fit_the_terminal_and_a_pipe_has_them_whole(tmp_path: Path) -> None:

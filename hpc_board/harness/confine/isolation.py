@@ -1,4 +1,4 @@
-"""The trial of a node's isolation, before anything of a submission or a task is there."""
+"""The isolation level of a node, tried before anything of a submission or a task is there."""
 
 import os
 

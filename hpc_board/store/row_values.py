@@ -1,8 +1,8 @@
-"""Type-checked columns of a row: other programs can write any value into a database."""
+"""Values of a row: the texts that are written, and type-checked columns, since other programs can write any value."""
 
 import re
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from enum import Enum
 from typing import Any, Never, TypeVar
 
@@ -153,3 +153,24 @@ def moment_of(value: object) -> datetime | None:
         return None
     fits = found is not None and found.tzinfo is not None and YEAR_MIN <= found.year <= YEAR_MAX
     return found if fits else None
+
+
+def time_text(at: datetime) -> str:
+    """Format a time as UTC text of fixed width, which sorts as the times do.
+
+    Raises:
+        ValueError: the time has no zone.
+    """
+    if at.tzinfo is None:
+        raise ValueError(f"{at} has no time zone")
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def optional_time_text(at: datetime | None) -> str | None:
+    """Format a time as `time_text` does; None stays None."""
+    return None if at is None else time_text(at)
+
+
+def plain_text(text: str) -> str:
+    """Return the text without lone surrogates, which file names and JSON can hold and a database cannot."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from hpc_board.store.boards import check_board_row
 from hpc_board.store.reading import Readable
-from hpc_board.store.row_reader import Row, RowReader
+from hpc_board.store.row_values import Row, RowReader
 from hpc_board.store.rows import case_value, check_retry_row, status_value, submission_value
 from hpc_board.store.task_rows import task_value
 
 
 def check_rows(db: Readable) -> None:
-    """Check each row of the tables that decide what runs and where, one in memory at a time.
+    """Check each row of the tables that decide about jobs, one in memory at a time.
 
     Raises:
         DamagedRowError: one holds a value that hpc-board does not write.

@@ -1,0 +1,151 @@
+"""The launch of unsent runs, with a scheduler that refuses, is silent or loses its answer: none is sent twice."""
+
+from datetime import timedelta
+
+import pytest
+
+from hpc_board.domain.run import JobState, JobStatus, RunState
+from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
+from hpc_board.runs.launcher import ATTEMPTS_MAX
+from hpc_board.runs.reconciler import Reconciler
+from hpc_board.schedulers.scripted import Scripted
+from tests.harness.evaluations import a_task
+from tests.unit.runs.world import CLUSTER, World, cancel, redefine
+from tests.values import replace
+
+
+def test_a_job_that_cannot_be_looked_up_is_not_sent_again(world: World) -> None:
+    run = world.run()
+    world.scheduler.loses_answer = True
+    world.scheduler.find_error = SchedulerError("connection refused")
+    world.advance.launch([run])
+    for _ in range(2 * ATTEMPTS_MAX):
+        world.advance.run_pass()
+    assert world.scheduler.sent == [run.token]
+    assert world.state(run) is RunState.SUBMITTING
+    unclear = world.store.runs.get(run.id).status
+    assert (unclear.reason, unclear.source) == ("the scheduler has not confirmed the job", "connection refused")
+    assert unclear.unanswered
+    world.scheduler.find_error = None
+    world.advance()
+    assert world.scheduler.sent == [run.token]
+    found = world.store.runs.get(run.id).status
+    assert (found.job_id, found.reason, found.unanswered) == (world.scheduler.jobs[run.token], "", False)
+
+
+def test_a_run_whose_task_is_damaged_ends_unsent_and_hinders_no_other(world: World) -> None:
+    damaged, sound = world.run(task=a_task(name="damaged")), world.run()
+    redefine(world, "damaged", limits={"no_such_limit": 1})
+    assert world.advance()
+    assert world.scheduler.sent == [sound.token]
+    ended = world.store.runs.get(damaged.id)
+    assert ended.state is RunState.ERROR
+    assert "row damaged of `tasks` in the database cannot be read: no_such_limit is no limit" in ended.explanation
+
+
+def test_a_job_that_never_arrived_is_sent_again_a_few_times_only(world: World) -> None:
+    run = world.run()
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
+    for _ in range(2 * ATTEMPTS_MAX):
+        world.advance.run_pass()
+    assert world.scheduler.sent == [run.token] * ATTEMPTS_MAX
+    assert world.state(run) is RunState.ERROR
+    created, *tried, ended = world.store.runs.history(run.id)
+    counted = [attempt for attempt in range(1, ATTEMPTS_MAX + 1) for _ in ("begun", "unanswered")]
+    assert [(status.state, status.attempt) for status in tried] == [(RunState.SUBMITTING, each) for each in counted]
+    assert (created.attempt, ended.attempt) == (0, 0)
+    assert ended.reason == f"not accepted after {ATTEMPTS_MAX} attempts: Socket timed out"
+    assert world.store.runs.get(run.id).status == ended
+
+
+def test_a_submission_under_way_is_left_alone_until_it_has_settled(world: World) -> None:
+    run = world.run()
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
+    patient = replace(world.advance, lookup_delay=timedelta(hours=1))
+    for _ in range(3):
+        patient.run_pass()
+    assert world.scheduler.sent == [run.token]
+
+
+def test_a_job_without_an_answer_is_looked_up_no_more_often_than_a_queue_is_asked(world: World) -> None:
+    run = world.run()
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
+    seldom = replace(
+        world.advance,
+        lookup_delay=timedelta(hours=1),
+        clusters={"main": replace(CLUSTER, poll_seconds=3600)},
+    )
+    seldom.launch([run])
+    for _ in range(3):
+        seldom()
+    assert world.scheduler.looked_up == [run.token]
+    replace(seldom, clusters={"main": replace(CLUSTER, poll_seconds=0)})()
+    assert world.scheduler.looked_up == [run.token] * 2
+
+
+def test_a_refusal_ends_the_run_and_is_told(world: World) -> None:
+    run = world.run()
+    world.scheduler.submit_error = SchedulerRefused("invalid partition")
+    (error,) = world.advance.launch([run])
+    assert isinstance(error, SchedulerRefused)
+    assert world.state(run) is RunState.ERROR
+
+
+def test_a_turn_tells_why_a_run_is_not_sent_after_it_has_carried_on_the_others(world: World) -> None:
+    queued = world.run()
+    world.advance.launch([queued])
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
+    unsent = world.run()
+    world.scheduler.status = JobStatus(JobState.RUNNING)
+    with pytest.raises(SchedulerError, match="Socket timed out"):
+        world.advance()
+    assert world.state(unsent) is RunState.SUBMITTING
+    assert world.state(queued) is RunState.RUNNING
+
+
+def test_a_turn_tells_that_the_folder_of_a_job_cannot_be_written(world: World) -> None:
+    run = world.run()
+    (world.folder / "runs").mkdir()
+    (world.folder / "runs" / str(run.id)).write_text("in the way")
+    with pytest.raises(StorageError, match="the job folder cannot be written"):
+        world.advance()
+    assert world.state(run) is RunState.CREATED
+
+
+def test_a_refusal_hinders_no_turn_since_the_run_itself_tells_it(world: World) -> None:
+    run = world.run()
+    world.scheduler.submit_error = SchedulerRefused("invalid partition")
+    assert world.advance()
+    assert world.state(run) is RunState.ERROR
+    assert world.store.runs.get(run.id).status.reason == "invalid partition"
+
+
+def test_a_submission_waits_once_for_a_cluster_that_hangs(
+    world: World, beside: tuple[Scripted, Reconciler, list[float]]
+) -> None:
+    hanging, advance, clock = beside
+    runs = [world.run(cluster=name) for name in ("hangs", "hangs", "main", "hangs")]
+    errors = advance.launch(runs)
+    assert [error.message for error in errors] == ["sbatch did not answer within 60 s"]
+    assert (len(hanging.sent), clock[0], world.state(runs[2])) == (1, 60, RunState.QUEUED)
+
+
+def test_a_passing_fault_of_the_disk_ends_no_run(world: World) -> None:
+    run = world.run()
+    (world.folder / "runs").write_text("in the way")
+    (error,) = world.advance.launch([run])
+    assert isinstance(error, StorageError)
+    assert world.state(run) is RunState.CREATED
+    (world.folder / "runs").unlink()
+    world.advance()
+    assert world.state(run) is RunState.QUEUED
+
+
+def test_a_cancelled_submission_that_never_arrived_is_not_sent_again(world: World) -> None:
+    run = world.run()
+    world.scheduler.submit_error = SchedulerError("Socket timed out")
+    world.advance.launch([run])
+    cancel(world.advance, run)
+    world.advance()
+    assert world.scheduler.sent == [run.token]
+    assert world.state(run) is RunState.CANCELLED

@@ -1,0 +1,164 @@
+"""A board with one scripted cluster, the results of its jobs, and its clock."""
+
+import hashlib
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpc_board.domain.run import Run, RunState
+from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.result import Case, Result, Timing, Verdict
+from hpc_board.model.task import Mode, Task
+from hpc_board.runs import cluster_table, job_folder, job_polling, job_results, launcher, reconciler, statuses
+from hpc_board.runs.reconciler import Pass, Reconciler
+from hpc_board.schedulers.scripted import Scripted
+from hpc_board.store import NewRun, NewSubmission, Store
+from tests.harness.evaluations import a_task
+from tests.values import replace
+
+HARNESS = b"the harness"
+
+CODE = b"def custom_kernel(data): ...\n"
+
+CLUSTER = Cluster("main", "slurm", poll_seconds=0)
+
+
+@dataclass
+class World:
+    """A board with one scripted cluster."""
+
+    folder: Path
+    scheduler: Scripted
+    advance: Reconciler
+    store: Store
+
+    def run(self, mode: Mode = Mode.RANKED, task: Task | None = None, cluster: str = "main") -> Run:
+        _, (run,) = self.store.submissions.add(
+            NewSubmission(
+                task=task or a_task(),
+                user="ada",
+                file_name="k.py",
+                code=CODE,
+                mode=mode,
+                note="",
+                at=datetime.now(UTC),
+                runs=[
+                    NewRun("H100", cluster, "gpu", os.urandom(8).hex(), "n", "self-run", False, sha256_of(HARNESS)),
+                ],
+            )
+        )
+        return run
+
+    def state(self, run: Run) -> RunState:
+        return self.store.runs.get(run.id).state
+
+    def leave(self, run: Run, name: str, data: bytes) -> None:
+        (job_folder.folder(self.folder, run.id) / name).write_bytes(data)
+
+
+def sha256_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def world_in(folder: Path) -> World:
+    scheduler = Scripted()
+    gpu = Gpu("H100", CLUSTER, Device.CUDA, partition="gpu", python=sys.executable)
+    store = Store(folder / "board.db")
+    advance = Reconciler(
+        folder=folder,
+        store=store,
+        schedulers={"main": scheduler},
+        clusters={"main": CLUSTER},
+        gpus={"H100": gpu},
+        harness=lambda: HARNESS,
+        lookup_delay=timedelta(0),
+        lock_seconds=0.2,
+    )
+    return World(folder, scheduler, advance, store)
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
+    """Have the reconciler and its parts see the time of `clock`."""
+    for module in (reconciler, launcher, job_polling, job_results, cluster_table, statuses):
+        monkeypatch.setattr(module, "utc_now", clock)
+
+
+def cancel(advance: Reconciler, run: Run) -> None:
+    """Cancel a run in ada's name, and raise the error, if any."""
+    for error in advance.cancel([run], "ada").values():
+        raise error
+
+
+def timing(*samples_ns: float) -> Timing:
+    middle = sorted(samples_ns)[len(samples_ns) // 2]
+    ends = min(samples_ns), max(samples_ns)
+    return Timing(len(samples_ns), middle, middle, 0, 0, *ends, samples_ns, (1,) * len(samples_ns))
+
+
+def right_result(run: Run, task: Task) -> Result:
+    """The result of a run in which everything passed."""
+    tests = [Case("test", index, text(case), Verdict.PASS) for index, case in enumerate(task.tests)]
+    benchmarks = [
+        Case("benchmark", index, text(case), Verdict.PASS, timing=timing(1990.0, 2000.0, 2010.0))
+        for index, case in enumerate(task.benchmarks)
+    ]
+    provenance = {
+        "harness_sha256": sha256_of(HARNESS),
+        "task_sha256": task.version,
+        "submission_sha256": sha256_of(CODE),
+        "gpu_name": "NVIDIA H100 80GB HBM3",
+        "node": "n1",
+    }
+    return Result(
+        run=run.id,
+        nonce="n",
+        mode="ranked",
+        verdict=Verdict.PASS,
+        message="",
+        cases=(*tests, *benchmarks),
+        job_id="101",
+        provenance=provenance,
+    )
+
+
+def text(case: Mapping[str, Any]) -> str:
+    return "; ".join(f"{key}: {value}" for key, value in case.items())
+
+
+def last_case(result: Result, **changes: Any) -> Result:
+    return replace(result, cases=(*result.cases[:-1], replace(result.cases[-1], **changes)))
+
+
+def with_times(result: Result, *samples_ns: float) -> Result:
+    return last_case(result, timing=timing(*samples_ns))
+
+
+def redefine(world: World, task: str, **values: Any) -> None:
+    """Change the definition of a task in the database, as another program can."""
+    with closing(sqlite3.connect(world.store.file.path)) as db:
+        (trigger,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'tasks_stay'").fetchone()
+        (definition,) = db.execute("SELECT definition FROM tasks WHERE name = ?", [task]).fetchone()
+        db.execute("DROP TRIGGER tasks_stay")
+        db.execute(
+            "UPDATE tasks SET definition = ? WHERE name = ?", [json.dumps({**json.loads(definition), **values}), task]
+        )
+        db.execute(trigger)
+        db.commit()
+
+
+def asked_by(turn: Pass | None) -> frozenset[str]:
+    """The clusters that a pass asked, none of which failed."""
+    assert turn is not None
+    assert not turn.errors
+    assert all(poll.answered and poll.took_seconds >= 0 for poll in turn.polls)
+    assert {poll.cluster for poll in turn.polls} <= turn.asked
+    return turn.asked

@@ -1,0 +1,256 @@
+"""The board behind a service, as a client has it: commands and files go through it, and faults of the way are told."""
+
+import io
+import socket
+import stat
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from hpc_board.catalog import archive as archive_module
+from hpc_board.cli.main import cli
+from hpc_board.domain.board_options import RequestedOptions
+from hpc_board.domain.run import RunState
+from hpc_board.errors import Refused
+from hpc_board.model.result import Verdict
+from hpc_board.service import client as client_module
+from hpc_board.service.client import RemoteBoard
+from tests.unit.recorded import (
+    KERNEL,
+    TASK,
+    Recorded,
+    full_device,
+    result_of,
+    status_of,
+    timed_case,
+)
+from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, command, refusal
+
+
+def test_a_wrong_path_is_told_with_the_key_or_the_variable_that_names_it(tmp_path: Path) -> None:
+    wrong = tmp_path / "nowhere" / "board.sock"
+    plain, other = tmp_path / "plain.yaml", tmp_path / "other.yaml"
+    plain.write_text(f"service: {wrong}\n")
+    other.write_text("service: nowhere/board.sock\n")
+    for words, environ, origin in (
+        (("--config", str(plain)), {}, f"`service` in {plain}"),
+        (("--config", str(other)), {}, f"`service` in {other}"),
+        ((), {"HPC_BOARD_SERVICE": str(wrong)}, "$HPC_BOARD_SERVICE"),
+    ):
+        done = CliRunner().invoke(cli, [*words, "runs"], env=environ)
+        assert done.exit_code == 3
+        told = " ".join(done.stderr.split())
+        assert f"there is no folder {wrong.parent}." in told
+        assert f"which {origin} names," in told
+
+
+@ROOT
+def test_the_output_of_anothers_run_is_refused_with_the_exit_code_of_a_refusal(board: Recorded, door: Path) -> None:
+    run = board.add(result=result_of(Verdict.PASS, timed_case(), stdout="a secret"), score_s=1e-3, user="daemon")
+    with acting_as("nobody"):
+        done = command(door, "run", str(run.id), "--log")
+    assert (done.exit_code, "a secret" in done.output) == (5, False)
+    assert "daemon and admins alone may read the output" in done.stderr
+
+
+def test_a_service_that_is_not_there_is_said(folder: Path) -> None:
+    error = refusal(RemoteBoard(folder / "board.sock").runs.list)
+    assert "hpc-board serve" in error.hint
+    assert error.exit_code == 3
+
+
+@pytest.mark.parametrize("question", [lambda board: board.runs.list(), lambda board: list(board.runs.wait([1]))])
+def test_a_service_that_is_silent_is_said(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, question: Callable[[RemoteBoard], object]
+) -> None:
+    monkeypatch.setattr(client_module, "ANSWER_SECONDS", 0.2)
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as silent:
+        silent.bind(str(folder / "board.sock"))
+        silent.listen()
+        error = refusal(lambda: question(RemoteBoard(folder / "board.sock")))
+    assert (error.exit_code, error.title) == (3, "The service did not answer")
+    assert "no answer within 0.2 s" in error.message
+
+
+def test_an_admin_is_warned_once_of_a_board_that_is_stopped(board: Recorded, door: Path) -> None:
+    board.board.moderation.stop("a pause")
+    done = command(door, "submit", str(board.kernel), "--dry-run")
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("The board takes no submissions at present") == 1
+
+
+@ROOT
+def test_a_cancelled_job_is_said_to_be_the_services(door: Path, folder: Path) -> None:
+    kernel = folder / "slow.py"
+    kernel.write_text(f"{KERNEL}\nimport time\n\ntime.sleep(600)\n")
+    with asking(door, "daemon") as remote:
+        (run,) = remote.submissions.submit(remote.submissions.draft(kernel))
+        assert run.account == OWNER
+        done = command(door, "cancel", str(run.id))
+        assert done.stdout == f"Run {run.id}: cancel requested; the service cancels its job.\n"
+        assert [*remote.runs.wait([run.id], timeout_seconds=60)][-1][0].state is RunState.CANCELLED
+
+
+@pytest.fixture
+def source(folder: Path) -> Path:
+    """A task folder that every account can read."""
+    folder = folder / "doubling"
+    folder.mkdir()
+    (folder / "task.yml").write_text(TASK.replace("gpus: [H100]\n", "tests: [{size: 1, seed: 2}]\n"))
+    (folder / "reference.py").write_text("def generate_input(size, seed):\n    return 0\n\n\nref_kernel = abs\n")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config").write_text("a secret of the creator")
+    return folder
+
+
+@ROOT
+def test_a_creator_makes_changes_and_deletes_a_board_through_the_service(
+    board: Recorded, door: Path, source: Path
+) -> None:
+    with asking(door, "bin") as creator:
+        plans = creator.leaderboards.plan_creation(str(source))
+        assert creator.leaderboards.list() == ()
+        creator.leaderboards.carry_out(plans, reason="for the course")
+        assert [made.options.creator for made in creator.leaderboards.list()] == ["bin"]
+        plan = creator.leaderboards.plan_update("doubling", options=RequestedOptions(closed=True))
+        creator.leaderboards.carry_out([plan])
+        assert creator.leaderboards.get("doubling").options.visibility == "closed"  # type: ignore[union-attr]
+        with asking(door, "daemon") as other:
+            assert isinstance(refusal(lambda: other.leaderboards.delete("doubling")), Refused)
+        kept = creator.leaderboards.delete("doubling", reason="over")
+    assert kept.is_relative_to(board.folder / "board")
+    assert board.board.leaderboards.list() == ()
+
+
+@ROOT
+def test_a_plan_that_another_user_has_overtaken_is_not_carried_out(door: Path, source: Path) -> None:
+    with asking(door, "bin") as creator:
+        creator.leaderboards.carry_out(creator.leaderboards.plan_creation(str(source)))
+        plan = creator.leaderboards.plan_update("doubling", options=RequestedOptions(closed=True))
+    with asking(door, "games") as admin:
+        admin.leaderboards.carry_out(
+            [admin.leaderboards.plan_update("doubling", options=RequestedOptions(gpus=("CPU",)))]
+        )
+    with acting_as("bin"), creator.session():
+        error = refusal(lambda: creator.leaderboards.carry_out([plan]))
+    assert "has changed since this was planned" in error.message
+
+
+@ROOT
+def test_a_faulty_source_is_told_by_its_own_name(door: Path, source: Path) -> None:
+    (source / "task.yml").write_text("files: 1\n")
+    with asking(door, "bin") as creator:
+        error = refusal(lambda: creator.leaderboards.plan_creation(str(source)))
+    assert error.message.startswith("doubling.zip/task.yml:\n")
+    assert "line 1: files: expected a list" in error.message
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [("./nope", "nope: there is no such file."), ("./nope.yaml", "nope.yaml: there is no such file.")],
+)
+def test_a_source_that_is_not_there_is_said(door: Path, source: str, words: str) -> None:
+    done = command(door, "create", source)
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+OF_FILES = [
+    ("admin", "check"),
+    ("admin", "check", "--each-node"),
+    ("admin", "restore", "x.db"),
+    ("admin", "restore", "x.db", "--yes"),
+]
+
+
+@pytest.mark.parametrize("words", OF_FILES)
+def test_a_command_on_the_boards_own_files_says_that_a_client_has_none(door: Path, words: tuple[str, ...]) -> None:
+    done = command(door, *words)
+    assert done.exit_code != 0
+    assert "this command needs the board's own settings and files" in done.output
+    assert "admin." not in done.output
+    assert f"`hpc-board --config SETTINGS admin {words[1]}" in " ".join(done.output.split())
+
+
+def test_a_packed_folder_has_no_hidden_files_and_no_links(source: Path) -> None:
+    (source / "link.py").symlink_to("/etc/passwd")
+    with zipfile.ZipFile(io.BytesIO(archive_module.pack(source))) as packed:
+        assert packed.namelist() == ["reference.py", "task.yml"]
+
+
+def test_an_export_through_the_service_is_that_of_the_files(board: Recorded, door: Path) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
+    own, sent = io.BytesIO(), io.BytesIO()
+    written = board.board.admin.export("csv", with_code=True).write(own)
+    with asking(door) as remote:
+        assert remote.admin.export("csv", with_code=True).write(sent) == written
+    assert sent.getvalue() == own.getvalue()
+
+
+def test_a_backup_through_the_service_is_a_database(board: Recorded, door: Path, tmp_path: Path) -> None:
+    board.add(status_of(RunState.QUEUED))
+    with asking(door) as remote:
+        contents = remote.admin.backup(tmp_path / "copy.db")
+        assert "is there already" in refusal(lambda: remote.admin.backup(tmp_path / "copy.db")).message
+    assert contents.runs == 1
+    assert (tmp_path / "copy.db").read_bytes().startswith(b"SQLite format 3")
+    assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600, "it holds all users' code"
+
+
+def test_a_full_disk_of_the_client_is_its_own_error(board: Recorded, door: Path) -> None:
+    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
+    with asking(door) as remote, full_device().open("wb", buffering=0) as full:
+        with pytest.raises(OSError, match="No space left"):
+            remote.admin.export("json").write(full)
+        assert len(remote.runs.list()) == 1
+
+
+MODULES_MAX = 190
+"""The maximum number of modules of `hpc-board runs` with a service, those of a bare Python included."""
+
+
+@pytest.mark.parametrize("by", ["variable", "settings"])
+@pytest.mark.parametrize("command", [("runs",), ("list",), ("show", "narrow")])
+def test_a_client_that_asks_loads_neither_the_store_nor_schedulers(
+    board: Recorded, door: Path, command: tuple[str, ...], by: str
+) -> None:
+    program = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); import runpy; "
+    program += "runpy.run_module('hpc_board', run_name='__main__')"
+    settings = board.folder / "participant.yaml"
+    settings.write_text(f"# the lab's\nservice: {door}\n")
+    environ = {**board.environ(), "HPC_BOARD_CONFIG": str(settings)}
+    if by == "variable":
+        environ["HPC_BOARD_SERVICE"] = str(door)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command], env=environ, capture_output=True, text=True, timeout=120, check=True
+    )
+    loaded = set(done.stderr.splitlines()[-1].split())
+    assert "hpc_board.service.client" in loaded
+    heavy = {
+        "sqlite3",
+        "sqlite_utils",
+        "yaml",
+        "paramiko",
+        "jinja2",
+        "asyncio",
+        "rich",
+        "textual",
+        "cryptography",
+    }
+    assert not loaded & heavy
+    if command == ("runs",):
+        # Libraries load these; with them, the command would cost more than six times a bare Python.
+        assert not loaded & {"ast", "dataclasses", "selectors", "socket", "typing_extensions"}
+        assert len(loaded) <= MODULES_MAX
+    doors = {name for name in loaded if name.startswith("hpc_board.service.doors.")}
+    assert doors == {"hpc_board.service.doors.unix"}
+    if by == "variable":
+        assert "hpc_board.domain.service_address" not in loaded
+    packages = ("store", "schedulers", "transport", "harness", "settings", "catalog", "runs")
+    assert not [name for name in loaded if name.split(".")[:2] in [["hpc_board", package] for package in packages]]

@@ -1,0 +1,59 @@
+"""The passes of a service over its runs: outages are logged once."""
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from hpc_board.domain.run import JobState, JobStatus, RunState
+from hpc_board.errors import SchedulerError
+from hpc_board.schedulers import JobKey
+from hpc_board.schedulers.local.client import LocalScheduler
+from tests.service import serving
+from tests.unit.recorded import (
+    Recorded,
+    status_of,
+)
+from tests.unit.service.clients import OWNER
+from tests.waiting import awaited
+
+
+def test_a_socket_that_is_removed_while_the_service_runs_is_in_the_log(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[object] = []
+    path = folder / "board.sock"
+    with serving(board.board.settings, path) as service:
+        monkeypatch.setattr(service._passes, "_log", lambda _, **details: told.append(details.get("problem")))
+        path.unlink()
+        awaited(lambda: any("board.sock is gone" in str(problem) for problem in told))
+
+
+def test_a_silent_scheduler_is_in_the_log_once_and_so_is_its_next_answer(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent, asked, outage = threading.Event(), [0], ["not advanced", "answers again"]
+
+    def ask(_: LocalScheduler, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
+        asked[0] += 1
+        if silent.is_set():
+            raise SchedulerError(f"no answer to question {asked[0]}")
+        return {job.name: JobStatus(JobState.PENDING) for job in jobs}
+
+    monkeypatch.setattr(LocalScheduler, "poll", ask)
+    board.add(status_of(RunState.QUEUED), user=OWNER)
+    lines: list[str] = []
+
+    def told() -> list[str]:
+        return [event for event in (json.loads(line)["event"] for line in lines) if event in outage]
+
+    with serving(board.board.settings, folder / "board.sock", lines=lines):
+        for before in ([], outage):
+            silent.set()
+            until = asked[0] + 4
+            awaited(lambda: asked[0] >= until)  # noqa: B023 - called in this round
+            assert told() == [*before, "not advanced"]
+            silent.clear()
+            awaited(lambda: told() == [*before, *outage])  # noqa: B023 - called in this round
