@@ -1,5 +1,6 @@
 """The list of tasks, with deadlines and the user's ranks."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -34,7 +35,9 @@ from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 if TYPE_CHECKING:
-    from textual.widgets import ContentSwitcher, Markdown, Tabs
+    from textual.widgets import ContentSwitcher, Tabs
+
+    from hpc_board.tui.widgets.description import Description
 
 _COLUMNS = (
     Column("task", "Task", 10, grows=True, most=24, sorts=True),
@@ -106,6 +109,10 @@ class TasksScreen(BoardScreen):
         super().__init__(board, now)
         self._catalog: Catalog | None = None
         self._own: Mapping[tuple[str, str], Place] = {}
+        self._known_places: dict[str, Sequence[Page]] = {}
+        """The user's ranks in the tasks that were shown before."""
+        self._shown: str | None = None
+        """The task beside the list, which is the selected one once the cursor rests."""
         self._wanted: str | None = None
         self._looked_at = now()
         self._has_parts = False
@@ -333,11 +340,11 @@ class TasksScreen(BoardScreen):
         return self.query_one("#part", ContentSwitcher)
 
     @property
-    def description(self) -> "Markdown":
+    def description(self) -> "Description":
         """Return the widget with the description of the selected task."""
-        from textual.widgets import Markdown
+        from hpc_board.tui.widgets.description import Description
 
-        return self.query_one("#description", Markdown)
+        return self.query_one(Description)
 
     def _path_of(self, task: Task) -> Path:
         """Return the path of the user's file for a task, beside the starter that was written last."""
@@ -431,9 +438,14 @@ class TasksScreen(BoardScreen):
         self.about.set_class(event.tab.id != "description", "-code")
         self._show_code()
 
-    def _show_places(self, task: str, boards: Sequence[Page]) -> None:
-        if task == self.grid.current:
-            self.places.update(_places(boards))
+    def _take_places(self, task: str, boards: Sequence[Page]) -> None:
+        before = self._known_places.get(task)
+        self._known_places[task] = boards
+        if boards != before and task == self._shown:
+            self._show_places(boards)
+
+    def _show_places(self, boards: Sequence[Page] | None) -> None:
+        self.places.update(toned("Loading your ranks …", Tone.MUTED) if boards is None else _places(boards))
 
     def _notify_written(self, path: Path) -> None:
         folder = path.parent
@@ -477,21 +489,26 @@ class TasksScreen(BoardScreen):
 
     async def _add_parts(self) -> None:
         """Add the widgets of description and code after the first list, which need not wait for their imports."""
-        from textual.widgets import ContentSwitcher, Markdown, Tab, Tabs
+        from textual.widgets import ContentSwitcher, Tab, Tabs
 
+        from hpc_board.tui.widgets.description import Description, blocks_of
         from hpc_board.tui.widgets.source_view import SourceView
 
         tabs = Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
         tabs.can_focus = False
         parts = ContentSwitcher(
-            Markdown(id="description", open_links=False),
+            Description(id="description"),
             SourceView("Reference", view="reference-lines", id="reference", framed=False),
             SourceView("Starter", view="starter-lines", id="starter", framed=False),
             initial="description",
             id="part",
         )
-        await self.about.mount(tabs, parts)
+        if task := self._selected:
+            # In a thread, as the import of a parser takes longer than a frame.
+            await asyncio.to_thread(blocks_of, printable(task.description))
         # A screen that is being closed takes no more widgets.
+        if self.about.is_attached:
+            await self.about.mount(tabs, parts)
         if not tabs.is_attached:
             return
         self._has_parts = True
@@ -501,22 +518,23 @@ class TasksScreen(BoardScreen):
         if not self._has_parts:
             return
         task = self._selected
-        self.refresh_bindings()
         self.tabs.display = task is not None
+        self._shown = None if task is None else task.name
+        self.about.border_title = toned(self._shown or "", limit=60)
         if task is None:
-            self.about.border_title = ""
             self.query_one("#facts", Static).update("")
             self.places.update("")
-            self.description.update("")
+            self.description.show("")
             self.tabs.active = "description"
+            self.refresh_bindings()
             return
         self.memory.set("tasks", "selected", task.name)
-        self.about.border_title = toned(task.name, limit=60)
         self.query_one("#facts", Static).update(self._facts(task))
-        self.places.update(toned("Loading your ranks …", Tone.MUTED))
-        self.description.update(printable(task.description))
+        # The last known ranks have the height of the next ones, and a change of it lays the screen out.
+        self._show_places(self._known_places.get(task.name))
+        self.description.show(printable(task.description))
         self._show_code()
-        self.ask("places", lambda: self._places_of(task), partial(self._show_places, task.name))
+        self.ask("places", lambda: self._places_of(task), partial(self._take_places, task.name))
 
     def _nothing(self) -> str:
         """Return the reason for an empty list."""
