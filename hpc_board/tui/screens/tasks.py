@@ -93,9 +93,9 @@ class TasksScreen(BoardScreen):
         "each call; a board ranks the fastest passing run of each user. W writes the starter of a task, whose first "
         "line names the task; `hpc-board kernel.py` opens the app with that file in the form. Runs go on after you "
         "quit.\n\n"
-        "Select a task and press s (or Enter) to submit a file for it. Rank and best are your best ones over all GPUs; "
-        "the details list each GPU. A colour marks deadlines within a day. While you type after /, the task with the "
-        "best matching name is selected; Enter keeps the words, Esc clears them. "
+        "Enter opens the selected task, Esc goes back to the list; s submits a file for it. Rank and best are your "
+        "best ones over all GPUs; the details list each GPU. A colour marks deadlines within a day. While you type "
+        "after /, the task with the best matching name is selected; Enter keeps the words, Esc clears them. "
         f"{SORT_HELP}"
     )
 
@@ -238,6 +238,7 @@ class TasksScreen(BoardScreen):
 
     def action_filter(self) -> None:
         """Open the filter, whose field is made when it is first needed."""
+        self._set_reading(is_reading=False)
         if not self.query("#filter"):
             self.query_one("#list").mount(_filter_input(), before=0)
         self.filter_input.display = True
@@ -258,7 +259,15 @@ class TasksScreen(BoardScreen):
 
     def action_description(self) -> None:
         """Move the focus between the list and the shown part of the task."""
-        (self.grid if self.about.has_focus or self.about.has_focus_within else self._reader).focus()
+        if self.about.has_focus or self.about.has_focus_within:
+            self._go_to_list()
+        else:
+            self._reader.focus()
+
+    def _go_to_list(self) -> None:
+        # A list that is not shown takes no focus.
+        self._set_reading(is_reading=False)
+        self.grid.focus()
 
     def action_write(self) -> None:
         """Ask for a path, and write the starter there."""
@@ -309,9 +318,12 @@ class TasksScreen(BoardScreen):
         self.notify(f"Copied the {part} of {task.name}.", markup=False)
 
     def action_back(self) -> None:
-        """Clear the filter, and move the focus back to the list."""
+        """Go back from a task to the list, or else clear the filter."""
         self.forget_failure("preferences")
         self.forget_failure("write")
+        if self.has_class("-reading"):
+            self._go_to_list()
+            return
         for field in self.query("#filter").results(Input):
             field.value = ""
             field.display = False
@@ -427,8 +439,24 @@ class TasksScreen(BoardScreen):
         self.about.scroll_home(animate=False)
 
     @on(ListPane.Chosen)
-    def _choose(self) -> None:
-        self.action_submit()
+    def _open(self) -> None:
+        """Read the selected task: in the place of the list on a narrow terminal, beside it on a wide one."""
+        if not self._has_parts:
+            return
+        # Before the list leaves, which has the focus.
+        self._reader.focus()
+        self._set_reading(is_reading=True)
+
+    @on(events.DescendantFocus)
+    def _end_reading(self, event: events.DescendantFocus) -> None:
+        if event.widget is self.grid or event.widget in self.query("#filter"):
+            self._set_reading(is_reading=False)
+
+    def _set_reading(self, *, is_reading: bool) -> None:
+        self.set_class(is_reading, "-reading")
+        task = self._selected
+        self.title_bar.show_place(*(("Tasks", task.name) if is_reading and task else ("Tasks",)))
+        self.about.border_subtitle = toned("Esc: list" if is_reading else "")
 
     def on_tabs_tab_activated(self, event: "Tabs.TabActivated") -> None:
         """Show the part of the tab."""
@@ -437,6 +465,8 @@ class TasksScreen(BoardScreen):
         # The class gives code more lines.
         self.about.set_class(event.tab.id != "description", "-code")
         self._show_code()
+        if self.has_class("-reading"):
+            self._reader.focus()
 
     def _take_places(self, task: str, boards: Sequence[Page]) -> None:
         before = self._known_places.get(task)
