@@ -4,6 +4,7 @@ Nothing is asserted: the numbers depend on the machine, and are printed as the t
 """
 
 import asyncio
+import gc
 import os
 import pty
 import select
@@ -23,6 +24,7 @@ from textual import events
 from textual.pilot import Pilot
 
 from hpc_board import settings as config
+from hpc_board.__main__ import _GARBAGE_AFTER as COMMAND_GARBAGE_AFTER
 from hpc_board.board import Board
 from hpc_board.board.runs import Runs
 from hpc_board.domain.run import Run, RunState, Status
@@ -46,7 +48,13 @@ GOALS = {FRAME: 1.5, LIST: 2.0}
 RUNS = 10_000
 ROWS = 5_000
 CHANGES_A_SECOND = 200
-KEYS = 60
+REPEAT_SECONDS = 1 / 30
+"""The interval of the keys of a burst, as of a key that is held down."""
+REST_SECONDS = 0.5
+"""The pause after a burst, in which the details follow."""
+SHORT_BURSTS = (("down", 12), ("up", 12)) * 4
+"""The keys and their numbers in a list of a few rows."""
+LONG_BURSTS = (("down", 30), ("down", 30), ("pagedown", 10), ("up", 30))
 FRAME_SECONDS = 1 / 60
 BEATS = 3600
 """The refreshes of an hour, one a second."""
@@ -65,9 +73,13 @@ Bare().run()
 
 
 def main() -> None:
-    """Print all tables."""
+    """Print all tables, or those on keys alone."""
     if sys.argv[1:2] == ["churn"]:
         churn(Path(sys.argv[2]))
+        return
+    if sys.argv[1:2] == ["keys"]:
+        with tempfile.TemporaryDirectory() as folder:
+            print(asyncio.run(latencies(filled_board(Path(folder)))))
         return
     others = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     with tempfile.TemporaryDirectory() as folder:
@@ -240,47 +252,69 @@ def churning(board: Board) -> Iterator[None]:
 async def latencies(board: Board) -> str:
     """Measure latency and lost frames of keys, on a quiet board and while runs change."""
     lines = [
-        f"| {RUNS:,} runs, {ROWS:,} rows | runs change | median, ms | 95 %, ms | worst | 95 % processor | lost |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        f"| {RUNS:,} runs, {ROWS:,} rows | changes | median, ms | 95 %, ms | worst | 95 % CPU | frames | lost | late |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for name, ways in {"Tasks": (), "Runs": ("r",), "Standings": ("b",)}.items():
         for busy in (False, True):
+            # As the command does; the app changes it after its first list.
+            gc.set_threshold(COMMAND_GARBAGE_AFTER, 10, 10)
+            gc.disable()
             with churning(board) if busy else nullcontext():
                 app = BoardApp(lambda: board, now=lambda: datetime.now(UTC))
                 async with app.run_test(size=(120, 40)) as pilot:
                     await asyncio.sleep(1.0)
                     await pilot.press(*ways)
                     await asyncio.sleep(3.0)
-                    keys, lost = await measured(pilot)
+                    keys, frames = await measured(pilot, LONG_BURSTS if ways else SHORT_BURSTS)
+            gc.unfreeze()
             times, processor = [key.seconds for key in keys], [key.processor_seconds for key in keys]
             values = (statistics.median(times), percentile(times), max(times), percentile(processor))
             cells = [f"{value * 1e3:.1f}" for value in values]
-            lines.append(f"| {name} | {'yes' if busy else 'no'} | {' | '.join(cells)} | {lost:.1%} |")
+            due = round(sum(frame.seconds for frame in frames) / FRAME_SECONDS)
+            lost, late = sum(map(lost_frames, frames)), sum(map(late_frames, frames))
+            cells += [f"{due}", f"{lost} ({lost / due:.1%})", f"{late} ({late / due:.1%})"]
+            lines.append(f"| {name} | {'yes' if busy else 'no'} | {' | '.join(cells)} |")
     return "\n".join(["\n## From a key to the screen\n", *lines])
 
 
-async def measured(pilot: Pilot[None]) -> tuple[list[Paint], float]:
-    """Return the paint after each of KEYS keys, and the share of lost frames."""
-    gaps: list[float] = []
-    ticker = asyncio.create_task(tick(gaps))
+async def measured(pilot: Pilot[None], bursts: Sequence[tuple[str, int]]) -> tuple[list[Paint], list[Paint]]:
+    """Return the paint after each key of some bursts, and the times between two frames meanwhile."""
+    frames: list[Paint] = []
+    ticker = asyncio.create_task(tick(frames))
     times = []
-    for number in range(KEYS):
-        await asyncio.sleep(0.05)
-        times.append(await paint_after(pilot, "down" if number % 20 < 15 else "up"))
+    for key, count in bursts:
+        due = time.perf_counter()
+        for _ in range(count):
+            times.append(await paint_after(pilot, key))
+            due += REPEAT_SECONDS
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        await asyncio.sleep(REST_SECONDS)
     ticker.cancel()
-    due = sum(gaps) / FRAME_SECONDS
-    lost = sum(max(0, int(gap / FRAME_SECONDS) - 1) for gap in gaps)
-    return times, lost / due
+    return times, frames
 
 
-async def tick(gaps: list[float]) -> None:
-    """Append the length of each frame."""
-    last = time.perf_counter()
+async def tick(frames: list[Paint]) -> None:
+    """Append the time and the processor time of each frame."""
+    last, processor = time.perf_counter(), time.process_time()
     while True:
         await asyncio.sleep(FRAME_SECONDS)
-        now = time.perf_counter()
-        gaps.append(now - last)
-        last = now
+        now, used = time.perf_counter(), time.process_time()
+        frames.append(Paint(now - last, used - processor))
+        last, processor = now, used
+
+
+def late_frames(frame: Paint) -> int:
+    """Return the number of frames that did not come, whatever the reason."""
+    return max(0, int(frame.seconds / FRAME_SECONDS) - 1)
+
+
+def lost_frames(frame: Paint) -> int:
+    """Return the number of frames for whose time the app's own threads used the processor.
+
+    The others were late as another process had the processor.
+    """
+    return min(late_frames(frame), int(frame.processor_seconds / FRAME_SECONDS))
 
 
 async def paint_after(pilot: Pilot[None], key: str) -> Paint:

@@ -69,6 +69,9 @@ MEMORY_SECONDS = 5.0
 _ABOVE_TASKS = (targets.Submit, targets.Runs, targets.Admin)
 """The targets that open directly above the tasks, from any screen."""
 
+_GARBAGE_AFTER = 4_000
+"""The new objects after which Python looks for garbage among them, in a tenth of a frame."""
+
 _FIRST_LIST_SECONDS = 5.0
 """The longest delay of the first update of runs by the first list, which may hang on a slow file system."""
 
@@ -282,7 +285,11 @@ class BoardApp(App[None]):
         """Start the updates of runs, once the first list is shown: until then it needs the processor."""
         if not self._updates_runs:
             self._updates_runs = True
-            gc.enable()
+            if not gc.isenabled():
+                # What the start made stays: to look for garbage in it, too, would take several frames.
+                gc.freeze()
+                gc.set_threshold(_GARBAGE_AFTER, 2, 40)
+                gc.enable()
             self._read_role()
             if self._board.served:
                 self._listen()

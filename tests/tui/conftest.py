@@ -21,6 +21,7 @@ from hpc_board.service import server
 from hpc_board.service.client import RemoteBoard
 from hpc_board.settings import Settings
 from hpc_board.tui.screens import submit
+from hpc_board.tui.widgets import list_pane
 from tests.service import serving
 from tests.tmux import Tmux, tmux_server
 from tests.tui.driving import Door
@@ -75,6 +76,7 @@ def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(submit, "_TYPING_SECONDS", 0.02)
+    monkeypatch.setattr(list_pane, "_REST_SECONDS", 0.001)
     # After every key the pilot sleeps for as long as it takes to see an idle processor; `settled` looks at the app.
     monkeypatch.setattr(_wait, "SLEEP_GRANULARITY", 0.002)
     monkeypatch.setattr(_wait, "SLEEP_IDLE", 0.0005)

@@ -12,7 +12,8 @@ from textual.pilot import Pilot
 from hpc_board.errors import StorageError
 from hpc_board.tui import themes
 from hpc_board.tui.paging import Order, Page, Part, Span, forward, part_of
-from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets import list_pane
+from hpc_board.tui.widgets.grid import Column, Grid, Row
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 from tests.tui.driving import text_of, until
 
@@ -29,6 +30,7 @@ class Numbers(App[None]):
         self.length = length
         self.asked: list[int] = []
         self.opened: list[int] = []
+        self.drawn: list[int] = []
         self.refuses = False
         self._backwards = backwards
         themes.register(self)
@@ -40,7 +42,7 @@ class Numbers(App[None]):
         kind: Kind[int] = Kind(
             [Column("number", "Number", 8), Column("word", "Word", 8, grows=True)],
             key=str,
-            cells=lambda number: {"number": Text(str(number)), "word": Text("odd" if number % 2 else "")},
+            cells=self.cells,
             order=NUMBERS,
             details=lambda number: f"This is {number}.",
             filter_words="digits",
@@ -51,6 +53,10 @@ class Numbers(App[None]):
 
     def on_mount(self) -> None:
         self.read(anew=True)
+
+    def cells(self, number: int) -> dict[str, Text]:
+        self.drawn.append(number)
+        return {"number": Text(str(number)), "word": Text("odd" if number % 2 else "")}
 
     def pages(self, words: str) -> Page[int]:
         numbers = [number for number in range(self.length, 0, -1) if words in str(number)]
@@ -211,3 +217,63 @@ async def test_the_items_of_the_chosen_submission_have_a_sign() -> None:
         await pilot.pause()
         signed = [line[1:].split()[0] for line in text_of(app).splitlines() if line.startswith("*")]
         assert signed == [str(number) for number in range(29, 19, -1)]
+
+
+async def test_the_details_follow_once_the_cursor_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Numbers(30)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 30."))
+        monkeypatch.setattr(list_pane, "_REST_SECONDS", 3600)
+        await pilot.press("down")
+        await until(pilot, lambda: app.pane.is_moving)
+        assert (app.pane.selected, app.pane.count) == (29, "2/30")
+        app.read(anew=False)
+        await pilot.pause()
+        assert shown(pilot, "This is 30.")
+        await pilot.press("up")
+        await until(pilot, lambda: not app.pane.is_moving)
+        await pilot.press("down")
+        await until(pilot, lambda: app.pane.is_moving)
+        monkeypatch.setattr(list_pane, "_REST_SECONDS", 0.001)
+        await pilot.press("down")
+        await until(pilot, lambda: shown(pilot, "This is 28."))
+        assert not app.pane.is_moving
+
+
+async def test_the_rows_of_pages_are_made_with_them_and_not_again() -> None:
+    app = Numbers(30)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 30."))
+        question, then = app.pane.reading()
+        app.drawn.clear()
+        answer = question()
+        assert set(app.drawn) == set(app.pane.window.items)
+        app.drawn.clear()
+        then(answer)
+        assert app.drawn == []
+
+
+async def test_a_move_of_the_cursor_draws_two_rows_and_a_look_draws_those_that_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app, drawn = Numbers(30), []
+    segments = Grid._segments
+
+    def noted(grid: Grid, row: Row) -> Any:
+        drawn.append(row.key)
+        return segments(grid, row)
+
+    monkeypatch.setattr(Grid, "_segments", noted)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await until(pilot, lambda: shown(pilot, "This is 30."))
+        drawn.clear()
+        await pilot.press("down")
+        await until(pilot, lambda: shown(pilot, "This is 29."))
+        assert sorted(set(drawn)) == ["29", "30"]
+        drawn.clear()
+        app.read(anew=False)
+        assert shown(pilot, "This is 29.")
+        assert drawn == []
+        app.pane.marked = 1
+        await until(pilot, lambda: not app.pane.is_moving and text_of(app) != "")
+        assert {int(key) // 10 for key in drawn} == {1}

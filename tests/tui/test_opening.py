@@ -262,12 +262,16 @@ async def test_the_runs_are_carried_on_after_the_first_list() -> None:
         await until(pilot, lambda: {"places", "advance"} <= set(board.calls))
 
 
-async def test_garbage_is_collected_once_the_first_list_is_there() -> None:
+async def test_garbage_is_collected_once_the_first_list_is_there_and_little_at_a_time() -> None:
+    before, kept = gc.get_threshold(), gc.get_freeze_count()
     gc.disable()
     try:
         async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
             await until(pilot, gc.isenabled)
+        assert gc.get_threshold()[0] < before[0]
+        assert gc.get_freeze_count() > kept
     finally:
+        gc.set_threshold(*before)
         gc.enable()
 
 

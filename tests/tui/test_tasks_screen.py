@@ -103,6 +103,44 @@ async def test_words_that_were_kept_are_cleared_from_the_description_too() -> No
         assert len(rows(text_of(pilot.app))) == len(TASKS)
 
 
+async def test_enter_opens_the_task_and_escape_goes_back_to_the_list() -> None:
+    async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert "Open" in text_of(pilot.app).splitlines()[-1]
+        await press(pilot, "end", "enter")
+        text = text_of(pilot.app)
+        assert isinstance(pilot.app.screen, TasksScreen)
+        assert "Tasks / vectoradd" in text
+        assert not pilot.app.screen.query_one("#list").display
+        assert pilot.app.screen.focused is pilot.app.screen.query_one("#about")
+        await press(pilot, "2")
+        assert pilot.app.screen.focused is pilot.app.screen.query_one("#reference-lines")
+        assert "def ref_kernel" in text_of(pilot.app)
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen.focused, Grid)
+        assert len(rows(text_of(pilot.app))) == len(TASKS)
+        assert "Tasks / vectoradd" not in text_of(pilot.app)
+
+
+async def test_an_open_task_stays_beside_the_list_on_a_wide_terminal() -> None:
+    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "enter")
+        assert len(rows(text_of(pilot.app))) == len(TASKS)
+        assert pilot.app.screen.focused is pilot.app.screen.query_one("#about")
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen.focused, Grid)
+
+
+@pytest.mark.parametrize("key", ["d", "slash"])
+async def test_other_keys_lead_from_an_open_task_to_the_list(key: str) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "enter", key)
+        assert pilot.app.screen.query_one("#list").display
+        assert isinstance(pilot.app.screen.focused, Grid if key == "d" else Input)
+
+
 async def test_the_feed_is_one_key_away_and_named_in_the_last_line_of_a_small_terminal() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)

@@ -9,9 +9,13 @@ from textual.binding import Binding, BindingType
 
 from hpc_board.report.blocks import Column, Table
 from hpc_board.tui import themes
+from hpc_board.tui.messages import RunsState
 from hpc_board.tui.widgets.blocks import Blocks
+from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.key_line import KeyLine
-from tests.tui.driving import text_of, until
+from hpc_board.tui.widgets.title_bar import TitleBar
+from tests.tui.driving import app_on, settled, text_of, until
+from tests.tui.fake_board import NOW, FakeBoard
 
 _BENCHMARKS = Table(
     (
@@ -48,6 +52,66 @@ class _TableApp(_Plain):
 
     def on_mount(self) -> None:
         self.query_one(Blocks).show([_BENCHMARKS])
+
+
+_MARKDOWN = """
+# The task
+
+Add *two* vectors: `c[i] = a[i] + b[i]`, as [the paper](https://example.org/paper) does, in a sentence that is long.
+
+- first
+  - within
+- second
+
+9. nine
+10. ten, with as many words as it takes to go on in a second line
+
+> Quoted
+> words
+
+    x = [1, 2]
+
+| size | time |
+|---|---|
+| 1 | 2 ms |
+
+---
+The end <b>here</b>.
+"""
+
+_LINES = """
+The task
+
+Add two vectors: c[i] = a[i] + b[i], as
+the paper (https://example.org/paper)
+does, in a sentence that is long.
+
+• first
+  ◦ within
+• second
+
+9. nine
+10. ten, with as many words as it takes
+    to go on in a second line
+
+▌ Quoted words
+
+  x = [1, 2]
+
+size  time
+1     2 ms
+
+────────────────────────────────────────
+
+The end <b>here</b>.
+"""
+
+
+class _DescriptionApp(_Plain):
+    CSS = "Description { height: auto; }"
+
+    def compose(self) -> ComposeResult:
+        yield Description()
 
 
 class _KeysApp(_Plain):
@@ -127,3 +191,47 @@ async def test_a_click_presses_a_key_that_has_an_effect() -> None:
         await pilot.click(KeyLine, offset=(70, 0))
         await until(pilot, lambda: bool(app.pressed))
         assert app.pressed == ["b", "a"]
+
+
+async def test_a_description_is_wrapped_at_words_and_its_parts_keep_their_form() -> None:
+    app = _DescriptionApp()
+    async with app.run_test(size=(40, 40)) as pilot:
+        description = app.query_one(Description)
+        description.show(_MARKDOWN)
+        await until(pilot, lambda: "The end" in text_of(app))
+        assert text_of(app).strip("\n") == _LINES.strip("\n")
+        assert description.size.height == len(_LINES.strip("\n").splitlines())
+        description.show("short")
+        await until(pilot, lambda: description.size.height == 1)
+
+
+async def test_code_in_a_description_is_cut_at_the_edge_and_has_the_colours_of_the_theme() -> None:
+    app = _DescriptionApp()
+    async with app.run_test(size=(20, 10)) as pilot:
+        app.query_one(Description).show("```python\nreturn first + second\n```")
+        await until(pilot, lambda: "return" in text_of(app))
+        assert text_of(app).splitlines()[:2] == ["  return first + sec", "  ond"]
+
+        def colour() -> Any:
+            (strip, *_) = app.screen._compositor.render_strips(app.size)
+            return next(segment.style.color for segment in strip if segment.style and "return" in segment.text)
+
+        dark = colour()
+        app.theme = themes.LIGHT.name
+        await until(pilot, lambda: colour() != dark)
+
+
+async def test_a_line_of_the_title_lays_the_screen_out_only_if_its_length_changes() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        bar = pilot.app.screen.query_one(TitleBar)
+        bar.show_runs_state("ada", RunsState(), NOW)
+        await settled(pilot)
+        state, laid_out = bar.query_one("#runs-state"), []
+        for user in ("bob", "robert"):
+            bar.show_runs_state(user, RunsState(), NOW)
+            laid_out.append(state._layout_required)
+            assert user[:3] in text_of(pilot.app)
+        assert laid_out == [False, True]
+        await settled(pilot)
+        assert "robert" in text_of(pilot.app)

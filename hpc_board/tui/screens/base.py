@@ -197,8 +197,8 @@ class BoardScreen(Screen[None]):
 
     @property
     def busy(self) -> bool:
-        """Return whether this screen waits for an answer or the end of typing."""
-        return bool(self._open_questions)
+        """Return whether this screen waits for an answer, the end of typing or the rest of a cursor."""
+        return bool(self._open_questions) or any(pane.is_moving for pane in self.query(ListPane))
 
     def is_open(self, subject: str) -> bool:
         """Return whether a question on this subject is open."""

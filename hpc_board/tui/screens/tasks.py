@@ -1,5 +1,6 @@
 """The list of tasks, with deadlines and the user's ranks."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -34,7 +35,9 @@ from hpc_board.tui.widgets.grid import Column, Grid
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 if TYPE_CHECKING:
-    from textual.widgets import ContentSwitcher, Markdown, Tabs
+    from textual.widgets import ContentSwitcher, Tabs
+
+    from hpc_board.tui.widgets.description import Description
 
 _COLUMNS = (
     Column("task", "Task", 10, grows=True, most=24, sorts=True),
@@ -90,9 +93,9 @@ class TasksScreen(BoardScreen):
         "each call; a board ranks the fastest passing run of each user. W writes the starter of a task, whose first "
         "line names the task; `hpc-board kernel.py` opens the app with that file in the form. Runs go on after you "
         "quit.\n\n"
-        "Select a task and press s (or Enter) to submit a file for it. Rank and best are your best ones over all GPUs; "
-        "the details list each GPU. A colour marks deadlines within a day. While you type after /, the task with the "
-        "best matching name is selected; Enter keeps the words, Esc clears them. "
+        "Enter opens the selected task, Esc goes back to the list; s submits a file for it. Rank and best are your "
+        "best ones over all GPUs; the details list each GPU. A colour marks deadlines within a day. While you type "
+        "after /, the task with the best matching name is selected; Enter keeps the words, Esc clears them. "
         f"{SORT_HELP}"
     )
 
@@ -106,6 +109,10 @@ class TasksScreen(BoardScreen):
         super().__init__(board, now)
         self._catalog: Catalog | None = None
         self._own: Mapping[tuple[str, str], Place] = {}
+        self._known_places: dict[str, Sequence[Page]] = {}
+        """The user's ranks in the tasks that were shown before."""
+        self._shown: str | None = None
+        """The task beside the list, which is the selected one once the cursor rests."""
         self._wanted: str | None = None
         self._looked_at = now()
         self._has_parts = False
@@ -231,6 +238,7 @@ class TasksScreen(BoardScreen):
 
     def action_filter(self) -> None:
         """Open the filter, whose field is made when it is first needed."""
+        self._set_reading(is_reading=False)
         if not self.query("#filter"):
             self.query_one("#list").mount(_filter_input(), before=0)
         self.filter_input.display = True
@@ -251,7 +259,15 @@ class TasksScreen(BoardScreen):
 
     def action_description(self) -> None:
         """Move the focus between the list and the shown part of the task."""
-        (self.grid if self.about.has_focus or self.about.has_focus_within else self._reader).focus()
+        if self.about.has_focus or self.about.has_focus_within:
+            self._go_to_list()
+        else:
+            self._reader.focus()
+
+    def _go_to_list(self) -> None:
+        # A list that is not shown takes no focus.
+        self._set_reading(is_reading=False)
+        self.grid.focus()
 
     def action_write(self) -> None:
         """Ask for a path, and write the starter there."""
@@ -302,9 +318,12 @@ class TasksScreen(BoardScreen):
         self.notify(f"Copied the {part} of {task.name}.", markup=False)
 
     def action_back(self) -> None:
-        """Clear the filter, and move the focus back to the list."""
+        """Go back from a task to the list, or else clear the filter."""
         self.forget_failure("preferences")
         self.forget_failure("write")
+        if self.has_class("-reading"):
+            self._go_to_list()
+            return
         for field in self.query("#filter").results(Input):
             field.value = ""
             field.display = False
@@ -333,11 +352,11 @@ class TasksScreen(BoardScreen):
         return self.query_one("#part", ContentSwitcher)
 
     @property
-    def description(self) -> "Markdown":
+    def description(self) -> "Description":
         """Return the widget with the description of the selected task."""
-        from textual.widgets import Markdown
+        from hpc_board.tui.widgets.description import Description
 
-        return self.query_one("#description", Markdown)
+        return self.query_one(Description)
 
     def _path_of(self, task: Task) -> Path:
         """Return the path of the user's file for a task, beside the starter that was written last."""
@@ -420,8 +439,24 @@ class TasksScreen(BoardScreen):
         self.about.scroll_home(animate=False)
 
     @on(ListPane.Chosen)
-    def _choose(self) -> None:
-        self.action_submit()
+    def _open(self) -> None:
+        """Read the selected task: in the place of the list on a narrow terminal, beside it on a wide one."""
+        if not self._has_parts:
+            return
+        # Before the list leaves, which has the focus.
+        self._reader.focus()
+        self._set_reading(is_reading=True)
+
+    @on(events.DescendantFocus)
+    def _end_reading(self, event: events.DescendantFocus) -> None:
+        if event.widget is self.grid or event.widget in self.query("#filter"):
+            self._set_reading(is_reading=False)
+
+    def _set_reading(self, *, is_reading: bool) -> None:
+        self.set_class(is_reading, "-reading")
+        task = self._selected
+        self.title_bar.show_place(*(("Tasks", task.name) if is_reading and task else ("Tasks",)))
+        self.about.border_subtitle = toned("Esc: list" if is_reading else "")
 
     def on_tabs_tab_activated(self, event: "Tabs.TabActivated") -> None:
         """Show the part of the tab."""
@@ -430,10 +465,17 @@ class TasksScreen(BoardScreen):
         # The class gives code more lines.
         self.about.set_class(event.tab.id != "description", "-code")
         self._show_code()
+        if self.has_class("-reading"):
+            self._reader.focus()
 
-    def _show_places(self, task: str, boards: Sequence[Page]) -> None:
-        if task == self.grid.current:
-            self.places.update(_places(boards))
+    def _take_places(self, task: str, boards: Sequence[Page]) -> None:
+        before = self._known_places.get(task)
+        self._known_places[task] = boards
+        if boards != before and task == self._shown:
+            self._show_places(boards)
+
+    def _show_places(self, boards: Sequence[Page] | None) -> None:
+        self.places.update(toned("Loading your ranks …", Tone.MUTED) if boards is None else _places(boards))
 
     def _notify_written(self, path: Path) -> None:
         folder = path.parent
@@ -477,21 +519,26 @@ class TasksScreen(BoardScreen):
 
     async def _add_parts(self) -> None:
         """Add the widgets of description and code after the first list, which need not wait for their imports."""
-        from textual.widgets import ContentSwitcher, Markdown, Tab, Tabs
+        from textual.widgets import ContentSwitcher, Tab, Tabs
 
+        from hpc_board.tui.widgets.description import Description, blocks_of
         from hpc_board.tui.widgets.source_view import SourceView
 
         tabs = Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
         tabs.can_focus = False
         parts = ContentSwitcher(
-            Markdown(id="description", open_links=False),
+            Description(id="description"),
             SourceView("Reference", view="reference-lines", id="reference", framed=False),
             SourceView("Starter", view="starter-lines", id="starter", framed=False),
             initial="description",
             id="part",
         )
-        await self.about.mount(tabs, parts)
+        if task := self._selected:
+            # In a thread, as the import of a parser takes longer than a frame.
+            await asyncio.to_thread(blocks_of, printable(task.description))
         # A screen that is being closed takes no more widgets.
+        if self.about.is_attached:
+            await self.about.mount(tabs, parts)
         if not tabs.is_attached:
             return
         self._has_parts = True
@@ -501,22 +548,23 @@ class TasksScreen(BoardScreen):
         if not self._has_parts:
             return
         task = self._selected
-        self.refresh_bindings()
         self.tabs.display = task is not None
+        self._shown = None if task is None else task.name
+        self.about.border_title = toned(self._shown or "", limit=60)
         if task is None:
-            self.about.border_title = ""
             self.query_one("#facts", Static).update("")
             self.places.update("")
-            self.description.update("")
+            self.description.show("")
             self.tabs.active = "description"
+            self.refresh_bindings()
             return
         self.memory.set("tasks", "selected", task.name)
-        self.about.border_title = toned(task.name, limit=60)
         self.query_one("#facts", Static).update(self._facts(task))
-        self.places.update(toned("Loading your ranks …", Tone.MUTED))
-        self.description.update(printable(task.description))
+        # The last known ranks have the height of the next ones, and a change of it lays the screen out.
+        self._show_places(self._known_places.get(task.name))
+        self.description.show(printable(task.description))
         self._show_code()
-        self.ask("places", lambda: self._places_of(task), partial(self._show_places, task.name))
+        self.ask("places", lambda: self._places_of(task), partial(self._take_places, task.name))
 
     def _nothing(self) -> str:
         """Return the reason for an empty list."""

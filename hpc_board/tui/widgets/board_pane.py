@@ -1,7 +1,7 @@
 """The board of one GPU: its rows, the marks between them, and a summary line."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -28,7 +28,7 @@ from hpc_board.report.standing_columns import (
 from hpc_board.tui import paging
 from hpc_board.tui.paging import Order, Part, Span
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.grid import Column, Row
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _NARROW_BELOW = 78
@@ -174,6 +174,11 @@ class BoardPane(ListPane[Placed]):
         if not window.below:
             for run in self._removed:
                 yield max(0, len(window.items) - 1), f"removed-{run.id}", run
+
+    def rows_of(self, parts: Iterable[Part[Placed]]) -> Mapping[str, Row]:
+        """Return no rows: their cells depend on all pages."""
+        del parts
+        return {}
 
     def cells_of(self, line: Standing | Mark | Run) -> dict[str, Text]:
         """Return the cells of a line."""

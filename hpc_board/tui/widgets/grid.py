@@ -1,6 +1,6 @@
 """A table with fixed columns that keeps selection and scroll position on updates."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
 import msgspec
@@ -9,10 +9,10 @@ from rich.style import Style
 from rich.text import Text
 from textual import events, on
 from textual.binding import Binding, BindingType
-from textual.coordinate import Coordinate
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import var
+from textual.strip import Strip
 from textual.widgets import DataTable
 from textual.widgets.data_table import RowKey
 
@@ -24,8 +24,8 @@ _SIDES = 3
 
 _SCREENFUL = 20
 
-_DRAWN_MAX = 4_000
-"""The most cells that are kept as they were drawn: several screens of them."""
+_DRAWN_MAX = 1_000
+"""The most rows that are kept as they were drawn: several screens of them."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -125,11 +125,16 @@ class Grid(DataTable[Text]):
         self._longest: dict[str, int] = {}
         """The longest cell of each column so far; columns do not shrink while a list is filtered."""
         self._sorting = Sorting()
-        self._drawn: dict[Hashable, list[list[Segment]]] = {}
-        """The segments of cells that have been drawn."""
+        self._drawn: dict[Hashable, tuple[Row, Strip]] = {}
+        """The lines of rows that have been drawn, by the row's key and its look."""
         self._layout: tuple[tuple[str, int], ...] = ()
+        self._to_right: frozenset[str] = frozenset()
+        """The columns that are aligned to the right."""
         self._shown: tuple[Row, ...] = ()
         self._current: str | None = None
+        self._has_same_columns = False
+        """True if the size of the table was computed with its present columns."""
+        self._ground = Style.null()
 
     @property
     def current(self) -> str | None:
@@ -193,8 +198,9 @@ class Grid(DataTable[Text]):
     def show(self, rows: Iterable[Row], *, select: str | None = None) -> None:
         """Show these rows. Select the row `select` in the middle, or else keep selection and scroll position."""
         current = self.current
-        old, self._shown = self._shown, tuple(rows)
-        keys, begin = [row.key for row in self._shown], [row.key for row in old]
+        old, known = self._shown, {row.key: row for row in self._shown}
+        self._shown = tuple(_unless_same(row, known.get(row.key)) for row in rows)
+        keys, begin = [row.key for row in self._shown], list(known)
         goes_on = bool(old) and keys[: len(old)] == begin
         self._note_longest(old)
         if not self._layout:
@@ -203,9 +209,9 @@ class Grid(DataTable[Text]):
             self._layout = layout
             self._rebuild(select or current, anew=select is not None)
         elif goes_on and select is None:
-            self._update_cells(old)
             for row in self._shown[len(old) :]:
-                self.add_row(_edge(row), *self._cells(row), key=row.key)
+                self.add_row(key=row.key)
+            self._redraw_changed(old)
         else:
             self._refill(select or current, anew=select is not None)
 
@@ -228,46 +234,84 @@ class Grid(DataTable[Text]):
         self._drawn.clear()
         super().notify_style_update()
 
-    def _render_cell(
-        self,
-        row_index: int,
-        column_index: int,
-        base_style: Style,
-        width: int,
-        cursor: bool = False,
-        hover: bool = False,
-    ) -> list[list[Segment]]:
-        """Return the segments of a cell.
+    def _update_dimensions(self, new_rows: Iterable[RowKey]) -> None:
+        """Compute the height of the table; the columns have their widths, and each row has one line.
 
-        A cell is one line that fits, so that nothing wraps. Textual wraps and pads each cell, and draws every cell in
-        sight anew after the change of any: most of the time of a refresh of a busy list.
+        More rows out of sight change the scrollbar alone. Textual lays the whole screen out after any change.
         """
-        if row_index < 0 or column_index < 0:
-            return super()._render_cell(row_index, column_index, base_style, width, cursor, hover)
-        text: Text = self.get_cell_at(Coordinate(row_index, column_index))
-        look = (base_style, cursor, hover, self._show_hover_cursor, self._pseudo_class_state)
-        key = (row_index, column_index, width, text.plain, text.style, tuple(text.spans), look)
-        if key not in self._drawn:
-            if len(self._drawn) >= _DRAWN_MAX:
-                self._drawn.clear()
-            component, post = self._get_styles_to_render_cell(
-                False,
-                False,
-                False,
-                hover,
-                cursor,
-                self.show_cursor,
-                self._show_hover_cursor,
-                self.cursor_foreground_priority == "css",
-                self.cursor_background_priority == "css",
-            )
-            style = base_style + Style.from_meta({"row": row_index, "column": column_index}) + component
-            # Rich leaves the style of a text without spans to its caller.
-            own = None if text.spans else self.app.console.get_style(text.style, default=Style.null())
-            drawn = Segment.apply_style(text.render(self.app.console), own)
-            segments = [*drawn, Segment(" " * (width - text.cell_len))]
-            self._drawn[key] = [list(Segment.apply_style(segments, style, post))]
-        return self._drawn[key]
+        del new_rows
+        size = Size(self.virtual_size.width, self.header_height + len(self._shown))
+        if min(size.height, self.virtual_size.height) > self.size.height > 0 and self._has_same_columns:
+            self.set_reactive(Grid.virtual_size, size)
+            self._scroll_update(size)
+        else:
+            self._has_same_columns = True
+            super()._update_dimensions(())
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the lines in sight; they have one ground, which Textual looks for at each of them."""
+        self._ground = self.rich_style
+        return super().render_lines(crop)
+
+    def render_line(self, y: int) -> Strip:
+        """Return a line in sight."""
+        left, top = self.scroll_offset
+        return self._render_line(y if y < self.header_height else y + top, left, left + self.size.width, self._ground)
+
+    def _render_line(self, y: int, x1: int, x2: int, base_style: Style) -> Strip:
+        """Return a line of the table.
+
+        Textual draws every cell in sight anew after each move of the cursor, and wraps and pads it: most of the time of
+        a key in a list. Here each row is drawn once for each of its looks.
+        """
+        index = y - self.header_height
+        if not 0 <= index < len(self._shown):
+            return super()._render_line(y, x1, x2, base_style)
+        row, width = self._shown[index], self.size.width
+        has_cursor = index == self.cursor_row and self.show_cursor
+        has_mouse = index == self.hover_row and self._show_hover_cursor
+        key = (row.key, index, has_cursor, has_mouse, base_style, x1, x2, width, self._pseudo_class_state)
+        known = self._drawn.get(key)
+        if known is not None and known[0] is row:
+            return known[1]
+        if len(self._drawn) >= _DRAWN_MAX:
+            self._drawn.clear()
+        component, post = self._get_styles_to_render_cell(
+            False,
+            False,
+            False,
+            has_mouse,
+            has_cursor,
+            self.show_cursor,
+            self._show_hover_cursor,
+            self.cursor_foreground_priority == "css",
+            self.cursor_background_priority == "css",
+        )
+        drawn: list[Segment] = []
+        for number, segments in enumerate(self._segments(row)):
+            style = base_style + Style.from_meta({"row": index, "column": number}) + component
+            drawn += Segment.apply_style(segments, style, post)
+        rest = base_style + component + Style.from_meta({"row": index, "column": 0, "out_of_bounds": True})
+        strip = (
+            Strip(drawn).crop(x1, x2).extend_cell_length(width, rest).adjust_cell_length(width, base_style).simplify()
+        )
+        self._drawn[key] = (row, strip)
+        return strip
+
+    def _segments(self, row: Row) -> Iterator[list[Segment]]:
+        """Yield the segments of each cell of a row: one line, with the gap to the next cell."""
+        yield [Segment(row.sign or " ", self.app.console.get_style(Tone.OWN.value) if row.sign else None)]
+        for key, width in self._layout:
+            text = row.cells[key]
+            if text.spans or text.cell_len > width:
+                text = self._fitted(text, key, width)
+            if text.spans:
+                words = list(text.render(self.app.console))
+            else:
+                room = " " * (width - text.cell_len)
+                padded = f"{room}{text.plain}" if key in self._to_right else f"{text.plain}{room}"
+                words = [Segment(padded, self.app.console.get_style(text.style, default=Style.null()))]
+            yield [*words, Segment(" " * _GAP)]
 
     @on(events.Resize)
     def _fit(self) -> None:
@@ -309,6 +353,9 @@ class Grid(DataTable[Text]):
 
     def _rebuild(self, current: str | None, *, anew: bool = False) -> None:
         labels = {column.key: column for column in self._all_columns}
+        self._to_right = frozenset(column.key for column in self._all_columns if column.right)
+        self._drawn.clear()
+        self._has_same_columns = False
         with self.prevent(DataTable.RowHighlighted):
             self.clear(columns=True)
             self.add_column("", key="edge", width=1)
@@ -329,7 +376,7 @@ class Grid(DataTable[Text]):
         with self.prevent(DataTable.RowHighlighted):
             self.clear()
             for row in self._shown:
-                self.add_row(_edge(row), *self._cells(row), key=row.key)
+                self.add_row(key=row.key)
             keys = [row.key for row in self._shown]
             index = keys.index(select) if select in keys else max(0, min(before, len(keys) - 1))
             if keys:
@@ -345,26 +392,19 @@ class Grid(DataTable[Text]):
         self.scroll_to(y=y, animate=False, immediate=True)
         self._scroll_cursor_into_view()
 
-    def _update_cells(self, old: tuple[Row, ...]) -> None:
-        for before, row in zip(old, self._shown, strict=False):
-            # Most rows of a long list are unchanged.
-            if before is row:
-                continue
-            if before.sign != row.sign:
-                self.update_cell(row.key, "edge", _edge(row))
-            for key, width in self._layout:
-                if before.cells[key] != row.cells[key] or before.cells[key].spans != row.cells[key].spans:
-                    self.update_cell(row.key, key, self._fitted(row.cells[key], key, width))
-
-    def _cells(self, row: Row) -> list[Text]:
-        return [self._fitted(row.cells[key], key, width) for key, width in self._layout]
+    def _redraw_changed(self, old: tuple[Row, ...]) -> None:
+        """Draw the rows in sight that differ from the `old` ones at their places."""
+        first = max(0, self.scroll_offset.y)
+        last = first + self.screenful
+        for index, (before, row) in enumerate(zip(old[first:last], self._shown[first:last], strict=False), start=first):
+            if before is not row:
+                self.refresh_row(index)
 
     def _fitted(self, text: Text, key: str, width: int) -> Text:
-        right = any(column.right for column in self._all_columns if column.key == key)
         cell = text.copy()
         cell.no_wrap = True
         cell.truncate(width, overflow="ellipsis")
-        cell.align("right" if right else "left", width)
+        cell.align("right" if key in self._to_right else "left", width)
         return cell
 
     def _note(self, key: str | None) -> None:
@@ -393,8 +433,18 @@ class Grid(DataTable[Text]):
             self.post_message(self.Chosen(key))
 
 
-def _edge(row: Row) -> Text:
-    return Text(row.sign, Tone.OWN.value) if row.sign else Text(" ")
+def _unless_same(row: Row, known: Row | None) -> Row:
+    """Return the `known` row if it looks the same, which is drawn already."""
+    if known is None or known is row:
+        return row
+    if known.sign != row.sign or known.cells.keys() != row.cells.keys():
+        return row
+    is_same = all(_is_same(cell, known.cells[key]) for key, cell in row.cells.items())
+    return known if is_same else row
+
+
+def _is_same(cell: Text, known: Text) -> bool:
+    return cell is known or (cell.plain == known.plain and cell.style == known.style and cell.spans == known.spans)
 
 
 def _value(key: RowKey | None) -> str | None:

@@ -7,7 +7,8 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.text import Text
 from textual import getters, on
 from textual.app import ComposeResult
@@ -15,6 +16,8 @@ from textual.containers import Vertical, VerticalScroll
 from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import var
+from textual.timer import Timer
+from textual.visual import VisualType
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -28,6 +31,9 @@ from hpc_board.tui.widgets.grid import Column, Grid, Row, Sorting
 T = TypeVar("T")
 
 _UNKNOWN = "No data yet. Retrying automatically."
+
+_REST_SECONDS = 0.05
+"""The time after which the cursor rests; a key that is held down repeats sooner."""
 
 
 class _Edge(Enum):
@@ -82,6 +88,31 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     values: Mapping[str, Callable[[T], Any]] = msgspec.field(default_factory=dict)
 
 
+class Pages(msgspec.Struct, Generic[T], frozen=True):
+    """The pages that a question has read, with the rows of their items by key."""
+
+    parts: tuple[Part[T], ...]
+    rows: Mapping[str, Row]
+
+
+class _Drawn:
+    """A text that is drawn once for each width: Textual draws one to know its height, and again to show it."""
+
+    def __init__(self, words: RenderableType) -> None:
+        self._words = words
+        self._width = 0
+        self._segments: list[Segment] = []
+
+    def forget(self) -> None:
+        """Draw the text anew, in other colours."""
+        self._width = 0
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._width != options.max_width:
+            self._width, self._segments = options.max_width, list(console.render(self._words, options))
+        yield from self._segments
+
+
 class Details(Static):
     """The text on an item, at least as high as its panel.
 
@@ -95,7 +126,7 @@ class Details(Static):
     def show(self, words: RenderableType) -> None:
         """Show a text; lay the screen out only if its height changes, and draw the lines of the two texts alone."""
         self._is_changing = True
-        self.update(words, layout=False)
+        self.update(words if isinstance(words, str) else _Drawn(words), layout=False)
         self._is_changing = False
         width, height = self.content_size
         room = self.parent.scrollable_content_region.height if isinstance(self.parent, Widget) else 0
@@ -104,6 +135,12 @@ class Details(Static):
             self.refresh(layout=True)
         else:
             self.refresh(Region(0, 0, width, max(before, self._lines)))
+
+    def update(self, content: VisualType = "", *, layout: bool = True) -> None:
+        """Show a text, or the same one in other colours."""
+        if isinstance(content, _Drawn):
+            content.forget()
+        super().update(content, layout=layout)
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
         """Draw the text; while another one comes, its first line alone, until its height is known."""
@@ -139,7 +176,7 @@ class ListPane(Vertical, Generic[T]):
             self.words = words
 
     class Selected(Message):
-        """A change of the selection."""
+        """A change of the selection, once the cursor rests."""
 
     class Sorted(Message):
         """An order that the user chose: the column, and whether it is the reverse of the column's own."""
@@ -185,8 +222,17 @@ class ListPane(Vertical, Generic[T]):
         self._is_known = False
         self._is_filling = False
         self._rows: dict[str, Row] = {}
+        self._rows_read: Mapping[str, Row] = {}
+        """The rows of the last pages, made with them."""
         self._items: dict[str, Any] = {}
         self._indexes: list[int] = []
+        self._index_of: dict[str, int] = {}
+        """The index of a line's item in the window, by the line's key."""
+        self._rest: Timer | None = None
+        """The timer of a cursor that has just moved."""
+        self._described: str | None = None
+        """The row whose details are shown."""
+        self._heading = ""
         self._wanted: str | None = None
         self._edge: _Edge | None = None
         self._reported: str | None = None
@@ -266,7 +312,7 @@ class ListPane(Vertical, Generic[T]):
         window = self._window
         is_open = window.total is None and (window.above or window.below)
         length = f"{len(window.items) if window.total is None else window.total}{'+' if is_open else ''}"
-        index = next((index for index, key in self._lines_known() if key == self.grid.current), None)
+        index = self._index_of.get(self.grid.current or "")
         place = None if index is None else window.place_of(index)
         return length if place is None else f"{place + 1}/{length}"
 
@@ -276,17 +322,30 @@ class ListPane(Vertical, Generic[T]):
         return self._is_known and not self._items
 
     @property
+    def is_moving(self) -> bool:
+        """Return whether the cursor has just moved, and the details are still those of the row before."""
+        return self._rest is not None
+
+    @property
     def is_filtering(self) -> bool:
         """Return whether the filter has the focus."""
         return any(line.display and line.has_focus_within for line in self.query(FilterLine))
 
-    def reading(self) -> tuple[Callable[[], tuple[Part[T], ...]], Callable[[tuple[Part[T], ...]], None]]:
-        """Return the question for the visible pages, to run in a thread, and the handler of its answer."""
+    def reading(self) -> tuple[Callable[[], Pages[T]], Callable[[Pages[T]], None]]:
+        """Return the question for the visible pages, to run in a thread, and the handler of its answer.
+
+        The thread also makes the rows, which takes longer than a frame.
+        """
         if self._pages is None:
             raise RuntimeError(f"the list {self.id} has no pages")
         page = self._pages(self.words)
         spans = self._window.spans(self._first_in_sight, self.grid.screenful)
-        return lambda: tuple(page(span) for span in spans), partial(self._take, self._turn)
+
+        def question() -> Pages[T]:
+            parts = tuple(page(span) for span in spans)
+            return Pages(parts, self.rows_of(parts))
+
+        return question, partial(self._take, self._turn)
 
     def show(self, parts: Iterable[Part[T]]) -> None:
         """Show pages in addition to the known items."""
@@ -433,6 +492,11 @@ class ListPane(Vertical, Generic[T]):
         for index, item in enumerate(self._window.items):
             yield index, self._kind.key(item), item
 
+    def rows_of(self, parts: Iterable[Part[T]]) -> Mapping[str, Row]:
+        """Return the rows of the items of pages, by key; called in a thread."""
+        items = {self._kind.key(item): item for part in parts for item in part.items}
+        return {key: Row(key, self.cells_of(item)) for key, item in items.items()}
+
     def prepare(self) -> None:
         """Prepare for the lines of other pages before they are shown."""
 
@@ -470,28 +534,31 @@ class ListPane(Vertical, Generic[T]):
         if self._is_known:
             self.read_on()
 
-    def _take(self, turn: int, parts: tuple[Part[T], ...]) -> None:
+    def _take(self, turn: int, pages: Pages[T]) -> None:
         # The filter may have changed since the question.
         if turn == self._turn:
-            self.show(parts)
+            self._rows_read = pages.rows
+            self.show(pages.parts)
+            self._rows_read = {}
 
     def _show_window(self, read: set[str]) -> None:
         self._is_known = True
         lines = list(self.lines())
-        self._rows = {
-            key: self._rows[key] if key in self._rows and key not in read else Row(key, self.cells_of(line))
-            for _, key, line in lines
-        }
+        known = {**{key: row for key, row in self._rows.items() if key not in read}, **self._rows_read}
+        self._rows = {key: known[key] if key in known else Row(key, self.cells_of(line)) for _, key, line in lines}
         self._items = {key: line for _, key, line in lines}
         self._indexes = [index for index, _, _ in lines]
+        self._index_of = {key: index for index, key, _ in lines}
         self._chosen = {key: self._items.get(key, item) for key, item in self._chosen.items()}
         self.prepare()
         # A refilled table is at its top until the next refresh restores its position.
         self._is_filling = True
         self._show_rows(self._key_to_select())
-        self.grid.call_after_refresh(self._rest)
-        self._show_details()
-        self._post_selection()
+        self.grid.call_after_refresh(self._end_filling)
+        if self.is_moving:
+            self._show_title()
+        else:
+            self._show_selected()
 
     def _show_rows(self, select: str | None = None) -> None:
         marked = self.marked
@@ -511,7 +578,7 @@ class ListPane(Vertical, Generic[T]):
             wanted, self._edge = keys[-1], None
         return wanted if wanted in self._items else None
 
-    def _rest(self) -> None:
+    def _end_filling(self) -> None:
         self._is_filling = False
 
     @property
@@ -519,13 +586,23 @@ class ListPane(Vertical, Generic[T]):
         line = min(int(self.grid.scroll_offset.y), len(self._indexes) - 1)
         return self._indexes[line] if line >= 0 else 0
 
-    def _lines_known(self) -> Iterable[tuple[int, str]]:
-        return zip(self._indexes, self._items, strict=True)
+    def _show_selected(self) -> None:
+        """Show the details of the selected item, and tell of a change."""
+        self._stop_rest()
+        self._described = self.grid.current
+        self._show_details()
+        self._post_selection()
+
+    def _stop_rest(self) -> None:
+        if self._rest is not None:
+            self._rest.stop()
+            self._rest = None
 
     def _show_details(self) -> None:
         item = self.selected
         if item is not None and self._kind.details is not None:
             self._say(self._kind.details(item))
+        self._show_heading("" if item is None else self._kind.heading(item))
         wanted = " ".join(filter(None, (self.scope, self.words)))
         nothing = (
             f"{self._kind.unfit} “{wanted}”.\nPress / to change the filter, Esc to clear it."
@@ -551,13 +628,16 @@ class ListPane(Vertical, Generic[T]):
             title += f" · {len(self._chosen)} selected"
         wanted = " ".join(filter(None, (self.scope, f"/{self.words}" if self.words else "")))
         self.grid.entitle(title, wanted)
-        item = self.selected
-        for details in self.query(".selected"):
-            details.border_title = toned("" if item is None else self._kind.heading(item), limit=60)
 
     def _say(self, words: RenderableType) -> None:
         for details in self.query(Details):
             details.show(words)
+
+    def _show_heading(self, heading: str) -> None:
+        if heading != self._heading:
+            self._heading = heading
+            for panel in self.query(".selected"):
+                panel.border_title = toned(heading, limit=60)
 
     def _post_selection(self) -> None:
         """Post a change of the selection; refresh the bindings, which also depend on the item's state."""
@@ -569,8 +649,14 @@ class ListPane(Vertical, Generic[T]):
     @on(Grid.Highlighted)
     def _select(self, event: Grid.Highlighted) -> None:
         event.stop()
-        self._show_details()
-        self._post_selection()
+        if self._described is None:
+            self._show_selected()
+            return
+        # A cursor that moves on needs no details, which take longer than a frame.
+        self._show_title()
+        self._stop_rest()
+        if event.key != self._described:
+            self._rest = self.set_timer(_REST_SECONDS, self._show_selected)
 
     @on(Grid.Chosen)
     def _choose(self, event: Grid.Chosen) -> None:

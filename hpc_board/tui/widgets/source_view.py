@@ -1,11 +1,12 @@
 """A view of a source file with syntax colours and line numbers."""
 
 from collections.abc import Collection
+from functools import lru_cache
 
 from rich.style import Style
 from rich.text import Text
 from textual import getters, on
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.containers import Horizontal
 from textual.strip import Strip
 from textual.widget import Widget
@@ -16,6 +17,9 @@ from hpc_board.tui.widgets.text_pane import LogView, TextPane
 
 _CHARACTERS_MAX = 100_000
 """The longest text to highlight in reasonable time; longer ones are cut."""
+
+_KEPT_MAX, _KEPT_CHARACTERS_MAX = 32, 10_000
+"""The most texts that are kept in colour, as a list comes back to them, and the longest one of them."""
 
 _LEXERS = {"py": "python", "cu": "cuda", "cuh": "cuda", "hip": "cuda", "cpp": "cpp", "h": "cpp", "sh": "bash"}
 
@@ -109,14 +113,8 @@ class SourceView(TextPane):
         """Redraw the text in the colours of the current theme."""
         if not self.text:
             return
-        # The import of Pygments takes a tenth of a second, which only this view needs.
-        from rich.syntax import Syntax
-
-        theme = self.app.current_theme
-        colours = "ansi_dark" if theme.ansi or self.app.no_color else "one-dark" if theme.dark else "friendly"
-        code = Syntax("", _LEXERS.get(self._ending, "text"), theme=colours).highlight(self.text)
-        lines = code.split("\n", allow_blank=True)
         view = self.query_one(_CodeView)
+        lines = coloured(self.text, _LEXERS.get(self._ending, "text"), self.app)
         view.coloured = tuple(self._toned(line) for line in lines[: view.line_count])
         view.refresh()
         self._number()
@@ -124,13 +122,34 @@ class SourceView(TextPane):
     def _toned(self, line: Text) -> Text:
         if line.plain in self._marked:
             return Text(line.plain, f"bold {Tone.WAITING.value}", no_wrap=True, end="")
-        shown = Text(line.plain, no_wrap=True, end="")
-        for begin, end, style in line.spans:
-            # The ground is that of the panel.
-            kept = style if isinstance(style, Style) else Style.null()
-            shown.stylize(Style(color=kept.color, bold=kept.bold, italic=kept.italic), begin, end)
-        return shown
+        return line
 
     @on(LogView.Scrolled)
     def _number(self) -> None:
         self.numbers.show(int(self.view.scroll_offset.y), self.view.line_count)
+
+
+def coloured(code: str, language: str, app: App[object]) -> tuple[Text, ...]:
+    """Return the lines of a code in the colours of the app's theme, on the ground of the panel."""
+    theme = app.current_theme
+    colours = "ansi_dark" if theme.ansi or app.no_color else "one-dark" if theme.dark else "friendly"
+    highlighted = _highlighted if len(code) <= _KEPT_CHARACTERS_MAX else _highlighted.__wrapped__
+    return highlighted(code, language, colours)
+
+
+@lru_cache(maxsize=_KEPT_MAX)
+def _highlighted(code: str, language: str, colours: str) -> tuple[Text, ...]:
+    # The import of Pygments takes a tenth of a second, which few views need.
+    from rich.syntax import Syntax
+
+    lines = Syntax("", language or "text", theme=colours).highlight(code).split("\n", allow_blank=True)
+    # The highlighter adds a line at the end.
+    return tuple(map(_without_ground, lines[: code.count("\n") + 1]))
+
+
+def _without_ground(line: Text) -> Text:
+    shown = Text(line.plain, no_wrap=True, end="")
+    for begin, end, style in line.spans:
+        kept = style if isinstance(style, Style) else Style.null()
+        shown.stylize(Style(color=kept.color, bold=kept.bold, italic=kept.italic), begin, end)
+    return shown

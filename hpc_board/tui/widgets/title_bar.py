@@ -27,7 +27,7 @@ class TitleBar(Horizontal):
         """Show the path of this screen."""
         way = [toned(place, Tone.MUTED) for place in places[:-1]] + [toned(places[-1], Tone.STRONG)]
         line = Text.assemble(("hpc-board", Tone.ACCENT.value), "  ", Text(" / ", Tone.MUTED.value).join(way))
-        self.query_one("#where", Static).update(line)
+        self._say("#where", line)
 
     def show_runs_state(
         self, user: str, runs_state: RunsState, now: datetime, waiting: tuple[timedelta, str] | None = None
@@ -45,4 +45,13 @@ class TitleBar(Horizontal):
         if waiting is not None:
             whom = f" for {waiting[1]}" if width >= _ASKED_FROM_WIDTH else ""
             words.append(toned(f"waiting {span_text(waiting[0])}{whom}", Tone.WAITING))
-        self.query_one("#runs-state", Static).update(Text(" · ", Tone.MUTED.value).join(words))
+        self._say("#runs-state", Text(" · ", Tone.MUTED.value).join(words))
+
+    def _say(self, part: str, line: Text) -> None:
+        """Show a line; only one of another length lays the screen out again, which takes half a frame."""
+        static = self.query_one(part, Static)
+        before = static.content
+        if not isinstance(before, Text) or before.cell_len != line.cell_len:
+            static.update(line)
+        elif before != line:
+            static.update(line, layout=False)
