@@ -286,7 +286,7 @@ class BoardApp(App[None]):
         if not self._updates_runs:
             self._updates_runs = True
             if not gc.isenabled():
-                # What the start made stays: to look for garbage in it, too, would take several frames.
+                # The objects of the start stay: to look for garbage among them, too, would take several frames.
                 gc.freeze()
                 gc.set_threshold(_GARBAGE_AFTER, 2, 40)
                 gc.enable()

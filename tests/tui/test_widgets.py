@@ -86,24 +86,27 @@ Add two vectors: c[i] = a[i] + b[i], as
 the paper (https://example.org/paper)
 does, in a sentence that is long.
 
-• first
-  ◦ within
-• second
+ • first
+    • within
+ • second
 
-9. nine
-10. ten, with as many words as it takes
+  9 nine
+ 10 ten, with as many words as it takes
     to go on in a second line
 
 ▌ Quoted words
 
   x = [1, 2]
 
-size  time
-1     2 ms
 
-────────────────────────────────────────
+ size  time
+ ──────────
+ 1     2 ms
 
-The end <b>here</b>.
+
+----------------------------------------
+
+The end here.
 """
 
 

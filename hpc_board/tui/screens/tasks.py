@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -521,7 +522,9 @@ class TasksScreen(BoardScreen):
         """Add the widgets of description and code after the first list, which need not wait for their imports."""
         from textual.widgets import ContentSwitcher, Tab, Tabs
 
-        from hpc_board.tui.widgets.description import Description, blocks_of
+        # In a thread, as the import of the parser takes longer than a frame.
+        await asyncio.to_thread(import_module, "hpc_board.tui.widgets.description")
+        from hpc_board.tui.widgets.description import Description
         from hpc_board.tui.widgets.source_view import SourceView
 
         tabs = Tabs(*(Tab(part.capitalize(), id=part) for part in _PARTS), id="parts")
@@ -533,9 +536,6 @@ class TasksScreen(BoardScreen):
             initial="description",
             id="part",
         )
-        if task := self._selected:
-            # In a thread, as the import of a parser takes longer than a frame.
-            await asyncio.to_thread(blocks_of, printable(task.description))
         # A screen that is being closed takes no more widgets.
         if self.about.is_attached:
             await self.about.mount(tabs, parts)

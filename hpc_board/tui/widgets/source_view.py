@@ -131,18 +131,26 @@ class SourceView(TextPane):
 
 def coloured(code: str, language: str, app: App[object]) -> tuple[Text, ...]:
     """Return the lines of a code in the colours of the app's theme, on the ground of the panel."""
+    return highlighted(code, language, code_theme(app))
+
+
+def code_theme(app: App[object]) -> str:
+    """Return the name of Rich's or Pygments' theme for code that suits the app's theme."""
     theme = app.current_theme
-    colours = "ansi_dark" if theme.ansi or app.no_color else "one-dark" if theme.dark else "friendly"
-    highlighted = _highlighted if len(code) <= _KEPT_CHARACTERS_MAX else _highlighted.__wrapped__
-    return highlighted(code, language, colours)
+    return "ansi_dark" if theme.ansi or app.no_color else "one-dark" if theme.dark else "friendly"
+
+
+def highlighted(code: str, language: str, theme: str) -> tuple[Text, ...]:
+    """Return the lines of a code in the colours of a theme for code, without its ground."""
+    return (_highlighted if len(code) <= _KEPT_CHARACTERS_MAX else _highlighted.__wrapped__)(code, language, theme)
 
 
 @lru_cache(maxsize=_KEPT_MAX)
-def _highlighted(code: str, language: str, colours: str) -> tuple[Text, ...]:
+def _highlighted(code: str, language: str, theme: str) -> tuple[Text, ...]:
     # The import of Pygments takes a tenth of a second, which few views need.
     from rich.syntax import Syntax
 
-    lines = Syntax("", language or "text", theme=colours).highlight(code).split("\n", allow_blank=True)
+    lines = Syntax("", language or "text", theme=theme).highlight(code).split("\n", allow_blank=True)
     # The highlighter adds a line at the end.
     return tuple(map(_without_ground, lines[: code.count("\n") + 1]))
 
