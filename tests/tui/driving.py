@@ -30,7 +30,7 @@ _ENDLESS = ("_loader", "changes")
 _EDGES = str.maketrans(dict.fromkeys("│╭╮╰╯", " "))
 
 _CALM_LOOKS = 3
-"""What a look does not see, as a thread that has answered and not yet ended, has come to its effect by the next one."""
+"""The looks without a change after which the app is calm: an answer of a thread shows its effect by the next one."""
 
 
 def app_on(board: Board, file: Path | None = None, *, tick_seconds: float = 3600) -> BoardApp:
@@ -73,7 +73,7 @@ async def settled(pilot: Pilot[Any]) -> None:
 
 
 def at_rest(app: App[Any]) -> bool:
-    """Whether every widget in sight waits for its next message, and has none.
+    """Return whether every widget in sight waits for its next message, and has none.
 
     A key has its effect by many messages, from the field that has it up to the screen, and on a busy machine each of
     them may take its time.
@@ -104,14 +104,14 @@ async def press(pilot: Pilot[Any], *keys: str) -> None:
 
 
 def text_of(app: Any) -> str:
-    """What stands on the screen, line by line, without colours and the edges of panels."""
+    """Return the lines of the screen, without colours and the edges of panels."""
     strips = app.screen._compositor.render_strips(app.size)
     lines = ("".join(segment.text for segment in strip).translate(_EDGES) for strip in strips)
     return "\n".join(line.rstrip() for line in lines)
 
 
 def driven(*keys: str) -> Callable[[Pilot[Any]], Any]:
-    """What a snapshot does before it is taken: these keys, one after the other."""
+    """Return the steps before a snapshot: these keys, one after the other."""
 
     async def drive(pilot: Pilot[Any]) -> None:
         await settled(pilot)

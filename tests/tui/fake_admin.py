@@ -234,7 +234,7 @@ class AdminBoard(FakeBoard):
         self.admin_views = cast("AdminViews", _Oversight(self))
 
     def change_person(self, name: str, ban: Decision | None) -> None:
-        """Let this ban, or none, hold for somebody."""
+        """Let this ban, or none, hold for a user."""
         self.persons = [replace(each, ban=ban) if each.name == name else each for each in self.persons]
 
     def change_state(self, name: str, **changes: Any) -> None:

@@ -45,17 +45,17 @@ def front(app: Any) -> object:
 
 
 def told(app: Any) -> str:
-    """What the app has said beside the screen."""
+    """Return the notifications of the app."""
     return " ".join(toast.message for toast in app._notifications)
 
 
 def visibility(board: AdminBoard, name: str) -> str:
-    """Who sees a board now."""
+    """Return the people who see a board now."""
     return next(str(state.visibility) for state in board.states if state.name == name)
 
 
 def stop_reason(board: AdminBoard) -> str | None:
-    """Why submissions are stopped now; None where they are not."""
+    """Return the reason for which submissions are stopped now; None where they are not."""
     return None if board.stopped is None else board.stopped.reason
 
 
@@ -71,7 +71,7 @@ def row(app: Any, begin: str) -> str:
     return next((line.strip() for line in text_of(app).splitlines() if line.strip().startswith(begin)), "")
 
 
-# Who has it
+# The people of the screen
 
 
 @pytest.mark.parametrize("role", [Role.PARTICIPANT, Role.NONE])

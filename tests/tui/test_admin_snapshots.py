@@ -1,4 +1,4 @@
-"""What the Admin screen looks like in its states."""
+"""Snapshots of the Admin screen in its states."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What the app does when it is used: every test drives it through its keys and reads its screen."""
+"""Tests of the app in use: each drives it through its keys and reads its screen."""
 
 import asyncio
 import pwd

@@ -1,4 +1,4 @@
-"""What the boards, the feed and the comparison look like in their states."""
+"""Snapshots of the boards, the feed and the comparison in their states."""
 
 from datetime import timedelta
 from typing import Any

@@ -100,7 +100,7 @@ async def test_a_gpu_leads_to_its_runs_and_back() -> None:
         assert "own · A100" in text_of(pilot.app)
         await press(pilot, "p", "a")
         assert "everyone · H100" in text_of(pilot.app)
-        # What one was led to is not what is remembered.
+        # A GPU that another screen has led to is not remembered.
         await press(pilot, "escape", "r")
         assert text_of(pilot.app).splitlines()[0].split("ada")[0].strip().endswith("own")
 

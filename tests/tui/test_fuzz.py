@@ -90,7 +90,7 @@ async def step(pilot: Pilot[Any], chosen: random.Random) -> str:
     keys: Sequence[str] = NAMED if chosen.random() < 0.6 else LETTERS
     key = chosen.choice(keys)
     if key in ("slash", "tilde") and isinstance(app.screen, AskPath):
-        key = "a"  # what is written stays in the folder of the test
+        key = "a"  # files that it writes stay in the folder of the test
     await pilot.press(key)
     return key
 
@@ -148,7 +148,7 @@ async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         for kernel, mode in (("kernel.py", "ranked"), ("wrong.py", "test"))
         for run in board.submissions.submit(board.submissions.draft(Path(kernel), gpus=["CPU"], mode=mode))
     ]
-    # What has no ranked run has no feed, no trend and no code to read.
+    # A board without a ranked run has no feed, no trend and no code to read.
     list(board.runs.wait(sent, timeout_seconds=120))
     tell(f"seed {SEED}, {STEPS} steps")
     chosen, seen, trail = random.Random(SEED), Counter[str](), list[str]()

@@ -1,4 +1,4 @@
-"""How the app behaves towards terminals, other programs, faults of the board, and a user's preferences."""
+"""The app towards terminals, other programs, faults of the board, and a user's preferences."""
 
 import base64
 import ctypes
@@ -98,7 +98,7 @@ async def test_a_theme_is_chosen_in_the_palette_and_remembered(tmp_path: Path) -
         await until(pilot, lambda: pilot.app.theme == themes.LIGHT.name)
         await settled(pilot)
     assert app_with(FakeBoard(), memory=Memory(file)).theme == themes.LIGHT.name
-    # Who writes another theme into the settings afterwards means that one.
+    # A theme that is written into the settings afterwards counts.
     later = app_with(FakeBoard(), memory=Memory(file), user_preferences=Preferences(theme="nord"))
     assert later.theme == "nord"
 
@@ -348,7 +348,7 @@ async def test_the_end_of_a_run_rings_or_tells_the_terminal_where_that_is_wished
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.Signals) -> None:
-    # Who starts the tests with `nohup` has every process of theirs ignore SIGHUP, which the app respects.
+    # Under `nohup` every process of the tests ignores SIGHUP, which the app respects.
     program = (
         "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL);"
         "from pathlib import Path; from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import BoardApp;"
@@ -413,7 +413,7 @@ def app_in_tmux(tmux: Tmux, files: BoardFiles, *words: str, size: tuple[int, int
 
 
 def shown_in_tmux(tmux: Tmux, words: str) -> str:
-    """What stands in the terminal once it has these words."""
+    """Return the text of the terminal once it has these words."""
     return shown_in(tmux, "app", lambda shown: words in shown)
 
 

@@ -1,4 +1,4 @@
-"""An evening of an admin on a real board: what is decided in the app is what everybody meets."""
+"""An evening of an admin on a real board: all users meet the decisions that are made in the app."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -39,7 +39,7 @@ class Telling(FakeBoard):
 
 
 def page(app: object) -> str:
-    """What stands below the names of the pages."""
+    """Return the text below the names of the pages."""
     return "\n".join(text_of(app).splitlines()[3:-1])
 
 

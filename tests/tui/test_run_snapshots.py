@@ -1,4 +1,4 @@
-"""What the screens around runs look like in their states: the list, one run, the form, the watch and the cluster."""
+"""Snapshots of the screens around runs in their states: the list, one run, the form, the watch and the cluster."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the screens look like, at the size that they are designed for and at a large one."""
+"""Snapshots of the screens, at the size that they are designed for and at a large one."""
 
 from pathlib import Path
 from typing import Any

@@ -72,7 +72,7 @@ class Terminal:
         if not select.select([self._master], [], [], _DEADLINE_SECONDS)[0]:
             return False
         data = b""
-        # On Linux, reading from a terminal that nobody has any more is an error.
+        # On Linux, reading from a terminal whose other end is closed is an error.
         with suppress(OSError):
             data = os.read(self._master, 65536)
         self.shown += data

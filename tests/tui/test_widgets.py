@@ -1,4 +1,4 @@
-"""What single widgets show, each in an app of its own."""
+"""Single widgets, each in an app of its own."""
 
 from typing import Any, ClassVar
 

@@ -1,4 +1,4 @@
-"""How values are put into few words, and how paths are completed."""
+"""The words of values, and the completion of paths."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -89,7 +89,7 @@ class BoardScreen(Screen[None]):
     HELP: ClassVar[str] = ""
     """The paragraph on this screen in the help."""
     SHOWS_OUTPUT: ClassVar[bool] = False
-    """True if the screen shows what running jobs write."""
+    """True if the screen shows the output of running jobs."""
 
     runs_state: var[RunsState] = var(RunsState())
     """The user's runs in flight, bound to the app's value like the two below."""
@@ -285,7 +285,7 @@ class BoardScreen(Screen[None]):
         """Update the screen; called while it is in front, about once a second, on a served board after a change."""
 
     def show_ages(self) -> None:
-        """Update what time alone changes; called about once a second while the screen of a served board is in front."""
+        """Update the texts that time alone changes, about once a second while a served board's screen is in front."""
         for pane in self.query(ListPane):
             pane.redraw_ages()
 
