@@ -1,8 +1,9 @@
 """Measure how steady the scores of honest kernels are: ranked runs beside no, one and two busy neighbours.
 
 The kernels are the examples that run on a CPU and those of tests/harness/honest. A neighbour is a process that does
-nothing but use a processor. A quiet run has none; the other runs of a kernel are compared with its quiet ones. The exit
-code is 1 if a goal is missed.
+nothing but use a processor. A quiet run has none. A turn of a kernel is a run with each number of neighbours, right
+after each other and in a random order: the machine itself drifts by several percent in an hour, so a run beside
+neighbours is compared with the quiet one of its turn. The exit code is 1 if a goal is missed.
 """
 
 import argparse
@@ -22,7 +23,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
+from functools import partial
+from itertools import count
 from pathlib import Path
 from types import FrameType
 
@@ -68,24 +70,25 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Planned:
-    """A run to be made: a kernel, and how many neighbours are busy meanwhile."""
+    """A run to be made: a kernel, how many neighbours are busy meanwhile, and the number of the turn."""
 
     kernel: Kernel
     neighbours: int
+    turn: int
 
 
 @dataclass(frozen=True)
 class Ran:
-    """The outcome of a run; score and interval are None unless it passed."""
+    """The outcome of a run; the score and the low end of its interval are None unless it passed."""
 
     kernel: str
     neighbours: int
+    turn: int
     verdict: str
     message: str
     wall_s: float
     score_ns: float | None = None
     low_ns: float | None = None
-    high_ns: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -94,19 +97,14 @@ class Ran:
 
 
 @dataclass(frozen=True)
-class Quiet:
-    """The score of a kernel by its quiet runs: their median, and from their least low to their largest high."""
-
-    median_ns: float
-    low_ns: float
-    high_ns: float
-
-
-@dataclass(frozen=True)
 class Compared:
-    """A run beside the quiet runs of its kernel: the ratio of the scores, and the share below the quiet interval."""
+    """A run beside a quiet one: the quiet score, the ratio of the scores, and the share below the quiet interval.
+
+    A quiet run is compared with the median of its kernel's quiet runs, and with the least end of their intervals.
+    """
 
     ran: Ran
+    quiet_ns: float
     ratio: float
     better_share: float
 
@@ -133,20 +131,22 @@ def main() -> int:
         print("there is no such kernel, or this machine lacks what it needs", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory(prefix="bench-honest-", ignore_cleanup_errors=True) as folder:
+        ran: list[Ran] = []
+        interrupted = False
         try:
-            ran = all_ran(plan(kernels, options.runs), Path(folder))
+            all_ran(plan(kernels, options.runs), Path(folder), ran)
         except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
-            return 130
+            print("interrupted; the tables are of the runs until then", file=sys.stderr)
+            interrupted = True
     found = settings(ran)
     text = tables(ran, found)
     print(text)
-    if options.page is not None:
+    if options.page is not None and not interrupted:
         options.page.write_text(page(text), encoding="utf-8")
     missed = missed_goals(found)
     for words in missed:
         print(f"missed: {words}", file=sys.stderr)
-    return int(bool(missed))
+    return 130 if interrupted else int(bool(missed))
 
 
 def parsed() -> argparse.Namespace:
@@ -195,22 +195,19 @@ def reason_to_leave_out(example: Path) -> str:
 
 
 def plan(kernels: Sequence[Kernel], runs: int) -> list[Planned]:
-    """Return `runs` runs in a random order, the same each time: each kernel has as many in each setting, if it can be.
-
-    Where there are too few for all kernels, some have a run in each setting, and the others none.
-    """
+    """Return `runs` runs, the same ones each time: turns of all kernels in a random order, then again of all."""
     order = random.Random(SEED)  # noqa: S311 - an order, and no secret
+    turns = count(1)
     planned: list[Planned] = []
     while len(planned) < runs:
-        every = (Planned(kernel, count) for kernel in order.sample(kernels, len(kernels)) for count in NEIGHBOURS)
-        planned += islice(every, runs - len(planned))
-    order.shuffle(planned)
-    return planned
+        for kernel in order.sample(kernels, len(kernels)):
+            turn = next(turns)
+            planned += [Planned(kernel, number, turn) for number in order.sample(NEIGHBOURS, len(NEIGHBOURS))]
+    return planned[:runs]
 
 
-def all_ran(planned: Sequence[Planned], scratch: Path) -> list[Ran]:
-    """Make all runs one after the other, and show on stderr how far they are."""
-    done = []
+def all_ran(planned: Sequence[Planned], scratch: Path, done: list[Ran]) -> None:
+    """Make all runs one after the other, add each to `done`, and show on stderr how far they are."""
     for number, each in enumerate(planned, start=1):
         head = f"[{number}/{len(planned)}] {each.kernel.name}, {neighbours_text(each.neighbours)}"
         print(f"{head}: ", end="", file=sys.stderr, flush=True)
@@ -218,7 +215,6 @@ def all_ran(planned: Sequence[Planned], scratch: Path) -> list[Ran]:
         score = f", {ran.score_ns / 1e3:.1f} us" if ran.score_ns is not None else ""
         print(f"{ran.verdict} in {ran.wall_s:.1f} s{score}", file=sys.stderr, flush=True)
         done.append(ran)
-    return done
 
 
 def run(planned: Planned, scratch: Path) -> Ran:
@@ -240,16 +236,16 @@ def run(planned: Planned, scratch: Path) -> Ran:
 
 def as_ran(planned: Planned, result: Result | None, wall_s: float) -> Ran:
     """Return the numbers of a result, with its interval put together as the task puts together its score."""
-    name, neighbours, ranking_by = planned.kernel.name, planned.neighbours, planned.kernel.task.ranking_by
+    ranking_by = planned.kernel.task.ranking_by
+    made = partial(Ran, planned.kernel.name, planned.neighbours, planned.turn)
     if result is None:
-        return Ran(name, neighbours, "no result", f"none within {RUN_SECONDS_MAX} s", wall_s)
+        return made("no result", f"none within {RUN_SECONDS_MAX} s", wall_s)
     timings = [case.timing for case in result.cases if case.phase == "benchmark" and case.timing]
     if result.verdict is not Verdict.PASS or result.score_s is None:
-        return Ran(name, neighbours, result.verdict, result.message, wall_s)
+        return made(result.verdict, result.message, wall_s)
     lows = [timing.median_ns if timing.low_ns is None else timing.low_ns for timing in timings]
-    highs = [timing.median_ns if timing.high_ns is None else timing.high_ns for timing in timings]
-    score_ns, low_ns, high_ns = 1e9 * result.score_s, score_of(lows, ranking_by), score_of(highs, ranking_by)
-    return Ran(name, neighbours, result.verdict, result.message, wall_s, score_ns, low_ns, high_ns)
+    score_ns, low_ns = 1e9 * result.score_s, score_of(lows, ranking_by)
+    return made(result.verdict, result.message, wall_s, score_ns, low_ns)
 
 
 # Processes
@@ -284,33 +280,31 @@ def end(shell: "subprocess.Popen[bytes]") -> None:
 # Results
 
 
-def quiet_scores(ran: Sequence[Ran]) -> dict[str, Quiet]:
-    """Return the quiet score of each kernel that has one."""
-    found: dict[str, Quiet] = {}
-    for name in {each.kernel for each in ran}:
-        runs = [each for each in ran if each.kernel == name and each.neighbours == 0]
-        scores = [each.score_ns for each in runs if each.score_ns is not None]
-        lows = [each.low_ns for each in runs if each.low_ns is not None]
-        highs = [each.high_ns for each in runs if each.high_ns is not None]
-        if scores:
-            found[name] = Quiet(statistics.median(scores), min(lows), max(highs))
-    return found
-
-
 def compared(ran: Sequence[Ran]) -> list[Compared]:
-    """Return each run that has passed, of a kernel with a quiet score, beside that."""
-    quiet = quiet_scores(ran)
-    return [
-        Compared(each, each.score_ns / own.median_ns, max(0.0, 1 - each.score_ns / own.low_ns))
-        for each in ran
-        if each.score_ns is not None and (own := quiet.get(each.kernel)) is not None
-    ]
+    """Return each run that has passed beside the quiet run of its turn, and each quiet one beside all of its kernel."""
+    quiet = [each for each in ran if each.neighbours == 0 and each.passed]
+    of_turn = {each.turn: each for each in quiet}
+    found = []
+    for each in ran:
+        if each.score_ns is None or each.low_ns is None:
+            continue
+        beside = (
+            [one for one in quiet if one.kernel == each.kernel] if each.neighbours == 0 else [of_turn.get(each.turn)]
+        )
+        scores = [one.score_ns for one in beside if one is not None and one.score_ns is not None]
+        lows = [one.low_ns for one in beside if one is not None and one.low_ns is not None]
+        if scores and lows:
+            quiet_ns = statistics.median(scores)
+            better_share = max(0.0, 1 - each.score_ns / min(lows))
+            found.append(Compared(each, quiet_ns, each.score_ns / quiet_ns, better_share))
+    return found
 
 
 def settings(ran: Sequence[Ran]) -> list[Setting]:
     """Return a summary for each number of neighbours that has runs."""
     beside = compared(ran)
-    return [setting(count, ran, beside) for count in NEIGHBOURS if any(each.neighbours == count for each in ran)]
+    present = [number for number in NEIGHBOURS if any(each.neighbours == number for each in ran)]
+    return [setting(number, ran, beside) for number in present]
 
 
 def setting(neighbours: int, ran: Sequence[Ran], beside: Sequence[Compared]) -> Setting:
@@ -394,14 +388,13 @@ def deviations(beside: Sequence[Compared]) -> str:
     furthest: dict[str, Compared] = {}
     for each in sorted(beside, key=deviation):
         furthest[each.ran.kernel] = each
-    quiet = quiet_scores([each.ran for each in beside])
     rows = [
         (
             each.ran.kernel,
             str(each.ran.neighbours),
             f"{each.ratio:.3f}",
             f"{each.better_share:.1%}",
-            f"{quiet[each.ran.kernel].median_ns / 1e3:.1f}",
+            f"{each.quiet_ns / 1e3:.1f}",
         )
         for each in sorted(furthest.values(), key=deviation, reverse=True)[:KERNELS_SHOWN]
     ]
@@ -433,8 +426,9 @@ INTRODUCTION = """\
 # How steady scores are
 
 `make bench-honest` measures it: ranked runs of the examples for CPUs and of the kernels in `tests/harness/honest`, in a
-random order, beside processes that do nothing but use a processor. The quiet interval of a kernel is from the least low
-to the largest high of its runs without such a neighbour.
+random order, beside processes that do nothing but use a processor. The runs of a kernel beside none, one and two of
+them come right after each other, since the machine drifts by several percent in an hour; a run beside such processes is
+compared with the quiet one of its turn. A quiet run is compared with all quiet ones of its kernel.
 """
 
 
