@@ -6,8 +6,6 @@ import json
 import re
 import runpy
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -233,22 +231,6 @@ def test_the_settings_that_the_page_shows_bring_the_task_to_the_board(tmp_path: 
     assert {"saxpy_py", "softmax_py"} <= {task.name for task in board.tasks.catalog().tasks}
 
 
-@pytest.mark.slow
-def test_the_task_that_the_page_shows_refuses_every_cheap_answer(tmp_path: Path) -> None:
-    pytest.importorskip("torch")
-    done = subprocess.run(
-        [sys.executable, "-c", blocks(text("tasks.md"), "python")[1]],
-        cwd=example_task(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert "PASSES" not in done.stdout
-    assert done.stdout.count("elements are wrong") == 5 + 1
-    assert "right: (True, '0 of 1000 elements are wrong')" in done.stdout
-
-
 # Authors
 
 
@@ -297,9 +279,8 @@ def test_states_and_verdicts_of_the_same_name_are_both_explained() -> None:
     assert named_in_first_cells(states) == {str(state) for state in RunState}
 
 
-@pytest.mark.parametrize("page", ["results.md", "commands.md"])
-def test_every_exit_code_is_explained(page: str) -> None:
-    explained = {int(row[0]) for row in rows(text(page)) if row[0].isdigit()}
+def test_every_exit_code_is_explained() -> None:
+    explained = {int(row[0]) for row in rows(text("scripts.md")) if row[0].isdigit()}
     used = {exits.DONE, exits.NOT_PASSED, exits.NO_VERDICT, exits.INTERRUPTED}
     used |= {error.exit_code for error in descendants(BoardError)}
     assert used <= explained
@@ -331,7 +312,7 @@ def form(value: Any) -> Any:
 
 def shown_json() -> tuple[Any, Any, Any]:
     """A run, a submission and a board, as the page shows them."""
-    run, submission, board = map(json.loads, blocks(text("results.md"), "json"))
+    run, submission, board = map(json.loads, blocks(text("scripts.md"), "json"))
     return run, submission, board
 
 
