@@ -363,7 +363,7 @@ def test_every_file_of_a_job_folder_is_explained(ranked: tuple[BoardFiles, dict[
 
 def test_every_entry_of_a_board_folder_is_explained(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
     files, _ = ranked
-    shown = text("clusters.md").partition("    <board>/\n")[2].partition("\n\n")[0]
+    shown = text("slurm.md").partition("    <board>/\n")[2].partition("\n\n")[0]
     explained = {line.split()[0].partition("/")[0].replace("<cluster>", "here") for line in shown.splitlines()}
     names = {path.name for path in (files.folder / "board").iterdir()}
     # The cache begins with the first submission that is compiled, and checks are there while somebody waits for them;
