@@ -24,6 +24,7 @@ from hpc_board.cli import exits
 from hpc_board.cli.main import cli
 from hpc_board.domain import findings
 from hpc_board.domain.run import RunState
+from hpc_board.domain.submission import directives
 from hpc_board.errors import BoardError
 from hpc_board.harness.build import toolchain
 from hpc_board.model.build_flags import flags_for
@@ -386,6 +387,12 @@ def test_every_entry_of_a_board_folder_is_explained(ranked: tuple[BoardFiles, di
 # Languages
 
 
+def test_the_first_lines_on_the_page_are_directives() -> None:
+    section = text("languages.md").partition("## The first lines")[2].partition("\n## ")[0]
+    found = directives(blocks(section, "python")[0])
+    assert (found.leaderboard, found.gpus, found.options.qos) == ("softmax_py", ("H100", "A100"), "night")
+
+
 def test_the_submission_on_the_page_is_the_template_that_it_names() -> None:
     (shown,) = blocks(text("languages.md"), "cuda")
     lines = (REPOSITORY / "tasks/vectoradd/template.cu").read_text().splitlines()
@@ -399,7 +406,8 @@ def test_the_functions_on_the_page_are_those_of_the_header() -> None:
 
 
 def test_the_commands_on_the_page_are_the_beginnings_of_those_that_compile() -> None:
-    shown = {row[0]: row[1].strip("`") for row in rows(text("languages.md")) if len(row) == 2}
+    section = text("languages.md").partition("## How it is compiled")[2].partition("\n## ")[0]
+    shown = {row[0]: row[1].strip("`") for row in rows(section)}
     shown.pop("language")
     arches = {Language.CPP: ("g++", "native"), Language.CU: ("nvcc", "sm_90a"), Language.HIP: ("hipcc", "gfx942")}
     for language, (compiler, arch) in arches.items():
