@@ -7,21 +7,9 @@ from hpc_board.cli.main import cli, loaded
 _INTRODUCTION = """\
 # Commands
 
-Data goes to stdout, everything else to stderr. Every listing takes `--json`; new versions add keys, and never rename
-or remove them. Times in JSON are ISO 8601 UTC, scores seconds. Commands prompt on a terminal only, before they delete
-or replace data, or create several boards. Output has colours on a terminal, unless `NO_COLOR` is set; `FORCE_COLOR` and
-`--color` decide otherwise. `--config`, `--color`, `--quiet` and `--verbose` stand before or behind the command.
-
-| exit code | meaning |
-|---|---|
-| 0 | success; with `--wait` and for `watch`: every run passed |
-| 1 | evaluated, and a run did not pass; `task check`: errors |
-| 2 | wrong usage, a bad file, bad settings; also `submit` if the scheduler refused every job |
-| 3 | the scheduler or a job failed, without the kernel's fault; `admin check` and `doctor`: a problem |
-| 4 | `--timeout` is over; the runs continue |
-| 5 | refused: deadline, rate limit, banned, or not allowed; standings that would start anew without `--force` |
-| 130 | interrupted; submitted runs continue |
-| 141 | the reader of the output has closed the pipe |
+Commands prompt on a terminal only, before they delete or replace data, or create several boards. Output has colours on
+a terminal, unless `NO_COLOR` is set; `FORCE_COLOR` and `--color` decide otherwise. `--config`, `--color`, `--quiet` and
+`--verbose` stand before or behind the command. [In scripts](scripts.md) has the exit codes and the form of JSON.
 
 `make docs` generates this page from the commands' `--help`.
 """

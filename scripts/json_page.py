@@ -25,8 +25,8 @@ _INTRODUCTION = """\
 
 `--json` makes a command print one JSON object or a list of them. New versions add keys, and never rename or remove
 them. A moment is a text in ISO 8601, UTC; unknown values are `null`; a key that is "optional" may be absent. Text from
-nodes and submissions is bounded, and free of control characters. [Results](results.md#json) shows a run and standings
-in full.
+nodes and submissions is bounded, and free of control characters. [In scripts](scripts.md#json) shows a run and
+standings in full.
 
 This page is made from the code by `make docs`.
 """

@@ -20,6 +20,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 _BEGIN = "<!-- The part from here to the end mark is made by `make docs`. -->\n"
 _END = "<!-- end -->\n"
 
+_MAPPING = "mapping with a table of its own"
+
 _KINDS = {
     "name": yaml_sections.Name,
     "text": yaml_sections.Line,
@@ -54,23 +56,24 @@ def reference() -> str:
 
 def _tables() -> Iterator[tuple[str, str]]:
     yield "The file", _table(settings.SettingsFile)
-    yield "`clusters.NAME`", _table(sections.ClusterSection)
+    cluster, gpu = "clusters.NAME", "gpus.NAME"
+    yield f"`{cluster}`", _table(sections.ClusterSection, path=cluster)
     for kind in schedulers.kinds():
-        title = f"`clusters.NAME` with `scheduler: {kind.name}`"
+        title = f"`{cluster}` with `scheduler: {kind.name}`"
         own = _own(kind.cluster_section, sections.ClusterSection)
-        yield title, "\n".join([_defaults(kind), *([_table(kind.cluster_section, own)] if own else [])])
-    yield "`clusters.NAME.ssh`", _table(sections.SshSection)
-    yield "`gpus.NAME`", _table(sections.GpuSection)
+        yield title, "\n".join([_defaults(kind), *([_table(kind.cluster_section, own, cluster)] if own else [])])
+    yield f"`{cluster}.ssh`", _table(sections.SshSection)
+    yield f"`{gpu}`", _table(sections.GpuSection, path=gpu)
     for kind in schedulers.kinds():
         own = _own(kind.gpu_section, sections.GpuSection)
         if own:
-            yield f"`gpus.NAME` on a cluster with `scheduler: {kind.name}`", _table(kind.gpu_section, own)
+            yield f"`{gpu}` on a cluster with `scheduler: {kind.name}`", _table(kind.gpu_section, own, gpu)
         for field in own:
             for struct in _structs(field.type):
-                yield f"`gpus.NAME.{field.encode_name}`", _table(struct)
-    yield "`gpus.NAME.container`", _table(sections.ContainerSection)
-    yield "`gpus.NAME.sandbox`", _table(sections.SandboxSection)
-    yield "`defaults`", _table(settings.DefaultsSection)
+                yield f"`{gpu}.{field.encode_name}`", _table(struct)
+    yield f"`{gpu}.container`", _table(sections.ContainerSection)
+    yield f"`{gpu}.sandbox`", _table(sections.SandboxSection)
+    yield "`defaults`", _table(settings.DefaultsSection, path=gpu)
     yield "`roles`", _table(settings.RolesSection)
     yield "`serve`", _table(settings.ServeSection)
     yield "`jobs`", _table(settings.JobsSection)
@@ -93,14 +96,24 @@ def _own(struct: type[Struct], base: type[Struct]) -> list[msgspec.structs.Field
     return [field for field in msgspec.structs.fields(struct) if field.name not in base.__struct_fields__]
 
 
-def _table(struct: type[Struct], fields: Sequence[msgspec.structs.FieldInfo] | None = None) -> str:
+def _table(
+    struct: type[Struct], fields: Sequence[msgspec.structs.FieldInfo] | None = None, path: str | None = None
+) -> str:
+    """Return the table of a mapping; `path` is its place in the file, under which the tables of its parts stand."""
     words_of = {name: words for each in _sections_of(struct) for name, words in meanings(each).items()}
     rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for field in msgspec.structs.fields(struct) if fields is None else fields:
         value = _choice(list(schedulers.KINDS)) if field.name == "scheduler" else _words(field.type)
+        value = value.replace(_MAPPING, f"[mapping](#{_anchor(field, path)})")
         cells = (f"`{field.encode_name}`", value, _default(field), words_of[field.name])
         rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(rows) + "\n"
+
+
+def _anchor(field: msgspec.structs.FieldInfo, path: str | None) -> str:
+    """Return the anchor of the table of a field that is a mapping, or a mapping of names to such."""
+    names = [*([path] if path else []), field.encode_name, *(["NAME"] if get_origin(field.type) is dict else [])]
+    return "".join(names).replace(".", "").lower()
 
 
 def _sections_of(struct: type[Struct]) -> list[type]:
@@ -125,7 +138,7 @@ def _words(type_: Any) -> str:
     if name:
         return name
     if type_ is yaml_sections.Part:
-        return "mapping (see below)"
+        return _MAPPING
     if get_origin(type_) is Annotated:
         return _description(type_)
     members = [member for member in get_args(type_) if member is not type(None)]
@@ -142,7 +155,7 @@ def _words(type_: Any) -> str:
     if issubclass(type_, enum.Enum):
         return _choice([item.value for item in type_])
     if issubclass(type_, Struct):
-        return "mapping (see below)"
+        return _MAPPING
     raise TypeError(f"no words for the type {type_}")
 
 

@@ -396,12 +396,10 @@ def _python(subject: str, gpu: Gpu, host: Host) -> Diagnostic:
     python = gpu.python
     if gpu.container is not None:
         image = one_line(gpu.container.image)
-        return Diagnostic(
-            Severity.OK, subject, f"what is in {image} only a node can tell: `hpc-board admin check {gpu.name}`"
-        )
+        return Diagnostic(Severity.OK, subject, f"`hpc-board admin check {gpu.name}` examines {image} on a node")
     if gpu.modules or not python.startswith("/") or gpu.cluster.ssh is not None:
         return Diagnostic(
-            Severity.OK, subject, f"which `{one_line(python)}` nodes have, `hpc-board admin check {gpu.name}` tells"
+            Severity.OK, subject, f"`hpc-board admin check {gpu.name}` names the `{one_line(python)}` of the nodes"
         )
     if not Path(python).exists():
         message = f"{one_line(python)} is not on this machine"

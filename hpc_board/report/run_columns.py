@@ -540,7 +540,9 @@ COLUMNS: tuple[RunColumn, ...] = (
         ),
         exported=(
             _number("score_s", "score in seconds"),
-            _number("score_low_s", "lower bound of the 80 % confidence interval of `score_s`, of times on a CPU"),
+            _number(
+                "score_low_s", "lower bound of the 80 % confidence interval of `score_s`, of times by the judge's clock"
+            ),
             _number("score_high_s", "upper bound of the same interval"),
         ),
     ),

@@ -47,8 +47,8 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
         yield "compiler flags", one_line(" ".join(task.flags))
     yield "GPUs", ", ".join(gpu.name for gpu in gpus) or "none in the settings"
     yield "deadline", deadline_text(task.deadline, now)
-    times = "median times" if task.harness == ISOLATED else "reported mean times"
-    yield "score", f"{RANKING_WORDS[task.ranking_by]}, by {times}"
+    times = "" if task.harness == ISOLATED else ", by reported mean times"
+    yield "score", f"{RANKING_WORDS[task.ranking_by]}{times}"
     timeouts = task.timeouts
     yield "test time limit", f"{timeouts.test_seconds} s"
     yield "benchmark time limit", f"{timeouts.benchmark_seconds} s"

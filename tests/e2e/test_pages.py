@@ -207,6 +207,11 @@ def a_task_and_a_competition(home: Home) -> None:
     (home.folder / "competitions" / "problems" / "practice.yaml").write_text(yaml.safe_dump(practice))
 
 
+@before("clusters.md")
+def no_settings(home: Home) -> None:
+    (home.folder / "hpc-board.yaml").unlink()
+
+
 @before("course.md")
 def a_task_of_the_first_week(home: Home) -> None:
     pytest.importorskip("numpy")
@@ -224,8 +229,10 @@ def a_board_with_history(home: Home) -> None:
     home.history("softmax_py")
 
 
+@before("maintenance.md")
 @before("results.md")
 @before("rules.md")
+@before("scripts.md")
 @before("trust.md")
 def a_board_of_three(home: Home) -> None:
     home.task("matmul")
@@ -233,7 +240,7 @@ def a_board_of_three(home: Home) -> None:
     home.history("matmul")
 
 
-@before("tasks.md")
+@before("task-checks.md")
 def the_task_of_the_page(home: Home) -> None:
     pytest.importorskip("torch")
     page = blocks(REPOSITORY / "docs/tasks.md")

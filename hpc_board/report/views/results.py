@@ -38,7 +38,7 @@ class CaseView(View, frozen=True):
     mean_ns: Nanoseconds | UnsetType = UNSET
     """their mean"""
     median_ns: Nanoseconds | UnsetType = UNSET
-    """the time that counts: the median, on a CPU the lower quartile of the rows"""
+    """the time that counts: by the judge's clock the lower quartile, by a worker's the median"""
     std_ns: Nanoseconds | UnsetType = UNSET
     """the sample standard deviation"""
     err_ns: Nanoseconds | UnsetType = UNSET
@@ -50,13 +50,13 @@ class CaseView(View, frozen=True):
     baseline_ns: Nanoseconds | UnsetType | None = UNSET
     """the median of the reference, timed in between"""
     noisy: bool | UnsetType = UNSET
-    """true where the processes of a case on a GPU, or the reference's times, differ by more than the task allows"""
+    """true where, by a worker's clock, its processes or the reference's times differ by more than the task allows"""
     low_ns: Nanoseconds | UnsetType | None = UNSET
-    """the lower bound of the confidence interval of `median_ns`, on a CPU"""
+    """the lower bound of the confidence interval of `median_ns`, by the judge's clock"""
     high_ns: Nanoseconds | UnsetType | None = UNSET
     """its upper bound"""
     least_ns: Nanoseconds | UnsetType | None = UNSET
-    """the lower bound of a call's time on a CPU, independent of the rows"""
+    """the lower bound of a call's time: on a CPU independent of the rows, on a GPU the floor"""
     claimed_ns: Nanoseconds | UnsetType | None = UNSET
     """the median by the kernel's own clock on a CPU, which counts for nothing"""
     busy_processors: float | UnsetType = UNSET

@@ -283,7 +283,7 @@ class DifferenceView(View, frozen=True):
     speedup: float
     """the ratio of the first to the second"""
     speedup_low: float | None
-    """the lower bound of its 95 % confidence interval; `null` with too few calls"""
+    """the lower bound of its 95 % confidence interval; `null` without an interval"""
     speedup_high: float | None
     """its upper bound"""
     shown: bool
@@ -311,7 +311,7 @@ class CaseDifferenceView(View, frozen=True):
     speedup: float
     """the ratio of the first to the second"""
     speedup_low: float | None
-    """the lower bound of its 95 % confidence interval; `null` with too few calls"""
+    """the lower bound of its 95 % confidence interval; `null` without an interval"""
     speedup_high: float | None
     """its upper bound"""
     shown: bool

@@ -65,9 +65,9 @@ class SlurmGpuSection(GpuSection, frozen=True):
     """One of `gpus:` on a Slurm cluster."""
 
     partition: OptionValue | None = None
-    """The Slurm partition; several may be separated by commas."""
+    """The Slurm partition, which must be given; commas separate several."""
     request: RequestSection | None = None
-    """The job's request for the GPU."""
+    """The job's request for the GPU; without it, the partition alone decides."""
     account: OptionValue | None = None
     """The account to charge."""
     qos: OptionValue | None = None

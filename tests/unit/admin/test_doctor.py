@@ -162,7 +162,7 @@ def test_a_cluster_over_ssh_is_asked_on_its_login_node(tmp_path: Path) -> None:
     assert told == ["login2 cannot be reached for sbatch"], "one problem, however many commands there are"
     assert next(line for line in found if line.message == told[0]).hint == "Look whether `ssh login2` works."
     (python,) = [line for line in found if line.subject == "gpu CPU"]
-    assert "which `" in python.message, "what is on this machine says nothing of that cluster"
+    assert "of the nodes" in python.message, "what is on this machine says nothing of that cluster"
 
 
 def test_a_cluster_over_ssh_has_its_job_folders_elsewhere(tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_an_sacct_that_fails_where_there_is_accounting_is_a_warning(tmp_path: Pa
     ("python", "severity", "words"),
     [
         (sys.executable, Severity.OK, f"{sys.executable} is Python 3."),
-        ("python3", Severity.OK, "which `python3` nodes have, `hpc-board admin check CPU` tells"),
+        ("python3", Severity.OK, "`hpc-board admin check CPU` names the `python3` of the nodes"),
         ("/no/such", Severity.WARNING, "/no/such is not on this machine"),
         ("/bin/true", Severity.ERROR, "/bin/true does not run here: it ended with status 0"),
         ("/bin/echo", Severity.ERROR, "/bin/echo does not run here"),
@@ -402,7 +402,7 @@ def test_a_python_in_an_image_is_not_looked_for_on_this_machine(tmp_path: Path) 
     line = only(installation(tmp_path, python="/no/such", container=container), "gpu CPU")
     assert (line.severity, line.message) == (
         Severity.OK,
-        "what is in kernels only a node can tell: `hpc-board admin check CPU`",
+        "`hpc-board admin check CPU` examines kernels on a node",
     )
 
 
