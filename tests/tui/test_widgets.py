@@ -98,11 +98,9 @@ does, in a sentence that is long.
 
   x = [1, 2]
 
-
- size  time
- ──────────
- 1     2 ms
-
+size  time
+──────────
+1     2 ms
 
 ----------------------------------------
 

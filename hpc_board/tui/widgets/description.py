@@ -5,8 +5,9 @@ from functools import lru_cache
 from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
-from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
 from rich.style import Style
+from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 from textual.geometry import Size
@@ -61,12 +62,26 @@ class _Code(CodeBlock):
                 yield Text.assemble(_CODE_INDENT, part)
 
 
+class _Table(TableElement):
+    """A table without empty lines around it, as each block has one before it."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the table."""
+        for part in super().__rich_console__(console, options):
+            if isinstance(part, Table):
+                part.show_edge = False
+            yield part
+
+
 class _Markdown(Markdown):
+    """A text in Markdown in the form of the app's other parts."""
+
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "heading_open": _LeftHeading,
         "fence": _Code,
         "code_block": _Code,
+        "table_open": _Table,
     }
 
 
