@@ -206,6 +206,14 @@ async def test_a_description_is_wrapped_at_words_and_its_parts_keep_their_form()
         await until(pilot, lambda: description.size.height == 1)
 
 
+@pytest.mark.parametrize("words", ["A key </kbd> ends here.", f"{'> ' * 60}A key ends here."])
+async def test_a_description_that_cannot_be_drawn_is_shown_as_it_is(words: str) -> None:
+    app = _DescriptionApp()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.query_one(Description).show(words)
+        await until(pilot, lambda: "ends here." in text_of(app))
+
+
 async def test_code_in_a_description_is_cut_at_the_edge_and_has_the_colours_of_the_theme() -> None:
     app = _DescriptionApp()
     async with app.run_test(size=(20, 10)) as pilot:

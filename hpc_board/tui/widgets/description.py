@@ -1,11 +1,12 @@
 """A text in Markdown, drawn by one widget: Textual's own makes a widget for each paragraph."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
@@ -135,12 +136,22 @@ class Description(Widget):
         console, ground = self.app.console, self.rich_style
         options = console.options.update(width=max(1, width), height=None)
         styles = {name: console.get_style(tone.value, default=Style.null()) for name, tone in _TONES.items()}
-        with console.use_theme(Theme(styles, inherit=False)):
-            lines = console.render_lines(parsed(self._source, code_theme(self.app)), options, style=ground)
+        try:
+            with console.use_theme(Theme(styles, inherit=False)):
+                lines = console.render_lines(parsed(self._source, code_theme(self.app)), options, style=ground)
+        except Exception:  # noqa: BLE001 - Rich fails at some odd texts, as at the end of a tag without its beginning
+            lines = []
         # An image or a rule ends with an empty line.
-        while lines and not "".join(segment.text for segment in lines[-1]).strip():
+        while lines and not _has_words(lines[-1]):
             lines.pop()
+        if not lines and self._source.strip():
+            # Rich leaves out parts that have no room, as in a quotation in many others.
+            lines = console.render_lines(Text(self._source), options, style=ground)
         yield from (Strip(line).adjust_cell_length(width, ground) for line in lines)
+
+
+def _has_words(line: Iterable[Segment]) -> bool:
+    return any(segment.text.strip() for segment in line)
 
 
 @lru_cache(maxsize=_KNOWN_MAX)
