@@ -251,6 +251,7 @@ def churning(board: Board) -> Iterator[None]:
 
 async def latencies(board: Board) -> str:
     """Measure latency and lost frames of keys, on a quiet board and while runs change."""
+    before = gc.get_threshold()
     lines = [
         f"| {RUNS:,} runs, {ROWS:,} rows | changes | median, ms | 95 %, ms | worst | 95 % CPU | frames | lost | late |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
@@ -275,6 +276,8 @@ async def latencies(board: Board) -> str:
             lost, late = sum(map(lost_frames, frames)), sum(map(late_frames, frames))
             cells += [f"{due}", f"{lost} ({lost / due:.1%})", f"{late} ({late / due:.1%})"]
             lines.append(f"| {name} | {'yes' if busy else 'no'} | {' | '.join(cells)} |")
+    gc.set_threshold(*before)
+    gc.enable()
     return "\n".join(["\n## From a key to the screen\n", *lines])
 
 

@@ -248,8 +248,12 @@ def _environ(process: int) -> dict[bytes, bytes]:
 
 
 def _systemctl(process: int, verb: str) -> str:
-    """Return the command for the unit of the service; "" without one, as in a terminal that belongs to another unit."""
-    return systemctl(process, verb) if b"NOTIFY_SOCKET" in _environ(process) else ""
+    """Return the command for the unit of the service; "" without one, as in a terminal that belongs to another unit.
+
+    systemd 248 and newer tells a unit's own process its number, and the processes below it inherit the variable.
+    """
+    own = _environ(process).get(b"SYSTEMD_EXEC_PID") == str(process).encode()
+    return systemctl(process, verb) if own else ""
 
 
 def _watchdog(process: int) -> Iterator[Diagnostic]:

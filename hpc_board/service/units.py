@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ _STOP_SECONDS = 90
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _PATH_LINE = re.compile(r'Environment="PATH=(.*)"')
 
-_SERVICE_UNIT = re.compile(r"(?!user@)([A-Za-z0-9:_.@-]+)\.service")
+_SERVICE_UNIT = re.compile(r"(?!user@)([A-Za-z0-9:_.@\\-]+)\.service")
 """The unit of a service; `user@UID.service` is an account's manager, which has sessions and services of its own."""
 
 _UNIT = ("[Unit]", "Description=hpc-board")
@@ -77,7 +78,7 @@ def systemctl(process: int, verb: str, proc: Path = Path("/proc")) -> str:
         unit = path.rpartition("/")[2]
         if match := _SERVICE_UNIT.fullmatch(unit):
             manager = " --user" if "/user@" in path else ""
-            return f"systemctl{manager} {verb} {match[1]}"
+            return f"systemctl{manager} {verb} {shlex.quote(match[1])}"
     return ""
 
 

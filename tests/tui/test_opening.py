@@ -271,6 +271,7 @@ async def test_garbage_is_collected_once_the_first_list_is_there_and_little_at_a
         assert gc.get_threshold()[0] < before[0]
         assert gc.get_freeze_count() > kept
     finally:
+        gc.unfreeze()
         gc.set_threshold(*before)
         gc.enable()
 

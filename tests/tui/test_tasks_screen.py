@@ -122,6 +122,31 @@ async def test_enter_opens_the_task_and_escape_goes_back_to_the_list() -> None:
         assert "Tasks / vectoradd" not in text_of(pilot.app)
 
 
+@pytest.mark.parametrize("key", ["o", "O"])
+async def test_the_list_behind_an_open_task_keeps_its_order_and_its_selection(key: str) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "enter", key)
+        lines = text_of(pilot.app).splitlines()
+        assert "Tasks / vectoradd" in lines[0]
+        assert "vectoradd" in lines[1]
+        await press(pilot, "escape", key)
+        assert "Tasks / " not in text_of(pilot.app).splitlines()[0]
+
+
+async def test_an_open_task_that_leaves_the_board_gives_way_to_the_list() -> None:
+    board = FakeBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "enter")
+        screen = pilot.app.screen
+        assert isinstance(screen, TasksScreen)
+        screen._show_tasks(replace(board.tasks.catalog(), tasks=()))
+        await settled(pilot)
+        assert "Tasks / " not in text_of(pilot.app).splitlines()[0]
+        assert screen.query_one("#list").display
+
+
 async def test_an_open_task_stays_beside_the_list_on_a_wide_terminal() -> None:
     async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
         await settled(pilot)

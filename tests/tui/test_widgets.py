@@ -6,10 +6,13 @@ import pytest
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Offset
+from textual.selection import Selection
 
 from hpc_board.report.blocks import Column, Table
 from hpc_board.tui import themes
 from hpc_board.tui.messages import RunsState
+from hpc_board.tui.palette import Tone
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.key_line import KeyLine
@@ -104,7 +107,7 @@ size  time
 
 ----------------------------------------
 
-The end here.
+The end <b>here</b>.
 """
 
 
@@ -206,12 +209,73 @@ async def test_a_description_is_wrapped_at_words_and_its_parts_keep_their_form()
         await until(pilot, lambda: description.size.height == 1)
 
 
-@pytest.mark.parametrize("words", ["A key </kbd> ends here.", f"{'> ' * 60}A key ends here."])
+@pytest.mark.parametrize("words", [f"{'> ' * 60}A key ends here."])
 async def test_a_description_that_cannot_be_drawn_is_shown_as_it_is(words: str) -> None:
     app = _DescriptionApp()
     async with app.run_test(size=(40, 12)) as pilot:
         app.query_one(Description).show(words)
         await until(pilot, lambda: "ends here." in text_of(app))
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("A key </kbd> <details>one</details>", ["A key </kbd> <details>one</details>"]),
+        ("\n".join(f"{'  ' * level}- l{level}" for level in range(12)), [f"l{level}" for level in range(12)]),
+        (f"| a |\n|---|\n| {'y' * 50} |", ["y" * 40, "y" * 10]),
+        (f"```\n{'中' * 25} if a\n```", [f"  {'中' * 19}", f"  {'中' * 6} if a"]),
+        ("words " * 20_000, ["The text goes on;"]),
+    ],
+    ids=["html", "nested", "cell", "wide code", "long"],
+)
+async def test_a_description_loses_no_words(source: str, lines: list[str]) -> None:
+    app = _DescriptionApp()
+    async with app.run_test(size=(40, 20)) as pilot:
+        description = app.query_one(Description)
+        description.show(source)
+        await pilot.pause()
+        shown = [description.render_line(y).text.rstrip() for y in range(description.size.height)]
+        assert all(any(words in line for line in shown) for words in lines), shown
+
+
+async def test_a_selection_in_a_description_is_seen_and_outlives_a_narrower_terminal() -> None:
+    app = _DescriptionApp()
+    async with app.run_test(size=(60, 12)) as pilot:
+        description = app.query_one(Description)
+        description.show(f"中中中中 {'word ' * 40}")
+        await pilot.pause()
+
+        def marked() -> str:
+            ground = app.screen.get_component_rich_style("screen--selection").bgcolor
+            strip = description.render_line(0)
+            return "".join(part.text for part in strip if part.style and part.style.bgcolor == ground)
+
+        assert marked() == ""
+        app.screen.selections = {description: Selection.from_offsets(Offset(1, 0), Offset(4, 0))}
+        assert marked() == "中中中"
+        app.screen.selections = {description: Selection.from_offsets(Offset(50, 0), Offset(55, 0))}
+        assert len(marked()) > 0
+        await pilot.resize_terminal(30, 12)
+        await until(pilot, lambda: description.size.width == 30)
+        assert marked() == ""
+
+
+async def test_a_description_that_is_shown_with_a_new_theme_has_its_colours() -> None:
+    app = _DescriptionApp()
+    async with app.run_test(size=(40, 10)) as pilot:
+        description = app.query_one(Description)
+
+        def colour() -> Any:
+            return next(part.style.color for part in description.render_line(0) if part.style and "Head" in part.text)
+
+        def turn_light() -> None:
+            app.theme = themes.LIGHT.name
+            description.show("# Head")
+
+        app.theme_changed_signal.subscribe(app, lambda _: (themes.apply(app), description.redraw()))
+        app.call_later(turn_light)
+        expected = themes.rich_theme(themes.LIGHT).styles[Tone.OWN.value].color
+        await until(pilot, lambda: description.size.height == 1 and colour() == expected)
 
 
 async def test_code_in_a_description_is_cut_at_the_edge_and_has_the_colours_of_the_theme() -> None:

@@ -138,7 +138,9 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
 
     def _check_floors(self) -> None:
         for index, measured in self._measured.items():
-            measured.failure = floor_failure(self._timing(index), self._bench.work.get(index), 0, self._peak)
+            measured.failure = measured.failure or floor_failure(
+                self._timing(index), self._bench.work.get(index), 0, self._peak
+            )
 
     def cases(self) -> list[Case]:
         """Return the results of each case that at least one worker has measured, or that failed."""

@@ -312,7 +312,7 @@ class Benchmarks:
     def _check_floors(self) -> None:
         for index, measured in self._measured.items():
             work, floor_seconds = self._bench.work.get(index), self._limits.floor_seconds
-            measured.failure = floor_failure(measured.timing(), work, floor_seconds, self._peak)
+            measured.failure = measured.failure or floor_failure(measured.timing(), work, floor_seconds, self._peak)
 
     def cases(self) -> list[Case]:
         """Return the results of each case that at least one worker has measured, or that failed."""

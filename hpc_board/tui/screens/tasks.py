@@ -117,6 +117,8 @@ class TasksScreen(BoardScreen):
         self._wanted: str | None = None
         self._looked_at = now()
         self._has_parts = False
+        self._opens_later = False
+        """True if the user has opened a task before its parts were made."""
         self._waits_for_list = True
         self._after_paint: list[Callable[[], object]] = []
 
@@ -331,9 +333,11 @@ class TasksScreen(BoardScreen):
         self.grid.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the filter key while the user types, and the write key for tasks without a starter."""
+        """Disable the filter key while the user types, sorting beside an open task, and writing without a starter."""
         if action == "filter" and isinstance(self.focused, Input):
             return False
+        if action in ("sort", "reverse") and self.has_class("-reading"):
+            return None
         if action in ("write", "edit") and (self._selected is None or not self._selected.templates):
             return None
         return super().check_action(action, parameters)
@@ -443,6 +447,7 @@ class TasksScreen(BoardScreen):
     def _open(self) -> None:
         """Read the selected task: in the place of the list on a narrow terminal, beside it on a wide one."""
         if not self._has_parts:
+            self._opens_later = True
             return
         # Before the list leaves, which has the focus.
         self._reader.focus()
@@ -455,9 +460,13 @@ class TasksScreen(BoardScreen):
 
     def _set_reading(self, *, is_reading: bool) -> None:
         self.set_class(is_reading, "-reading")
-        task = self._selected
-        self.title_bar.show_place(*(("Tasks", task.name) if is_reading and task else ("Tasks",)))
+        self._show_place()
         self.about.border_subtitle = toned("Esc: list" if is_reading else "")
+        self.refresh_bindings()
+
+    def _show_place(self) -> None:
+        task = self._selected if self.has_class("-reading") else None
+        self.title_bar.show_place(*(("Tasks", task.name) if task else ("Tasks",)))
 
     def on_tabs_tab_activated(self, event: "Tabs.TabActivated") -> None:
         """Show the part of the tab."""
@@ -543,11 +552,17 @@ class TasksScreen(BoardScreen):
             return
         self._has_parts = True
         self._show_selected()
+        if self._opens_later:
+            self._open()
 
     def _show_selected(self) -> None:
         if not self._has_parts:
             return
         task = self._selected
+        if self.has_class("-reading"):
+            if task is None:
+                self._go_to_list()
+            self._show_place()
         self.tabs.display = task is not None
         self._shown = None if task is None else task.name
         self.about.border_title = toned(self._shown or "", limit=60)

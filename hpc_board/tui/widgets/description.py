@@ -1,9 +1,12 @@
 """A text in Markdown, drawn by one widget: Textual's own makes a widget for each paragraph."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import accumulate
 from typing import ClassVar
 
+from markdown_it import MarkdownIt
+from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
 from rich.segment import Segment
@@ -21,6 +24,13 @@ from hpc_board.tui.widgets.source_view import code_theme, highlighted
 
 _KNOWN_MAX = 64
 """The most texts that are kept parsed, and as lines."""
+
+_CHARACTERS_MAX = 20_000
+"""The most characters that are drawn: the code of a longer text would hold the app up for seconds."""
+
+_GOES_ON = "The text goes on; `hpc-board task` shows all of it."
+
+_NESTING_MAX = 100
 
 _CODE_INDENT = "  "
 
@@ -57,25 +67,28 @@ class _Code(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the lines, cut at the edge: a break at a word would look like one of the code."""
-        room = max(1, options.max_width - len(_CODE_INDENT))
+        room = max(2, options.max_width - len(_CODE_INDENT))
         for line in highlighted(str(self.text).rstrip(), self.lexer_name, self.theme):
-            for part in line.divide(range(room, len(line), room)):
-                yield Text.assemble(_CODE_INDENT, part)
+            ends = accumulate(len(piece) for piece in chop_cells(line.plain, room))
+            for part in line.divide([*ends][:-1]):
+                yield Text.assemble(_CODE_INDENT, part, no_wrap=True)
 
 
 class _Table(TableElement):
-    """A table without empty lines around it, as each block has one before it."""
+    """A table without empty lines around it, as each block has one before it, whose cells are read whole."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table."""
         for part in super().__rich_console__(console, options):
             if isinstance(part, Table):
                 part.show_edge = False
+                for column in part.columns:
+                    column.overflow = "fold"
             yield part
 
 
 class _Markdown(Markdown):
-    """A text in Markdown in the form of the app's other parts."""
+    """A text in Markdown in the form of the app's other parts; HTML in it is text."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
@@ -85,6 +98,11 @@ class _Markdown(Markdown):
         "table_open": _Table,
     }
 
+    def __init__(self, source: str, theme: str) -> None:
+        super().__init__("", code_theme=theme, hyperlinks=False)
+        parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _NESTING_MAX})
+        self.parsed = parser.enable(["table", "strikethrough"]).parse(source)
+
 
 class Description(Widget):
     """A text in Markdown, wrapped at words."""
@@ -92,14 +110,20 @@ class Description(Widget):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name for it
         super().__init__(id=id)
         self._source = ""
-        self._known: dict[tuple[str, int, str], tuple[Strip, ...]] = {}
+        self._known: dict[tuple[object, ...], tuple[Strip, ...]] = {}
 
     def show(self, source: str) -> None:
-        """Show a text in Markdown."""
+        """Show a text in Markdown, whose end is left out where it is very long."""
+        if len(source) > _CHARACTERS_MAX:
+            source = f"{source[:_CHARACTERS_MAX]} …\n\n{_GOES_ON}"
         if source != self._source:
             self._source = source
-            self.clear_cached_dimensions()
-            self.refresh(layout=True)
+            self.redraw()
+
+    def redraw(self) -> None:
+        """Draw the text anew, as after a change of the theme."""
+        self.clear_cached_dimensions()
+        self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of lines at a width."""
@@ -113,10 +137,7 @@ class Description(Widget):
             return Strip.blank(width, self.rich_style)
         line = lines[y]
         if self.text_selection is not None and (span := self.text_selection.get_span(y)) is not None:
-            begin, end = span[0], width if span[1] == -1 else span[1]
-            selected = self.screen.get_component_rich_style("screen--selection")
-            before, marked, after = line.divide([begin, end, width])
-            line = Strip.join([before, marked.apply_style(selected), after])
+            line = with_selection(line, span, self.screen.get_component_rich_style("screen--selection"))
         return line.apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -125,21 +146,23 @@ class Description(Widget):
         return selection.extract(text), "\n"
 
     def _lines(self, width: int) -> tuple[Strip, ...]:
-        key = (self._source, width, self.app.theme)
+        console, ground, theme = self.app.console, self.rich_style, code_theme(self.app)
+        styles = {name: console.get_style(tone.value, default=Style.null()) for name, tone in _TONES.items()}
+        # By the colours, since the name of the app's theme changes before Rich has its colours.
+        key = (self._source, width, ground, theme, *styles.values())
         if key not in self._known:
             if len(self._known) >= _KNOWN_MAX:
                 self._known.clear()
-            self._known[key] = tuple(self._drawn(width))
+            self._known[key] = tuple(self._drawn(width, ground, theme, styles))
         return self._known[key]
 
-    def _drawn(self, width: int) -> Iterator[Strip]:
-        console, ground = self.app.console, self.rich_style
+    def _drawn(self, width: int, ground: Style, theme: str, styles: Mapping[str, Style]) -> Iterator[Strip]:
+        console = self.app.console
         options = console.options.update(width=max(1, width), height=None)
-        styles = {name: console.get_style(tone.value, default=Style.null()) for name, tone in _TONES.items()}
         try:
             with console.use_theme(Theme(styles, inherit=False)):
-                lines = console.render_lines(parsed(self._source, code_theme(self.app)), options, style=ground)
-        except Exception:  # noqa: BLE001 - Rich fails at some odd texts, as at the end of a tag without its beginning
+                lines = console.render_lines(parsed(self._source, theme), options, style=ground)
+        except Exception:  # noqa: BLE001 - a description is text of others, and Rich may fail at an odd one
             lines = []
         # An image or a rule ends with an empty line.
         while lines and not _has_words(lines[-1]):
@@ -154,7 +177,22 @@ def _has_words(line: Iterable[Segment]) -> bool:
     return any(segment.text.strip() for segment in line)
 
 
+def with_selection(line: Strip, span: tuple[int, int], selected: Style) -> Strip:
+    """Return a line whose characters in `span` have the ground of the selection; the end -1 is that of the line.
+
+    A selection keeps its span when a narrower widget has shorter lines.
+    """
+    text, width = line.text, line.cell_length
+    begin = min(cell_len(text[: span[0]]), width)
+    end = width if span[1] == -1 else min(cell_len(text[: span[1]]), width)
+    if begin >= end:
+        return line
+    # The style has one colour for text and ground.
+    marked = Segment.apply_style(line.crop(begin, end), post_style=Style(bgcolor=selected.bgcolor))
+    return Strip.join([line.crop(0, begin), Strip(marked), line.crop(end, width)])
+
+
 @lru_cache(maxsize=_KNOWN_MAX)
 def parsed(source: str, theme: str) -> Markdown:
     """Return the parts of a text in Markdown, with a theme for its code."""
-    return _Markdown(source, code_theme=theme, hyperlinks=False)
+    return _Markdown(source, theme)

@@ -39,8 +39,9 @@ class _CodeView(LogView):
         line.stylize_before(self.rich_style)
         if self.text_selection is not None and (span := self.text_selection.get_span(number)) is not None:
             begin, end = span
-            selected = self.screen.get_component_rich_style("screen--selection")
-            line.stylize(selected, begin, len(line) if end == -1 else end)
+            # The style has one colour for text and ground.
+            ground = self.screen.get_component_rich_style("screen--selection").bgcolor
+            line.stylize(Style(bgcolor=ground), begin, len(line) if end == -1 else end)
         strip = Strip(line.render(self.app.console)).crop_extend(left, left + width, self.rich_style)
         return strip.apply_offsets(left, number)
 

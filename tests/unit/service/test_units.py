@@ -59,6 +59,7 @@ def test_a_unit_keeps_what_systemd_expands_as_it_is() -> None:
             "systemctl --user restart hpc-board",
         ),
         ("4:memory:/\n1:name=systemd:/system.slice/hpc-board.service\n0::/\n", "systemctl restart hpc-board"),
+        ("0::/system.slice/hpc\\x2dboard.service\n", "systemctl restart 'hpc\\x2dboard'"),
         ("0::/user.slice/user-1000.slice/user@1000.service\n", ""),
         ("0::/user.slice/user-1000.slice/session-3.scope\n", ""),
         ("0::/system.slice/ssh.service; rm -rf x.service\n", ""),
