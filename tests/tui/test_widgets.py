@@ -272,7 +272,11 @@ async def test_a_description_that_is_shown_with_a_new_theme_has_its_colours() ->
             app.theme = themes.LIGHT.name
             description.show("# Head")
 
-        app.theme_changed_signal.subscribe(app, lambda _: (themes.apply(app), description.redraw()))
+        def apply(_: object) -> None:
+            themes.apply(app)
+            description.redraw()
+
+        app.theme_changed_signal.subscribe(app, apply)
         app.call_later(turn_light)
         expected = themes.rich_theme(themes.LIGHT).styles[Tone.OWN.value].color
         await until(pilot, lambda: description.size.height == 1 and colour() == expected)
