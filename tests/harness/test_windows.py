@@ -81,6 +81,7 @@ def timed(result: Result) -> Case:
     return case
 
 
+@pytest.mark.quiet
 @pytest.mark.torch
 def test_a_call_that_waits_for_the_gpu_is_made_by_the_host_and_says_so(tmp_path: Path, simulated: str) -> None:
     result = judged(tmp_path, simulating(simulated), mode=Mode.RANKED)
