@@ -515,7 +515,6 @@ class BoardApp(App[None]):
 
     def _redraw(self) -> None:
         """Redraw the parts that Rich drew in the colours of the former theme."""
-        from hpc_board.tui.widgets.description import Description
         from hpc_board.tui.widgets.grid import Grid
         from hpc_board.tui.widgets.source_view import SourceView
 
@@ -525,8 +524,6 @@ class BoardApp(App[None]):
                 static.update(static.content)
             for view in screen.query(SourceView):
                 view.redraw()
-            for description in screen.query(Description):
-                description.redraw()
             for grid in screen.query(Grid):
                 grid.notify_style_update()
 

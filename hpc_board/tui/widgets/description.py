@@ -112,6 +112,10 @@ class Description(Widget):
         self._source = ""
         self._known: dict[tuple[object, ...], tuple[Strip, ...]] = {}
 
+    def on_mount(self) -> None:
+        """Follow the theme; the app has given Rich its colours by then."""
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.redraw())
+
     def show(self, source: str) -> None:
         """Show a text in Markdown, whose end is left out where it is very long."""
         if len(source) > _CHARACTERS_MAX:

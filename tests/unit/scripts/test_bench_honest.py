@@ -1,27 +1,15 @@
 """The comparison of busy runs with quiet ones, and the goals."""
 
-import importlib.util
-import sys
 from types import ModuleType
 
 import pytest
 
-from tests.unit.recorded import REPOSITORY
+from tests.unit.scripts.loading import script
 
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    sys.path.insert(0, str(REPOSITORY / "scripts"))
-    try:
-        spec = importlib.util.spec_from_file_location("bench_honest", REPOSITORY / "scripts/bench_honest.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["bench_honest"] = module
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(REPOSITORY / "scripts"))
-    return module
+    return script("bench_honest")
 
 
 def missed(bench: ModuleType, *runs: tuple[str, int, int, float | None]) -> list[str]:

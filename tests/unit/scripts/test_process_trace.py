@@ -1,28 +1,15 @@
 """Counting processes and opens: exact for whatever is short, nested or threaded."""
 
-import importlib.util
 import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-SCRIPTS = Path(__file__).parents[3] / "scripts"
+from tests.unit.scripts.loading import script
 
-
-def loaded() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("process_trace", SCRIPTS / "process_trace.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["process_trace"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-trace = loaded()
+trace = script("process_trace")
 PROGRAM = """
 import os, subprocess, sys, threading
 for _ in range(20):

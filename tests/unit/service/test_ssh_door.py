@@ -52,13 +52,6 @@ def board(tmp_path: Path) -> Recorded:
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="hb-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
-@pytest.fixture
 def address(host: Sshd, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SshAddress:
     """The address of the socket `folder`/board.sock for a client with a home of its own."""
     monkeypatch.setenv("HOME", str(host.client_home(tmp_path / "client")))
