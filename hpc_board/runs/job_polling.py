@@ -236,9 +236,15 @@ class JobPolling(msgspec.Struct, frozen=True):
 
 
 def _requeues(history: Sequence[Status]) -> int:
-    """Return how often the job of a run was seen to go back into the queue; `history` is oldest first."""
+    """Return how often the job of a run was seen to go back into the queue; `history` is oldest first.
+
+    A job whose launch failed goes there to be held, and has had no further try.
+    """
     began = (RunState.RUNNING, RunState.COLLECTING)
-    return sum(before.state in began and after.state is RunState.QUEUED for before, after in pairwise(history))
+    return sum(
+        before.state in began and after.state is RunState.QUEUED and NOT_LAUNCHED not in after.reason
+        for before, after in pairwise(history)
+    )
 
 
 def _is_active(news: JobStatus | None) -> bool:

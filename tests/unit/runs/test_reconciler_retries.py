@@ -153,10 +153,13 @@ def test_requeues_and_further_jobs_are_counted_together(world: World) -> None:
     assert len(world.scheduler.sent) == 2
 
 
-def test_a_job_that_is_held_after_a_failed_launch_has_had_no_further_try(world: World) -> None:
+@pytest.mark.parametrize("seen", [JobState.PENDING, JobState.RUNNING])
+def test_a_job_that_is_held_after_a_failed_launch_has_had_no_further_try(world: World, seen: JobState) -> None:
     once = with_retries(world, 1)
     run = once.run()
     once.advance.launch([run])
+    # Slurm calls a job running while its prolog runs.
+    failed(once, run, JobStatus(seen))
     words = "will never start: it could not be launched"
     held = JobStatus(JobState.PENDING, reason=words, restarts=1, launch_failed=True)
     assert failed(once, run, held).status.reason == words
