@@ -126,15 +126,18 @@ class JobPolling(msgspec.Struct, frozen=True):
 
     def _requeue_counted(self, run: Run, news: JobStatus) -> JobStatus:
         """Return `news` of a requeued job with its count, or as an end if it was requeued more often than allowed."""
-        most = self.clusters.retries(run)
-        if not most or run.status.cancel_requested:
+        too_many = run.status.reason.startswith(REQUEUED)
+        if run.status.cancel_requested or not (too_many or news.restarts):
             return news
-        if run.status.reason.startswith(REQUEUED):
+        most = self.clusters.retries(run)
+        if not most:
+            return news
+        if too_many:
             ended = news.state in (JobState.CANCELLED, JobState.ENDED, JobState.MISSING)
             return replace(news, state=JobState.PREEMPTED if ended else news.state, reason=run.status.reason)
-        if not news.restarts or not _is_active(news) or news.launch_failed:
+        if not _is_active(news) or news.launch_failed:
             return news
-        tries = self._tries(run, news.restarts)
+        tries = self._tries(run, news.restarts or 0)
         if tries > most:
             return replace(news, reason=f"{REQUEUED} {news.restarts} times, and `retries` allows {most}")
         if news.state is JobState.PENDING:
