@@ -95,7 +95,7 @@ def test_a_reader_of_the_site_gets_the_mode_of_the_system_at_each_visit(checkout
     with shown(checkout, tmp_path / "profile") as (address, page):
         for dark, expected in ((False, "default"), (True, "slate"), (False, "default")):
             page.open(f"{address}/index.html", dark=dark)
-            awaited(lambda expected=expected: page.value(scheme) == expected)
+            awaited(partial(page.value, f"{scheme} === '{expected}'"))
 
 
 def test_a_dead_link_and_a_dead_anchor_fail_the_build(checkout: Path) -> None:

@@ -1,6 +1,5 @@
 """The installation of the checkout by `make`: which build of PyTorch pip is asked for."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -23,10 +22,9 @@ esac
 
 def installed(checkout: Path, *words: str, offered: str) -> list[str]:
     """Return the lines that the script prints, and pip's own command as the last one."""
-    script = [shutil.which("bash") or "bash", checkout / "scripts/install.sh", *words]
-    done = subprocess.run(
-        script, env={"OFFERED": offered, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True
-    )
+    script = ["bash", str(checkout / "scripts/install.sh"), *words]
+    environ = {"OFFERED": offered, "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(script, env=environ, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()
 
 
