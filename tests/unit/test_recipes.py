@@ -64,15 +64,17 @@ def test_the_module_shows_the_program_alone_and_leaves_nothing_behind(tmp_path: 
         module load hpc-board && hpc-board && complete -p hpc-board
         echo "$PATH" | tr : '\\n' | grep -c {tmp_path}
         echo "$MANPATH"
+        echo "$XDG_DATA_DIRS"
         module unload hpc-board
         echo "$PATH" | tr : '\\n' | grep -c {tmp_path}
     """
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     done = subprocess.run(["bash", "-c", script], env=environ, capture_output=True, text=True, timeout=60, check=False)
-    program, completion, shown, manual, left = done.stdout.splitlines()
+    program, completion, shown, manual, data, left = done.stdout.splitlines()
     assert (program, shown, left) == ("it runs", "1", "0"), done.stderr
     assert completion.endswith("_hpc_board_completion hpc-board")
     assert f"{root}/venv/share/man" in manual
+    assert data == f"{root}/venv/share:/usr/local/share:/usr/share"
 
 
 class Prefix(str):

@@ -34,3 +34,6 @@ class HpcBoard(Package):
     def setup_run_environment(self, env):
         env.prepend_path("MANPATH", self.prefix.venv.share.man)
         env.prepend_path("XDG_DATA_DIRS", self.prefix.venv.share)
+        # Unset, it means these two folders, which programs would lose with a value without them.
+        env.append_path("XDG_DATA_DIRS", "/usr/local/share")
+        env.append_path("XDG_DATA_DIRS", "/usr/share")
