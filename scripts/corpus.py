@@ -33,8 +33,8 @@ CASES_MAX, SECONDS = 4, 120
 HEADS = ("folder", "competitions", "with them", "by itself", "harness", "languages")
 JUDGED = ("findings", "by the judge", "by its eval")
 SOLUTIONS = ("solutions/*/*", "submissions/*.py", "submission*.py")
-QUICK = {"workers": 1, "rows": 1, "row_calls": 5, "burst_calls": 5, "measure_seconds": 0}
-"""The limits of the judge here: verdicts are asked for, and no scores."""
+QUICK = {"workers": 1, "rows": 1, "row_calls": 5, "burst_calls": 5, "measure_seconds": 0, "first_call_seconds": 300}
+"""The limits of the judge here: verdicts are asked for, and no scores; a first call compiles for a minute."""
 
 GPU_ALONE = re.compile(r"triton|load_inline|cutlass|cuda\.bindings|helion|__global__")
 """Parts of a solution that no processor runs."""
