@@ -1,5 +1,6 @@
 import gc
 import os
+import pwd
 import signal
 import sys
 import tempfile
@@ -25,6 +26,16 @@ send_with_byte_code()
 # Moments are shown in the time zone of who reads them.
 os.environ["TZ"] = "UTC"
 time.tzset()
+
+
+OTHERS = ("ada", "bob", "cyd", "eve", "mallory")
+"""The accounts that tests take for those of other people."""
+
+
+def pytest_report_header() -> list[str]:
+    """Return a warning for an account with the name of one of the others."""
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    return [f"tests take {name} for another account than this one: some fail here"] if name in OTHERS else []
 
 
 def pytest_collection_finish() -> None:

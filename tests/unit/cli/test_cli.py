@@ -1526,6 +1526,8 @@ def test_the_status_has_the_runs_in_flight_and_each_ended_run_once(
     assert [each["id"] for each in read(board, "status")["ended"]] == [ended.id]
 
 
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 @pytest.mark.files_alone("the settings of a service are its own")
 def test_a_settings_file_behind_a_closed_folder_is_not_called_missing(board: Recorded) -> None:
     closed = board.folder / "closed"
