@@ -192,7 +192,7 @@ class JobPolling(msgspec.Struct, frozen=True):
         news = self._requeue_counted(run, self._launch_explained(run, news))
         if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
             news = replace(news, state=JobState.CANCELLED)
-        if _is_active(news) and run.status.cancel_requested:
+        if run.status.cancel_requested and (_is_active(news) or news.state is JobState.CANCELLED):
             news = replace(news, reason=run.status.reason)
         # A pending job's folder tells nothing, and thousands may be pending.
         left = Leftover() if news.state is JobState.PENDING else self.results.left(run)
