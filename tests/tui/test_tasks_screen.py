@@ -56,11 +56,9 @@ async def test_the_search_names_its_keys_and_a_list_without_a_match_has_the_whol
         await press(pilot, *"zz")
         screen = pilot.app.screen
         assert isinstance(screen, TasksScreen)
-        assert not screen.about.display
-        assert screen.query_one("#list").size.width == 120
+        assert (screen.about.display, screen.query_one("#list").size.width) == (False, 120)
         await press(pilot, "escape")
-        assert screen.about.display
-        assert screen.query_one("#list").size.width < 80
+        assert (screen.about.display, screen.query_one("#list").size.width < 80) == (True, True)
 
 
 async def test_a_search_leaves_the_cursor_on_the_task_whose_name_was_typed() -> None:
