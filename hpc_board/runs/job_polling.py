@@ -247,8 +247,8 @@ def _of_unwanted(run: Run, news: JobStatus, *, interrupted: bool) -> JobStatus:
         news = replace(news, state=JobState.MISSING)
     if news.state is JobState.ENDED or (news.state is JobState.MISSING and interrupted):
         news = replace(news, state=JobState.CANCELLED)
-    has_words = _is_active(news) or news.state is JobState.CANCELLED
-    return replace(news, reason=run.status.reason) if has_words else news
+    known = _is_active(news) or news.state in (JobState.CANCELLED, JobState.MISSING)
+    return replace(news, reason=run.status.reason) if known else news
 
 
 def _requeues(history: Sequence[Status]) -> int:

@@ -116,6 +116,18 @@ def test_a_cancelled_run_that_nobody_can_find_stays_a_cancelled_one(world: World
         assert hindered.cancel_requested
 
 
+def test_a_cancelled_run_says_who_requested_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    cancel(world.advance, run)
+    world.scheduler.status = JobStatus(JobState.CANCELLED, source="squeue: CANCELLED (Resources)")
+    assert _status_after_a_turn(world, run).state is RunState.COLLECTING
+    set_clock(monkeypatch, lambda: datetime.now(UTC) + timedelta(hours=1))
+    ended = _status_after_a_turn(world, run)
+    assert ended.state is RunState.CANCELLED
+    assert ended.reason.startswith("cancel requested by ada at ")
+
+
 def _status_after_a_turn(world: World, run: Run) -> Status:
     world.advance.run_pass()
     return world.store.runs.get(run.id).status
