@@ -88,7 +88,8 @@ def _of_inputs(cases: Sequence[CheckedCase]) -> Iterator[Diagnostic]:
         yield _error(
             "random_inputs",
             f"the same seed gives other inputs the next time, on {_places(unsteady)}",
-            "Draw everything from a generator seeded with `seed` in generate_input; keep no state between calls.",
+            "Draw everything from a generator seeded with `seed` in generate_input, fill the buffers for outputs "
+            "(torch.empty keeps old values), and keep no state between calls.",
         )
     yield from _where(
         drawn,
