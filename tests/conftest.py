@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import namespaces
 from tests.harness.harness_file import send_with_byte_code
 from tests.slurm.lab import SlurmLab, missing_programs
 
@@ -25,6 +26,32 @@ send_with_byte_code()
 # Moments are shown in the time zone of who reads them.
 os.environ["TZ"] = "UTC"
 time.tzset()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `make test`."""
+    parser.addoption("--in-memory", action="store_true", help="keep the tests' files in memory, if this is root")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give all processes of the tests a folder for temporary files that no disk and no journal slows down.
+
+    It is gone with them, and a failed test has to run once more to leave its files.
+    """
+    if not config.getoption("in_memory") or hasattr(config, "workerinput") or os.geteuid() != 0:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="hb-"))
+    try:
+        namespaces.enter()
+        namespaces.make_small(folder, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    except OSError:
+        folder.rmdir()
+        return
+    config.add_cleanup(lambda: namespaces.remove(folder))
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    # Short, for sockets.
+    config.option.basetemp = str(folder / "t")
 
 
 def pytest_collection_finish() -> None:
