@@ -1212,7 +1212,7 @@ def test_a_judge_in_a_step_that_is_killed_is_accounted_for(site: Site) -> None:
                 os.kill(pid, signal.SIGKILL)
     ended = site.until(run, RunState.FINISHED)
     assert ended.verdict is Verdict.INFRA_ERROR
-    assert not processes_in(site.folder(run))
+    awaited(lambda: not processes_in(site.folder(run)))
 
 
 def test_a_run_in_a_step_is_cancelled_and_leaves_no_process(site: Site) -> None:
