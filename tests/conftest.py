@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import zip_longest
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -62,9 +62,10 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On several workers, alternate between files that wait for Slurm and files that compute, the former first.
+    """On several workers, spread the files that wait for Slurm over the first half of those that compute.
 
-    The long files begin early then, and a processor has work while a worker waits. Other test files follow as they are.
+    In turns, all workers would soon wait at once: a file that waits takes minutes, one that computes seconds. In the
+    second half, no worker is left with a long file at the end.
     """
     if not hasattr(config, "workerinput"):
         return
@@ -73,8 +74,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         files.setdefault(item.path, []).append(item)
     waiting = [path for path, tests in files.items() if any(test.get_closest_marker("slurm") for test in tests)]
     computing = [path for path in files if path not in waiting]
-    order = [path for pair in zip_longest(waiting, computing) for path in pair if path is not None]
-    items[:] = [item for path in order for item in files[path]]
+    between, rest = len(computing) // max(1, 2 * len(waiting)), iter(computing)
+    order = [path for each in waiting for path in (each, *islice(rest, between))]
+    items[:] = [item for path in (*order, *rest) for item in files[path]]
 
 
 @pytest.fixture(scope="session")
