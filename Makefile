@@ -5,7 +5,6 @@ PYTHON ?= python3
 TORCH_INDEX ?=
 # The extra of pyproject.toml with the libraries of the demo's tasks: torch, or numpy for tasks that need no PyTorch.
 LIBRARIES ?= torch
-PIP_INSTALL := install --disable-pip-version-check $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -c constraints.txt
 BIN := .venv/bin
 SOURCES := hpc_board tests scripts tasks task_starter examples
 
@@ -181,13 +180,6 @@ slurm-chroot: .venv/.dev ## for tests: the Slurm of a newer Debian, pyslurm and 
 	fi
 	$(BIN)/python -m tests.slurm.chroot
 
-define torch_notice
-	@test "$(LIBRARIES)" != torch || $(BIN)/python -c 'import torch' 2>/dev/null || { echo "Installing the requirements in .venv; PyTorch is the largest download."; \
-		test -n "$(TORCH_INDEX)" || test -e /proc/driver/nvidia/version || \
-		echo "There is no NVIDIA driver here: TORCH_INDEX=URL with an index of CPU builds would fetch some 200 MB, not gigabytes," \
-			"and \`make demo LIBRARIES=numpy\` needs no PyTorch (README)."; }
-endef
-
 .venv/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "hpc-board needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11"; exit 2; }
@@ -196,8 +188,7 @@ endef
 	@touch $@
 
 .venv/.demo: .venv/.python pyproject.toml constraints.txt
-	$(torch_notice)
-	$(BIN)/pip $(PIP_INSTALL) -e '.[$(LIBRARIES)]'
+	@bash scripts/install.sh $(LIBRARIES) $(TORCH_INDEX)
 	@touch $@
 
 # submitit, for comparison, in the release of the committed page.
@@ -206,6 +197,5 @@ endef
 	@touch $@
 
 .venv/.dev: .venv/.python pyproject.toml constraints.txt
-	$(torch_notice)
-	$(BIN)/pip $(PIP_INSTALL) -e '.[dev,torch]'
+	@bash scripts/install.sh dev,torch $(TORCH_INDEX)
 	@touch $@ .venv/.demo

@@ -39,11 +39,12 @@ from tests.values import replace
 
 ROUNDS = 11
 BARE_NAME, FRAME, LIST = "bare Textual app", "hpc-board, the frame", "hpc-board, the first list"
+UNREAD = "hpc-board, the first list without a board"
 OTHERS = {"posting": b"Posting", "harlequin": b"Query Editor"}
 """Other Textual apps, by the commands that `make bench-tui` installs, with words of their first paint."""
 
 XDG_FOLDERS = ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
-GOALS = {FRAME: 1.5, LIST: 2.0}
+GOALS = {FRAME: 1.5, LIST: 2.0, UNREAD: 2.0}
 """The times of a bare Textual app that the paints may take; printed beside their own times, and no limit."""
 RUNS = 10_000
 ROWS = 5_000
@@ -99,14 +100,18 @@ def first_paint(folder: Path, others: Path | None) -> str:
     `others` has a virtual environment for each of OTHERS.
     """
     environ = os.environ | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
+    without_board = environ | {name: str(folder / "none") for name in XDG_FOLDERS}
     environ |= {name: str(folder) for name in XDG_FOLDERS}
+    # A board without a folder keeps no tasks: each start reads their files, until the first submission.
+    (folder / "hpc-board").mkdir()
     bare, app = [sys.executable, "-c", BARE], [sys.executable, "-m", "hpc_board"]
-    paints: dict[str, list[Paint]] = {BARE_NAME: [], FRAME: [], LIST: []}
+    paints: dict[str, list[Paint]] = {BARE_NAME: [], FRAME: [], LIST: [], UNREAD: []}
     for _ in range(ROUNDS):
         paints[BARE_NAME] += paints_of(bare, [b"first paint"], environ)
         frame, first_list = paints_of(app, [b"hpc-board", b"identity_py"], environ)
         paints[FRAME].append(frame)
         paints[LIST].append(first_list)
+        paints[UNREAD] += paints_of(app, [b"identity_py"], without_board)
         for name, words in OTHERS.items() if others else ():
             command = str(Path(others or "", name, "bin", name))
             paints.setdefault(name, []).extend(paints_of([command], [words], environ))

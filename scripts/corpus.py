@@ -2,27 +2,67 @@
 
     python scripts/corpus.py CHECKOUT [--judge]
 
-A row is a task folder: its competitions, the faults of reading it with them and by itself, its harness and languages,
-and with --judge the findings of `hpc-board task check` on this machine's processor. The judge confines the tasks' code.
-The exit code is 1 if a folder cannot be read.
+A row is a task folder: its competitions, the faults of reading it with them and by itself, its harness and languages.
+With --judge it also has the findings of `hpc-board task check`, and the verdict of each solution in the folder by the
+judge and by the task's own eval, all on this machine's processor: the task and its solutions are moved to it, with the
+smallest benchmark alone. A verdict that a solution in `correct` or `wrong` should not have is marked with `!`. The
+judge confines the tasks' code. The exit code is 1 if a folder cannot be read.
 """
 
 import argparse
+import math
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hpc_board.catalog import competition, sources
 from hpc_board.catalog.known_tasks import TASK_FILE
+from hpc_board.domain.draft import Source
 from hpc_board.errors import BoardError
-from hpc_board.model.task import Task
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Task, TaskFile
 from hpc_board.task_check.lint import Bounds, check
+from hpc_board.task_check.try_out import try_out
 
 CASES_MAX, SECONDS = 4, 120
-HEADS = ("folder", "competitions", "with them", "by itself", "harness", "languages", "findings")
+HEADS = ("folder", "competitions", "with them", "by itself", "harness", "languages")
+JUDGED = ("findings", "by the judge", "by its eval")
+SOLUTIONS = ("solutions/*/*", "submissions/*.py", "submission*.py")
+QUICK = {"workers": 1, "rows": 1, "row_calls": 5, "burst_calls": 5, "measure_seconds": 0, "first_call_seconds": 300}
+"""The limits of the judge here: verdicts are asked for, and no scores; a first call compiles for a minute."""
+
+GPU_ALONE = re.compile(r"triton|load_inline|cutlass|cuda\.bindings|helion|__global__")
+"""Parts of a solution that no processor runs."""
+
+NO_GPU = """\
+import time as _time
+
+import torch as _torch
+
+
+class _Event:
+    def __init__(self, **_):
+        self.at = 0.0
+
+    def record(self, *_):
+        self.at = _time.perf_counter()
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, other):
+        return (other.at - self.at) * 1000
+
+
+_torch.cuda.Event = _Event
+_torch.cuda.synchronize = lambda *_: None
+"""
+"""The first lines of an eval on a processor: PyTorch's events read the clock, and there is no device to wait for."""
 
 
 def main() -> int:
@@ -35,13 +75,14 @@ def main() -> int:
     named = named_in_competitions(checkout)
     folders = sorted(file.parent for file in checkout.rglob(TASK_FILE))
     sys.stdout.write(f"Commit {commit(checkout)}: {len(folders)} task folders.\n\n")
-    sys.stdout.write(f"| {' | '.join(HEADS)} |\n{'|---' * len(HEADS)}|\n")
+    heads = (*HEADS, *(JUDGED if options.judge else ()))
+    sys.stdout.write(f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|\n")
     unread = 0
     for folder in folders:
         cells = row(folder, named.get(folder, {}), judge=options.judge)
         unread += "no" in {cell.partition(":")[0] for cell in cells[1:3]}
         cells = [str(folder.relative_to(checkout)), *cells]
-        sys.stdout.write(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n")
+        sys.stdout.write(f"| {' | '.join(in_cell(cell, checkout) for cell in cells)} |\n")
         sys.stdout.flush()
     return 1 if unread else 0
 
@@ -66,10 +107,60 @@ def row(folder: Path, competitions: Mapping[str, str], *, judge: bool) -> Sequen
     try:
         (task,) = sources.sound_tasks(folder)
     except BoardError as error:
-        return ", ".join(competitions) or "-", with_them, f"no: {flat(error.message)}", "", "", ""
-    languages = " ".join(map(str, task.accepted))
-    findings = ", ".join(found(task)) or "none" if judge else ""
-    return ", ".join(competitions) or "-", with_them, "yes", task.harness, languages, findings
+        unread = ", ".join(competitions) or "-", with_them, f"no: {flat(error.message)}", "", ""
+        return (*unread, *("" for _ in JUDGED)) if judge else unread
+    read = ", ".join(competitions) or "-", with_them, "yes", task.harness, " ".join(map(str, task.accepted))
+    if not judge:
+        return read
+    here = on_this_processor(task)
+    verdicts = [", ".join(verdicts_by(replace(here, harness=each), folder)) or "-" for each in (ISOLATED, OWN)]
+    return (*read, ", ".join(found(here)) or "none", *verdicts)
+
+
+def on_this_processor(task: Task) -> Task:
+    """Return a task whose Python files and cases fit this machine's processor."""
+    files = tuple(TaskFile(each.name, each.text and moved(each.name, each.text, task)) for each in task.files)
+    return replace(task, files=files, benchmarks=tuple(sorted(task.benchmarks, key=size)[:1]), gpus=(), limits=QUICK)
+
+
+def moved(name: str, text: str, task: Task) -> str:
+    """Return the text of a task's file with the processor instead of a GPU."""
+    text = re.sub(r"""(["'])cuda(:0)?\1""", '"cpu"', text).replace(".cuda()", ".cpu()")
+    return f"{NO_GPU}{text}" if name == task.config.get("main") else text
+
+
+def size(case: Mapping[str, CaseValue]) -> int:
+    """Return the product of a case's whole numbers without its seed, for the order of cases."""
+    return math.prod(value for key, value in case.items() if key != "seed" and isinstance(value, int))
+
+
+def verdicts_by(task: Task, folder: Path) -> Iterator[str]:
+    """Yield each solution of a task's folder with its verdict by one kind of harness."""
+    needed = "reference.py" if task.harness == ISOLATED else str(task.config.get("main"))
+    if task.text(needed) is None:
+        return
+    for file in sorted(each for pattern in SOLUTIONS for each in folder.glob(pattern)):
+        text = file.read_text(encoding="utf-8")
+        name = str(file.relative_to(folder)).removeprefix("solutions/")
+        if file.suffix != ".py" or GPU_ALONE.search(text):
+            yield f"{name}: for a GPU alone"
+            continue
+        verdict = verdict_of(Source(file.name, moved(file.name, text, task)), task)
+        passed = verdict == Verdict.PASS.value
+        right = {"correct": passed, "wrong": not passed}.get(file.parent.name, True)
+        yield f"{name}: {verdict}{'' if right else ' !'}"
+
+
+def verdict_of(source: Source, task: Task) -> str:
+    """Return the verdict of a solution on the tests, or if it passes these on the benchmark."""
+    verdict = Verdict.PASS
+    try:
+        for mode in (Mode.TEST, Mode.BENCHMARK):
+            if verdict is Verdict.PASS:
+                verdict = try_out(source, task, mode).result.verdict
+    except BoardError as error:
+        return f"not judged ({flat(error.message)})"
+    return verdict.value
 
 
 def found(task: Task) -> Iterator[str]:
@@ -80,6 +171,11 @@ def found(task: Task) -> Iterator[str]:
         yield f"not checked: {flat(error.message)}"
         return
     yield from (f"{each.severity}: {each.subject}" for each in checked.findings)
+
+
+def in_cell(text: str, checkout: Path) -> str:
+    """Return a text for a cell of the table, without the place of the checkout."""
+    return text.replace(f"{checkout}/", "").replace("|", "\\|")
 
 
 def flat(text: str) -> str:

@@ -1,5 +1,6 @@
 import gc
 import os
+import pwd
 import signal
 import sys
 import tempfile
@@ -28,6 +29,10 @@ os.environ["TZ"] = "UTC"
 time.tzset()
 
 
+OTHERS = ("ada", "bob", "cyd", "eve", "mallory")
+"""The accounts that tests take for those of other people."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of `make test`."""
     parser.addoption("--in-memory", action="store_true", help="keep the tests' files in memory, if this is root")
@@ -52,6 +57,12 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     # Short, for sockets.
     config.option.basetemp = str(folder / "t")
+
+
+def pytest_report_header() -> list[str]:
+    """Return a warning for an account with the name of one of the others."""
+    name = pwd.getpwuid(os.geteuid()).pw_name
+    return [f"tests take {name} for another account than this one: some fail here"] if name in OTHERS else []
 
 
 def pytest_collection_finish() -> None:

@@ -438,8 +438,8 @@ def not_a_board(name: str, boards: Sequence[CreatedBoard], of_settings: Catalog)
     """Return the error for a name without a created leaderboard."""
     if any(task.name == name for task in of_settings.tasks):
         return InputError(
-            f"{name} is a task of the settings' folders, where it is changed, and no board that a user created.",
-            hint=f"`hpc-board create {name} {name}` makes it one.",
+            f"{name} comes from a folder in the settings, not from `create`.",
+            hint=f"Change it in that folder, or copy it to a board with `hpc-board create {name} {name}`.",
         )
     names = [board.name for board in boards]
     return InputError(

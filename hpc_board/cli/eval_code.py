@@ -31,6 +31,8 @@ _DECIDING = (
 
 _COMPILING = ("build/toolchain.py", "build/builder.py", "worker/compiled.py", "build/exports.py")
 _LANGUAGES = ("py", "cpp", "cu", "hip")
+_LISTED_MAX = 12
+"""The most files that a hint names."""
 
 
 @click.command(
@@ -86,7 +88,9 @@ def _file(files: "Mapping[str, str]", wanted: str) -> str:
         names = {path.rpartition("/")[2] for path in files}
         raise InputError(
             f"unknown file {wanted}.{suggestion(wanted, names)}",
-            hint=f"Files: {', '.join(files)}.",
+            hint=f"Files: {', '.join(files)}."
+            if len(files) <= _LISTED_MAX
+            else "`hpc-board eval-code` lists the files.",
         )
     return files[found[0]]
 

@@ -99,7 +99,8 @@ def _print_usage_error(error: click.ClickException) -> None:
 
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     color = error.show_color if ctx is None else ctx.color
-    message = wrapped(printable(error.format_message()), _ERROR_COLUMNS)
+    # click has each of several choices on a line of its own.
+    message = wrapped(printable(error.format_message().replace("\n\t", " ")), _ERROR_COLUMNS)
     click.echo(f"{_ERROR} {message}", err=True, color=color)
     if ctx is not None:
         click.echo(f"{ctx.get_usage()}\nTry '{ctx.command_path} --help' for help.", err=True, color=color)

@@ -11,7 +11,7 @@ _VERBOSE = "hpc_board.verbose"
 
 COLORS = ("auto", "always", "never")
 
-PATH = click.Path(path_type=Path)
+PATH = click.Path(path_type=Path, readable=False)
 """The type of an option or argument that names a file; each new one asks gettext for a word."""
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hpc_board.cli.exits import DONE, NO_VERDICT, exit_code_of
+from hpc_board.cli.global_options import PATH
 from hpc_board.cli.options import (
     SECONDS,
     Open,
@@ -44,7 +45,7 @@ _PIPED_NAME = "submission.py"
         "hpc-board submit - --name kernel.cu < kernel.cu",
     )
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=PATH)
 @click.option(
     "-t",
     "--task",
@@ -185,7 +186,7 @@ def _is_piped(files: tuple[Path, ...], name: str | None) -> bool:
     """
     piped = _STDIN in files
     if piped and len(files) > 1:
-        raise click.UsageError("`-` is the only file, or none is.")
+        raise click.UsageError("`-`, standard input, excludes other files.")
     if name is not None and not piped:
         raise click.UsageError("--name needs `-` as the file.")
     return piped
@@ -201,6 +202,8 @@ def _piped(name: str) -> "Source":
     data = sys.stdin.buffer.read(SOURCE_BYTES_MAX + 1)
     if len(data) > SOURCE_BYTES_MAX:
         raise InputError(f"standard input is too large; a submission has at most {SOURCE_BYTES_MAX:,} bytes.")
+    if not data.strip():
+        raise InputError("standard input is empty.", hint="Give it a file: hpc-board submit - < kernel.py")
     return Source(name, decoded(data, "standard input"))
 
 

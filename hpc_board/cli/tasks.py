@@ -281,12 +281,18 @@ def _source(open_: Open, source: str) -> "tuple[Task, ...]":
     """Return the tasks in the folder or file `source`, or the known task of that name."""
     from hpc_board.catalog.sources import ENDINGS, sound_tasks
     from hpc_board.domain.catalog import require_texts
-    from hpc_board.files import is_folder
+    from hpc_board.files import is_folder, shown_path
 
     path = Path(source)
     if "/" in source or is_folder(path) or path.suffix in ENDINGS:
         return sound_tasks(path)
-    found = open_().tasks.get(source)
+    try:
+        found = open_().tasks.get(source)
+    except InputError as error:
+        if type(error) is not InputError:
+            raise
+        message = f"{shown_path(path)}: there is no such folder or file. As a task: {error.message}"
+        raise InputError(message, hint=error.hint) from error
     require_texts(found)
     return (found,)
 

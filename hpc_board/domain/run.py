@@ -89,7 +89,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     """The status of a job, as a scheduler reported it; `source` is its own words ("squeue: PENDING (Priority)").
 
     `restarts` counts how often it put the job back into the queue after it had begun, None if unknown. A job whose
-    script it could not start has `launch_failed`.
+    script it could not start has `launch_failed`. One of unknown state is `unlisted` if it is not in the queue.
     """
 
     state: JobState
@@ -100,6 +100,7 @@ class JobStatus(msgspec.Struct, frozen=True):
     expected_start: datetime | None = None
     restarts: int | None = None
     launch_failed: bool = False
+    unlisted: bool = False
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -315,7 +316,8 @@ def next_status(
     until the grace is over, then the state that explains the missing result. Anything unknown changes nothing. The job
     of an `interrupted` run has left its partial result, so that only the scheduler's answer is missing.
     `result_problem` names the fault of a result file that is incomplete. An `unreadable` file may hold a result: the
-    run waits for it without a limit, unless a cancel was requested, and the grace begins afterwards.
+    run waits for it without a limit, unless a cancel was requested, and the grace begins afterwards. A run that is to
+    be cancelled ends as cancelled also if its job is missing, which may be listed again until the grace is over.
     """
     known = replace(
         status,
@@ -328,7 +330,7 @@ def next_status(
         unanswered=False,
     )
     if news.state is JobState.UNKNOWN:
-        return status
+        return replace(status, source=news.source) if news.unlisted else status
     if news.state is JobState.PENDING:
         return known.moved(RunState.QUEUED, now)
     if news.state is JobState.RUNNING:
@@ -347,7 +349,9 @@ def next_status(
         return replace(known.moved(RunState.COLLECTING, now), ended_in_queue_at=since)
     waited = f"{result_problem or 'no result file'} after {_duration(grace)}, since {since:%H:%M} UTC"
     source = "; ".join(filter(None, (news.source, waited)))
-    return replace(known.moved(_ENDED_AS[news.state], now), source=source)
+    is_given_up = news.state is JobState.MISSING and status.cancel_requested
+    end = RunState.CANCELLED if is_given_up else _ENDED_AS[news.state]
+    return replace(known.moved(end, now), source=source)
 
 
 def _expected_start(known: datetime | None, told: datetime | None, now: datetime) -> datetime | None:

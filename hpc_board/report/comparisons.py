@@ -8,6 +8,7 @@ from hpc_board.model.result import Result
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone
+from hpc_board.report.run_words import short_specs
 
 _MACHINES_DIFFER = 0.05
 
@@ -15,14 +16,15 @@ _MACHINES_DIFFER = 0.05
 def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison: Comparison) -> tuple[Block, ...]:
     """Return the comparison of the second run with the first: score, cases, and caveats."""
     one, other = runs
+    specs = short_specs(case.spec for case in comparison.cases)
     columns = (
-        Column("CASE", flexible=True),
+        Column(f"CASE: {specs.names.upper()}" if specs.names else "CASE", flexible=True),
         Column(f"SUBMISSION {one.submission}", right=True),
         Column(f"SUBMISSION {other.submission}", right=True),
         Column("SPEEDUP", right=True),
         Column(f"{other.submission} IS"),
     )
-    rows = [_row(one_line(case.spec), case.difference) for case in comparison.cases]
+    rows = [_row(spec, case.difference) for spec, case in zip(specs.texts, comparison.cases, strict=True)]
     if comparison.score is not None and len(rows) > 1:
         rows.append(_row("score", comparison.score))
     names = [f"{each.submission} ({one_line(each.file_name)} by {one_line(each.user)})" for each in runs]

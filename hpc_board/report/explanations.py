@@ -257,7 +257,7 @@ _ENDS = {
         "Resubmit; if it repeats, show the evidence below to the admin.",
     ),
     RunState.ERROR: Meaning(
-        "hpc-board or the cluster failed, not your kernel: the job was not sent, or its result was rejected.",
+        "hpc-board or the cluster failed, not your kernel: the job was not sent, or left no valid result.",
         "Read the reason and the job output below, then resubmit; if it repeats, show both to the admin.",
     ),
 }

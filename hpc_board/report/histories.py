@@ -77,9 +77,11 @@ def bests(runs: Sequence[Standing]) -> list[bool]:
 
 
 def _table(runs: Sequence[Standing], sign: str) -> Table:
+    marks = (Column(""),) if len(runs) > 1 else ()
     columns = (
         Column("SUBMITTED"),
         Column("SCORE", right=True),
+        *marks,
         Column("VS BEST", right=True),
         Column("RUN", right=True),
         Column("FILE", flexible=True),
@@ -88,11 +90,11 @@ def _table(runs: Sequence[Standing], sign: str) -> Table:
     rows = []
     for run, best in zip(runs, bests(runs), strict=True):
         change = "" if fastest == math.inf else f"{100 * (run.score_s / fastest - 1):+.1f} %"
-        mark = f" {sign}" if best and len(runs) > 1 else ""
         rows.append(
             (
                 moment_text(run.submitted_at),
-                score_text(run.score_s) + mark,
+                score_text(run.score_s),
+                *(sign if best else "" for _ in marks),
                 change,
                 str(run.run),
                 one_line(run.file_name),

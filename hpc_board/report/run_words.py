@@ -1,13 +1,13 @@
 """Short texts for a run's progress and times."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
 
 from hpc_board.domain.run import Progress, Run, RunState
-from hpc_board.model.result import Case, Verdict
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import span_text
@@ -67,9 +67,9 @@ class ShortSpecs(msgspec.Struct, frozen=True):
     names: str = ""
 
 
-def short_specs(cases: Sequence[Case]) -> ShortSpecs:
+def short_specs(specs: Iterable[str]) -> ShortSpecs:
     """Return the texts of cases without seeds and repeated names; whole where cases would look the same."""
-    whole = tuple(one_line(case.spec) for case in cases)
+    whole = tuple(map(one_line, specs))
     parts = [[(name, value.strip()) for name, value in re.findall(_SPEC, text) if name != "seed"] for text in whole]
     names = {tuple(name for name, _ in each) for each in parts}
     texts = tuple(" x ".join(value for _, value in each) for each in parts)

@@ -81,12 +81,14 @@ def run_overview(
     placing: Placing | None = None,
     *,
     log: str = "",
+    logs: bool = True,
 ) -> tuple[Block, ...]:
     """Return the first page about a run: outcome, times, failures, job and machine.
 
-    The passed tests, the profile and the history have separate pages.
+    The passed tests, the profile and the history have separate pages. `logs` is whether it has the output of a kernel
+    that failed.
     """
-    blocks = [*run_outcome(run, result, history, progress, placing, log=log), Heading("Run")]
+    blocks = [*run_outcome(run, result, history, progress, placing, log=log, logs=logs), Heading("Run")]
     blocks.append(Facts(tuple(_run_facts(run))))
     return (*blocks, *_machine_blocks(result)) if result is not None else tuple(blocks)
 
@@ -99,6 +101,7 @@ def run_outcome(
     placing: Placing | None = None,
     *,
     log: str = "",
+    logs: bool = True,
 ) -> tuple[Block, ...]:
     """Return the upper part of the first page about a run: outcome, times and failures."""
     from dataclasses import replace
@@ -109,7 +112,7 @@ def run_outcome(
         shown = [case for case in result.cases if case.phase != "test" or not passed]
         first, *rest = _result_blocks(run, replace(result, profile=Printed()), placing, shown)
         blocks += [first, Paragraph(_vouching_text(run, result), Tone.QUIET), *rest]
-        blocks += () if passed else kernel_logs(run, result)
+        blocks += kernel_logs(run, result) if logs and not passed else ()
     elif run.state.ended:
         blocks += _end_blocks(run, history, log, result)
     else:
@@ -287,11 +290,10 @@ def _case_blocks(
     tests = [case for case in cases if case.phase == "test"]
     others = [case for case in cases if case.phase != "test"]
     if tests:
-        yield Heading("Tests")
+        yield _cases_heading("Tests", tests)
         yield _tests_table(tests)
     if others:
-        names = short_specs(others).names
-        yield Heading(f"Benchmarks, case: {names}" if names else "Benchmarks")
+        yield _cases_heading("Benchmarks", others)
         timed = any(case.timing for case in others)
         yield _benchmarks_table(others, own_eval=own_eval, peak=peak) if timed else _tests_table(others)
         yield from _peak_blocks(others, peak)
@@ -301,6 +303,12 @@ def _case_blocks(
         if "\n" in case.message.strip():
             yield message_log(run, f"{case.phase} {case.index + 1}", case.message)
             break
+
+
+def _cases_heading(title: str, cases: Sequence[Case]) -> Heading:
+    """Return the heading of a table of cases, with the names of the numbers that it shows."""
+    names = short_specs(case.spec for case in cases).names
+    return Heading(f"{title}, case: {names}" if names else title)
 
 
 def _passed_text(run: Run, result: Result, placing: Placing | None) -> str:
@@ -349,9 +357,9 @@ def _tests_table(cases: Sequence[Case]) -> Table:
             str(case.index + 1),
             verdict_text(case.verdict),
             telling_line(case.message, _CELL_CHARACTERS_MAX),
-            one_line(case.spec),
+            spec,
         )
-        for case in cases
+        for case, spec in zip(cases, short_specs(case.spec for case in cases).texts, strict=True)
     )
     return _without_empty(Table(columns, rows, tones=tuple(map(_case_tone, cases))))
 
@@ -376,7 +384,7 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
         Column("CALLS", right=True, leaves=2),
         Column("MESSAGE", flexible=True),
     )
-    specs = short_specs(cases)
+    specs = short_specs(case.spec for case in cases)
     rows = tuple(
         (
             str(case.index + 1),
@@ -425,7 +433,7 @@ def _peak_blocks(cases: Sequence[Case], peak: Peak | None) -> Iterator[Paragraph
     peaks = dict.fromkeys(units[share.resource].format(share.rate / 1e12) for share in found)
     if peaks:
         yield Paragraph(
-            f"OF PEAK: the task's minimal work as a share of the device's {' or '.join(peaks)}.", Tone.QUIET
+            f"Of peak: the task's minimal work as a share of the device's {' or '.join(peaks)}.", Tone.QUIET
         )
 
 

@@ -242,9 +242,8 @@ def _task(option: str | None, header: Directives, find_task: Callable[[str], Tas
     found = find_task(option) if option is not None else None
     if option is not None and header.leaderboard is not None and option != header.leaderboard:
         raise InputError(
-            f'Leaderboard name "{one_line(option, 80)}" specified in the command doesn\'t match the one in the '
-            f'submission script header "{one_line(header.leaderboard, 80)}".',
-            hint="Omit --task, or correct the header.",
+            f'The file\'s header names the task "{one_line(header.leaderboard, 80)}", not "{one_line(option, 80)}".',
+            hint="Choose that task (or omit --task), or correct the header.",
         )
     name = option if option is not None else header.leaderboard
     if not name:
@@ -358,9 +357,9 @@ def _chosen_gpus(task: Task, options: Sequence[str], header: Directives, gpus: S
     not_in_header = [chosen.name for chosen in from_options if chosen not in from_header]
     if header.gpus and not_in_header:
         raise InputError(
-            f"The command names {', '.join(not_in_header)}, the submission script header only "
-            f"{', '.join(chosen.name for chosen in from_header)}.",
-            hint="Omit --gpu, choose from the header's GPUs, or correct the header.",
+            f"The file's header names {', '.join(chosen.name for chosen in from_header)}, "
+            f"not {', '.join(not_in_header)}.",
+            hint="Choose from the header's GPUs (or omit --gpu), or correct the header.",
         )
     chosen = from_options or from_header
     if chosen:
@@ -380,7 +379,7 @@ def _resolved_from_header(
         return _resolved(header.gpus, task, allowed, gpus)
     except InputError as error:
         raise InputError(
-            f"In the submission script header: {error.message}",
+            f"In the file's header: {error.message}",
             hint=f"Correct or remove the GPUs in the header. {error.hint}",
         ) from error
 

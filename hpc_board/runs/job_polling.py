@@ -3,13 +3,13 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
 
 import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.run import (
+    NEVER_STARTS,
     NOT_LAUNCHED,
     PROLOG_FAILED,
     REQUEUED,
@@ -115,30 +115,36 @@ class JobPolling(msgspec.Struct, frozen=True):
             retries[run.id] = Retry(tokens[run.id], drawn_nonce(), end, status)
         self.store.runs.retry_each(retries)
 
-    def _tries(self, run: Run, restarts: int = 0) -> int:
+    def _tries(self, run: Run, restarts: int | None = None) -> int:
         """Return how often a run's job was sent again, by hpc-board or by the scheduler.
 
-        `restarts` is the scheduler's count for the present job; the history has requeues of earlier ones.
+        `restarts` is the scheduler's count for the present job, if it tells one; the history has requeues of earlier
+        ones.
         """
         history = self.store.runs.history(run.id)
         seen = _requeues([*since_created(history)][::-1])
-        return run.retry + _requeues(history) - seen + max(seen, restarts)
+        return run.retry + _requeues(history) - seen + (seen if restarts is None else restarts)
 
     def _requeue_counted(self, run: Run, news: JobStatus) -> JobStatus:
         """Return `news` of a requeued job with its count, or as an end if it was requeued more often than allowed."""
-        most = self.clusters.retries(run)
-        if not most or run.status.cancel_requested:
+        too_many = run.status.reason.startswith(REQUEUED)
+        if run.status.cancel_requested or not (too_many or news.restarts):
             return news
-        if run.status.reason.startswith(REQUEUED):
+        most = self.clusters.retries(run)
+        if not most:
+            return news
+        if too_many:
             ended = news.state in (JobState.CANCELLED, JobState.ENDED, JobState.MISSING)
             return replace(news, state=JobState.PREEMPTED if ended else news.state, reason=run.status.reason)
-        if not news.restarts or not _is_active(news) or news.launch_failed:
+        if not _is_active(news) or news.launch_failed:
             return news
-        tries = self._tries(run, news.restarts)
+        tries = self._tries(run, news.restarts or 0)
         if tries > most:
             return replace(news, reason=f"{REQUEUED} {news.restarts} times, and `retries` allows {most}")
         if news.state is JobState.PENDING:
-            return replace(news, reason=f"{RETRY} {tries} of {most} by the scheduler; {news.reason}")
+            retry = f"{RETRY} {tries} of {most} by the scheduler"
+            parts = (news.reason, retry) if news.reason.startswith(NEVER_STARTS) else (retry, news.reason)
+            return replace(news, reason="; ".join(parts))
         return news
 
     def _launch_explained(self, run: Run, news: JobStatus) -> JobStatus:
@@ -190,10 +196,6 @@ class JobPolling(msgspec.Struct, frozen=True):
         An end after which the run is sent again is put into `failed`.
         """
         news = self._requeue_counted(run, self._launch_explained(run, news))
-        if news.state in (JobState.MISSING, JobState.ENDED) and run.status.cancel_requested:
-            news = replace(news, state=JobState.CANCELLED)
-        if _is_active(news) and run.status.cancel_requested:
-            news = replace(news, reason=run.status.reason)
         # A pending job's folder tells nothing, and thousands may be pending.
         left = Leftover() if news.state is JobState.PENDING else self.results.left(run)
         if left.whole:
@@ -203,6 +205,8 @@ class JobPolling(msgspec.Struct, frozen=True):
         if partial is not None and news.restarts is not None and partial.restart_count != news.restarts:
             # The progress of an earlier attempt does not explain this one.
             partial = None
+        if run.status.cancel_requested:
+            news = _of_unwanted(run, news, interrupted=partial is not None)
         if partial is not None and news.state is JobState.MISSING:
             result_problem = f"{job_folder.RESULT} is of a job that was told to end"
         status = next_status(
@@ -216,8 +220,9 @@ class JobPolling(msgspec.Struct, frozen=True):
         )
         retries = self.clusters.retries(run) if status.state in RETRIED and not run.status.cancel_requested else 0
         # A job that is held after its launch failed was put back once more, and did not run again.
-        restarts = (news.restarts or 0) - (NOT_LAUNCHED in news.reason)
-        if retries > run.retry and retries > self._tries(run, restarts):
+        restarts = None if news.restarts is None else news.restarts - (NOT_LAUNCHED in news.reason)
+        over = status.reason.startswith(REQUEUED)
+        if not over and retries > run.retry and retries > self._tries(run, restarts):
             failed[run.id] = status
         elif status.state.ended:
             log = self.clusters.log_end(run)
@@ -235,10 +240,29 @@ class JobPolling(msgspec.Struct, frozen=True):
         return status
 
 
+def _of_unwanted(run: Run, news: JobStatus, *, interrupted: bool) -> JobStatus:
+    """Return `news` of the job of a run that is to be cancelled, whose end is the cancellation."""
+    if news.unlisted:
+        # Accounts that never answer would keep a user from giving the run up.
+        news = replace(news, state=JobState.MISSING)
+    if news.state is JobState.ENDED or (news.state is JobState.MISSING and interrupted):
+        news = replace(news, state=JobState.CANCELLED)
+    known = _is_active(news) or news.state in (JobState.CANCELLED, JobState.MISSING)
+    return replace(news, reason=run.status.reason) if known else news
+
+
 def _requeues(history: Sequence[Status]) -> int:
-    """Return how often the job of a run was seen to go back into the queue; `history` is oldest first."""
-    began = (RunState.RUNNING, RunState.COLLECTING)
-    return sum(before.state in began and after.state is RunState.QUEUED for before, after in pairwise(history))
+    """Return how often the job of a run was seen to go from running back into the queue; `history` is oldest first.
+
+    A job that was missing from an answer did not. One whose launch failed is held there, and has had no further try.
+    """
+    count, began = 0, False
+    for status in history:
+        began = began or status.state is RunState.RUNNING
+        if status.state is RunState.QUEUED:
+            count += began and NOT_LAUNCHED not in status.reason
+            began = False
+    return count
 
 
 def _is_active(news: JobStatus | None) -> bool:

@@ -37,7 +37,9 @@ def of_run(number: int, name: str, code: bytes, known: Sequence[Path]) -> tuple[
     here = Path(name)
     parts = ["", *(f"-{each}" for each in range(2, _COPIES_MAX + 1))]
     copies = [here.with_name(f"{here.stem}-run{number}{part}{here.suffix}") for part in parts]
-    for path in (*(path for path in known if path.name == name), here, *copies):
+    # A field of the form cuts the end of a long path.
+    named = [here if path == here.absolute() else path for path in known if path.name == name]
+    for path in (*named, here, *copies):
         if _holds(path, code):
             return path, False
     for path in copies:

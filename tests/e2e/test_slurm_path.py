@@ -179,7 +179,11 @@ def test_each_refused_gpu_has_its_own_reason_and_hint_and_the_others_go_on(board
     assert (h100["state"], a100["state"]) == ("error", "error")
     for run, reason, hint in (
         (h100, "invalid partition specified: no-such", "Hint: Correct gpus.H100.partition in the settings"),
-        (a100, "Requested reservation is invalid", "Hint: Correct gpus.A100.reservation in the settings"),
+        (
+            a100,
+            "Requested reservation is invalid",
+            "Hint: Correct --reservation, or gpus.A100.reservation in the settings",
+        ),
     ):
         _, _, told = told.partition(f"Run {run['id']} on {run['gpu']} rejected: ")
         assert reason in told.partition("Run ")[0], done.stderr

@@ -28,6 +28,7 @@ from hpc_board.board import Board
 from hpc_board.domain.draft import DraftRequest
 from hpc_board.domain.run import MISSING_GRACE, RESULT_GRACE, UNREADABLE, Run, RunState
 from hpc_board.errors import SchedulerError, StorageError
+from hpc_board.harness.progress import past
 from hpc_board.model.result import RESULT_BYTES_MAX, Verdict
 from hpc_board.runs import job_folder, launcher
 from hpc_board.runs.launcher import ATTEMPTS_MAX
@@ -791,8 +792,7 @@ def test_a_job_that_the_kernel_kills_for_its_memory(
     assert told["memory_asked_bytes"] == 250 * 2**20
     assert 0.9 * 250 * 2**20 <= told["memory_peak_bytes"] <= 250 * 2**20
     assert told["advice"] == ["nearly used up, `memory: 2G` is safe"]
-    words = group_lab.run("scontrol", "show", "job", ended.status.job_id)
-    assert "JobState=OUT_OF_MEMORY" in words
+    site.job_until(run, "OUT_OF_MEMORY")
     site.happened_once(ended)
 
 
@@ -1203,7 +1203,7 @@ def test_a_judge_in_a_step_of_srun_has_the_job_s_cpus_and_gpus(site: Site) -> No
 def test_a_judge_in_a_step_that_is_killed_is_accounted_for(site: Site) -> None:
     change_cpu(site, srun=True)
     (run,) = site.submit("CPU", kernel=HANGING, task="slow")
-    running = site.until(run, RunState.RUNNING, fits=lambda run: (site.folder(run) / job_folder.PROGRESS).exists())
+    running = site.until(run, RunState.RUNNING, fits=lambda run: past(site.folder(run)).last is not None)
     steps = site.lab.run("scontrol", "show", "steps")
     assert f"StepId={running.status.job_id}.0 " in steps
     for pid, (_, command) in processes_in(site.folder(run)).items():
@@ -1211,7 +1211,8 @@ def test_a_judge_in_a_step_that_is_killed_is_accounted_for(site: Site) -> None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     ended = site.until(run, RunState.FINISHED)
-    assert ended.verdict is Verdict.INFRA_ERROR
+    assert ended.verdict is Verdict.CRASH
+    assert ended.message.startswith("the supervisor was killed by signal 9 while test case 1 of ")
     awaited(lambda: not processes_in(site.folder(run)))
 
 

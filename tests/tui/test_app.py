@@ -941,6 +941,19 @@ async def test_a_row_is_opened_with_the_mouse() -> None:
         assert "Run 39" in text_of(pilot.app)
 
 
+async def test_a_click_in_a_list_that_has_scrolled_opens_the_row_under_the_mouse() -> None:
+    runs = [run(number, RunState.CANCELLED) for number in range(100, 40, -1)]
+    async with app_on(FakeBoard(runs=runs)).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "G")
+        third = text_of(pilot.app).splitlines()[5].split()[0]
+        for _ in range(2):
+            await pilot.click(Grid, offset=(10, 4))
+            await settled(pilot)
+        assert isinstance(pilot.app.screen, ReportScreen)
+        assert f"Run {third}" in text_of(pilot.app)
+
+
 async def test_leaving_with_runs_in_flight_says_that_they_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     app = app_on(FakeBoard())
     async with app.run_test(size=(80, 24)) as pilot:

@@ -140,6 +140,8 @@ def test_an_unchanged_original_is_edited_itself(tmp_path: Path, monkeypatch: pyt
     assert local_files.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7.py"), False)
     Path("kernel-run7.py").write_bytes(b"edited")
     assert local_files.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7-2.py"), True)
+    Path("here.py").write_text("code")
+    assert local_files.of_run(8, "here.py", b"code", [Path("here.py").absolute()]) == (Path("here.py"), False)
     assert Path("kernel-run7.py").read_bytes() == b"edited"
 
 

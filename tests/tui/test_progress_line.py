@@ -45,6 +45,7 @@ async def test_a_waiting_run_has_its_reason_and_its_expected_start() -> None:
         await settled(pilot)
         await press(pilot, "r", "enter")
         assert "Waiting: Priority · expected start 12:04, in 4 min" in text_of(app)
+        assert "has no output" not in text_of(app)
 
 
 async def test_an_ended_run_has_no_bar() -> None:

@@ -54,6 +54,18 @@ async def test_code_is_not_wrapped_and_scrolls_sideways_beside_its_numbers() -> 
         assert view.view.scroll_offset.x == 0
 
 
+async def test_numbers_have_the_ground_of_the_code_and_none_is_beside_the_scrollbar() -> None:
+    async with app_on(Publishing()).run_test(size=(80, 24)) as pilot:
+        view = await read_code(pilot)
+        (number, *_), height = view.numbers.render_line(0), view.numbers.size.height
+        assert number.text.split() == ["1"]
+        assert number.style is not None
+        assert number.style.bgcolor == view.view.rich_style.bgcolor
+        assert view.view.scrollable_content_region.height == height - 1
+        assert view.numbers.render_line(height - 2).text.split() == [f"{height - 1}"]
+        assert not view.numbers.render_line(height - 1).text.strip()
+
+
 async def test_the_wheel_with_shift_scrolls_code_sideways() -> None:
     async with app_on(Publishing()).run_test(size=(80, 24)) as pilot:
         view = await read_code(pilot)

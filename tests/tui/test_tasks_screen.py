@@ -48,6 +48,19 @@ async def test_words_narrow_the_list_as_they_are_typed_and_escape_shows_all_agai
         assert not pilot.app.screen.query_one("#filter", Input).display
 
 
+async def test_the_search_names_its_keys_and_a_list_without_a_match_has_the_whole_screen() -> None:
+    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "slash")
+        assert text_of(pilot.app).splitlines()[-1].startswith(" Enter Keep  Esc Clear")
+        await press(pilot, *"zz")
+        screen = pilot.app.screen
+        assert isinstance(screen, TasksScreen)
+        assert (screen.about.display, screen.query_one("#list").size.width) == (False, 120)
+        await press(pilot, "escape")
+        assert (screen.about.display, screen.query_one("#list").size.width < 80) == (True, True)
+
+
 async def test_a_search_leaves_the_cursor_on_the_task_whose_name_was_typed() -> None:
     named = [
         replace(TASKS[0], name=name, description=words)

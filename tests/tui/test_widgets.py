@@ -1,5 +1,6 @@
 """Single widgets, each in an app of its own."""
 
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import pytest
@@ -238,6 +239,24 @@ async def test_a_description_loses_no_words(source: str, lines: list[str]) -> No
         assert all(any(words in line for line in shown) for words in lines), shown
 
 
+async def test_a_table_of_a_description_without_room_for_its_words_is_a_list_of_cells() -> None:
+    heads = [f"column{number}" for number in range(12)]
+    source = "\n".join(f"| {' | '.join(cells)} |" for cells in (heads, ["--:"] * 12, list("abcdefghijkl"), heads))
+    app = _DescriptionApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        description = app.query_one(Description)
+        description.show(source)
+        await until(pilot, lambda: description.render_line(0).text.split() == heads)
+        await pilot.resize_terminal(40, 40)
+        await until(pilot, lambda: description.size.width == 40)
+        shown = [description.render_line(y).text.rstrip() for y in range(description.size.height)]
+        first, second = shown[: len(heads)], shown[len(heads) + 1 :]
+        assert [line.split() for line in first] == [
+            [head, cell] for head, cell in zip(heads, "abcdefghijkl", strict=True)
+        ]
+        assert [line.split() for line in second] == [[head, head] for head in heads]
+
+
 async def test_a_selection_in_a_description_is_seen_and_outlives_a_narrower_terminal() -> None:
     app = _DescriptionApp()
     async with app.run_test(size=(60, 12)) as pilot:
@@ -296,6 +315,17 @@ async def test_code_in_a_description_is_cut_at_the_edge_and_has_the_colours_of_t
         dark = colour()
         app.theme = themes.LIGHT.name
         await until(pilot, lambda: colour() != dark)
+
+
+async def test_the_title_has_the_age_of_an_answer_that_is_not_fresh() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        for seconds, is_old in ((4, False), (6, True)):
+            asked_at = NOW - timedelta(seconds=seconds)
+            pilot.app.screen.query_one(TitleBar).show_runs_state("ada", RunsState((40,), asked_at), NOW)
+            await settled(pilot)
+            assert ("updated 6 s ago" in text_of(pilot.app)) is is_old
+            assert ("updated" in text_of(pilot.app)) is is_old
 
 
 async def test_a_line_of_the_title_lays_the_screen_out_only_if_its_length_changes() -> None:

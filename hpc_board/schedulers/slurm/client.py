@@ -318,7 +318,8 @@ class SlurmScheduler:
             return
         except SchedulerError as error:
             for job in jobs:
-                yield job.name, JobStatus(JobState.UNKNOWN, job.job_id, source=f"{source}: not listed; {error.message}")
+                words = f"{source}: not listed; {error.message}"
+                yield job.name, JobStatus(JobState.UNKNOWN, job.job_id, source=words, unlisted=True)
             return
         for job in jobs:
             yield job.name, _account_news(job, rows, source)

@@ -87,9 +87,9 @@ class ListedNode(msgspec.Struct, frozen=True):
 
 
 def submitted_job_id(stdout: str) -> str | None:
-    """Return the job's id from the output of `sbatch --parsable`: the last line that is one, after any banners."""
-    ids = _SUBMITTED.findall(stdout)
-    return ids[-1] if ids else None
+    """Return the job's id from the output of `sbatch --parsable`, the one line that is one; None if several are."""
+    ids = set(_SUBMITTED.findall(stdout))
+    return ids.pop() if len(ids) == 1 else None
 
 
 def job_ids(listed: str) -> list[str]:
@@ -204,11 +204,16 @@ def epoch(text: str) -> datetime | None:
 def table(program: str, stdout: str, columns: int) -> list[list[str]]:
     """Return the lines that have all columns; text after the last separator is kept whole, other lines are no rows.
 
-    Output without a row is no answer: an empty list would end runs whose jobs go on.
+    Output without a row is no answer, nor is one that ends within a line: jobs that it lacks would end runs that go on.
 
     Raises:
-        SchedulerError: the output contains such a line.
+        SchedulerError: the output contains such a line, or is cut.
     """
+    if end := stdout.rpartition("\n")[2]:
+        raise SchedulerError(
+            f"{program} stopped within a line: {one_line(end, 100)!r}",
+            hint=f"Run `{program}` yourself: it, or a wrapper around it, may have been ended.",
+        )
     lines = [[field.strip() for field in line.split("|", columns - 1)] for line in stdout.splitlines()]
     rows = [fields for fields in lines if len(fields) == columns]
     if stdout.strip() and not rows:

@@ -11,6 +11,16 @@ _COMMUNICATION: Final = (
     "timed out",
     "unable to contact slurm controller",
     "zero bytes were transmitted",
+    "header lengths are longer than data received",
+    "insane message length",
+    "missing socket error",
+    "communication shutdown failure",
+    "transport endpoint",
+    "host is down",
+    "network is unreachable",
+    "interrupted system call",
+    "operation now in progress",
+    "shutting down",
     "connection refused",
     "connection reset",
     "connection failure",
@@ -71,23 +81,36 @@ _NOT_NOW: Final = (
         "the partition takes no jobs ({0})",
         "It is sent when the partition takes jobs again; `sinfo -s` and the site's news know more.",
     ),
+    (
+        re.compile(r"(Rate limit exceeded|Unable to create job record, try again)", re.IGNORECASE),
+        "the controller asks to try again later ({0})",
+        "It is sent again with one of the next polls.",
+    ),
 )
 """Refusals that pass, with their reasons and hints: sbatch prints the name of the limit before its general answer."""
 
 _HINTS: Final = (
+    # Its sentence also names the time limit.
+    ("policy", "A limit of the account or QOS is reached: wait for earlier jobs to end, or ask for a higher limit."),
     ("invalid partition", "Correct gpus.{gpu}.partition in the settings; `sinfo -s` lists the partitions."),
-    ("invalid account", "Correct gpus.{gpu}.account in the settings; `sacctmgr show assoc user=$USER` lists yours."),
-    ("invalid qos", "Correct gpus.{gpu}.qos in the settings; `sacctmgr show qos` lists them."),
-    ("invalid feature", "Correct gpus.{gpu}.constraint or gpus.{gpu}.request; `sinfo -o '%N %f'` lists the features."),
-    ("reservation", "Correct gpus.{gpu}.reservation in the settings; `scontrol show reservation` lists them."),
+    ("invalid account", "Correct --account, or gpus.{gpu}.account in the settings: `sacctmgr show assoc user=$USER`."),
+    ("invalid qos", "Correct --qos, or gpus.{gpu}.qos in the settings; `sacctmgr show qos` lists them."),
+    (
+        "invalid feature",
+        "Correct --constraint, or gpus.{gpu}.constraint or .request in the settings; `sinfo -o '%N %f'` lists them.",
+    ),
+    (
+        "reservation",
+        "Correct --reservation, or gpus.{gpu}.reservation in the settings; `scontrol show reservation` lists them.",
+    ),
     (
         "invalid node name",
-        "Correct gpus.{gpu}.nodelist or gpus.{gpu}.exclude in the settings; `sinfo -N` lists the nodes.",
+        "Correct --nodelist or --exclude, or gpus.{gpu}.nodelist or .exclude in the settings; `sinfo -N` lists them.",
     ),
     ("--gpu-freq", "Correct gpus.{gpu}.gpu_freq in the settings."),
     ("memory", "Correct gpus.{gpu}.memory in the settings; `sinfo -o '%N %m'` lists the nodes' memory."),
     ("--mem", "Correct gpus.{gpu}.memory in the settings."),
-    ("time limit", "Correct gpus.{gpu}.time in the settings; `sinfo -o '%P %l'` lists the partitions' limits."),
+    ("time limit", "Correct --time, or gpus.{gpu}.time in the settings; `sinfo -o '%P %l'` lists the limits."),
     ("gres", "Correct gpus.{gpu}.request in the settings; `sinfo -o '%P %G'` lists the GPUs of each partition."),
     ("tres", "Correct gpus.{gpu}.request in the settings; `sinfo -o '%P %G'` lists the GPUs of each partition."),
     (
@@ -96,7 +119,6 @@ _HINTS: Final = (
     ),
     ("unrecognized option", "Correct gpus.{gpu}.sbatch in the settings."),
     ("job_submit plugin", "The site's own rules refuse the job; its administrators know which option they want."),
-    ("policy", "A limit of the account or QOS is reached: wait for earlier jobs to end, or ask for a higher limit."),
     ("submit limit", "A limit on the number of jobs is reached: wait for earlier jobs to end."),
     ("permission", "Ask the administrators for access, or correct gpus.{gpu}.account and gpus.{gpu}.partition."),
 )
@@ -120,7 +142,9 @@ def not_accepted(stderr: str, gpu: str) -> SchedulerError:
     for pattern, reason, passes in _NOT_NOW:
         if found := pattern.search(stderr):
             return NotAccepting(reason.format(one_line(found[1], 80)), hint=passes)
-    hint = next((text for phrase, text in _HINTS if phrase in folded), _GENERAL_HINT)
+    # No phrase begins within a word, such as "gres" in "progress".
+    found_hints = (text for phrase, text in _HINTS if re.search(rf"(?<![a-z]){re.escape(phrase)}", folded))
+    hint = next(found_hints, _GENERAL_HINT)
     return SchedulerRefused(f"sbatch refused the job for {gpu}: {shown}", hint=hint.format(gpu=gpu))
 
 

@@ -43,8 +43,9 @@ _STATES: Final = {
     "CA": JobState.CANCELLED,
     "TIMEOUT": JobState.TIMEOUT,
     "TO": JobState.TIMEOUT,
-    "DEADLINE": JobState.TIMEOUT,
-    "DL": JobState.TIMEOUT,
+    # It may have never begun, so that no call took too long.
+    "DEADLINE": JobState.ENDED,
+    "DL": JobState.ENDED,
     "OUT_OF_MEMORY": JobState.OUT_OF_MEMORY,
     "OOM": JobState.OUT_OF_MEMORY,
     "NODE_FAIL": JobState.NODE_FAIL,
@@ -73,11 +74,11 @@ _REASONS: Final = {
     "Dependency": "waiting for another job",
     "JobArrayTaskLimit": "waiting for other tasks of its array, of which only some run at a time",
     "DependencyNeverSatisfied": (
-        f"{NEVER_STARTS}: the job it waits for did not end as needed; cancel it, and remove `--dependency` "
-        "of this GPU from the settings"
+        f"{NEVER_STARTS}: the job it waits for did not end as needed; cancel it, and submit it without `--dependency`"
     ),
     "JobHeldUser": f"{NEVER_STARTS} while its user holds it: `scontrol release` lets it go",
     "JobHeldAdmin": f"{NEVER_STARTS} while an administrator holds it: ask why",
+    "job requeued in held state": f"{NEVER_STARTS} while it is held after a requeue: `scontrol release` lets it go",
     "JobHoldMaxRequeue": f"{NEVER_STARTS}: it was requeued too often; cancel it and submit again",
     "launch failed requeued held": (
         f"{NEVER_STARTS}: it {NOT_LAUNCHED}; cancel it, submit again, and ask an administrator about the node"
@@ -121,7 +122,8 @@ _PROLOG_FAILED: Final = re.compile(r"(?:Error running (?:slurm )?prolog: [0-9]{1
 """The words of slurmd in the output of a job whose script it did not start; nothing else is there then."""
 
 _ONE_JOB: Final = re.compile(r"(?:QOS|Assoc)(?:Max[A-Za-z]+Per(?:Job|Node)(?:Limit)?|Min[A-Za-z]+)$")
-_BUDGET: Final = re.compile(r"(?:QOS|Assoc)Grp[A-Za-z]*Minutes")
+_BUDGET: Final = re.compile(r"(?:QOS|Assoc)Grp(?![A-Za-z]*RunMinutes)[A-Za-z]*Minutes")
+"""Limits on the minutes used so far; those on the minutes of running jobs are free again when these end."""
 
 
 def memory_exceeded(log: str) -> str:

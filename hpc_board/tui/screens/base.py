@@ -19,7 +19,7 @@ from textual.worker import get_current_worker
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
-from hpc_board.errors import BoardError
+from hpc_board.errors import BoardError, InputError
 from hpc_board.model.task import Mode
 from hpc_board.report.formatting import span_text
 from hpc_board.tui import local_files, targets
@@ -356,6 +356,8 @@ class BoardScreen(Screen[None]):
         known = self._answered.get(subject)
         if subject == SCHEDULER:
             known = self.runs_state.silent_since or self.runs_state.asked_at
+        if type(failure) is InputError:
+            known = None  # the user's input is wrong, and the state that the screen shows is as new as before
         self.error_box.show(failure, "" if known is None else span_text(self.now() - known))
 
     @on(Answer)

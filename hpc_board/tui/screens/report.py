@@ -281,13 +281,16 @@ class ReportScreen(BoardScreen):
 
     @property
     def _is_silent(self) -> bool:
-        """Return whether the run has ended without output."""
-        return self._read is not None and self._read.run.state.ended and self.printed.is_empty
+        """Return whether the run has no output, and gets none for now."""
+        state = None if self._read is None else self._read.run.state
+        waits = state is not None and (state.ended or state.unsent or state is RunState.QUEUED)
+        return waits and self.printed.is_empty
 
     def _arrange(self) -> None:
         """Show the open page, and beside the overview the log and the code if there are any and they fit."""
         is_wide = self._page == "overview" and self.has_class("-wide")
         log, code = is_wide and not self._is_silent, is_wide and self._has_code
+        self._show_overview()
         panes: dict[str, Widget] = {
             "overview": self.blocks,
             "cases": self.cases_pane,
@@ -303,6 +306,13 @@ class ReportScreen(BoardScreen):
         self.query_one("#panes").set_class(log or code, "-beside")
         self.query_one("#panes").set_class(log and code, "-both")
         self._show_pages()
+
+    def _show_overview(self) -> None:
+        """Show the overview, without the output that a wide screen has beside it."""
+        if (read := self._read) is not None:
+            logs = self._is_silent or not self.has_class("-wide")
+            report = partial(run_overview, read.run, read.result, read.history, read.progress, read.placing)
+            self.blocks.show(report(log=read.log, logs=logs))
 
     @property
     def _has_code(self) -> bool:
@@ -384,7 +394,6 @@ class ReportScreen(BoardScreen):
         run, result = event.run, event.result
         self.refresh_bindings()
         self._show_headline(event)
-        self.blocks.show(run_overview(run, result, event.history, event.progress, event.placing, log=event.log))
         self.evidence.show(run_evidence(run, event.history))
         waits = "" if run.state.ended else " yet; they come with the result"
         cases, processors = (result.cases, processors_of(result)) if result else ((), None)

@@ -497,6 +497,8 @@ class SubmitScreen(BoardScreen):
     def _show_gpus(self) -> None:
         expected = {name: start_text(at, self.now()) for name, at in self._expected.items()}
         self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus, expected)
+        # The rest of a high terminal is below the form, and not in its middle.
+        self.query_one("#gpu-field").styles.max_height = max(1, self.gpu_list.option_count)
         self.gpu_list.show_age(self.now())
 
     def _show_status(self) -> None:

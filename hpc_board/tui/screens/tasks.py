@@ -496,6 +496,7 @@ class TasksScreen(BoardScreen):
         if self._catalog is None:
             return
         tasks = self._tasks_shown
+        self.set_class(not tasks, "-nothing")
         self.pane.show_all(tasks, select=select)
         self._divide()
         if not tasks:
@@ -504,7 +505,7 @@ class TasksScreen(BoardScreen):
     def _divide(self) -> None:
         """Give the list beside a task the width that its columns need, within bounds."""
         panel = self.query_one("#list")
-        if not self.has_class("-wide"):
+        if not self.has_class("-wide") or self.has_class("-nothing"):
             panel.styles.width = None
             return
         least, most = (round(share * self.size.width) for share in _LIST_SHARES)
@@ -607,11 +608,11 @@ class TasksScreen(BoardScreen):
 
     def _facts(self, task: Task) -> Table:
         left, _ = time_left(task.deadline, self.now())
-        ranked_by = RANKING_WORDS[task.ranking_by]
+        ranked_by = RANKING_WORDS[task.ranking_by].removesuffix(" of the benchmarks")
         several = [("Languages", ", ".join(task.accepted))] if len(task.accepted) > 1 else []
         return facts(
             [
-                ("Deadline", f"{moment_words(task.deadline)} ({left})" if task.deadline else "-"),
+                ("Deadline", f"{moment_words(task.deadline)} ({left})" if task.deadline else ""),
                 *several,
                 ("Cases", f"{len(task.tests)} tests, {len(task.benchmarks)} benchmarks, ranked by {ranked_by}"),
             ]
@@ -622,8 +623,17 @@ class TasksScreen(BoardScreen):
         return self.board.standings.pages(task.name, gpus, limit=1)
 
 
+class _Search(Input):
+    """The field of the search, whose keys are in the last line."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", "Keep", tooltip="Keep the words"),
+        Binding("escape", "screen.back", "Clear", tooltip="Clear the words and close the field"),
+    ]
+
+
 def _filter_input() -> Input:
-    return Input(placeholder="Search tasks", compact=True, id="filter")
+    return _Search(placeholder="Search tasks", compact=True, id="filter")
 
 
 def _searched(task: Task) -> str:

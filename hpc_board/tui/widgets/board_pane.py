@@ -6,7 +6,6 @@ from datetime import datetime
 
 import msgspec
 from msgspec.structs import replace
-from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.widgets import Static
@@ -14,7 +13,6 @@ from textual.widgets import Static
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text, wide_interval_text
 from hpc_board.domain.standing import Mark, Page, Standing, with_marks
-from hpc_board.model.text import one_line
 from hpc_board.report.columns import TableColumn
 from hpc_board.report.standing_columns import (
     OVERLAPS,
@@ -28,18 +26,18 @@ from hpc_board.report.standing_columns import (
 from hpc_board.tui import paging
 from hpc_board.tui.paging import Order, Part, Span
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.widgets.grid import Column, Row
+from hpc_board.tui.widgets.grid import GAP, SIDES, Column, Row
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _NARROW_BELOW = 78
 _BAR = "bar"
 _BARS = {150: 30, 100: 20, 64: 12}
-"""The cells of a row's bar by the least width of the pane, with names of up to `_NAME_CELLS`."""
+"""The cells of a row's bar by the least width of the pane."""
 
-_NAME_CELLS = 16
+_EDGES = 2
+"""The cells of a pane's left and right edge."""
 
 _SHARE_CELLS = 6
-_INTERVAL_CELLS = 19
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _LEGEND = f"{OVERLAPS}: statistical tie with the row above."
 
@@ -61,6 +59,11 @@ def _columns(layout: Layout, lines: Sequence[Line] | None = None) -> tuple[Colum
         for column, _, width in listed_columns(layout)
         if lines is None or column.in_use(lines)
     )
+
+
+def _name_cells(line: Line) -> int:
+    """Return the cells of a line's name."""
+    return next(_cell(line, column, listed).cell_len for column, listed in all_listed() if column.key == "user")
 
 
 def _cell(line: Line, column: TableColumn[Line, Listed], listed: Listed) -> Text:
@@ -213,10 +216,14 @@ class BoardPane(ListPane[Placed]):
         if any(row.overlaps_above for row in rows):
             columns = tuple(replace(each, width=each.width + 1) if each.key == "rank" else each for each in columns)
         # Only a huge terminal has room for bars, and no bar cuts a name.
-        longest = max((cell_len(one_line(row.user)) for row in rows), default=0)
-        room = self.size.width - (_INTERVAL_CELLS if wide is Layout.WIDE_WITH_INTERVALS else 0)
-        room -= max(0, longest - _NAME_CELLS)
-        bars = (cells for least, cells in _BARS.items() if room >= least and rows and self.screen.has_class("-huge"))
+        names = max((_name_cells(line) for line in lines), default=0)
+        kept = [max(each.width, names if each.key == "user" else 0) + GAP for each in columns if not each.from_width]
+        room = self.size.width - _EDGES - SIDES - sum(kept) - GAP
+        bars = (
+            cells
+            for least, cells in _BARS.items()
+            if self.size.width >= least and room >= cells and rows and self.screen.has_class("-huge")
+        )
         self._bar_cells = next(bars, 0)
         return (*columns, Column(_BAR, "Of top speed", self._bar_cells)) if self._bar_cells else columns
 

@@ -105,7 +105,7 @@ class CasesPane(Container):
         if tuple(cases) == self._cases:
             return
         is_first, self._cases, self._processors = not self._cases, tuple(cases), processors
-        short = {phase: short_specs([case for case in cases if case.phase == phase]) for phase in _PHASES}
+        short = {phase: short_specs(case.spec for case in cases if case.phase == phase) for phase in _PHASES}
         names = {each.names for each in short.values() if each.texts}
         self.pane.grid.set_columns(_columns(cases, names.pop() if len(names) == 1 else ""))
         left = {phase: iter(each.texts) for phase, each in short.items()}
@@ -140,6 +140,13 @@ class CasesPane(Container):
             self.pane.redraw_details()
 
 
+def _head(names: str) -> str:
+    """Return the head of the cases; the names of several numbers need its room."""
+    if " x " in names:
+        return names[:1].upper() + names[1:]
+    return f"Case: {names}" if names else "Case"
+
+
 def _columns(cases: Sequence[Case], names: str) -> tuple[Column, ...]:
     """Return the columns for these cases, without those of times or of the reference if no case has any.
 
@@ -150,7 +157,7 @@ def _columns(cases: Sequence[Case], names: str) -> tuple[Column, ...]:
         chosen = _UNTIMED
     elif not any(case.timing and case.timing.baseline_ns for case in cases):
         chosen = tuple(column for column in chosen if column not in (_REFERENCE, _SPEEDUP))
-    return *chosen[:-1], replace(chosen[-1], label=f"Case: {names}" if names else "Case")
+    return *chosen[:-1], replace(chosen[-1], label=_head(names))
 
 
 def _cells(case: Case, spec: str) -> dict[str, Text]:

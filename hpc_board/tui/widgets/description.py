@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from markdown_it import MarkdownIt
 from rich.cells import cell_len, chop_cells
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
 from rich.segment import Segment
 from rich.style import Style
@@ -33,6 +33,12 @@ _GOES_ON = "The text goes on; `hpc-board task` shows all of it."
 _NESTING_MAX = 100
 
 _CODE_INDENT = "  "
+
+_CELL_MIN = 12
+"""The least cells of a table's column whose words are longer."""
+
+_GAP = 2
+"""The cells between two columns of a table."""
 
 _TONES = {
     **{f"markdown.h{level}": Tone.OWN for level in range(1, 7)},
@@ -75,16 +81,47 @@ class _Code(CodeBlock):
 
 
 class _Table(TableElement):
-    """A table without empty lines around it, as each block has one before it, whose cells are read whole."""
+    """A table without empty lines around it, as each block has one before it, whose cells are read whole.
+
+    A row of a table that has no room for its words is a list of its cells, each beside the head of its column.
+    """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the table."""
         for part in super().__rich_console__(console, options):
-            if isinstance(part, Table):
+            if not isinstance(part, Table):
+                yield part
+            elif part.rows and _least_width(part) > options.max_width:
+                yield _listed(part, options.max_width)
+            else:
                 part.show_edge = False
                 for column in part.columns:
                     column.overflow = "fold"
-            yield part
+                yield part
+
+
+def _least_width(table: Table) -> int:
+    """Return the width of a table whose cells are wrapped at their words, the longest of which are cut."""
+    cells = ([str(cell) for cell in (column.header, *column.cells)] for column in table.columns)
+    words = (max((cell_len(word) for cell in column for word in cell.split()), default=0) for column in cells)
+    return sum(min(width, _CELL_MIN) + _GAP for width in words) - _GAP
+
+
+def _listed(table: Table, width: int) -> Table:
+    """Return the rows of a table one below the other: a line for each cell, and an empty one between two rows."""
+    listed = Table.grid(padding=(0, _GAP, 0, 0))
+    listed.add_column(max_width=max(_CELL_MIN, width // 3), overflow="fold")
+    listed.add_column(overflow="fold")
+    for number, cells in enumerate(zip(*(column.cells for column in table.columns), strict=True)):
+        if number:
+            listed.add_row()
+        for column, cell in zip(table.columns, cells, strict=True):
+            listed.add_row(_left(column.header), _left(cell))
+    return listed
+
+
+def _left(cell: RenderableType) -> RenderableType:
+    return Text.assemble(cell, justify="left") if isinstance(cell, Text) else cell
 
 
 class _Markdown(Markdown):
@@ -168,9 +205,11 @@ class Description(Widget):
                 lines = console.render_lines(parsed(self._source, theme), options, style=ground)
         except Exception:  # noqa: BLE001 - a description is text of others, and Rich may fail at an odd one
             lines = []
-        # An image or a rule ends with an empty line.
+        # An image or a rule ends with an empty line, and a table begins with one.
         while lines and not _has_words(lines[-1]):
             lines.pop()
+        while lines and not _has_words(lines[0]):
+            del lines[0]
         if not lines and self._source.strip():
             # Rich leaves out parts that have no room, as in a quotation in many others.
             lines = console.render_lines(Text(self._source), options, style=ground)

@@ -15,6 +15,7 @@ from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.report.formatting import span_text
 from hpc_board.tui.formatting import capacity
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.widgets.title_bar import FRESH
 
 _AGE = "age"
 
@@ -76,7 +77,8 @@ class GpuList(OptionList):
     def show_age(self, now: datetime) -> None:
         """Show the age of the schedulers' answers, which all clients of the board share."""
         if self._asked_at is not None:
-            words = f"updated {span_text(now - self._asked_at)} ago"
+            age = now - self._asked_at
+            words = "updated just now" if age < FRESH else f"updated {span_text(age)} ago"
             self.replace_option_prompt(_AGE, toned(words, Tone.MUTED))
 
     def action_toggle_all(self) -> None:

@@ -1,6 +1,7 @@
 """A table with fixed columns that keeps selection and scroll position on updates."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, chain
 from typing import ClassVar, Self
 
 import msgspec
@@ -18,8 +19,10 @@ from textual.widgets.data_table import RowKey
 
 from hpc_board.tui.palette import Tone, toned
 
-_GAP = 1
-_SIDES = 3
+GAP = 1
+"""The cells between two columns."""
+
+SIDES = 3
 """One cell before the columns, and two for the scrollbar, which must not cover numbers."""
 
 _SCREENFUL = 20
@@ -156,7 +159,7 @@ class Grid(DataTable[Text]):
     @property
     def full_width(self) -> int:
         """Return the width at which no column is omitted or cut."""
-        return _SIDES + sum(self._wanted(column) + _GAP for column in self._all_columns)
+        return SIDES + sum(self._wanted(column) + GAP for column in self._all_columns)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide the key to open rows if the table opens none."""
@@ -262,7 +265,8 @@ class Grid(DataTable[Text]):
         """Return a line of the table.
 
         Textual draws every cell in sight anew after each move of the cursor, and wraps and pads it: most of the time of
-        a key in a list. Here each row is drawn once for each of its looks.
+        a key in a list. Here each row is drawn once for each of its looks, and without the places of its cells, which
+        are as costly as its colours: `_note_place` finds the one under the mouse.
         """
         index = y - self.header_height
         if not 0 <= index < len(self._shown):
@@ -287,14 +291,14 @@ class Grid(DataTable[Text]):
             self.cursor_foreground_priority == "css",
             self.cursor_background_priority == "css",
         )
-        drawn: list[Segment] = []
-        for number, segments in enumerate(self._segments(row)):
-            style = base_style + Style.from_meta({"row": index, "column": number}) + component
-            drawn += Segment.apply_style(segments, style, post)
-        rest = base_style + component + Style.from_meta({"row": index, "column": 0, "out_of_bounds": True})
-        strip = (
-            Strip(drawn).crop(x1, x2).extend_cell_length(width, rest).adjust_cell_length(width, base_style).simplify()
-        )
+        style = base_style + component
+        drawn = list(Segment.apply_style(chain.from_iterable(self._segments(row)), style, post))
+        spare = width - Segment.get_line_length(drawn)
+        # A strip has seven caches, which take longer than its words.
+        drawn = list(Segment.simplify([*drawn, Segment(" " * spare, style)] if spare > 0 else drawn))
+        strip = Strip(drawn, max(width, width - spare))
+        if spare < 0 or x1 > 0:
+            strip = strip.crop(x1, x2).adjust_cell_length(width, base_style)
         self._drawn[key] = (row, strip)
         return strip
 
@@ -311,7 +315,20 @@ class Grid(DataTable[Text]):
                 room = " " * (width - text.cell_len)
                 padded = f"{room}{text.plain}" if key in self._to_right else f"{text.plain}{room}"
                 words = [Segment(padded, self.app.console.get_style(text.style, default=Style.null()))]
-            yield [*words, Segment(" " * _GAP)]
+            yield [*words, Segment(" " * GAP)]
+
+    @on(events.MouseMove)
+    @on(events.Click)
+    def _note_place(self, event: events.MouseEvent) -> None:
+        """Tell Textual the row and the column under the mouse; the head has its own."""
+        place = event.get_content_offset(self)
+        if place is None or place.y < self.header_height:
+            return
+        row = place.y - self.header_height + self.scroll_offset.y
+        if row < len(self._shown):
+            ends = accumulate((1, *(width + GAP for _, width in self._layout)))
+            column = min(sum(place.x >= end for end in ends), len(self._layout))
+            event.style += Style.from_meta({"row": row, "column": column})
 
     @on(events.Resize)
     def _fit(self) -> None:
@@ -330,7 +347,7 @@ class Grid(DataTable[Text]):
         wanted = {column.key: self._wanted(column) for column in columns}
 
         def spare() -> int:
-            return width - _SIDES - sum(wanted[column.key] + _GAP for column in columns)
+            return width - SIDES - sum(wanted[column.key] + GAP for column in columns)
 
         while spare() < 0 and any(column.from_width for column in columns):
             columns.remove(max(columns, key=lambda column: column.from_width))
@@ -360,7 +377,7 @@ class Grid(DataTable[Text]):
             self.clear(columns=True)
             self.add_column("", key="edge", width=1)
             for key, width in self._layout:
-                self.add_column(self._head(labels[key], width), key=key, width=width + _GAP)
+                self.add_column(self._head(labels[key], width), key=key, width=width + GAP)
         self._refill(current, anew=anew)
 
     def _head(self, column: Column, width: int) -> Text:

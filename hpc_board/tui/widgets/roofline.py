@@ -19,6 +19,7 @@ from hpc_board.domain.comparison import LeaderRun
 from hpc_board.model.peaks import Peak, Work, share_of_peak
 from hpc_board.model.result import Result, Verdict, device_peak
 from hpc_board.model.text import printable
+from hpc_board.report.run_words import short_specs
 from hpc_board.tui.formatting import listing
 from hpc_board.tui.palette import Tone, empty_text, toned
 
@@ -209,13 +210,13 @@ def words(cases: Sequence[Measured], peak: Peak, best: LeaderRun | None) -> Iter
 
 
 def _case_lines(cases: Sequence[Measured], peak: Peak) -> Iterator[Text]:
-    for case in cases:
+    for case, spec in zip(cases, short_specs(case.spec for case in cases).texts, strict=True):
         line = Text.assemble((f"{case.number:>3} {_resource(case, peak):<11}", Tone.MUTED.value))
         for sign in (OWN, BEST, REFERENCE):
             share = _share(case, peak, sign)
             text = "" if share is None else f"{sign} {_percent(share)}"
             line.append(f"{text:<9}", _TONES[sign].value)
-        yield line.append_text(toned(case.spec, Tone.MUTED))
+        yield line.append_text(toned(spec, Tone.MUTED))
 
 
 def _missing(result: Result, cases: Sequence[Measured], device: str) -> str:

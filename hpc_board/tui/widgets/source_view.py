@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from functools import lru_cache
 
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import getters, on
@@ -51,8 +52,9 @@ class _LineNumbers(Widget, can_focus=False):
 
     ALLOW_SELECT = False
 
-    def __init__(self) -> None:
+    def __init__(self, lines: LogView) -> None:
         super().__init__(classes="line-numbers")
+        self._lines = lines
         self.first = 0
         self.count = 0
 
@@ -66,10 +68,10 @@ class _LineNumbers(Widget, can_focus=False):
     def render_line(self, y: int) -> Strip:
         """Return the number of a line."""
         number = self.first + y + 1
-        words = str(number) if number <= self.count else ""
+        is_shown = number <= self.count and y < self._lines.scrollable_content_region.height
+        words = f"{number if is_shown else '':>{self.size.width - 1}} "
         muted = self.app.console.get_style(Tone.MUTED.value)
-        line = Text(f"{words:>{self.size.width - 1}} ", style=self.rich_style + muted)
-        return Strip(line.render(self.app.console)).adjust_cell_length(self.size.width, self.rich_style)
+        return Strip([Segment(words, self.rich_style + muted)]).adjust_cell_length(self.size.width, self.rich_style)
 
 
 class SourceView(TextPane):
@@ -87,9 +89,10 @@ class SourceView(TextPane):
 
     def compose_view(self) -> ComposeResult:
         """Yield the numbers and the lines."""
+        lines = _CodeView(id=self.view_id)
         with Horizontal(classes="code"):
-            yield _LineNumbers()
-            yield _CodeView(id=self.view_id)
+            yield _LineNumbers(lines)
+            yield lines
 
     def show_source(self, text: str, ending: str, marked: Collection[str] = ()) -> None:
         """Show `text`, highlighted as a file with this extension ("py"), and with `marked` lines in a warning tone."""

@@ -14,6 +14,9 @@ from hpc_board.tui.palette import Tone, toned
 _ASKED_FROM_WIDTH = 70
 _ALL_FROM_WIDTH = 100
 
+FRESH = timedelta(seconds=5)
+"""The age below which an answer of the schedulers is as good as new."""
+
 
 class TitleBar(Horizontal):
     """The path of the screen on the left, the user and their runs in flight on the right."""
@@ -40,8 +43,9 @@ class TitleBar(Horizontal):
         words = [toned(user, Tone.PLAIN, 32)]
         if runs_state.in_flight and (waiting is None or width >= _ALL_FROM_WIDTH):
             words.append(toned(f"{len(runs_state.in_flight)} in flight", Tone.ACCENT))
-            if waiting is None and runs_state.asked_at is not None and width >= _ASKED_FROM_WIDTH:
-                words.append(toned(f"updated {span_text(now - runs_state.asked_at)} ago", Tone.MUTED))
+            age = timedelta() if runs_state.asked_at is None else now - runs_state.asked_at
+            if waiting is None and age >= FRESH and width >= _ASKED_FROM_WIDTH:
+                words.append(toned(f"updated {span_text(age)} ago", Tone.MUTED))
         if waiting is not None:
             whom = f" for {waiting[1]}" if width >= _ASKED_FROM_WIDTH else ""
             words.append(toned(f"waiting {span_text(waiting[0])}{whom}", Tone.WAITING))

@@ -666,7 +666,7 @@ def test_a_task_of_the_settings_folders_is_no_board_to_change(place: Recorded) -
     for words in (("update", "narrow", "--gpu", "CPU"), ("delete", "narrow", "--yes")):
         done = call(place, *words)
         assert done.exit_code == 2
-        assert "narrow is a task of the settings' folders" in done.stderr
+        assert "narrow comes from a folder in the settings" in done.stderr
         assert "hpc-board create narrow narrow" in done.stderr
     made(place)
     assert 'Did you mean "echo"?' in call(place, "update", "eco", "--gpu", "CPU").stderr

@@ -508,9 +508,9 @@ def test_a_file_with_another_extension_is_refused(board: Recorded) -> None:
     ("argv", "words"),
     [
         (("--task", "narow"), 'Did you mean "narrow"?'),
-        (("--task", "narrow"), "doesn't match the one in the submission script header"),
+        (("--task", "narrow"), "The file's header names the task"),
         (("--gpu", "H10"), 'Did you mean "H100"?'),
-        (("--gpu", "H100"), "the submission script header only CPU"),
+        (("--gpu", "H100"), "The file's header names CPU, not H100."),
         (("--mode", "rankd"), 'Did you mean "ranked"?'),
         (("--mode", "fastest"), 'Did you mean "test"?\nhint: Modes: test, benchmark, profile, ranked.'),
         (("--note", "two\nlines"), "line break"),
@@ -918,6 +918,15 @@ def test_a_run_that_cannot_be_sent_says_why_wherever_it_is_followed(board: Recor
     assert polled.returncode == 3
     assert why in polled.stderr
     assert f"Not up to date: The board cannot be written: {board.folder}" in board.hpc_board("runs").stderr
+
+
+@pytest.mark.files_alone("a service holds the database")
+def test_a_board_that_cannot_be_read_is_one_error(board: Recorded) -> None:
+    (board.folder / "board").mkdir(exist_ok=True)
+    (board.folder / "board" / "board.db").write_bytes(b"no database" * 1000)
+    done = board.hpc_board("runs")
+    assert (done.returncode, "Not up to date" in done.stderr) == (2, False)
+    assert done.stderr.count("The board cannot be read: ") == 1
 
 
 def test_an_interrupt_before_a_run_was_sent_promises_nothing(board: Recorded) -> None:
@@ -1526,6 +1535,8 @@ def test_the_status_has_the_runs_in_flight_and_each_ended_run_once(
     assert [each["id"] for each in read(board, "status")["ended"]] == [ended.id]
 
 
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
 @pytest.mark.files_alone("the settings of a service are its own")
 def test_a_settings_file_behind_a_closed_folder_is_not_called_missing(board: Recorded) -> None:
     closed = board.folder / "closed"

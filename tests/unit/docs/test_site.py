@@ -5,6 +5,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.browser import browser_program, browsing
+from tests.e2e.browser import Page, browser_program, browsing
 from tests.unit.recorded import REPOSITORY
 from tests.waiting import awaited
 
@@ -22,6 +24,7 @@ SETTINGS = REPOSITORY / "zensical.toml"
 LOADED = re.compile(r"""<(?:script|img|iframe|link rel="?(?:stylesheet|preload))[^>]*(?:src|href)="?https?://[^ ">]+""")
 
 pytestmark = pytest.mark.slow
+BROWSER = pytest.mark.skipif(browser_program() is None, reason="no Chromium is installed: `make browser` installs one")
 
 
 @pytest.fixture
@@ -60,13 +63,20 @@ def test_the_site_is_built_and_loads_nothing_from_elsewhere(checkout: Path) -> N
     assert "admin rerun" in (site / "search.json").read_text()
 
 
-@pytest.mark.skipif(browser_program() is None, reason="no Chromium is installed: `make browser` installs one")
-def test_the_site_plays_the_recording_of_the_app(checkout: Path, tmp_path: Path) -> None:
+@contextmanager
+def shown(checkout: Path, profile: Path) -> Iterator[tuple[str, Page]]:
+    """The address of the built site, and a browser with an empty profile."""
     assert built(checkout).returncode == 0
     files = partial(SimpleHTTPRequestHandler, directory=str(checkout / "build" / "site"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), files) as server, browsing(tmp_path / "profile") as page:
+    with ThreadingHTTPServer(("127.0.0.1", 0), files) as server, browsing(profile) as page:
         Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}"
+        yield f"http://127.0.0.1:{server.server_port}", page
+        server.shutdown()
+
+
+@BROWSER
+def test_the_site_plays_the_recording_of_the_app(checkout: Path, tmp_path: Path) -> None:
+    with shown(checkout, tmp_path / "profile") as (address, page):
         page.open(f"{address}/app.html")
         awaited(lambda: page.value("document.querySelector('#recording .ap-overlay-start') !== null"))
         page.click("#recording .ap-overlay-start")
@@ -77,7 +87,15 @@ def test_the_site_plays_the_recording_of_the_app(checkout: Path, tmp_path: Path)
         )
         page.open(f"{address}/index.html")
         assert [each for each in page.requests() if "asciinema" in each] == []
-        server.shutdown()
+
+
+@BROWSER
+def test_a_reader_of_the_site_gets_the_mode_of_the_system_at_each_visit(checkout: Path, tmp_path: Path) -> None:
+    scheme = "document.body.getAttribute('data-md-color-scheme')"
+    with shown(checkout, tmp_path / "profile") as (address, page):
+        for dark, expected in ((False, "default"), (True, "slate"), (False, "default")):
+            page.open(f"{address}/index.html", dark=dark)
+            awaited(partial(page.value, f"{scheme} === '{expected}'"))
 
 
 def test_a_dead_link_and_a_dead_anchor_fail_the_build(checkout: Path) -> None:

@@ -126,8 +126,8 @@ def test_options_alone_say_everything() -> None:
         (
             "#!POPCORN leaderboard sort_py",
             {"task": "add_py"},
-            'Leaderboard name "add_py" specified in the command doesn\'t match the one in the submission script',
-            "Omit --task",
+            'The file\'s header names the task "sort_py", not "add_py".',
+            "omit --task",
         ),
         ("#!POPCORN leaderboard sort_p", {}, 'unknown task "sort_p". Did you mean "sort_py"?', "add_py, sort_py"),
         ("#!POPCORN", {}, "kernel.py: !POPCORN directive missing its keyword", "#!POPCORN leaderboard NAME"),
@@ -137,7 +137,7 @@ def test_options_alone_say_everything() -> None:
         (
             "#!POPCORN gpus H10",
             {"task": "add_py", "gpus": ["CPU"]},
-            'In the submission script header: unknown GPU "H10". Did you mean "H100"?',
+            'In the file\'s header: unknown GPU "H10". Did you mean "H100"?',
             "Correct or remove the GPUs in the header.",
         ),
         ("pass", {"task": "add_py", "gpus": ["A100,"]}, "A GPU's name is empty.", "--gpu A,B"),
@@ -146,8 +146,8 @@ def test_options_alone_say_everything() -> None:
         (
             "#!POPCORN gpus H100",
             {"task": "sort_py", "gpus": ["H100", "A100"]},
-            "The command names A100, the submission script header only H100.",
-            "Omit --gpu",
+            "The file's header names H100, not A100.",
+            "omit --gpu",
         ),
         ("pass", {"task": "sort_py", "board": [CPU]}, "No available GPUs for sort_py", "This board has: CPU."),
         (

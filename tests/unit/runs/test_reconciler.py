@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hpc_board.domain.run import JobState, JobStatus, Run, RunState, Status
+from hpc_board.domain.run import MISSING_GRACE, JobState, JobStatus, Run, RunState, Status
 from hpc_board.errors import DamagedRowError, InputError, SchedulerError, SchedulerRefused
 from hpc_board.runs import job_folder
 from hpc_board.runs.backoff import NextScan
@@ -116,6 +116,18 @@ def test_a_cancelled_run_that_nobody_can_find_stays_a_cancelled_one(world: World
         assert hindered.cancel_requested
 
 
+def test_a_cancelled_run_says_who_requested_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    cancel(world.advance, run)
+    world.scheduler.status = JobStatus(JobState.CANCELLED, source="squeue: CANCELLED (Resources)")
+    assert _status_after_a_turn(world, run).state is RunState.COLLECTING
+    set_clock(monkeypatch, lambda: datetime.now(UTC) + timedelta(hours=1))
+    ended = _status_after_a_turn(world, run)
+    assert ended.state is RunState.CANCELLED
+    assert ended.reason.startswith("cancel requested by ada at ")
+
+
 def _status_after_a_turn(world: World, run: Run) -> Status:
     world.advance.run_pass()
     return world.store.runs.get(run.id).status
@@ -157,10 +169,48 @@ def test_a_job_cannot_call_off_its_cancellation(world: World) -> None:
     shutil.rmtree(job_folder.folder(world.folder, run.id))
     world.scheduler.status = JobStatus(JobState.MISSING)
     world.advance()
-    since = datetime.now(UTC) - timedelta(minutes=1)
+    since = datetime.now(UTC) - MISSING_GRACE
     world.store.runs.record(run.id, replace(world.store.runs.get(run.id).status, ended_in_queue_at=since))
     world.advance()
     assert world.state(run) is RunState.CANCELLED
+
+
+def test_an_unwanted_job_that_an_answer_lacks_is_cancelled_when_it_is_listed_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    world.scheduler.cancel_error = SchedulerError("Socket timed out")
+    with pytest.raises(SchedulerError):
+        cancel(world.advance, run)
+    world.scheduler.cancel_error = None
+    world.scheduler.status = JobStatus(JobState.MISSING)
+    world.advance()
+    set_clock(monkeypatch, lambda: datetime.now(UTC) + MISSING_GRACE / 2)
+    world.advance()
+    assert world.state(run) is RunState.COLLECTING
+    world.scheduler.status = JobStatus(JobState.PENDING)
+    world.advance()
+    assert world.scheduler.cancelled == [world.scheduler.jobs[run.token]]
+
+
+@pytest.mark.parametrize("unwanted", [False, True])
+def test_accounts_that_never_answer_keep_no_run_that_is_cancelled(
+    world: World, monkeypatch: pytest.MonkeyPatch, unwanted: bool
+) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    silent = JobStatus(JobState.UNKNOWN, source="squeue: not listed; sacct failed: Access denied", unlisted=True)
+    world.scheduler.status = silent
+    world.advance()
+    known = world.store.runs.get(run.id).status
+    assert (known.state, known.source) == (RunState.QUEUED, silent.source)
+    if unwanted:
+        cancel(world.advance, run)
+    world.advance()
+    set_clock(monkeypatch, lambda: datetime.now(UTC) + MISSING_GRACE)
+    world.advance()
+    assert world.state(run) is (RunState.CANCELLED if unwanted else RunState.QUEUED)
 
 
 def test_a_wish_to_cancel_that_met_a_silent_scheduler_is_repeated_until_the_job_ends(world: World) -> None:

@@ -137,6 +137,40 @@ def test_a_requeue_by_the_scheduler_is_a_try_and_one_too_many_ends_the_run(world
     assert world.scheduler.sent == [run.token]
 
 
+def test_a_job_that_one_answer_lacked_was_not_put_back(world: World) -> None:
+    once = with_retries(world, 1)
+    run = once.run()
+    once.advance.launch([run])
+    for status in (
+        JobStatus(JobState.PENDING, reason="waiting", restarts=0),
+        JobStatus(JobState.MISSING),
+        JobStatus(JobState.PENDING, reason="waiting", restarts=0),
+        JobStatus(JobState.RUNNING, restarts=0),
+    ):
+        failed(once, run, status)
+    back = failed(once, run, JobStatus(JobState.PENDING, reason="waiting", restarts=1))
+    assert (back.state, back.status.reason) == (RunState.QUEUED, "retry 1 of 1 by the scheduler; waiting")
+    assert world.scheduler.cancelled == []
+
+
+def test_a_held_job_that_was_put_back_still_says_that_it_never_starts(world: World) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    held = failed(world, run, JobStatus(JobState.PENDING, reason="will never start while it is held", restarts=1))
+    assert held.never_starts == "will never start while it is held; retry 1 of 2 by the scheduler"
+
+
+def test_a_job_over_its_retries_that_the_scheduler_forgets_is_sent_no_further_time(
+    world: World,
+) -> None:
+    run = world.run()
+    world.advance.launch([run])
+    failed(world, run, JobStatus(JobState.PENDING, restarts=3))
+    for status in (JobStatus(JobState.MISSING), JobStatus(JobState.MISSING)):
+        ended = failed(world, run, status)
+    assert (ended.state, ended.retry, world.scheduler.sent) == (RunState.PREEMPTED, 0, [run.token])
+
+
 def test_requeues_and_further_jobs_are_counted_together(world: World) -> None:
     run = world.run()
     world.advance.launch([run])
@@ -153,10 +187,13 @@ def test_requeues_and_further_jobs_are_counted_together(world: World) -> None:
     assert len(world.scheduler.sent) == 2
 
 
-def test_a_job_that_is_held_after_a_failed_launch_has_had_no_further_try(world: World) -> None:
+@pytest.mark.parametrize("seen", [JobState.PENDING, JobState.RUNNING])
+def test_a_job_that_is_held_after_a_failed_launch_has_had_no_further_try(world: World, seen: JobState) -> None:
     once = with_retries(world, 1)
     run = once.run()
     once.advance.launch([run])
+    # Slurm calls a job running while its prolog runs.
+    failed(once, run, JobStatus(seen))
     words = "will never start: it could not be launched"
     held = JobStatus(JobState.PENDING, reason=words, restarts=1, launch_failed=True)
     assert failed(once, run, held).status.reason == words

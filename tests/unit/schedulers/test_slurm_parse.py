@@ -155,6 +155,12 @@ def test_lines_that_are_no_rows_are_left_out_among_rows() -> None:
     assert queue_rows(text) == queue_rows(recorded("squeue.txt"))
 
 
+@pytest.mark.parametrize("rows", [queue_rows, account_rows, node_rows])
+def test_output_that_stops_within_a_line_is_no_answer(rows: Callable[[str], Sequence[object]]) -> None:
+    with pytest.raises(SchedulerError, match="stopped within a line: 'bye"):
+        rows("by\nbye|\x1b[31m")
+
+
 @pytest.mark.parametrize("text", ["slurm_load_jobs error: Invalid job id\n", "1|2|3\n", "\x00\x1b[31m\n"])
 @pytest.mark.parametrize("rows", [queue_rows, account_rows, node_rows])
 def test_output_without_a_row_is_no_answer(rows: Callable[[str], Sequence[object]], text: str) -> None:
@@ -231,16 +237,27 @@ def test_a_count_of_cpus_that_is_none_is_zero(cpus: str) -> None:
         ("4711\n", "4711"),
         ("4711;cluster\n", "4711"),
         ("Welcome to Stampede3!\n--> Verifying valid submit host...OK\n4711\n", "4711"),
-        ("2026\n4711;c1\n", "4711"),
+        ("4711\n4711\n", "4711"),
         ("4711\nHave a nice day 7\n", "4711"),
     ],
 )
-def test_the_job_id_is_the_last_line_that_is_one(stdout: str, job_id: str) -> None:
+def test_the_job_id_is_the_line_that_is_one(stdout: str, job_id: str) -> None:
     assert submitted_job_id(stdout) == job_id
 
 
 @pytest.mark.parametrize(
-    "stdout", ["", "Submitted batch job 4711\n", "47 11\n", "-1\n", "job;4711\n", "4711 ;c\n", "٤٢\n", "9" * 11]
+    "stdout",
+    [
+        "",
+        "Submitted batch job 4711\n",
+        "47 11\n",
+        "-1\n",
+        "job;4711\n",
+        "4711 ;c\n",
+        "٤٢\n",
+        "9" * 11,
+        "2026\n4711;c1\n",
+    ],
 )
 def test_output_without_a_job_id_has_none(stdout: str) -> None:
     assert submitted_job_id(stdout) is None
@@ -273,6 +290,11 @@ def test_a_recorded_refusal_that_passes_is_told_from_others(file: str) -> None:
     assert "It is sent when" in error.hint
 
 
+@pytest.mark.parametrize("words", ["Rate limit exceeded, please retry later", "Unable to create job record, try again"])
+def test_a_controller_that_asks_to_try_again_is_tried_again(words: str) -> None:
+    assert isinstance(not_accepted(f"sbatch: error: Batch job submission failed: {words}\n", "H100"), NotAccepting)
+
+
 def test_a_limit_on_the_size_of_a_job_does_not_pass() -> None:
     error = not_accepted(recorded("sbatch_refused_qos_size_limit.txt"), "H100")
     assert isinstance(error, SchedulerRefused)
@@ -296,7 +318,12 @@ def test_a_limit_on_the_size_of_a_job_does_not_pass() -> None:
             "wait",
         ),
         ("Batch job submission failed: Requested GRES option unsupported by configured SelectType plugin", "request"),
-        ("Batch job submission failed: Unspecified error", "gpus.H100"),
+        (
+            "Batch job submission failed: Job violates accounting/QOS policy (job submit limit, size or time limits)",
+            "wait",
+        ),
+        ("Batch job submission failed: Unspecified error", "Compare gpus.H100"),
+        ("Batch job submission failed: Making progress", "Compare gpus.H100"),
     ],
 )
 def test_other_refusals_say_what_to_do(words: str, setting: str) -> None:
@@ -362,6 +389,9 @@ def test_words_that_prove_no_refusal_leave_open_whether_there_is_a_job(stderr: s
         "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n",
         "sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received\n",
         "sbatch: error: Batch job submission failed: Protocol authentication error\n",
+        "sbatch: error: Batch job submission failed: Header lengths are longer than data received\n",
+        "sbatch: error: Batch job submission failed: Unexpected missing socket error\n",
+        "sbatch: error: Batch job submission failed: Communication shutdown failure\n",
         "sbatch: error: slurm_receive_msg [10.0.0.1:6817]: Connection refused\n",
         'sbatch: error: Munge encode failed: Failed to access "/run/munge/munge.socket.2"\n',
     ],
@@ -601,7 +631,7 @@ def test_a_folder_that_slurm_cannot_use_is_refused(folder: str) -> None:
         ("RUNNING+CLOUD", JobState.RUNNING),
         ("running", JobState.RUNNING),
         ("TIMEOUT", JobState.TIMEOUT),
-        ("DL", JobState.TIMEOUT),
+        ("DL", JobState.ENDED),
         ("OUT_OF_MEMORY", JobState.OUT_OF_MEMORY),
         ("OOM", JobState.OUT_OF_MEMORY),
         ("NODE_FAIL", JobState.NODE_FAIL),
@@ -645,6 +675,14 @@ def test_a_word_that_is_not_known_is_unknown(word: str) -> None:
             "waiting for the budget of its account or user; ask an administrator (AssocGrpCPUMinutesLimit)",
         ),
         ("QOSMaxJobsPerUserLimit", "waiting for a limit of its QOS (QOSMaxJobsPerUserLimit)"),
+        (
+            "job requeued in held state",
+            (
+                "will never start while it is held after a requeue: `scontrol release` lets it go "
+                "(job requeued in held state)"
+            ),
+        ),
+        ("QOSGrpCPURunMinutesLimit", "waiting for a limit of its QOS (QOSGrpCPURunMinutesLimit)"),
         ("JobHeldUser", "will never start while its user holds it: `scontrol release` lets it go (JobHeldUser)"),
         ("SomethingNew", "SomethingNew"),
     ],

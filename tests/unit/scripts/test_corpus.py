@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.e2e.boards import write_task
+from tests.harness.own_evals import EVAL
 from tests.unit.recorded import REPOSITORY
 
 
@@ -37,8 +38,8 @@ def test_a_row_is_a_folder_with_its_competitions_and_its_faults(checkout: Path) 
     broken, scan, sort = done.stdout.splitlines()[4:]
     assert done.stdout.startswith("Commit unknown: 3 task folders.\n")
     assert broken.startswith("| problems/alone/broken | - | - | no: ")
-    assert scan == "| problems/linalg/scan_v2 | linalg | yes | yes | isolated | py |  |"
-    assert sort == "| problems/pmpp/sort_v2 | linalg | yes | yes | isolated | py |  |"
+    assert scan == "| problems/linalg/scan_v2 | linalg | yes | yes | isolated | py |"
+    assert sort == "| problems/pmpp/sort_v2 | linalg | yes | yes | isolated | py |"
     assert done.returncode == 1
 
 
@@ -48,4 +49,53 @@ def test_the_judge_tells_its_findings(checkout: Path) -> None:
     done = table(checkout, "--judge")
     assert (done.returncode, done.stderr) == (0, "")
     rows = done.stdout.splitlines()[4:]
-    assert [row for row in rows if not re.search(r"\| (none|(warning|error): .*) \|$", row)] == []
+    assert [row for row in rows if not re.search(r"\| (none|(warning|error): .*) \| - \| - \|$", row)] == []
+
+
+SUMS = """
+import torch
+
+
+def generate_input(size, seed):
+    return torch.rand(size, device="cuda", generator=torch.Generator(device="cuda").manual_seed(seed))
+
+
+def ref_kernel(data):
+    return data * 2
+
+
+def check_implementation(data, output):
+    return torch.equal(torch.as_tensor(output), ref_kernel(torch.as_tensor(data))), "they differ"
+"""
+
+SOLUTIONS = {
+    "solutions/correct/sum.py": "def custom_kernel(data):\n    return data + data\n",
+    "solutions/correct/same.py": "def custom_kernel(data):\n    return data\n",
+    "solutions/wrong/sum.py": "def custom_kernel(data):\n    return data + data\n",
+    "submission.py": "import triton\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_solutions_of_a_gpu_task_are_judged_on_the_processor_by_both_harnesses(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    folder = tmp_path / "twice_py"
+    write_task(folder)
+    file = folder / "task.yml"
+    document = yaml.safe_load(file.read_text())
+    document["files"].append({"name": "eval.py", "source": "eval.py"})
+    file.write_text(yaml.safe_dump({**document, "config": {"main": "eval.py"}, "gpus": ["H100"]}))
+    # This eval waits for a GPU, as those for one do, and gives lists to kernels.
+    waits = "import torch.cuda\n\ntorch.cuda.Event(enable_timing=True).record()\ntorch.cuda.synchronize()\n"
+    (folder / "eval.py").write_text(waits + EVAL.replace("list(data)", "data"))
+    (folder / "reference.py").write_text(SUMS)
+    for name, text in SOLUTIONS.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (row,) = table(tmp_path, "--judge").stdout.splitlines()[4:]
+    *_, judge, own = row.removesuffix(" |").split(" | ")
+    verdicts = (
+        "correct/same.py: wrong_value !, correct/sum.py: pass, wrong/sum.py: pass !, submission.py: for a GPU alone"
+    )
+    assert (judge, own) == (verdicts, verdicts)

@@ -341,6 +341,7 @@ def test_a_time_that_is_none_in_utc_is_refused_at_every_route_that_takes_one(doo
             assert moment.isoformat() in refusal(question).message
 
 
+@ROOT
 def test_a_cluster_that_is_not_in_the_settings_was_never_asked(door: Path) -> None:
     with asking(door, "daemon") as board:
         assert board.runs.asked_at("../board") is None

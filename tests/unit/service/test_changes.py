@@ -296,6 +296,7 @@ def test_a_mark_that_cannot_be_read_once_ends_no_stream(board: Recorded, monkeyp
     outputs.close()
 
 
+@ROOT
 def test_a_change_at_a_look_that_failed_is_told_by_the_next_one(
     board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

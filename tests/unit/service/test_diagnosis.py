@@ -29,6 +29,7 @@ from hpc_board.service.units import user_unit
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
 from tests.conftest import short_folder
+from tests.munge import skip_without_munge
 from tests.service import serve_process, serving
 from tests.slurm.lab import free_ports
 
@@ -196,6 +197,7 @@ def test_a_service_without_gpus_of_its_own_is_told_at_its_start_and_by_doctor(fi
 
 
 def test_a_dead_munged_is_told_at_the_start_and_by_doctor(file: Path) -> None:
+    skip_without_munge()
     document = yaml.safe_load(file.read_text())
     (number,) = free_ports(1)
     document["serve"] |= {"munge": f"127.0.0.1:{number}", "munge_socket": str(file.parent / "munge.sock")}

@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import re
+import shutil
 import socket
 import subprocess
 import threading
@@ -810,6 +811,7 @@ def test_a_reader_that_leaves_keeps_its_turns_until_its_reads_have_ended(
         awaited(lambda: not page_of(service)._turns and not page_of(service)._reads)
 
 
+@pytest.mark.skipif(shutil.which("ss") is None, reason="there is no ss here (`apt-get install iproute2`)")
 def test_many_readers_may_wait_to_be_accepted(board: Recorded, folder: Path, port: int) -> None:
     with opened(board, folder, port):
         shown = subprocess.run(["ss", "-xtln"], capture_output=True, text=True, check=True).stdout
