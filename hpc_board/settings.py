@@ -243,22 +243,11 @@ def _of_board(document: "Document", section: SettingsFile, file: Path, board: Pa
         board = _inside(document, ("board",), base, section.board)
     tasks = _task_folders(document, section, base)
     _check_jobs(document, section.jobs)
-    found = (_cluster(document, name, part, base, section.jobs) for name, part in section.clusters.items())
-    clusters = {cluster.name: cluster for cluster in found if cluster is not None}
-    sandbox = _sandbox(document, ("defaults", "sandbox"), section.defaults.sandbox, base)
-    read = (_gpu(document, name, part, clusters, base, sandbox) for name, part in section.gpus.items())
-    gpus = tuple(gpu for gpu in read if gpu is not None)
-    _check_gpu_names(document, tuple(section.gpus))
+    gpus_given = document.has(("gpus",)) or document.has(("clusters",))
+    read = _clusters_and_gpus if gpus_given else _this_machine_and_its_gpus
+    clusters, gpus = read(document, section, base)
     munge = _munge_listener(document, section.serve)
     _check_web(document, section.serve)
-    gpus_given = document.has(("gpus",)) or document.has(("clusters",))
-    if not gpus_given:
-        here = _this_machine()
-        clusters, gpus = {here.name: here}, _machine_gpus(here, sandbox)
-        if section.jobs.account is not None:
-            document.fault(("jobs", "account"), "is given without clusters; jobs of this machine run in this account")
-    elif not section.gpus and not document.faults:
-        document.fault(("gpus",), "no GPU is given; a board needs at least one")
     document.check()
     roles = Roles(
         *(tuple(names) for names in (section.roles.admins, section.roles.creators, section.roles.participants))
@@ -269,7 +258,7 @@ def _of_board(document: "Document", section: SettingsFile, file: Path, board: Pa
         devices,
         tasks,
         gpus,
-        tuple(clusters.values()),
+        clusters,
         file,
         roles,
         socket=None if given is None else _inside(document, ("serve", "socket"), base, given),
@@ -283,6 +272,29 @@ def _of_board(document: "Document", section: SettingsFile, file: Path, board: Pa
         gpus_given=gpus_given,
         prune_days=section.prune_days,
     )
+
+
+def _clusters_and_gpus(
+    document: "Document", section: SettingsFile, base: Path
+) -> tuple[tuple[Cluster, ...], tuple[Gpu, ...]]:
+    found = (_cluster(document, name, part, base, section.jobs) for name, part in section.clusters.items())
+    clusters = {cluster.name: cluster for cluster in found if cluster is not None}
+    sandbox = _sandbox(document, ("defaults", "sandbox"), section.defaults.sandbox, base)
+    gpus = [_gpu(document, name, part, clusters, base, sandbox) for name, part in section.gpus.items()]
+    _check_gpu_names(document, tuple(section.gpus))
+    if not gpus and not document.faults:
+        document.fault(("gpus",), "no GPU is given; a board needs at least one")
+    return tuple(clusters.values()), tuple(gpu for gpu in gpus if gpu is not None)
+
+
+def _this_machine_and_its_gpus(
+    document: "Document", section: SettingsFile, base: Path
+) -> tuple[tuple[Cluster, ...], tuple[Gpu, ...]]:
+    sandbox = _sandbox(document, ("defaults", "sandbox"), section.defaults.sandbox, base)
+    if section.jobs.account is not None:
+        document.fault(("jobs", "account"), "is given without clusters; jobs of this machine run in this account")
+    here = _this_machine()
+    return (here,), _machine_gpus(here, sandbox)
 
 
 def _service(document: "Document", base: Path, address: str) -> Path | MungeAddress | SshAddress:

@@ -24,6 +24,7 @@ SETTINGS = "board: board\nclusters: {here: {scheduler: local}}\ngpus: {CPU: {clu
 _DEADLINE_SECONDS = 240.0
 _FRAME_SECONDS = 0.1
 _KEY_SECONDS = 0.04
+_PRESS_SECONDS = 0.6
 _READING_SECONDS = 1.5
 _PATIENCE_SECONDS = 4.0
 """The part of a wait that is recorded as long as it was; the rest is shown ten times as fast."""
@@ -95,7 +96,7 @@ class Session:
         """Type a line and Enter, or press keys."""
         for key in (*keys, "Enter") if isinstance(keys, str) else keys:
             self._tmux("send-keys", "-t", "app", *(() if len(key) > 1 else ("-l",)), key)
-            self._pause(_KEY_SECONDS if isinstance(keys, str) else 0.6)
+            self._pause(_KEY_SECONDS if isinstance(keys, str) else _PRESS_SECONDS)
 
     def close(self) -> None:
         """End the shell."""

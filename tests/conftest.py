@@ -7,11 +7,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import zip_longest
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from tests import namespaces
 from tests.harness.harness_file import send_with_byte_code
 from tests.slurm.lab import SlurmLab, missing_programs
 
@@ -32,6 +33,32 @@ OTHERS = ("ada", "bob", "cyd", "eve", "mallory")
 """The accounts that tests take for those of other people."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `make test`."""
+    parser.addoption("--in-memory", action="store_true", help="keep the tests' files in memory, if this is root")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give all processes of the tests a folder for temporary files that no disk and no journal slows down.
+
+    It is gone with them, and a failed test has to run once more to leave its files.
+    """
+    if not config.getoption("in_memory") or hasattr(config, "workerinput") or os.geteuid() != 0:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="hb-"))
+    try:
+        namespaces.enter()
+        namespaces.make_small(folder, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+    except OSError:
+        folder.rmdir()
+        return
+    config.add_cleanup(lambda: namespaces.remove(folder))
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    # Short, for sockets.
+    config.option.basetemp = str(folder / "t")
+
+
 def pytest_report_header() -> list[str]:
     """Return a warning for an account with the name of one of the others."""
     name = pwd.getpwuid(os.geteuid()).pw_name
@@ -46,9 +73,10 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On several workers, alternate between files that wait for Slurm and files that compute, the former first.
+    """On several workers, spread the files that wait for Slurm over the first half of those that compute.
 
-    The long files begin early then, and a processor has work while a worker waits. Other test files follow as they are.
+    In turns, all workers would soon wait at once: a file that waits takes minutes, one that computes seconds. In the
+    second half, no worker is left with a long file at the end.
     """
     if not hasattr(config, "workerinput"):
         return
@@ -57,8 +85,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         files.setdefault(item.path, []).append(item)
     waiting = [path for path, tests in files.items() if any(test.get_closest_marker("slurm") for test in tests)]
     computing = [path for path in files if path not in waiting]
-    order = [path for pair in zip_longest(waiting, computing) for path in pair if path is not None]
-    items[:] = [item for path in order for item in files[path]]
+    between, rest = len(computing) // max(1, 2 * len(waiting)), iter(computing)
+    order = [path for each in waiting for path in (each, *islice(rest, between))]
+    items[:] = [item for path in (*order, *rest) for item in files[path]]
 
 
 @pytest.fixture(scope="session")

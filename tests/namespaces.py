@@ -12,6 +12,7 @@ from pathlib import Path
 
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+_MNT_DETACH = 2
 _KEPT_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -37,6 +38,12 @@ def hide(folder: Path) -> None:
 def make_small(folder: Path, size_bytes: int) -> None:
     """Put an empty folder in its place that has room for so many bytes, and that every account may write."""
     _mount("none", folder, "tmpfs", 0, f"size={size_bytes},mode=1777".encode())
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder of `hide` or `make_small`, which may still be in use."""
+    _checked(_libc.umount2(os.fsencode(folder), _MNT_DETACH))
+    folder.rmdir()
 
 
 def hide_processes() -> None:

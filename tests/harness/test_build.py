@@ -29,8 +29,8 @@ CUDA = kernel(
 )
 
 
-def left_behind() -> list[str]:
-    """Processes whose folder is one that a build had."""
+def left_behind(scratch: Path) -> list[str]:
+    """Processes whose folder is one that a build below `scratch` had; other tests compile meanwhile."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -38,7 +38,7 @@ def left_behind() -> list[str]:
                 folder = str((entry / "cwd").readlink())
             except OSError:
                 continue
-            if "/hpc-board-" in folder and "/build-" in folder:
+            if folder.startswith(f"{scratch}/hpc-board-") and "/build-" in folder:
                 found.append(f"{entry.name} in {folder}")
     return found
 
@@ -67,18 +67,18 @@ def test_warnings_of_a_kernel_that_passes_are_shown(tmp_path: Path) -> None:
 
 @needs_gcc
 def test_a_compilation_that_takes_too_long_is_stopped_and_nothing_is_left(tmp_path: Path) -> None:
-    result = compiled(tmp_path, TIME_BOMB, build_seconds=2)
+    result = compiled(tmp_path, TIME_BOMB, environ={"TMPDIR": str(tmp_path)}, build_seconds=2)
     assert result.verdict is Verdict.COMPILE_TIMEOUT
     assert "within 2 s" in result.message
-    assert left_behind() == []
+    assert left_behind(tmp_path) == []
 
 
 @needs_gcc
 def test_a_compilation_that_takes_too_much_memory_is_stopped_and_says_so(tmp_path: Path) -> None:
-    result = compiled(tmp_path, MEMORY_BOMB, build_bytes=2**28)
+    result = compiled(tmp_path, MEMORY_BOMB, environ={"TMPDIR": str(tmp_path)}, build_bytes=2**28)
     assert result.verdict is Verdict.COMPILE_ERROR
     assert "takes more memory than the limit of 0.25 GiB" in result.message
-    assert left_behind() == []
+    assert left_behind(tmp_path) == []
 
 
 @needs_gcc

@@ -1213,7 +1213,7 @@ def test_a_judge_in_a_step_that_is_killed_is_accounted_for(site: Site) -> None:
     ended = site.until(run, RunState.FINISHED)
     assert ended.verdict is Verdict.CRASH
     assert ended.message.startswith("the supervisor was killed by signal 9 while test case 1 of ")
-    assert not processes_in(site.folder(run))
+    awaited(lambda: not processes_in(site.folder(run)))
 
 
 def test_a_run_in_a_step_is_cancelled_and_leaves_no_process(site: Site) -> None:

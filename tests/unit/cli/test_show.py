@@ -418,7 +418,9 @@ def test_a_milestone_that_the_scheduler_refuses_is_seen_in_the_exit_code(
     file = board.folder / "tasks" / "narrow" / "task.yml"
     file.write_text(file.read_text().replace("gpus: [H100]", "gpus: [H100, CPU]"))
     done = call(board, "admin", "milestones", "narrow", "--json")
-    assert [run["state"] for run in json.loads(done.stdout)] == ["error", "queued", "error"]
+    first, sent, last = (run["state"] for run in json.loads(done.stdout))
+    assert (first, last) == ("error", "error")
+    assert sent in ("queued", "running")
     assert done.exit_code == 3
 
 

@@ -122,7 +122,8 @@ def test_a_run_that_vanishes_ends_its_own_wait_alone(
     monkeypatch.setattr(RunGateway, "get", gone)
     for run in (second, first):
         board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="gone"))
-    assert [found.state for found in next(waits[0])] == [RunState.LOST]
+    # A pass of the service may come first, which looks for the result of a job that is unknown.
+    assert RunState.LOST in (found.state for seen in waits[0] for found in seen)
     with pytest.raises(InputError, match=f"there is no run {second.id}"):
         next(waits[1])
 

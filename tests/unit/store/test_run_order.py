@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
@@ -29,13 +30,15 @@ QUERIES = {
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A generated board of 240 runs."""
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A generated board of 240 runs, whose database stays open."""
     path = tmp_path_factory.mktemp("order") / "board.db"
     size = ("--runs", "240", "--users", "12", "--tasks", "5")
     command = [sys.executable, str(REPOSITORY / "scripts" / "board_generator.py"), str(path), *size]
     subprocess.run(command, check=True, env=os.environ | {"PYTHONPATH": str(REPOSITORY)})
-    return Store(path)
+    found = Store(path)
+    with found.file.session():
+        yield found
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: f"{order.by}{'-reversed' if order.reverse else ''}")

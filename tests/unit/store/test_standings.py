@@ -250,13 +250,11 @@ HISTORIES = st.lists(
 def test_tables_and_pages_follow_the_rules_for_any_history(
     history: list[tuple[str, int, float, str]], offset: int, limit: int
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "board.db"
-        store = Store(path)
+    with tempfile.TemporaryDirectory() as folder, (store := Store(Path(folder) / "board.db")).file.session():
         counting: list[tuple[float, int, int, str]] = []
         for user, minutes, score_s, fate in history:
             run = passed(store, user, score_s, minutes=minutes)
-            with opened(path) as db:
+            with opened(store.file.path) as db:
                 if "withdrawn" in fate:
                     ranking.withdraw(db, run.submission)
                 if "readmitted" in fate:

@@ -608,8 +608,7 @@ def model_ranks(entries: list[tuple[float, datetime, int]]) -> list[tuple[int, i
 def test_ranks_follow_the_rules_for_any_history(
     attempts: list[tuple[str, int, str, Mode, Verdict, float | None, bool]],
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder) / "board.db")
+    with tempfile.TemporaryDirectory() as folder, (store := Store(Path(folder) / "board.db")).file.session():
         passing: list[tuple[float, datetime, int, str]] = []
         for user, minutes, gpu, mode, verdict, score_s, finished in attempts:
             (run,) = add(store, gpu, user=user, at=later(minutes), mode=mode)
