@@ -140,8 +140,8 @@ def verdicts_by(task: Task, folder: Path) -> Iterator[str]:
     if task.text(needed) is None:
         return
     for file in sorted(each for pattern in SOLUTIONS for each in folder.glob(pattern)):
-        text = file.read_text(encoding="utf-8")
         name = str(file.relative_to(folder)).removeprefix("solutions/")
+        text = file.read_text(encoding="utf-8") if file.suffix == ".py" else ""
         if file.suffix != ".py" or GPU_ALONE.search(text):
             yield f"{name}: for a GPU alone"
             continue

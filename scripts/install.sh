@@ -2,6 +2,7 @@
 # Install this checkout with extras into its .venv: scripts/install.sh EXTRAS [INDEX]
 # INDEX is one for pip to ask for PyTorch, besides its usual one. Where there is no NVIDIA driver, PyTorch's build for the
 # CPU is installed if an index has it: the other one is gigabytes.
+# Before bash 4.4 an empty array is an unset variable.
 set -euo pipefail
 cd "$(dirname -- "$0")/.."
 extras=$1
@@ -12,7 +13,7 @@ if [[ ,$extras, = *,torch,* ]] && ! .venv/bin/python -c 'import torch' 2>/dev/nu
     echo "Installing the requirements in .venv; PyTorch is the largest download."
     if [[ ! -e /proc/driver/nvidia/version ]]; then
         release=$(sed -n 's/^torch==//p' constraints.txt)
-        offered=$(.venv/bin/pip index versions torch "${indexes[@]}" 2>/dev/null || true)
+        offered=$(.venv/bin/pip index versions torch ${indexes[@]+"${indexes[@]}"} 2>/dev/null || true)
         if [[ " ${offered//,/ } " = *" $release+cpu "* ]]; then
             build=("torch==$release+cpu")
         elif [[ ${#indexes[@]} = 0 ]]; then
@@ -21,4 +22,5 @@ if [[ ,$extras, = *,torch,* ]] && ! .venv/bin/python -c 'import torch' 2>/dev/nu
         fi
     fi
 fi
-.venv/bin/pip install --disable-pip-version-check "${indexes[@]}" -c constraints.txt -e ".[$extras]" "${build[@]}"
+.venv/bin/pip install --disable-pip-version-check ${indexes[@]+"${indexes[@]}"} -c constraints.txt -e ".[$extras]" \
+    ${build[@]+"${build[@]}"}

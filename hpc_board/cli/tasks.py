@@ -279,17 +279,18 @@ def _kind(device: str) -> str:
 
 def _source(open_: Open, source: str) -> "tuple[Task, ...]":
     """Return the tasks in the folder or file `source`, or the known task of that name."""
-    from hpc_board.catalog.sources import ENDINGS, sound_tasks
+    from hpc_board.catalog.sources import names_a_path, sound_tasks
     from hpc_board.domain.catalog import require_texts
-    from hpc_board.files import is_folder, shown_path
+    from hpc_board.files import shown_path
 
     path = Path(source)
-    if "/" in source or is_folder(path) or path.suffix in ENDINGS:
+    if names_a_path(source):
         return sound_tasks(path)
+    tasks = open_().tasks
     try:
-        found = open_().tasks.get(source)
+        found = tasks.get(source)
     except InputError as error:
-        if type(error) is not InputError:
+        if type(error) is not InputError or path.exists():
             raise
         message = f"{shown_path(path)}: there is no such folder or file. As a task: {error.message}"
         raise InputError(message, hint=error.hint) from error

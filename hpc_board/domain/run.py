@@ -286,6 +286,9 @@ def array_of(token: str) -> str:
     return token.rpartition(".")[0]
 
 
+_UNLISTED = "not listed"
+"""The words in the source of a status whose job is not in the queue."""
+
 UNREADABLE = "its job has ended, and it waits until its folder can be read; cancel it to give the result up"
 """The reason of a run whose result may be there and cannot be read."""
 
@@ -330,7 +333,8 @@ def next_status(
         unanswered=False,
     )
     if news.state is JobState.UNKNOWN:
-        return replace(status, source=news.source) if news.unlisted else status
+        # The words of the fault may differ from time to time, and each change of a status is a row for good.
+        return replace(status, source=news.source) if news.unlisted and _UNLISTED not in status.source else status
     if news.state is JobState.PENDING:
         return known.moved(RunState.QUEUED, now)
     if news.state is JobState.RUNNING:

@@ -18,7 +18,7 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
     one, other = runs
     specs = short_specs(case.spec for case in comparison.cases)
     columns = (
-        Column(f"CASE: {specs.names.upper()}" if specs.names else "CASE", flexible=True),
+        Column(f"CASE: {specs.names}" if specs.names else "CASE", flexible=True),
         Column(f"SUBMISSION {one.submission}", right=True),
         Column(f"SUBMISSION {other.submission}", right=True),
         Column("SPEEDUP", right=True),

@@ -86,7 +86,7 @@ def run_overview(
     """Return the first page about a run: outcome, times, failures, job and machine.
 
     The passed tests, the profile and the history have separate pages. `logs` is whether it has the output of a kernel
-    that failed.
+    that failed, and of a job without a result.
     """
     blocks = [*run_outcome(run, result, history, progress, placing, log=log, logs=logs), Heading("Run")]
     blocks.append(Facts(tuple(_run_facts(run))))
@@ -114,7 +114,7 @@ def run_outcome(
         blocks += [first, Paragraph(_vouching_text(run, result), Tone.QUIET), *rest]
         blocks += kernel_logs(run, result) if logs and not passed else ()
     elif run.state.ended:
-        blocks += _end_blocks(run, history, log, result)
+        blocks += _end_blocks(run, history, log if logs else "", result)
     else:
         blocks += _waiting_blocks(run, progress)
     return tuple(blocks)
@@ -357,7 +357,8 @@ def _tests_table(cases: Sequence[Case]) -> Table:
             str(case.index + 1),
             verdict_text(case.verdict),
             telling_line(case.message, _CELL_CHARACTERS_MAX),
-            spec,
+            # The seed of a failed case is needed to repeat it.
+            spec if case.verdict is Verdict.PASS else one_line(case.spec),
         )
         for case, spec in zip(cases, short_specs(case.spec for case in cases).texts, strict=True)
     )

@@ -66,7 +66,7 @@ class JobPolling(msgspec.Struct, frozen=True):
         asked(Poll(cluster, time.monotonic() - began, not errors))
         # In one transaction: thousands of jobs may begin to wait at once.
         changed: dict[int, Status] = {}
-        failed: dict[int, Status] = {}
+        failed: dict[int, tuple[Status, int]] = {}
         told = [(run, self._apply(run, news[run.token], changed, failed)) for run in members if run.token in news]
         self.store.runs.record_each(changed)
         # A cancellation that met a silent scheduler is repeated until the job ends.
@@ -88,10 +88,11 @@ class JobPolling(msgspec.Struct, frozen=True):
             self.clusters.settle(cluster, news=any(run.state is not status.state for run, status in told))
         return errors
 
-    def _send_again(self, runs: Sequence[Run], ended: Mapping[int, Status]) -> None:
+    def _send_again(self, runs: Sequence[Run], ended: Mapping[int, tuple[Status, int]]) -> None:
         """Give each of these runs, whose jobs the cluster failed, a new job: another name, nonce and folder.
 
-        `ended` has the end of each run's job. Three members of an array, or more, are one again.
+        `ended` has the end of each run's job, and how often it was sent again before. Three members of an array, or
+        more, are one again.
 
         Raises:
             SchedulerError: the scheduler does not tell of the old jobs; the runs keep their states.
@@ -107,19 +108,19 @@ class JobPolling(msgspec.Struct, frozen=True):
         tokens = drawn_tokens(batches)
         retries = {}
         for run in runs:
-            end = ended[run.id]
+            end, tries = ended[run.id]
             where = f" on {end.node}" if end.node else ""
             why = f": {end.reason}" if end.reason else ""
-            reason = f"{RETRY} {self._tries(run) + 1} of {self.clusters.retries(run)} after {end.state}{where}{why}"
+            reason = f"{RETRY} {tries + 1} of {self.clusters.retries(run)} after {end.state}{where}{why}"
             status = Status(RunState.CREATED, utc_now(), reason=reason, source=end.source)
             retries[run.id] = Retry(tokens[run.id], drawn_nonce(), end, status)
         self.store.runs.retry_each(retries)
 
-    def _tries(self, run: Run, restarts: int | None = None) -> int:
+    def _tries(self, run: Run, restarts: int | None) -> int:
         """Return how often a run's job was sent again, by hpc-board or by the scheduler.
 
-        `restarts` is the scheduler's count for the present job, if it tells one; the history has requeues of earlier
-        ones.
+        `restarts` is the scheduler's count for the present job, None if it tells none; the history has requeues of
+        earlier ones.
         """
         history = self.store.runs.history(run.id)
         seen = _requeues([*since_created(history)][::-1])
@@ -190,10 +191,12 @@ class JobPolling(msgspec.Struct, frozen=True):
             return scheduler.prolog_failure(news.node) if news.node and isinstance(scheduler, Nodes) else ""
         return ""
 
-    def _apply(self, run: Run, news: JobStatus, changed: dict[int, Status], failed: dict[int, Status]) -> Status:
+    def _apply(
+        self, run: Run, news: JobStatus, changed: dict[int, Status], failed: dict[int, tuple[Status, int]]
+    ) -> Status:
         """Return the run's new status: stored if it ends the run, else put into `changed` if changed.
 
-        An end after which the run is sent again is put into `failed`.
+        An end after which the run is sent again is put into `failed`, with the number of its tries.
         """
         news = self._requeue_counted(run, self._launch_explained(run, news))
         # A pending job's folder tells nothing, and thousands may be pending.
@@ -206,7 +209,7 @@ class JobPolling(msgspec.Struct, frozen=True):
             # The progress of an earlier attempt does not explain this one.
             partial = None
         if run.status.cancel_requested:
-            news = _of_unwanted(run, news, interrupted=partial is not None)
+            news = _of_unwanted(run, news)
         if partial is not None and news.state is JobState.MISSING:
             result_problem = f"{job_folder.RESULT} is of a job that was told to end"
         status = next_status(
@@ -220,10 +223,10 @@ class JobPolling(msgspec.Struct, frozen=True):
         )
         retries = self.clusters.retries(run) if status.state in RETRIED and not run.status.cancel_requested else 0
         # A job that is held after its launch failed was put back once more, and did not run again.
-        restarts = None if news.restarts is None else news.restarts - (NOT_LAUNCHED in news.reason)
+        restarts = None if news.restarts is None else max(0, news.restarts - (NOT_LAUNCHED in news.reason))
         over = status.reason.startswith(REQUEUED)
-        if not over and retries > run.retry and retries > self._tries(run, restarts):
-            failed[run.id] = status
+        if not over and retries > run.retry and retries > (tries := self._tries(run, restarts)):
+            failed[run.id] = status, tries
         elif status.state.ended:
             log = self.clusters.log_end(run)
             exceeded = self.clusters.kind(run.cluster).memory_exceeded(log)
@@ -240,15 +243,15 @@ class JobPolling(msgspec.Struct, frozen=True):
         return status
 
 
-def _of_unwanted(run: Run, news: JobStatus, *, interrupted: bool) -> JobStatus:
+def _of_unwanted(run: Run, news: JobStatus) -> JobStatus:
     """Return `news` of the job of a run that is to be cancelled, whose end is the cancellation."""
     if news.unlisted:
         # Accounts that never answer would keep a user from giving the run up.
         news = replace(news, state=JobState.MISSING)
-    if news.state is JobState.ENDED or (news.state is JobState.MISSING and interrupted):
+    if news.state is JobState.ENDED:
         news = replace(news, state=JobState.CANCELLED)
-    known = _is_active(news) or news.state in (JobState.CANCELLED, JobState.MISSING)
-    return replace(news, reason=run.status.reason) if known else news
+    known = (JobState.COMPLETING, JobState.CANCELLED, JobState.MISSING)
+    return replace(news, reason=run.status.reason) if _is_active(news) or news.state in known else news
 
 
 def _requeues(history: Sequence[Status]) -> int:
@@ -258,7 +261,8 @@ def _requeues(history: Sequence[Status]) -> int:
     """
     count, began = 0, False
     for status in history:
-        began = began or status.state is RunState.RUNNING
+        # A further job begins anew.
+        began = (began or status.state is RunState.RUNNING) and status.state is not RunState.CREATED
         if status.state is RunState.QUEUED:
             count += began and NOT_LAUNCHED not in status.reason
             began = False

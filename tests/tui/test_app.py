@@ -941,6 +941,19 @@ async def test_a_row_is_opened_with_the_mouse() -> None:
         assert "Run 39" in text_of(pilot.app)
 
 
+async def test_a_click_beside_the_last_column_opens_the_row_and_the_mouse_marks_it() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        grid = pilot.app.screen.query_one(Grid)
+        await pilot.hover(Grid, offset=(10, 4))
+        assert grid.hover_row == 2
+        for _ in range(2):
+            await pilot.click(Grid, offset=(grid.size.width - 1, 4))
+            await settled(pilot)
+        assert isinstance(pilot.app.screen, ReportScreen)
+
+
 async def test_a_click_in_a_list_that_has_scrolled_opens_the_row_under_the_mouse() -> None:
     runs = [run(number, RunState.CANCELLED) for number in range(100, 40, -1)]
     async with app_on(FakeBoard(runs=runs)).run_test(size=(80, 24)) as pilot:

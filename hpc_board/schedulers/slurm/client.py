@@ -220,8 +220,8 @@ class SlurmScheduler:
     def poll(self, jobs: Sequence[JobKey]) -> Mapping[str, JobStatus]:
         """Return the status of each job, by its name: from one squeue for all, and sacct for those that it lacks.
 
-        If sacct fails, the jobs of that query are `unknown`, which changes nothing, and the jobs of later queries have
-        no status: each query may take as long.
+        If sacct fails, the jobs that squeue lacks are unknown and `unlisted`, and it is asked for no others: each query
+        may take as long.
         """
         if not jobs:
             return {}
@@ -243,7 +243,10 @@ class SlurmScheduler:
             some = [job for id_ in ids[start : start + _ACCOUNTED_AT_ONCE] for job in allocations[id_]]
             found = dict(self._statuses_of_sacct(some, listing.source))
             news |= found
-            if all(each.state is JobState.UNKNOWN for each in found.values()):
+            if all(each.unlisted for each in found.values()):
+                silent = next(iter(found.values()))
+                rest = [job for id_ in ids[start + _ACCOUNTED_AT_ONCE :] for job in allocations[id_]]
+                news |= {job.name: msgspec.structs.replace(silent, job_id=job.job_id) for job in rest}
                 break
         return news
 

@@ -43,7 +43,7 @@ class QueueRow(msgspec.Struct, frozen=True):
     start: datetime | None
     node: str
     reason: str
-    restarts: int = 0
+    restarts: int | None = None
 
 
 class AccountRow(msgspec.Struct, frozen=True):
@@ -87,7 +87,7 @@ class ListedNode(msgspec.Struct, frozen=True):
 
 
 def submitted_job_id(stdout: str) -> str | None:
-    """Return the job's id from the output of `sbatch --parsable`, the one line that is one; None if several are."""
+    """Return the job's id in the output of `sbatch --parsable`; None if it has none, or several."""
     ids = set(_SUBMITTED.findall(stdout))
     return ids.pop() if len(ids) == 1 else None
 
@@ -224,8 +224,8 @@ def table(program: str, stdout: str, columns: int) -> list[list[str]]:
     return rows
 
 
-def _count(text: str) -> int:
-    return int(text) if _COUNT.fullmatch(text) else 0
+def _count(text: str) -> int | None:
+    return int(text) if _COUNT.fullmatch(text) else None
 
 
 def _cpu_counts(text: str) -> tuple[int, int]:

@@ -16,11 +16,9 @@ _COMMUNICATION: Final = (
     "missing socket error",
     "communication shutdown failure",
     "transport endpoint",
-    "host is down",
     "network is unreachable",
     "interrupted system call",
     "operation now in progress",
-    "shutting down",
     "connection refused",
     "connection reset",
     "connection failure",
@@ -90,6 +88,8 @@ _NOT_NOW: Final = (
 """Refusals that pass, with their reasons and hints: sbatch prints the name of the limit before its general answer."""
 
 _HINTS: Final = (
+    ("qosmaxwall", "Correct --time, or gpus.{gpu}.time in the settings; `sacctmgr show qos` lists the limits."),
+    ("assocmaxwall", "Correct --time, or gpus.{gpu}.time in the settings; `sacctmgr show assoc user=$USER`."),
     # Its sentence also names the time limit.
     ("policy", "A limit of the account or QOS is reached: wait for earlier jobs to end, or ask for a higher limit."),
     ("invalid partition", "Correct gpus.{gpu}.partition in the settings; `sinfo -s` lists the partitions."),

@@ -1,7 +1,7 @@
 """A table with fixed columns that keeps selection and scroll position on updates."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import chain
 from typing import ClassVar, Self
 
 import msgspec
@@ -320,15 +320,13 @@ class Grid(DataTable[Text]):
     @on(events.MouseMove)
     @on(events.Click)
     def _note_place(self, event: events.MouseEvent) -> None:
-        """Tell Textual the row and the column under the mouse; the head has its own."""
+        """Tell Textual the row under the mouse, and the column of the cursor: rows are whole. The head has its own."""
         place = event.get_content_offset(self)
         if place is None or place.y < self.header_height:
             return
         row = place.y - self.header_height + self.scroll_offset.y
         if row < len(self._shown):
-            ends = accumulate((1, *(width + GAP for _, width in self._layout)))
-            column = min(sum(place.x >= end for end in ends), len(self._layout))
-            event.style += Style.from_meta({"row": row, "column": column})
+            event.style += Style.from_meta({"row": row, "column": self.cursor_column})
 
     @on(events.Resize)
     def _fit(self) -> None:

@@ -120,6 +120,8 @@ def test_a_cancelled_run_says_who_requested_it(world: World, monkeypatch: pytest
     run = world.run()
     world.advance.launch([run])
     cancel(world.advance, run)
+    world.scheduler.status = JobStatus(JobState.COMPLETING)
+    world.advance()
     world.scheduler.status = JobStatus(JobState.CANCELLED, source="squeue: CANCELLED (Resources)")
     assert _status_after_a_turn(world, run).state is RunState.COLLECTING
     set_clock(monkeypatch, lambda: datetime.now(UTC) + timedelta(hours=1))
@@ -202,6 +204,8 @@ def test_accounts_that_never_answer_keep_no_run_that_is_cancelled(
     world.advance.launch([run])
     silent = JobStatus(JobState.UNKNOWN, source="squeue: not listed; sacct failed: Access denied", unlisted=True)
     world.scheduler.status = silent
+    world.advance()
+    world.scheduler.status = replace(silent, source="squeue: not listed; sacct did not answer within 2 s")
     world.advance()
     known = world.store.runs.get(run.id).status
     assert (known.state, known.source) == (RunState.QUEUED, silent.source)

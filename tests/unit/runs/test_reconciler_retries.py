@@ -120,6 +120,29 @@ def test_a_run_is_sent_again_no_more_often_than_the_settings_say_and_ends_once(w
     ]
 
 
+def test_each_job_that_ran_and_failed_is_one_try(world: World) -> None:
+    thrice = with_retries(world, 3)
+    run = thrice.run()
+    thrice.advance.launch([run])
+    reasons = []
+    for _ in range(4):
+        failed(thrice, run, JobStatus(JobState.PENDING, restarts=0))
+        failed(thrice, run, JobStatus(JobState.RUNNING, restarts=0))
+        reasons.append(failed(thrice, run, replace(PREEMPTED, restarts=0)).status.reason)
+    assert reasons[:3] == [f"retry {tries} of 3 after preempted" for tries in (1, 2, 3)]
+    assert (now(thrice, run).state, now(thrice, run).retry) == (RunState.PREEMPTED, 3)
+
+
+def test_a_job_whose_launch_failed_without_a_requeue_is_no_try_less(world: World) -> None:
+    once = with_retries(world, 1)
+    run = once.run()
+    once.advance.launch([run])
+    unlaunched = JobStatus(JobState.ENDED, restarts=0, launch_failed=True)
+    assert failed(once, run, unlaunched).retry == 1
+    failed(once, run, JobStatus(JobState.PENDING, restarts=0))
+    assert failed(once, run, unlaunched).state is RunState.NODE_FAIL
+
+
 def test_a_requeue_by_the_scheduler_is_a_try_and_one_too_many_ends_the_run(world: World) -> None:
     run = world.run()
     world.advance.launch([run])

@@ -140,9 +140,9 @@ def test_a_separator_in_the_last_column_stays_in_it() -> None:
 
 
 @pytest.mark.parametrize("count", ["", "N/A", "-1", "٤", "9" * 5000])
-def test_a_count_of_restarts_that_is_none_is_zero(count: str) -> None:
+def test_a_count_of_restarts_that_is_none_is_unknown(count: str) -> None:
     (row,) = queue_rows(f"7|hb|PENDING|1|N/A||{count}|None\n")
-    assert row.restarts == 0
+    assert row.restarts is None
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", " \n"])
@@ -322,6 +322,10 @@ def test_a_limit_on_the_size_of_a_job_does_not_pass() -> None:
             "Batch job submission failed: Job violates accounting/QOS policy (job submit limit, size or time limits)",
             "wait",
         ),
+        (
+            "QOSMaxWallDurationPerJobLimit\nBatch job submission failed: Job violates accounting/QOS policy",
+            "gpus.H100.time",
+        ),
         ("Batch job submission failed: Unspecified error", "Compare gpus.H100"),
         ("Batch job submission failed: Making progress", "Compare gpus.H100"),
     ],
@@ -329,7 +333,7 @@ def test_a_limit_on_the_size_of_a_job_does_not_pass() -> None:
 def test_other_refusals_say_what_to_do(words: str, setting: str) -> None:
     error = not_accepted(f"sbatch: error: {words}\n", "H100")
     assert isinstance(error, SchedulerRefused)
-    assert words.removesuffix(")") in error.message
+    assert words.rpartition("\n")[2].removesuffix(")") in error.message
     assert setting in error.hint
 
 
@@ -454,8 +458,10 @@ def test_accounts_that_print_nonsense_leave_the_state_unknown(tmp_path: Path) ->
     (tmp_path / "sacct").write_text("#!/bin/sh\necho Have a nice day\n")
     (tmp_path / "sacct").chmod(0o755)
     scheduler = SlurmScheduler(CLUSTER, ThisHost({"PATH": str(tmp_path)}))
-    news = scheduler.poll([JobKey("hb-1", "1", NOW)])["hb-1"]
-    assert (news.state, "Have a nice day" in news.source) == (JobState.UNKNOWN, True)
+    keys = [JobKey(f"hb-{number}", str(number), NOW) for number in range(1, 130)]
+    news = scheduler.poll(keys)
+    assert {(each.state, each.unlisted) for each in news.values()} == {(JobState.UNKNOWN, True)}
+    assert all(news[key.name].job_id == key.job_id and "Have a nice day" in news[key.name].source for key in keys)
 
 
 def test_a_job_that_cannot_be_ours_is_not_found() -> None:
