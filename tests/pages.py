@@ -44,6 +44,7 @@ PROGRAMS = (
     "pipx",
     "ansible-playbook",
     "apptainer",
+    "spack",
 )
 _COMMAND = re.compile(
     rf"(?:\$ )?(?:\S+=\S+ )*(?:(?:[\d*/,-]+ ){{5}})?(?:~?/[\w./-]+/)?(?:{'|'.join(PROGRAMS)})\b(?! +──)"

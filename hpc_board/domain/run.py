@@ -320,7 +320,7 @@ def next_status(
     of an `interrupted` run has left its partial result, so that only the scheduler's answer is missing.
     `result_problem` names the fault of a result file that is incomplete. An `unreadable` file may hold a result: the
     run waits for it without a limit, unless a cancel was requested, and the grace begins afterwards. A run that is to
-    be cancelled ends as cancelled also if its job is missing, which may be listed again until the grace is over.
+    be cancelled ends as cancelled also if its job is missing.
     """
     known = replace(
         status,

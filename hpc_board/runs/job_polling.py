@@ -245,11 +245,12 @@ class JobPolling(msgspec.Struct, frozen=True):
 
 def _of_unwanted(run: Run, news: JobStatus) -> JobStatus:
     """Return `news` of the job of a run that is to be cancelled, whose end is the cancellation."""
+    if news.state in (JobState.ENDED, JobState.MISSING):
+        # squeue does not list a cancelled task of an array that waited.
+        news = replace(news, state=JobState.CANCELLED)
     if news.unlisted:
         # Accounts that never answer would keep a user from giving the run up.
         news = replace(news, state=JobState.MISSING)
-    if news.state is JobState.ENDED:
-        news = replace(news, state=JobState.CANCELLED)
     known = (JobState.COMPLETING, JobState.CANCELLED, JobState.MISSING)
     return replace(news, reason=run.status.reason) if _is_active(news) or news.state in known else news
 

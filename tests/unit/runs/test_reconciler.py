@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hpc_board.domain.run import MISSING_GRACE, JobState, JobStatus, Run, RunState, Status
+from hpc_board.domain.run import CANCELLED_GRACE, MISSING_GRACE, JobState, JobStatus, Run, RunState, Status
 from hpc_board.errors import DamagedRowError, InputError, SchedulerError, SchedulerRefused
 from hpc_board.runs import job_folder
 from hpc_board.runs.backoff import NextScan
@@ -188,7 +188,7 @@ def test_an_unwanted_job_that_an_answer_lacks_is_cancelled_when_it_is_listed_aga
     world.scheduler.cancel_error = None
     world.scheduler.status = JobStatus(JobState.MISSING)
     world.advance()
-    set_clock(monkeypatch, lambda: datetime.now(UTC) + MISSING_GRACE / 2)
+    set_clock(monkeypatch, lambda: datetime.now(UTC) + CANCELLED_GRACE / 2)
     world.advance()
     assert world.state(run) is RunState.COLLECTING
     world.scheduler.status = JobStatus(JobState.PENDING)
