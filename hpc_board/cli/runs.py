@@ -360,14 +360,16 @@ def summary(board: "Board", run: "Run") -> "tuple[Block, ...]":
     from hpc_board.report.runs import run_summary
 
     whole = board.runs.whole(run.id)
-    return run_summary(whole.run, whole.result, whole.history, whole.placing, log=board.runs.log(run.id))
+    log = board.runs.log(run.id)
+    return run_summary(whole.run, whole.result, whole.history, whole.placing, log=log, reader=board.user)
 
 
 def report(board: "Board", whole: "WholeRun") -> "tuple[Block, ...]":
     """Return the full report of a run as blocks."""
     from hpc_board.report.runs import outcome_line, run_report
 
-    run, result, placing = whole.run, whole.result, whole.placing
-    blocks = run_report(run, result, whole.history, board.runs.progress(run.id), placing, log=board.runs.log(run.id))
+    run, result, placing, reader = whole.run, whole.result, whole.placing, board.user
+    progress, log = board.runs.progress(run.id), board.runs.log(run.id)
+    blocks = run_report(run, result, whole.history, progress, placing, log=log, reader=reader)
     # A long report scrolls its first line, the outcome, off the screen: repeat it at the end.
-    return (*blocks, outcome_line(run, result, placing)) if run.state.ended else blocks
+    return (*blocks, outcome_line(run, result, placing, reader=reader)) if run.state.ended else blocks

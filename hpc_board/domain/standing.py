@@ -127,11 +127,16 @@ RANKS_SHOWN = 10
 """The last rank that a run's verdict names; beyond, it says that the run is its user's best."""
 
 
-def verdict_line(gpu: str, score_s: float, placing: Placing, interval: Interval | None = None) -> str:
-    """Return the achievement of a passing ranked run on `gpu`, in one line without a full stop."""
+def verdict_line(
+    gpu: str, score_s: float, placing: Placing, interval: Interval | None = None, *, own: bool = False
+) -> str:
+    """Return the achievement of a passing ranked run on `gpu`, in one line without a full stop.
+
+    `own` says that it is the reader's.
+    """
     rank, time = placing.rank, full_score_text(score_s, interval) + _gain(score_s, placing)
     if rank is None:
-        return f"Successful on {gpu}: {time}, {_behind(score_s, placing)}"
+        return f"Successful on {gpu}: {time}, {_behind(score_s, placing, own=own)}"
     if rank <= RANKS_SHOWN:
         place = {1: "First", 2: "Second", 3: "Third"}.get(rank, ordinal(rank))
         return f"{place} place on {gpu}: {time}"
@@ -161,12 +166,13 @@ def _factor_text(times: float) -> str:
     return f"{times:.{next((number for bound, number in _DECIMALS if times < bound), 0)}f}x"
 
 
-def _behind(score_s: float, placing: Placing) -> str:
+def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
     """Return by how much a run is slower than its user's best."""
+    whose = "your" if own else "the user's"
     if score_s <= placing.best_s:
-        return f"as fast as the user's best, which was submitted before (run {placing.best_run})"
+        return f"as fast as {whose} best, which was submitted before (run {placing.best_run})"
     slower, best = _factor_text(score_s / placing.best_s), duration_text(placing.best_s * 1e9)
-    return f"{slower} slower than the user's best, {best} (run {placing.best_run})"
+    return f"{slower} slower than {whose} best, {best} (run {placing.best_run})"
 
 
 def ranks(scores: Sequence[float]) -> list[int]:

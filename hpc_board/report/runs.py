@@ -54,14 +54,16 @@ def run_report(
     placing: Placing | None = None,
     *,
     log: str = "",
+    reader: str = "",
 ) -> tuple[Block, ...]:
     """Return the full report of a run: outcome, explanation, cases, evidence, machine and logs.
 
-    `placing` is the place of a run that counts in the standings; `log` is the job's output, shown without a result.
+    `placing` is the place of a run that counts in the standings; `log` is the job's output, shown without a result;
+    `reader` is the user who reads it.
     """
     blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}"), *_removal_blocks(run)]
     if result is not None and not result.interrupted:
-        blocks += _result_blocks(run, result, placing, result.cases)
+        blocks += _result_blocks(run, result, placing, result.cases, reader)
     elif run.state.ended:
         blocks += _end_blocks(run, history, log, result)
     else:
@@ -82,13 +84,17 @@ def run_overview(
     *,
     log: str = "",
     logs: bool = True,
+    reader: str = "",
 ) -> tuple[Block, ...]:
     """Return the first page about a run: outcome, times, failures, job and machine.
 
     The passed tests, the profile and the history have separate pages. `logs` is whether it has the output of a kernel
-    that failed, and of a job without a result.
+    that failed, and of a job without a result; `reader` is the user who reads it.
     """
-    blocks = [*run_outcome(run, result, history, progress, placing, log=log, logs=logs), Heading("Run")]
+    blocks = [
+        *run_outcome(run, result, history, progress, placing, log=log, logs=logs, reader=reader),
+        Heading("Run"),
+    ]
     blocks.append(Facts(tuple(_run_facts(run))))
     return (*blocks, *_machine_blocks(result)) if result is not None else tuple(blocks)
 
@@ -102,6 +108,7 @@ def run_outcome(
     *,
     log: str = "",
     logs: bool = True,
+    reader: str = "",
 ) -> tuple[Block, ...]:
     """Return the upper part of the first page about a run: outcome, times and failures."""
     from dataclasses import replace
@@ -110,7 +117,7 @@ def run_outcome(
     if result is not None and not result.interrupted:
         passed = result.verdict is Verdict.PASS
         shown = [case for case in result.cases if case.phase != "test" or not passed]
-        first, *rest = _result_blocks(run, replace(result, profile=Printed()), placing, shown)
+        first, *rest = _result_blocks(run, replace(result, profile=Printed()), placing, shown, reader)
         blocks += [first, Paragraph(_vouching_text(run, result), Tone.QUIET), *rest]
         blocks += kernel_logs(run, result) if logs and not passed else ()
     elif run.state.ended:
@@ -166,6 +173,7 @@ def run_summary(
     placing: Placing | None = None,
     *,
     log: str = "",
+    reader: str = "",
 ) -> tuple[Block, ...]:
     """Return the short report of a run that has ended: outcome, times and failures."""
     blocks: list[Block] = [Heading(f"Run {run.id}: {run.task} on {run.gpu}, mode {run.mode}"), *_removal_blocks(run)]
@@ -173,7 +181,7 @@ def run_summary(
         return (*blocks, *_end_blocks(run, history, log, result))
     passed = result.verdict is Verdict.PASS
     shown = [case for case in result.cases if case.phase != "test" or not passed]
-    blocks += _result_blocks(run, result, placing, shown)
+    blocks += _result_blocks(run, result, placing, shown, reader)
     if not passed:
         blocks += kernel_logs(run, result)
     own = ", judged by the task's own harness" if _by_own_eval(result) else ""
@@ -198,12 +206,12 @@ def trial_report(run: Run, result: Result) -> tuple[Block, ...]:
     )
 
 
-def outcome_line(run: Run, result: Result | None, placing: Placing | None = None) -> Paragraph:
+def outcome_line(run: Run, result: Result | None, placing: Placing | None = None, *, reader: str = "") -> Paragraph:
     """Return the outcome of a run that has ended, on one line."""
     if run.verdict is None:
         text = f"ended without a result: {outcome(run)}"
     elif run.verdict is Verdict.PASS:
-        text = ": ".join(filter(None, ("passed", _achievement(run, result, placing)))) + _busy_clause(result)
+        text = ": ".join(filter(None, ("passed", _achievement(run, result, placing, reader)))) + _busy_clause(result)
     elif outcome(run).startswith(_FAILED):
         text = f"{outcome(run)}{_failed_place(result)}"
     else:
@@ -217,23 +225,25 @@ def _busy_clause(result: Result | None) -> str:
     return f"; busy machine: {other_work}" if other_work else ""
 
 
-def _achievement(run: Run, result: Result | None, placing: Placing | None) -> str:
+def _achievement(run: Run, result: Result | None, placing: Placing | None, reader: str) -> str:
     if run.score_s is None:
         return _counts_text(result) if result else ""
-    line = _verdict_line(run, placing)
+    line = _verdict_line(run, placing, reader)
     if line:
         return f"{line[0].lower()}{line[1:]}"
     removed = ", removed from the standings" if run.remarks.removal else ""
     return f"score {full_score_text(run.score_s, run.interval)}{removed}"
 
 
-def _verdict_line(run: Run, placing: Placing | None) -> str:
+def _verdict_line(run: Run, placing: Placing | None, reader: str) -> str:
     """Return the place of a run on its board in words; empty if it does not count."""
     if run.score_s is None:
         return ""
     if run.milestone:
         return f"Milestone {one_line(run.milestone)} on {run.gpu}: {full_score_text(run.score_s, run.interval)}"
-    return "" if placing is None else verdict_line(run.gpu, run.score_s, placing, run.interval)
+    if placing is None:
+        return ""
+    return verdict_line(run.gpu, run.score_s, placing, run.interval, own=run.user == reader)
 
 
 def _failed_place(result: Result | None) -> str:
@@ -242,9 +252,11 @@ def _failed_place(result: Result | None) -> str:
     return f" in {case.phase} case {case.index + 1}" if case else ""
 
 
-def _result_blocks(run: Run, result: Result, placing: Placing | None, cases: Sequence[Case]) -> Iterator[Block]:
+def _result_blocks(
+    run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str = ""
+) -> Iterator[Block]:
     passed = result.verdict is Verdict.PASS
-    yield Paragraph(_passed_text(run, result, placing) if passed else _failed_text(result), run_tone(run))
+    yield Paragraph(_passed_text(run, result, placing, reader) if passed else _failed_text(result), run_tone(run))
     if not passed:
         on_cpu = run.emulated or run.gpu.upper() == "CPU"
         below = "\n".join([result.build.text, *_long_messages(result)])
@@ -311,10 +323,10 @@ def _cases_heading(title: str, cases: Sequence[Case]) -> Heading:
     return Heading(f"{title}, case: {names}" if names else title)
 
 
-def _passed_text(run: Run, result: Result, placing: Placing | None) -> str:
+def _passed_text(run: Run, result: Result, placing: Placing | None, reader: str) -> str:
     counts = _counts_text(result)
     parts = [f"Passed: {counts}." if counts else "Passed."]
-    line = _verdict_line(run, placing)
+    line = _verdict_line(run, placing, reader)
     if line:
         parts.append(f"{line}.")
     elif run.score_s is not None:

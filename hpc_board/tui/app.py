@@ -193,6 +193,8 @@ class BoardApp(App[None]):
         self._quits_next = False
         """True after a first Ctrl+C, until another key."""
         self._side: SideChosen | None = None
+        self._drafts: dict[str, Choice] = {}
+        """The last contents of the form by task."""
         self._focus_at: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
         self._role = Role.NONE
         themes.register(self)
@@ -581,11 +583,15 @@ class BoardApp(App[None]):
     def _open_submit(self, target: targets.Submit) -> None:
         from hpc_board.tui.choice import Choice
 
-        if target.task is not None and target.task != self._choice.task:
-            self._choice = Choice(folder=self._choice.folder, task=target.task)
-        if target.gpus or target.mode is not None:
-            mode = target.mode or self._choice.mode
-            self._choice = replace(self._choice, gpus=target.gpus or self._choice.gpus, mode=mode)
+        choice = self._choice
+        if target.task is not None and target.task != choice.task:
+            if choice.task is None and choice.is_begun:
+                choice = replace(choice, task=target.task)
+            else:
+                choice = self._drafts.get(target.task, Choice(folder=choice.folder, task=target.task))
+        if target.file is not None:
+            choice = replace(choice, file=target.file, folder=target.file.parent)
+        self._choice = replace(choice, gpus=target.gpus or choice.gpus, mode=target.mode or choice.mode)
         if isinstance(self._place, targets.Submit):
             self.pop_screen()
         self._open(target)
@@ -606,8 +612,7 @@ class BoardApp(App[None]):
         if fault is not None:
             self._notify_warning(f"{fault.message} {fault.hint}")
             return
-        self._choice = replace(self._choice, file=target.file, folder=target.file.parent, task=target.task)
-        self._open_submit(targets.Submit(target.task, target.gpus, target.mode, edited=True))
+        self._open_submit(targets.Submit(target.task, target.gpus, target.mode, target.file, edited=True))
 
     def _open_watch(self, target: targets.Watch) -> None:
         from hpc_board.model.task import Mode
@@ -645,6 +650,8 @@ class BoardApp(App[None]):
     @on(Chosen)
     def _remember(self, event: Chosen) -> None:
         self._choice = event.choice
+        if event.choice.task is not None:
+            self._drafts[event.choice.task] = event.choice
 
     @property
     def _place(self) -> targets.Target | None:

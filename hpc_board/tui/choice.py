@@ -22,6 +22,11 @@ class Choice(msgspec.Struct, frozen=True):
     options: str = ""
 
     @property
+    def is_begun(self) -> bool:
+        """Return whether the user has given more than task, GPUs and mode."""
+        return self.file is not None or bool(self.note or self.options)
+
+    @property
     def missing(self) -> str:
         """Return the next choice to make as a sentence, empty if the submission is complete."""
         if self.file is None:

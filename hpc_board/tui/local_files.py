@@ -1,5 +1,6 @@
 """The user's own file of a task or a run, for the editor."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,11 +35,9 @@ def of_run(number: int, name: str, code: bytes, known: Sequence[Path]) -> tuple[
     Raises:
         InputError: the copy cannot be written.
     """
-    here = Path(name)
+    here, named = Path(name), _named(name, known)
     parts = ["", *(f"-{each}" for each in range(2, _COPIES_MAX + 1))]
     copies = [here.with_name(f"{here.stem}-run{number}{part}{here.suffix}") for part in parts]
-    # A field of the form cuts the end of a long path.
-    named = [here if path == here.absolute() else path for path in known if path.name == name]
     for path in (*named, here, *copies):
         if _holds(path, code):
             return path, False
@@ -49,8 +48,30 @@ def of_run(number: int, name: str, code: bytes, known: Sequence[Path]) -> tuple[
     raise InputError(f"{copies[0]} and {_COPIES_MAX - 1} more copies exist.", hint="Remove some of them.")
 
 
+def submitted_as(name: str, sha256: str, known: Sequence[Path]) -> Path | None:
+    """Return the user's file of a run, as it is now; None if it is gone.
+
+    The file is the first of the `known` ones with that name and the contents submitted then, or else the first one with
+    that name. One in the current folder that is not known needs these contents.
+    """
+    named = _named(name, known)
+    same = (path for path in (*named, Path(name)) if hashlib.sha256(_contents(path) or b"").hexdigest() == sha256)
+    return next(same, None) or next((path for path in named if is_file(path)), None)
+
+
+def _named(name: str, known: Sequence[Path]) -> list[Path]:
+    """Return the known files with this name, one in the current folder by its name alone."""
+    # A field of the form cuts the end of a long path.
+    here = Path(name)
+    return [here if path == here.absolute() else path for path in known if path.name == name]
+
+
 def _holds(path: Path, code: bytes) -> bool:
+    return _contents(path) == code
+
+
+def _contents(path: Path) -> bytes | None:
     try:
-        return is_file(path) and read_bytes(path, SOURCE_BYTES_MAX) == code
+        return read_bytes(path, SOURCE_BYTES_MAX) if is_file(path) else None
     except InputError:
-        return False
+        return None

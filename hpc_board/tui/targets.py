@@ -14,11 +14,12 @@ class Tasks(msgspec.Struct, frozen=True):
 
 
 class Submit(msgspec.Struct, frozen=True):
-    """The submit form, with a task, GPUs and a mode if given."""
+    """The submit form, with a task, GPUs, a mode and a file if given."""
 
     task: str | None = None
     gpus: tuple[str, ...] = ()
     mode: "Mode | None" = None
+    file: Path | None = None
     edited: bool = False
     """True after an edit of the file, when the form can be sent at once."""
 

@@ -1,6 +1,8 @@
 """The loop edit, test, read, edit: `e` opens the user's editor on each screen with a file, and `s` sends it."""
 
+import hashlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -143,6 +145,27 @@ def test_an_unchanged_original_is_edited_itself(tmp_path: Path, monkeypatch: pyt
     Path("here.py").write_text("code")
     assert local_files.of_run(8, "here.py", b"code", [Path("here.py").absolute()]) == (Path("here.py"), False)
     assert Path("kernel-run7.py").read_bytes() == b"edited"
+
+
+def test_the_file_of_a_run_is_the_unchanged_one_or_else_the_latest_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    known = [tmp_path / folder / "kernel.py" for folder in ("gone", "latest", "older")]
+    for path in known[1:]:
+        path.parent.mkdir()
+        path.write_text(path.parent.name)
+    here = tmp_path / "kernel.py"
+    here.write_text("here")
+
+    def found(code: str, paths: Sequence[Path] = known) -> Path | None:
+        return local_files.submitted_as("kernel.py", hashlib.sha256(code.encode()).hexdigest(), paths)
+
+    assert found("older") == known[2]
+    assert found("edited since") == known[1]
+    assert found("here") == Path("kernel.py")
+    assert found("edited since", [here]) == Path("kernel.py")
+    assert found("edited since", []) is None
 
 
 def test_an_editor_with_an_open_quote_is_refused() -> None:

@@ -162,6 +162,23 @@ def test_odd_samples_make_no_histogram_fail(samples: list[float]) -> None:
     assert all(len(line.plain) <= 30 for line in lines[:6])
 
 
+@pytest.mark.parametrize(
+    ("user", "size", "keys"),
+    [("ada", (80, 24), ("enter",)), ("ada", (200, 60), ()), ("bob", (80, 24), ("enter",))],
+    ids=["own", "own beside the list", "another's"],
+)
+async def test_a_slower_run_is_compared_with_your_best_if_it_is_your_own(
+    user: str, size: tuple[int, int], keys: tuple[str, ...]
+) -> None:
+    slower = run(45, RunState.FINISHED, user=user, verdict=Verdict.PASS, score_s=61.7e-6)
+    async with app_on(FakeBoard(runs=[slower])).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", *(() if user == "ada" else ("a",)), *keys)
+        whose = "your" if user == "ada" else "the user's"
+        text = " ".join(text_of(pilot.app).split())
+        assert f"slower than {whose} best" in text
+
+
 async def test_a_run_that_printed_nothing_leaves_the_whole_width_to_its_times() -> None:
     board = Telling(replace(result(RUNS[3]), stdout=Log(""), stderr=Log("")))
     board.known_runs = [RUNS[3]]

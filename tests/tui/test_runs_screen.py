@@ -293,6 +293,25 @@ async def test_selected_runs_are_cancelled_by_one_request_without_those_that_hav
         assert "selected" not in text_of(pilot.app)
 
 
+@pytest.mark.parametrize(
+    ("keys", "question"),
+    [
+        (("asterisk",), "Cancel 3 runs: 44, 43, 42? 1 of 4 has ended."),
+        (("down", "down", "space", "space"), "Cancel run 42, vectoradd on H100? 1 of 2 has ended."),
+        (("space",), "Cancel run 44, vectoradd on H100?"),
+    ],
+)
+async def test_the_question_before_cancelling_counts_the_selected_runs_that_have_ended(
+    keys: tuple[str, ...], question: str
+) -> None:
+    async with app_on(many()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", *keys, "c")
+        text = " ".join(text_of(pilot.app).split())
+        assert question in text
+        assert ("ended." in text) == ("ended." in question)
+
+
 async def test_the_runs_that_are_not_cancelled_are_told_beside_those_that_are() -> None:
     board = many()
     own = board.cancel

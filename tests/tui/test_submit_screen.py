@@ -21,6 +21,7 @@ from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.script_notes import unusual
+from hpc_board.tui.widgets.path_input import PathInput
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import A100, H100, L4, NOW, FakeBoard, run
 from tests.values import replace
@@ -239,6 +240,76 @@ async def test_the_file_of_a_run_is_asked_for_where_it_is_not_known() -> None:
         assert isinstance(pilot.app.screen, SubmitScreen)
         assert any("then press Watch" in toast.message for toast in pilot.app._notifications)
         assert "[x] H100" in text_of(pilot.app)
+
+
+async def test_a_draft_is_kept_for_the_task_of_its_header(kernel: Path) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", *str(kernel), "escape")
+        (toast,) = pilot.app._notifications
+        assert toast.message == "Draft kept: s on vectoradd, in Tasks, opens it again."
+        await press(pilot, "s")
+        assert "Choose a file." in text_of(pilot.app), "the form for another task"
+        await press(pilot, "escape", "end", "s")
+        assert "Ready: vectoradd on H100 and A100" in text_of(pilot.app)
+
+
+async def test_a_draft_for_a_task_that_the_board_lacks_is_kept_for_the_next_form(kernel: Path) -> None:
+    kernel.write_text("#!POPCORN leaderboard heat\n")
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", *str(kernel), "escape")
+        (toast,) = pilot.app._notifications
+        assert toast.message == "Draft kept: s opens it again."
+        await press(pilot, "end", "s")
+        assert pilot.app.screen.query_one(PathInput).value == str(kernel)
+
+
+_TESTED = run(7, RunState.FINISHED, gpu="A100", mode=Mode.TEST, verdict=Verdict.PASS)
+
+
+@pytest.mark.parametrize("opening", [(), ("enter",)], ids=["list", "run"])
+@pytest.mark.parametrize(
+    ("changes", "ready"),
+    [
+        ({}, "Ready: vectoradd on A100, mode ranked: one job."),
+        ({"verdict": Verdict.WRONG_VALUE}, "Ready: vectoradd on A100, mode test: one job."),
+        ({"mode": Mode.PROFILE}, "Ready: vectoradd on A100, mode profile: one job."),
+    ],
+)
+async def test_the_form_has_the_file_and_the_choices_of_the_run(
+    tmp_path: Path, opening: tuple[str, ...], changes: dict[str, object], ready: str
+) -> None:
+    file, memory = tmp_path / "folder" / "submission.py", Memory()
+    file.parent.mkdir()
+    file.write_text("import torch\n")
+    memory.set("submit", "files", (str(tmp_path / "gone" / "submission.py"), str(file)))
+    board = FakeBoard(runs=[replace(_TESTED, **changes)])
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", *opening)
+        if opening:
+            assert ("Next: s, ranked." in text_of(app)) == (not changes)
+        await press(pilot, "s")
+        assert app.screen.query_one(PathInput).value == str(file)
+        assert ready in text_of(app)
+
+
+async def test_the_file_of_another_users_run_is_not_taken_for_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "submission.py").write_text("import torch\n")
+    memory = Memory()
+    memory.set("submit", "files", (str(tmp_path / "submission.py"),))
+    memory.set("runs", "everyone", True)
+    board = FakeBoard(runs=[replace(_TESTED, user="bob")])
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "enter")
+        assert "Next: s" not in text_of(app)
+        await press(pilot, "s")
+        assert "Choose a file." in text_of(app)
+        assert "[x] A100" in text_of(app)
 
 
 async def test_submit_is_disabled_with_the_reason_until_the_form_is_complete(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from textual.worker import get_current_worker
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.formatting import span_text
 from hpc_board.tui import local_files, targets
@@ -233,8 +234,12 @@ class BoardScreen(Screen[None]):
         self.forget_failure(subject)
 
     def offer_cancel(self, runs: Sequence[Run]) -> None:
-        """Cancel runs after confirmation, with one question to each scheduler."""
+        """Cancel those of the runs that have not ended, after confirmation, with one question to each scheduler."""
         from hpc_board.tui.screens.confirm import Confirm
+
+        count, runs = len(runs), [run for run in runs if not run.state.ended]
+        if not runs:
+            return
 
         def act(yes: bool | None) -> None:
             if yes:
@@ -243,6 +248,8 @@ class BoardScreen(Screen[None]):
 
         one, several = "Cancel the run", f"Cancel {len(runs)} runs"
         question = f"{several}: {_listed(runs)}?" if len(runs) > 1 else f"Cancel {_named(runs[0])}?"
+        if ended := count - len(runs):
+            question += f" {ended} of {count} {'has' if ended == 1 else 'have'} ended."
         self.app.push_screen(Confirm(question, one if len(runs) == 1 else several, "Keep it"), act)
 
     def offer_again(self, runs: Sequence[Run], then: Callable[[Sequence[Run]], None]) -> None:
@@ -265,9 +272,20 @@ class BoardScreen(Screen[None]):
             )
         self.app.push_screen(Confirm(question, "Resubmit", "Keep"), act)
 
+    def submit_file_of(self, run: Run) -> None:
+        """Open the form with task, GPU and next mode of a run, and with its file if it is the user's and exists."""
+        file = None
+        if run.user == self.board.user:
+            file = local_files.submitted_as(Path(run.file_name).name, run.code_sha256, self._known_files)
+        self.post_message(Open(targets.Submit(run.task, (run.gpu,), next_mode(run), file)))
+
+    @property
+    def _known_files(self) -> tuple[Path, ...]:
+        return tuple(Path(file) for file in self.memory.get("submit", "files", ()))
+
     def edit_file_of(self, run: Run) -> None:
         """Open the user's editor with the file of a run, and then the form with it."""
-        known = tuple(Path(file) for file in self.memory.get("submit", "files", ()))
+        known = self._known_files
 
         def question() -> tuple[Path, bool]:
             name, code = self.board.submissions.code(run.submission)
@@ -438,6 +456,11 @@ class BoardScreen(Screen[None]):
         if self._is_outdated and self.is_current and not self._open_questions and not self.rests:
             self._is_outdated = False
             self.look_again()
+
+
+def next_mode(run: Run) -> Mode:
+    """Return the mode for the next submission of a run's file: ranked if the run passed the tests."""
+    return Mode.RANKED if run.mode is Mode.TEST and run.verdict is Verdict.PASS else run.mode
 
 
 def _named(run: Run) -> str:

@@ -22,7 +22,7 @@ class Confirm(ModalScreen[bool]):
     CSS_PATH = "confirm.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "press", "Confirm", priority=True),
-        Binding("escape", "answer(False)", "Cancel"),
+        Binding("escape", "answer(False)", "Back"),
         Binding("left", "app.focus_previous", show=False),
         Binding("right", "app.focus_next", show=False),
     ]

@@ -22,6 +22,7 @@ from hpc_board.errors import BoardError, Refused
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, device_peak
 from hpc_board.model.text import printable
+from hpc_board.report.blocks import Paragraph
 from hpc_board.report.logs import nothing_printed, run_logs
 from hpc_board.report.next_steps import NextSteps, next_steps
 from hpc_board.report.runs import run_evidence, run_overview
@@ -30,7 +31,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.screens.base import BoardScreen, Clock
+from hpc_board.tui.screens.base import BoardScreen, Clock, next_mode
 from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.usual_time import UsualTime, usual_time_of
 from hpc_board.tui.widgets.blocks import Blocks
@@ -68,6 +69,7 @@ class _RunRead(msgspec.Struct, frozen=True):
     usual_time: UsualTime = UsualTime({})
 
 
+_NEXT_RANKED = "Next: s, ranked. Only a run in mode ranked enters the standings."
 _OVERVIEW_NEXT = "Press 1 for the overview."
 
 
@@ -82,7 +84,7 @@ class ReportScreen(BoardScreen):
         Binding("L", "log", "Log", tooltip="Switch between report and log"),
         Binding("slash", "search_log", "Search", key_display="/", tooltip="Search the log"),
         Binding("b", "standings", "Board", tooltip="Show the board of this run"),
-        Binding("s", "submit", "Submit", tooltip="Submit a file for the same task"),
+        Binding("s", "submit", "Submit", tooltip="Submit the file of this run, or another one"),
         Binding("R", "resubmit", "Rerun", tooltip="Submit the same file again"),
         Binding("w", "watch", "Watch", tooltip="Test the file of this run on every save"),
         Binding("e", "edit", "Edit", tooltip="Edit the file of this run, then submit it"),
@@ -216,8 +218,11 @@ class ReportScreen(BoardScreen):
             self.post_message(Open(targets.Standings(self._read.run.task, self._read.run.gpu)))
 
     def action_submit(self) -> None:
-        """Submit a file for the same task."""
-        self.post_message(Open(targets.Submit(self._read.run.task if self._read else None)))
+        """Open the form with the file and the choices of this run."""
+        if self._read is not None:
+            self.submit_file_of(self._read.run)
+        else:
+            self.post_message(Open(targets.Submit()))
 
     def action_watch(self) -> None:
         """Test the file of this run on every save."""
@@ -311,8 +316,12 @@ class ReportScreen(BoardScreen):
         """Show the overview, without the output that a wide screen has beside it."""
         if (read := self._read) is not None:
             logs = self._is_silent or not self.has_class("-wide")
-            report = partial(run_overview, read.run, read.result, read.history, read.progress, read.placing)
-            self.blocks.show(report(log=read.log, logs=logs))
+            run, user = read.run, self.board.user
+            report = partial(run_overview, run, read.result, read.history, read.progress, read.placing)
+            first, *rest = report(log=read.log, logs=logs, reader=user)
+            if run.user == user and next_mode(run) is not run.mode:
+                rest = [Paragraph(_NEXT_RANKED), *rest]
+            self.blocks.show((first, *rest))
 
     @property
     def _has_code(self) -> bool:

@@ -59,7 +59,7 @@ class RunsScreen(BoardScreen):
         Binding("a", "everyone", "All users", tooltip="Switch between your runs and all users' runs"),
         Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all runs read so far, or none"),
         *SORT_KEYS,
-        Binding("s", "submit", "Submit", tooltip="Submit a file for the task of the selected run"),
+        Binding("s", "submit", "Submit", tooltip="Submit the file of the selected run, or another one"),
         Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again"),
         Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
         Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
@@ -188,9 +188,11 @@ class RunsScreen(BoardScreen):
             self.post_message(Open(targets.Standings(run.task, run.gpu)))
 
     def action_submit(self) -> None:
-        """Submit a file for the task of the selected run."""
-        run = self._selected
-        self.post_message(Open(targets.Submit(run.task if run else None)))
+        """Open the form with the file and the choices of the selected run."""
+        if (run := self._selected) is not None:
+            self.submit_file_of(run)
+        else:
+            self.post_message(Open(targets.Submit()))
 
     def action_cluster(self) -> None:
         """Show the state of the GPUs."""
@@ -219,8 +221,7 @@ class RunsScreen(BoardScreen):
 
     def action_cancel(self) -> None:
         """Cancel the selected runs after confirmation."""
-        if runs := [run for run in self._chosen if not run.state.ended]:
-            self.offer_cancel(runs)
+        self.offer_cancel(self._chosen)
 
     def action_resubmit(self) -> None:
         """Submit the files of the selected runs again after confirmation."""
@@ -368,7 +369,9 @@ class RunsScreen(BoardScreen):
         runs = self.board.runs
         result, history, progress = runs.result(run.id), runs.history(run.id), runs.progress(run.id)
         placing = self.board.standings.placing(run)
-        return _Preview(run, run_outcome(run, result, history, progress, placing, log=runs.log(run.id)))
+        return _Preview(
+            run, run_outcome(run, result, history, progress, placing, log=runs.log(run.id), reader=self.board.user)
+        )
 
     def _show_preview(self, preview: _Preview) -> None:
         self._preview = preview

@@ -226,9 +226,12 @@ class SubmitScreen(BoardScreen):
             self._show_form()
             return
         self._finish_file()
-        self.post_message(Chosen(self._choice))
-        if self._choice.file is not None or self._choice.note or self._choice.options:
-            self.notify("Draft kept: s opens it again.")
+        # A header can name a task that the board lacks: the next form has the draft, for the task selected then.
+        task = self._choice.task if self._choice.task in self._tasks else None
+        self.post_message(Chosen(replace(self._choice, task=task)))
+        if self._choice.is_begun:
+            where = f" on {task}, in Tasks," if task else ""
+            self.notify(f"Draft kept: s{where} opens it again.", markup=False)
         super().action_back()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -27,7 +27,7 @@ from hpc_board.report.logs import message_log, nothing_printed, run_logs
 from hpc_board.report.plain import plain
 from hpc_board.report.run_columns import runs_table
 from hpc_board.report.run_words import short_specs, state_text, verdict_text, why
-from hpc_board.report.runs import outcome_line, run_report, run_summary, trial_report
+from hpc_board.report.runs import outcome_line, run_overview, run_report, run_summary, trial_report
 from hpc_board.report.standings import board_report
 from hpc_board.report.tables import gpus_table, tasks_table
 from hpc_board.report.tasks import task_report
@@ -375,6 +375,18 @@ def test_a_ranked_run_that_passed_is_told_in_one_line_what_it_means(
     run = finished(result, score_s=score_s)
     assert f"Passed: 1 benchmark. {line}.\n" in text_of(run_report(run, result, placing=placing))
     assert f"Run 12 passed: {line[0].lower()}{line[1:]}." in text_of((outcome_line(run, result, placing),))
+
+
+@pytest.mark.parametrize(
+    ("score_s", "words"), [(12.34e-6, "1.08x slower than your best, 11.4 µs"), (11.4e-6, "as fast as your best, which")]
+)
+def test_the_readers_own_run_is_compared_with_your_best(score_s: float, words: str) -> None:
+    result, placing = result_of(Verdict.PASS, timed_case()), Placing(None, 99, 11.4e-6, 7, first=False)
+    run = finished(result, score_s=score_s)
+    for report in (run_report, run_overview, run_summary):
+        assert words in text_of(report(run, result, placing=placing, reader="ada"))
+        assert "the user's best" in text_of(report(run, result, placing=placing, reader="bob"))
+    assert words in outcome_line(run, result, placing, reader="ada").text
 
 
 def test_a_run_that_does_not_count_tells_its_score_alone() -> None:
