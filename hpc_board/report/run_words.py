@@ -111,9 +111,9 @@ def step_message(step: Progress) -> str:
 
 
 def place_text(step: Progress, *, short: bool = False) -> str:
-    """Return the position of a running harness: "round 2 of 3, benchmark 1 of 4", and if `short` "round 2/3, bench 1/4".
+    """Return the position of a running harness: "round 2 of 3, benchmark 1 of 4".
 
-    Without rounds it is "benchmark 1 of 4", without cases "build".
+    If `short`, it is "round 2/3, bench 1/4". A step without a round or a case has neither.
     """
     phase = one_line(_SHORT_PHASES.get(step.phase, step.phase), 20) if short else step.phase
     if step.case is None or step.of is None:

@@ -349,7 +349,7 @@ def _tests_table(cases: Sequence[Case]) -> Table:
     columns = (
         Column("#", right=True),
         Column("OUTCOME", toned=True),
-        Column("MESSAGE", flexible=True, least=20),
+        Column("MESSAGE", flexible=True, least=20, aligned=True),
         Column("CASE", flexible=True),
     )
     rows = tuple(
@@ -378,7 +378,7 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
         Column("MEAN" if own_eval else "TIME" if rowed else "MEDIAN", right=True),
         Column("REFERENCE", right=True),
         Column("SPEEDUP", right=True),
-        Column("CASE", flexible=True, least=10),
+        Column("CASE", flexible=True, least=10, aligned=True),
         Column(scatter_name(cases).upper(), right=not rowed, leaves=3),
         Column("OF PEAK"),
         Column("MEAN", right=True, leaves=1),
