@@ -96,10 +96,10 @@ async def test_runs_are_marked_too_and_the_same_one_twice_is_none() -> None:
 @pytest.mark.parametrize(
     ("number", "reason"),
     [
-        (41, "Run 41 has no times: it is queued."),
+        (41, "Run 41 has no times: queued."),
         (38, "Run 38 has no times: mode test measures none."),
-        (36, "Run 36 has no times: it is cancelled."),
-        (33, "Run 33 has no times: its verdict is failed to compile."),
+        (36, "Run 36 has no times: cancelled."),
+        (33, "Run 33 has no times: failed to compile."),
     ],
 )
 async def test_a_run_without_times_is_not_marked_for_the_reason_shown(number: int, reason: str) -> None:

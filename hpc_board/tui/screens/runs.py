@@ -221,7 +221,7 @@ class RunsScreen(BoardScreen):
         elif run.mode not in _TIMED:
             self._refuse_mark(run, f"mode {run.mode} measures none")
         elif run.verdict is None:
-            self._refuse_mark(run, f"it is {state_text(run.state)}")
+            self._refuse_mark(run, state_text(run.state))
         else:
             self.ask("mark", partial(self.board.runs.result, run.id), partial(self._mark_timed, run))
 
@@ -230,7 +230,7 @@ class RunsScreen(BoardScreen):
         if result is not None and any(case.timing for case in result.cases if case.phase == "benchmark"):
             self.post_message(SideChosen(run.submission, run.task))
         else:
-            self._refuse_mark(run, f"its verdict is {outcome_words(run.verdict or run.state)}")
+            self._refuse_mark(run, outcome_words(run.verdict or run.state))
 
     def _refuse_mark(self, run: Run, reason: str) -> None:
         words = f"Run {run.id} has no times: {reason}. Mark a run in mode benchmark or ranked that passed."
