@@ -1,6 +1,7 @@
 """`list`, `gpus`, `task` and `template`: tasks, GPUs, templates, and checks of tasks in development."""
 
 import re
+import shlex
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -393,4 +394,7 @@ def template(
     if header:
         remark(f"Header for compiled submissions written to {output}.")
     else:
-        remark(f"Template of {found.name} written to {output}. Test it: hpc-board submit {output} --mode test --wait")
+        gpus = board.gpus.allowed(found)
+        gpu = f" --gpu {shlex.quote(gpus[0].name)}" if len(gpus) > 1 else ""
+        test = f"hpc-board submit {output} --mode test{gpu} --wait"
+        remark(f"Template of {found.name} written to {output}. Test it: {test}")

@@ -2,9 +2,9 @@
 
 A process is the independent unit: its calls share their memory and their clocks. So if both runs have several workers,
 Welch's t interval compares the logarithms of their medians (B. L. Welch, Biometrika 34, 1947). A single worker gives
-only the scatter of its own calls. The statistic is the median, as everywhere else: its standard error over n values is
-sqrt(pi / 2) s / sqrt(n) for many normal values, and less for few, so that the intervals of few processes are rather
-too wide.
+only the scatter of its own calls, for a score that of all cases by the propagation of errors. The statistic is the
+median, as everywhere else: its standard error over n values is sqrt(pi / 2) s / sqrt(n) for many normal values, and
+less for few, so that the intervals of few processes are rather too wide.
 """
 
 import math
@@ -155,7 +155,7 @@ class _Side(msgspec.Struct, frozen=True):
     """The variance of the logarithm of a run's time, and its degrees of freedom."""
 
     variance: float
-    freedom: int
+    freedom: float
     repeated: bool
 
 
@@ -188,13 +188,17 @@ def _difference(one: _Side | None, other: _Side | None, one_ns: float, other_ns:
 
 def _quantile(one: _Side, other: _Side) -> float:
     """Return Student's t at the degrees of freedom of Welch and Satterthwaite."""
-    parts = sum(side.variance**2 / side.freedom for side in (one, other))
-    freedom = (one.variance + other.variance) ** 2 / parts
-    return next(value for least, value in reversed(_T_QUANTILES) if least <= max(1.0, freedom + _ROUNDING))
+    freedom = max(1.0, _freedom([one, other]) + _ROUNDING)
+    return next(value for least, value in reversed(_T_QUANTILES) if least <= freedom)
+
+
+def _freedom(sides: Sequence[_Side]) -> float:
+    parts = sum(side.variance**2 / side.freedom for side in sides)
+    return sum(side.variance for side in sides) ** 2 / parts if parts else 1.0
 
 
 def _score_difference(one: Sequence[Timing], other: Sequence[Timing], ranking_by: Ranking) -> Difference | None:
-    """Compare the scores: each worker has one if all cases have the same workers."""
+    """Compare the scores: of each worker if there are several, else put together from the scatter of each case."""
     scores = [score_of([each.median_ns for each in timings], ranking_by) for timings in (one, other)]
     sides = [_side_of_scores(timings, ranking_by) for timings in (one, other)]
     return _difference(sides[0], sides[1], scores[0], scores[1])
@@ -206,10 +210,27 @@ def _side_of_scores(timings: Sequence[Timing], ranking_by: Ranking) -> _Side | N
     if not all(timing.samples_ns for timing in timings):
         return None
     workers: list[Sequence[float]] = [timing.worker_medians_ns for timing in timings]
-    counts = {len(each) for each in workers}
-    if len(counts) > 1 or counts == {1}:
-        return None
-    return _side([score_of(medians, ranking_by) for medians in zip(*workers, strict=True)], repeated=True)
+    if min(map(len, workers)) == 1:
+        return _side_of_cases(timings, ranking_by)
+    # All cases have the first workers; further ones measured only the cases that scattered.
+    return _side([score_of(medians, ranking_by) for medians in zip(*workers, strict=False)], repeated=True)
+
+
+def _side_of_cases(timings: Sequence[Timing], ranking_by: Ranking) -> _Side | None:
+    """Return the statistics of a score by those of its cases, whose calls are independent within a process.
+
+    To first order, the variance of the score's logarithm is the sum over the cases', each times the square of the
+    case's share of the score.
+    """
+    sides = [_sides(timing) for timing in timings]
+    whole = sum(timing.median_ns for timing in timings)
+    parts = []
+    for side, timing in zip(sides, timings, strict=True):
+        if side is None:
+            return None
+        share = timing.median_ns / whole if ranking_by is Ranking.MEAN else 1 / len(timings)
+        parts.append(_Side(share**2 * side.variance, side.freedom, repeated=False))
+    return _Side(sum(part.variance for part in parts), _freedom(parts), repeated=False)
 
 
 class LeaderRun(msgspec.Struct, frozen=True):

@@ -38,6 +38,7 @@ class Column(msgspec.Struct, frozen=True):
         least: the least width of a flexible column.
         leaves: the place in the order in which columns are left out of a table that is still too wide; 0 for never.
         toned: True if its cells have the tones of their rows.
+        aligned: True if a table without a width pads a flexible column, too, to its longest cell.
     """
 
     title: str
@@ -46,6 +47,7 @@ class Column(msgspec.Struct, frozen=True):
     least: int = 6
     leaves: int = 0
     toned: bool = False
+    aligned: bool = False
 
 
 class Table(msgspec.Struct, frozen=True):

@@ -130,12 +130,13 @@ def _full_widths(table: Table) -> list[int]:
 def _widths(table: Table, width: int | None) -> list[int]:
     """Return the columns' widths; narrow the widest flexible one until the table fits, and at last any.
 
-    Without a `width`, one long cell does not move all others of its column: it reaches into the next ones.
+    Without a `width`, one long cell does not move all others of its column: it reaches into the next ones, except in an
+    aligned column.
     """
     widths = _full_widths(table)
     if width is None:
         return [
-            min(each, _PADDED_MAX) if column.flexible else each
+            min(each, _PADDED_MAX) if column.flexible and not column.aligned else each
             for each, column in zip(widths, table.columns, strict=True)
         ]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width

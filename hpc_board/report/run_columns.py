@@ -484,7 +484,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         in_report=False,
         right=True,
         listed=Listed(
-            {RunList.OWN: Width(6, from_width=96), RunList.EVERYONE: Width(6, from_width=108)},
+            {RunList.OWN: Width(6, from_width=104), RunList.EVERYONE: Width(6, from_width=108)},
             title="Waited",
             text=lambda line: span(waited(line.run, line.started, line.time)),
         ),
@@ -495,7 +495,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         in_report=False,
         right=True,
         listed=Listed(
-            {RunList.OWN: Width(6, from_width=96), RunList.EVERYONE: Width(6, from_width=108)},
+            {RunList.OWN: Width(6, from_width=104), RunList.EVERYONE: Width(6, from_width=108)},
             title="Ran",
             text=lambda line: span(ran(line.run, line.started, line.time)),
         ),
@@ -581,6 +581,9 @@ COLUMNS: tuple[RunColumn, ...] = (
         flexible=True,
         least=9,
         leaves=2,
+        listed=Listed(
+            {RunList.OWN: Width(9, from_width=84, most=14), RunList.EVERYONE: Width(9, from_width=84, most=14)}
+        ),
         fields=(Field("file_name", lambda line: one_line(line.run.file_name), "the name of the file"),),
         exported=(
             _text("file_name", "name of the submitted file"),
@@ -747,6 +750,7 @@ _LISTED_ORDER = (
     "mode",
     "outcome",
     "why",
+    "file",
     "waited",
     "ran",
     "score",

@@ -1,13 +1,15 @@
 """The progress of a running run: its finished cases among all, and the time left."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 import msgspec
 
 from hpc_board.domain.run import Progress
-from hpc_board.model.task import Mode, Task
-from hpc_board.report.run_words import place_text
+from hpc_board.model.limits import Limits
+from hpc_board.model.task import OWN, Mode, Task
+from hpc_board.report.run_words import place_text, round_of
 
 _PHASES = {
     Mode.TEST: ("test",),
@@ -26,10 +28,13 @@ class RunProgress(msgspec.Struct, frozen=True):
     step: str
 
 
-def case_counts(task: Task) -> dict[str, int]:
-    """Return the number of a task's cases by phase."""
-    benchmarks = len(task.benchmarks)
-    return {"test": len(task.tests), "benchmark": benchmarks, "profile": benchmarks}
+def case_counts(task: Task, mode: Mode) -> dict[str, int]:
+    """Return the number of a task's cases by phase; in mode ranked each process measures all benchmarks."""
+    benchmarks, rounds = len(task.benchmarks), 1
+    if mode is Mode.RANKED and task.harness != OWN:
+        with suppress(ValueError):
+            rounds = Limits.of_task(task.limits).workers
+    return {"test": len(task.tests), "benchmark": benchmarks * rounds, "profile": benchmarks}
 
 
 def run_progress(mode: Mode, progress: Sequence[Progress], counts: Mapping[str, int]) -> RunProgress | None:
@@ -39,14 +44,22 @@ def run_progress(mode: Mode, progress: Sequence[Progress], counts: Mapping[str, 
     """
     if not progress:
         return None
-    known = {**counts, **{step.phase: step.of for step in progress if step.of is not None and step.of > 0}}
+    rounds = [found for found in map(round_of, progress) if found is not None and not found.again]
+    # The processes beyond the first number, and the repeated measurements, are known only when they begin.
+    planned = max(rounds[0].of, 1) if rounds else 1
+    known = {**counts}
+    for step in progress:
+        if step.of is not None and step.of > 0:
+            known[step.phase] = step.of * planned if step.phase == "benchmark" else step.of
     phases = _PHASES[mode]
     done = 0
     for step in progress:
-        if step.phase in phases and step.case is not None:
+        if step.phase in phases and step.case is not None and step.of is not None:
             before = sum(known.get(phase, 0) for phase in phases[: phases.index(step.phase)])
-            # Benchmarks in rows begin again with the first case.
-            done = max(done, before + step.case - 1)
+            found = round_of(step)
+            earlier = 0 if found is None else planned if found.again else min(found.number - 1, planned)
+            here = 0 if earlier == planned else step.case - 1
+            done = max(done, before + earlier * step.of + here)
     total = sum(known.get(phase, 0) for phase in phases)
     return RunProgress(min(max(done, 0), total), total, place_text(progress[-1]))
 

@@ -37,6 +37,7 @@ _STATE_WORDS = {RunState.NODE_FAIL: "node failure", RunState.TIMEOUT: "job timeo
 
 _CASE_FIRST = r"(?s)(?P<case>\w+ case \d+( of \d+)?( \(.*?\))?): (?P<message>.+)"
 _SPEC = r"(\w+): ([^;]+)(?:; |$)"
+_ROUND = re.compile(r" \(process (\d{1,3}) of (\d{1,3})\)$|(?P<again>, measuring again: .*), (\d{1,3}) of (\d{1,3})$")
 
 
 def verdict_text(verdict: Verdict) -> str:
@@ -87,12 +88,41 @@ def why(run: Run) -> str:
     return f"on {run.status.node}" if run.status.node else ""
 
 
+class Round(msgspec.Struct, frozen=True):
+    """The measurement of all benchmarks by process `number` of `of`, or of uncertain ones `again`."""
+
+    number: int
+    of: int
+    again: bool = False
+
+
+def round_of(step: Progress) -> Round | None:
+    """Return the round of a benchmark, which is at the end of the judge's message; None if there is only one."""
+    found = _ROUND.search(step.message) if step.phase == "benchmark" else None
+    if found is None:
+        return None
+    number, of = map(int, filter(str.isdigit, filter(None, found.groups())))
+    return Round(number, of, again=found["again"] is not None)
+
+
+def step_message(step: Progress) -> str:
+    """Return the message of a step without its round, which `place_text` has."""
+    return _ROUND.sub(lambda found: found["again"] or "", step.message) if round_of(step) else step.message
+
+
 def place_text(step: Progress, *, short: bool = False) -> str:
-    """Return the position of a running harness: "benchmark 2 of 3", "build", and if `short` "bench 2/3"."""
+    """Return the position of a running harness: "round 2 of 3, benchmark 1 of 4".
+
+    If `short`, it is "round 2/3, bench 1/4". A step without a round or a case has neither.
+    """
     phase = one_line(_SHORT_PHASES.get(step.phase, step.phase), 20) if short else step.phase
     if step.case is None or step.of is None:
         return phase
-    return f"{phase} {step.case}/{step.of}" if short else f"{phase} {step.case} of {step.of}"
+    between, found = "/" if short else " of ", round_of(step)
+    place = f"{phase} {step.case}{between}{step.of}"
+    if found is None:
+        return place
+    return f"{'again' if found.again else 'round'} {found.number}{between}{found.of}, {place}"
 
 
 def why_now(run: Run, progress: Progress | None) -> str:

@@ -21,7 +21,7 @@ from hpc_board.report.formatting import bytes_text, count_text, moment_text, spe
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_columns import outcome, run_tone
-from hpc_board.report.run_words import case_last, place_text, short_specs, state_text, verdict_text
+from hpc_board.report.run_words import case_last, place_text, short_specs, state_text, step_message, verdict_text
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
@@ -361,7 +361,7 @@ def _tests_table(cases: Sequence[Case]) -> Table:
     columns = (
         Column("#", right=True),
         Column("OUTCOME", toned=True),
-        Column("MESSAGE", flexible=True, least=20),
+        Column("MESSAGE", flexible=True, least=20, aligned=True),
         Column("CASE", flexible=True),
     )
     rows = tuple(
@@ -390,7 +390,7 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
         Column("MEAN" if own_eval else "TIME" if rowed else "MEDIAN", right=True),
         Column("REFERENCE", right=True),
         Column("SPEEDUP", right=True),
-        Column("CASE", flexible=True, least=10),
+        Column("CASE", flexible=True, least=10, aligned=True),
         Column(scatter_name(cases).upper(), right=not rowed, leaves=3),
         Column("OF PEAK"),
         Column("MEAN", right=True, leaves=1),
@@ -540,8 +540,8 @@ def _unconfirmed_blocks(run: Run) -> Iterator[Block]:
 
 def step_text(step: Progress) -> str:
     """Return the position of a running harness on one line: "benchmark 2 of 5: size: 1024"."""
-    place = place_text(step)
-    return one_line(f"{place}: {step.message}" if step.message else place)
+    place, message = place_text(step), step_message(step)
+    return one_line(f"{place}: {message}" if message else place)
 
 
 def _run_facts(run: Run) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,7 @@ class UsualTime(msgspec.Struct, frozen=True):
 def usual_time_of(board: Board, run: Run) -> UsualTime:
     """Return the usual time of a run by the user's earlier passing runs in its mode on its GPU."""
     try:
-        counts = case_counts(board.tasks.get(run.task))
+        counts = case_counts(board.tasks.get(run.task), run.mode)
     except BoardError:
         counts = {}  # a task that has been removed
     found = board.runs.list(

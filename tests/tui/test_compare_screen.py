@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from textual.app import App
 
 from hpc_board.domain.comparison import Compared, compared
@@ -14,7 +15,7 @@ from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.screens.compare import CompareScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_board import FakeBoard, result, run
+from tests.tui.fake_board import RUNS, FakeBoard, result, run
 from tests.unit.recorded import recorded, result_of, timed_case
 from tests.values import replace
 
@@ -88,14 +89,39 @@ async def test_the_sides_can_be_swapped() -> None:
 async def test_runs_are_marked_too_and_the_same_one_twice_is_none() -> None:
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "m", "m")
+        await press(pilot, "r", "down", "down", "m", "m")
         await until(pilot, lambda: told(pilot.app, "is no longer marked"))
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (41, "Run 41 has no times: queued."),
+        (38, "Run 38 has no times: mode test measures none."),
+        (36, "Run 36 has no times: cancelled."),
+        (33, "Run 33 has no times: failed to compile."),
+    ],
+)
+async def test_a_run_without_times_is_not_marked_for_the_reason_shown(number: int, reason: str) -> None:
+    async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "a", *["down"] * (41 - number), "m")
+        await until(pilot, lambda: told(pilot.app, reason))
+        assert not signed(text_of(pilot.app))
+
+
+async def test_a_run_that_failed_after_its_benchmarks_is_marked() -> None:
+    failed = replace(RUNS[2], verdict=Verdict.UNSTABLE)
+    async with app_on(Timed(runs=(failed,))).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "m")
+        await until(pilot, lambda: bool(signed(text_of(pilot.app))))
 
 
 async def test_only_two_for_one_task_are_compared_and_the_first_stays_chosen() -> None:
     async with app_on(Timed()).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "m")
+        await press(pilot, "r", "down", "down", "m")
         pilot.app.post_message(SideChosen(7, "matmul"))
         await until(pilot, lambda: told(pilot.app, "only submissions for one task compare"))
         await settled(pilot)
@@ -122,13 +148,13 @@ def signed(text: str) -> list[str]:
 async def test_the_chosen_run_has_a_sign_until_it_is_taken_back_or_compared() -> None:
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "m")
+        await press(pilot, "r", "down", "down", "m")
         # Both are runs of one submission, and it is submissions that are compared.
-        assert [line.split()[1] for line in signed(text_of(pilot.app))] == ["41", "40"]
+        assert [line.split()[1] for line in signed(text_of(pilot.app))] == ["39", "38"]
         assert "m on another run compares both" in text_of(pilot.app)
         await press(pilot, "m")
         assert not signed(text_of(pilot.app))
-        await press(pilot, "m", "end", "m")
+        await press(pilot, "m", "down", "down", "m")
         assert isinstance(pilot.app.screen, CompareScreen)
         await press(pilot, "escape")
         await until(pilot, lambda: not signed(text_of(pilot.app)))

@@ -38,7 +38,10 @@ SESSION_STEPS = max(1, min(500, STEPS // 8))
 JOURNEYS: tuple[tuple[tuple[str, str], ...], ...] = (
     (),
     (("r", "RunsScreen"), ("b", "StandingsScreen"), ("f", "FeedScreen")),
-    (("r", "RunsScreen"), ("m", "RunsScreen"), ("down", "RunsScreen"), ("m", "CompareScreen")),
+    (
+        *(("r", "RunsScreen"), ("end", "RunsScreen"), ("m", "RunsScreen"), ("up", "RunsScreen")),
+        ("m", "CompareScreen"),
+    ),
     (("r", "RunsScreen"), ("b", "StandingsScreen"), ("v", "CodeScreen")),
     (("r", "RunsScreen"), ("b", "StandingsScreen"), ("t", "TrendScreen")),
     (("r", "RunsScreen"), ("p", "ClusterScreen")),
@@ -145,10 +148,10 @@ async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     board.leaderboards.carry_out(board.leaderboards.plan_creation("double", "race"))
     sent = [
         run.id
-        for kernel, mode in (("kernel.py", "ranked"), ("wrong.py", "test"))
+        for kernel, mode in (("kernel.py", "ranked"), ("kernel.py", "benchmark"), ("wrong.py", "test"))
         for run in board.submissions.submit(board.submissions.draft(Path(kernel), gpus=["CPU"], mode=mode))
     ]
-    # A board without a ranked run has no feed, no trend and no code to read.
+    # A board without a ranked run has no feed, no trend and no code to read; a comparison needs two runs with times.
     list(board.runs.wait(sent, timeout_seconds=120))
     tell(f"seed {SEED}, {STEPS} steps")
     chosen, seen, trail = random.Random(SEED), Counter[str](), list[str]()

@@ -466,3 +466,13 @@ async def test_rows_read_on_are_added_to_the_table_as_it_is(monkeypatch: pytest.
         assert listed(app)
         grid = app.screen.query_one(Grid)
         assert grid.current == str(301 - (grid.cursor_row + 1))
+
+
+@pytest.mark.parametrize(("width", "shown"), [(80, False), (120, True), (200, True)])
+async def test_a_wide_list_has_the_file_of_each_run(width: int, shown: bool) -> None:
+    async with app_on(FakeBoard()).run_test(size=(width, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        rows = [line for line in text_of(pilot.app).splitlines() if " vectoradd " in line and " queued " in line]
+        assert rows
+        assert all(("submission.py" in row) is shown for row in rows)

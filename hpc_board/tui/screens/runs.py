@@ -17,10 +17,12 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.domain.run_order import RunOrder
 from hpc_board.errors import BoardError
+from hpc_board.model.result import Result, Verdict
+from hpc_board.model.task import Mode
 from hpc_board.report.blocks import Block
 from hpc_board.report.formatting import moment_text, span_text
 from hpc_board.report.run_columns import Line, RunList
-from hpc_board.report.run_words import times, trust, why
+from hpc_board.report.run_words import outcome_words, state_text, times, trust, why
 from hpc_board.report.runs import run_outcome, step_text
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import since, state
@@ -37,6 +39,9 @@ _STEPS_MAX = 16
 
 _STALE = timedelta(seconds=10)
 """The least age of data that the title shows."""
+
+_TIMED = (Mode.BENCHMARK, Mode.RANKED)
+"""The modes that measure times."""
 
 _CHOSEN = "m on another run compares both; m again unmarks this one"
 
@@ -209,9 +214,29 @@ class RunsScreen(BoardScreen):
             self.edit_file_of(run)
 
     def action_mark(self) -> None:
-        """Mark the selected run's submission for a comparison."""
-        if (run := self._selected) is not None:
+        """Mark the selected run's submission for a comparison, or unmark it; a run without times is refused."""
+        run = self._selected
+        if run is None:
+            return
+        if run.submission == self.marked or (run.mode in _TIMED and run.verdict is Verdict.PASS):
             self.post_message(SideChosen(run.submission, run.task))
+        elif run.mode not in _TIMED:
+            self._refuse_mark(run, f"mode {run.mode} measures none")
+        elif run.verdict is None:
+            self._refuse_mark(run, state_text(run.state))
+        else:
+            self.ask("mark", partial(self.board.runs.result, run.id), partial(self._mark_timed, run))
+
+    def _mark_timed(self, run: Run, result: Result | None) -> None:
+        """Mark a run that did not pass if some benchmark was timed before."""
+        if result is not None and any(case.timing for case in result.cases if case.phase == "benchmark"):
+            self.post_message(SideChosen(run.submission, run.task))
+        else:
+            self._refuse_mark(run, outcome_words(run.verdict or run.state))
+
+    def _refuse_mark(self, run: Run, reason: str) -> None:
+        words = f"Run {run.id} has no times: {reason}. Mark a run in mode benchmark or ranked that passed."
+        self.notify(words, title="Not comparable", severity="warning", markup=False)
 
     def action_copy(self) -> None:
         """Copy the number of the selected run."""

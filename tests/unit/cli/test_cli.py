@@ -359,6 +359,23 @@ def test_a_template_can_be_submitted_as_it_is(board: Recorded) -> None:
     assert call(board, "submit", start, "--gpu", "CPU", "--dry-run").exit_code == 0
 
 
+@pytest.mark.parametrize(("task", "gpu"), [("vectoradd_py", " --gpu CPU"), ("narrow", "")])
+def test_the_printed_test_of_a_template_names_a_gpu_where_the_task_has_several(
+    board: Recorded, task: str, gpu: str
+) -> None:
+    own = board.folder / "tasks" / "narrow"
+    (own / "task.yml").write_text((own / "task.yml").read_text() + "templates: {Python: start.py}\n")
+    (own / "start.py").write_text("import torch\n")
+    start = board.folder / "mine.py"
+    done = call(board, "template", task, "--language", "python", "-o", start)
+    _, _, command = done.stderr.strip().partition("Test it: hpc-board ")
+    assert command == f"submit {start} --mode test{gpu} --wait"
+    if task == "narrow":
+        return  # It has no tests to run.
+    tried = call(board, *command.removesuffix("--wait").split(), "--dry-run")
+    assert tried.exit_code == 0, tried.stderr
+
+
 def test_a_template_without_a_directive_gets_one(board: Recorded) -> None:
     own = board.folder / "tasks" / "narrow"
     (own / "task.yml").write_text((own / "task.yml").read_text() + "templates: {Python: start.py}\n")

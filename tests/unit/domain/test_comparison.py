@@ -130,6 +130,57 @@ def test_scores_are_compared_as_the_task_ranks(ranking_by: Ranking, speedup: flo
     assert score.speedup == pytest.approx(speedup)
 
 
+def scattered(chance: random.Random, *medians_ns: float, calls: int = 12) -> list[Case]:
+    """Return cases of a single process, whose calls scatter by 5 %."""
+    return [
+        case([[median * math.exp(chance.gauss(0, 0.05)) for _ in range(calls)]], index)
+        for index, median in enumerate(medians_ns)
+    ]
+
+
+@pytest.mark.parametrize("ranking_by", [Ranking.MEAN, Ranking.GEOM])
+def test_the_score_of_single_processes_has_the_scatter_of_its_cases(ranking_by: Ranking) -> None:
+    chance = random.Random(7)
+    faster = compared(scattered(chance, MS, 3 * MS), scattered(chance, 0.8 * MS, 2.4 * MS), ranking_by).score
+    assert faster is not None
+    assert faster.shown
+    assert not faster.repeated
+    assert faster.text.startswith("faster by ")
+    same = [compared(scattered(chance, MS, 3 * MS), scattered(chance, MS, 3 * MS), ranking_by) for _ in range(1000)]
+    false_alarms = sum(each.score is not None and each.score.shown for each in same)
+    assert 0.005 < false_alarms / len(same) < 0.05
+
+
+def test_a_score_of_the_same_error_in_each_case_has_that_error_over_the_root_of_their_number() -> None:
+    calls = [0.99 * MS, MS, 1.01 * MS] * 40
+    one, other = ([case([calls], index) for index in range(4)] for _ in range(2))
+    found = compared(one, other, Ranking.GEOM)
+    assert found.score is not None
+    assert found.score.high is not None
+    (of_case, *_) = found.cases
+    assert of_case.difference.high is not None
+    assert math.log(found.score.high) == pytest.approx(math.log(of_case.difference.high) / 2, rel=0.02)
+
+
+def test_processes_that_measured_some_cases_only_leave_the_score_those_that_measured_all() -> None:
+    def cases(factor: float) -> list[Case]:
+        return [
+            steady(*(factor * each * MS for each in (1.0, 1.01, 0.99)), index=0),
+            steady(*(factor * each * MS for each in (1.0, 1.01, 0.99, 1.3, 0.8)), index=1),
+        ]
+
+    score = compared(cases(1.0), cases(0.5), Ranking.GEOM).score
+    assert score is not None
+    assert (score.text, score.repeated) == ("faster by 100 % ± 5.8 %", True)
+
+
+def test_a_case_with_too_few_calls_leaves_the_score_without_an_interval() -> None:
+    one = [steady(MS), case([[MS, MS]], index=1)]
+    score = compared(one, one, Ranking.GEOM).score
+    assert score is not None
+    assert score.low is None
+
+
 def test_runs_without_the_same_cases_have_no_score_to_compare() -> None:
     found = compared([steady(MS, MS), steady(MS, MS, index=1)], [steady(MS, MS)], Ranking.LAST)
     assert len(found.cases) == 1

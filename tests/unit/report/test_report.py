@@ -448,7 +448,7 @@ def test_a_failed_run_says_which_case_failed_why_and_what_to_do() -> None:
     meaning = verdict_meaning(Verdict.WRONG_VALUE)
     assert meaning.what in text
     assert meaning.next in text
-    assert "2  wrong value  5 of 127 elements differ  127\n" in text
+    assert "2  wrong value  5 of 127 elements differ  size: 127\n" in text
 
 
 @pytest.mark.parametrize(
@@ -825,6 +825,19 @@ def test_a_table_that_is_too_wide_loses_the_end_of_its_flexible_cells_alone() ->
     table = Table((Column("N", right=True), Column("TEXT", flexible=True)), (("1000000", "x" * 40),))
     assert plain([table], 20).splitlines()[1] == f"1000000  {'x' * 10}…"
     assert "x" * 40 in plain([table])
+
+
+def test_the_cases_of_tests_stand_below_their_title_beside_long_messages() -> None:
+    message = "17 of 16129 values differ, the first at [0, 126]: 0.5 instead of 0.25"
+    result = result_of(
+        Verdict.WRONG_VALUE,
+        Case("test", 0, "size: 1", Verdict.WRONG_VALUE, message),
+        Case("test", 1, "size: 2", Verdict.WRONG_VALUE, "2 of 2 values differ"),
+    )
+    lines = text_of(run_report(finished(result), result)).splitlines()
+    first = next(number for number, line in enumerate(lines) if line.endswith("CASE"))
+    head, *rows = lines[first : first + 3]
+    assert [row.index("size: ") for row in rows] == [head.index("CASE")] * 2
 
 
 def test_wide_characters_keep_the_columns_in_line() -> None:

@@ -5,10 +5,21 @@ from datetime import timedelta
 import pytest
 
 from hpc_board.domain.run import Progress
-from hpc_board.model.task import Mode
-from hpc_board.report.run_progress import RunProgress, run_progress, time_left
+from hpc_board.model.task import OWN, Language, Mode, Task, TaskFile
+from hpc_board.report.run_progress import RunProgress, case_counts, run_progress, time_left
+from hpc_board.report.run_words import place_text
+from hpc_board.report.runs import step_text
+from tests.values import replace
 
 _COUNTS = {"test": 4, "benchmark": 3, "profile": 3}
+_TASK = Task(
+    "add",
+    Language.PY,
+    "Add.",
+    (TaskFile("submission.py", None),),
+    tests=({"size": 1},) * 4,
+    benchmarks=({"size": 1},) * 3,
+)
 
 
 def _steps(*steps: tuple[str, int | None, int | None]) -> list[Progress]:
@@ -42,9 +53,55 @@ def test_the_harness_knows_the_cases_better_than_the_task_of_today() -> None:
     )
 
 
-def test_the_bar_stays_where_benchmarks_in_rows_begin_again() -> None:
+def test_the_bar_stays_where_benchmarks_begin_again() -> None:
     steps = _steps(("test", 4, 4), ("benchmark", 3, 3), ("benchmark", 1, 3))
     assert run_progress(Mode.RANKED, steps, _COUNTS) == RunProgress(6, 7, "benchmark 1 of 3")
+
+
+def _round(number: int, of: int, case: int) -> Progress:
+    return Progress("2030-05-17T12:00:00Z", "benchmark", case, 3, f"size: 1; seed: 2 (process {number} of {of})")
+
+
+def _again(number: int, case: int) -> Progress:
+    return Progress(
+        "2030-05-17T12:00:00Z", "benchmark", case, 3, f"size: 1; seed: 2, measuring again: busy machine, {number} of 5"
+    )
+
+
+def test_the_bar_counts_the_benchmarks_of_each_process_and_never_goes_back() -> None:
+    steps = [
+        *_steps(("load", None, None), ("test", 1, 4), ("test", 4, 4)),
+        *(_round(number, 3, case) for number in (1, 2, 3) for case in (1, 2, 3)),
+        *(_round(number, number, case) for number in (4, 5) for case in (1, 2, 3)),
+        *(_again(number, case) for number in (1, 2) for case in (2, 3)),
+    ]
+    counts = case_counts(_TASK, Mode.RANKED)
+    found = [run_progress(Mode.RANKED, steps[:end], counts) for end in range(1, len(steps) + 1)]
+    done = [each.done for each in found if each]
+    assert {each.total for each in found if each} == {13}
+    assert done == [0, 0, 3, *range(4, 13), *[13] * 10]
+    words = [each.step for each in found if each]
+    assert (words[6], words[-1]) == ("round 2 of 3, benchmark 1 of 3", "again 2 of 5, benchmark 3 of 3")
+
+
+def test_a_list_has_the_round_before_the_case_and_the_message_has_it_only_there() -> None:
+    assert place_text(_round(2, 3, 1), short=True) == "round 2/3, bench 1/3"
+    assert place_text(_again(1, 2), short=True) == "again 1/5, bench 2/3"
+    assert step_text(_round(2, 3, 1)) == "round 2 of 3, benchmark 1 of 3: size: 1; seed: 2"
+    assert step_text(_again(1, 2)) == "again 1 of 5, benchmark 2 of 3: size: 1; seed: 2, measuring again: busy machine"
+
+
+def test_a_task_with_its_own_eval_measures_once() -> None:
+    assert case_counts(_TASK, Mode.BENCHMARK)["benchmark"] == 3
+    assert case_counts(replace(_TASK, limits={"workers": 2}), Mode.RANKED)["benchmark"] == 6
+    assert case_counts(replace(_TASK, harness=OWN), Mode.RANKED)["benchmark"] == 3
+
+
+@pytest.mark.parametrize(("number", "of"), [(0, 0), (9, 3), (999, 0)])
+def test_impossible_rounds_of_a_node_stay_on_the_bar(number: int, of: int) -> None:
+    found = run_progress(Mode.RANKED, [_round(number, of, 2)], _COUNTS)
+    assert found is not None
+    assert 0 <= found.done <= found.total
 
 
 @pytest.mark.parametrize("case", [-5, 0, 10**9])
