@@ -1,5 +1,6 @@
 """`list`, `gpus`, `task` and `template`: tasks, GPUs, templates, and checks of tasks in development."""
 
+import os
 import re
 import shlex
 import sys
@@ -291,7 +292,7 @@ def _source(open_: Open, source: str) -> "tuple[Task, ...]":
     try:
         found = tasks.get(source)
     except InputError as error:
-        if type(error) is not InputError or path.exists():
+        if type(error) is not InputError or os.path.lexists(path):
             raise
         message = f"{shown_path(path)}: there is no such folder or file. As a task: {error.message}"
         raise InputError(message, hint=error.hint) from error

@@ -141,7 +141,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     site.stop_controller()
     terminal.until("Runs / own", "waiting ", SILENT, "1 double", "running", name="hanging")
     terminal.press("?")
-    terminal.until("Submit a file for the task of the selected run", name="help")
+    terminal.until("Submit the file of the selected run, or another one", name="help")
     # Escape and a letter at once would be one key.
     terminal.press("Escape")
     terminal.until("Runs / own", without="Go back")
