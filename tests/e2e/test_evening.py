@@ -134,7 +134,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     terminal.press("Home", "w")
     terminal.until("watching: save the file to test it", name="watching")
     files.kernel(kernel(0.0, "H100", "A100"))
-    terminal.until("Run 6", "Passed", without="in flight", name="watched")
+    terminal.until("Runs / Watch", "Passed: 2 tests.", without="in flight", name="watched")
     others.take("h100")
     others.take("a100")
     terminal.press("Escape")
