@@ -274,10 +274,17 @@ class BoardScreen(Screen[None]):
 
     def submit_file_of(self, run: Run) -> None:
         """Open the form with task, GPU and next mode of a run, and with its file if it is the user's and exists."""
-        file = None
-        if run.user == self.board.user:
-            file = local_files.submitted_as(Path(run.file_name).name, run.code_sha256, self._known_files)
-        self.post_message(Open(targets.Submit(run.task, (run.gpu,), next_mode(run), file)))
+        known = self._known_files
+
+        def question() -> Path | None:
+            if run.user != self.board.user:
+                return None
+            return local_files.submitted_as(Path(run.file_name).name, run.code_sha256, known)
+
+        def fill(file: Path | None) -> None:
+            self.post_message(Open(targets.Submit(run.task, (run.gpu,), next_mode(run), file)))
+
+        self.ask("submit", question, fill, whom=THE_FILE)
 
     @property
     def _known_files(self) -> tuple[Path, ...]:
