@@ -15,6 +15,7 @@ from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Task, case_text
 
 _MODEL = re.compile(r"(?:GH|GB|MI|[HABVPLT])\d{1,4}[A-Z]*")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}")
 _ROUNDING = 1e-6
 
 
@@ -32,6 +33,8 @@ def result_faults(result: Result, run: Run, task: Task, device: Device | None, h
         faults.append("it belongs to another run")
     if run.status.job_id and result.job_id != run.status.job_id:
         faults.append(f"it comes from job {result.job_id or 'unknown'}, and the run's job is {run.status.job_id}")
+    elif not _JOB_ID.fullmatch(result.job_id):
+        faults.append("it names no job")
     sent = {"harness": run.harness_sha256, "task": run.task_version, "submission": run.code_sha256}
     for name, sha256 in sent.items():
         if result.provenance.get(f"{name}_sha256") != sha256:
@@ -121,8 +124,12 @@ def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: D
 def _missing(timing: Timing, limits: Limits, workers: int, *, in_rows: bool) -> Iterator[str]:
     """Return the faults of times with samples as a measurement by `workers`, `in_rows` or in windows of a GPU."""
     if timing.low_ns is not None:
-        least = limits.rows if in_rows else calls_needed(timing.samples_ns, limits, workers)
-        if len(timing.worker_runs) < workers or min(timing.worker_runs) < least:
+        counts = [
+            (len(samples_ns), limits.rows if in_rows else calls_needed(samples_ns, limits, workers))
+            for samples_ns in timing.worker_samples_ns
+        ]
+        least = next((least for count, least in counts if count < least), counts[0][1])
+        if len(counts) < workers or any(count < needed for count, needed in counts):
             yield f"has fewer than {least} {'rows' if in_rows else 'calls'} of each of {workers} processes"
         if timing.median_ns < limits.floor_seconds * 1e9:
             yield f"takes {timing.median_ns:g} ns, and {limits.floor_seconds * 1e9:g} ns are the least"

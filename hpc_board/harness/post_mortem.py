@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from hpc_board.harness.confine.scratch import SCRATCH, remove
@@ -26,8 +27,6 @@ def account(path: Path, status: int) -> int:
     if (folder / RESULT).exists():
         return status
     known = past(folder)
-    if known.scratch is not None and known.scratch.name.startswith(SCRATCH):
-        remove(known.scratch)
     last = known.last
     cases: Sequence[Case] = ()
     provenance = {**node_facts(job.job_environment), **provenance_of(job), "isolation": known.isolation}
@@ -42,8 +41,17 @@ def account(path: Path, status: int) -> int:
     else:
         verdict = Verdict.INFRA_ERROR
         message = f"the supervisor ended with status {status} and left no result; the job's output says why"
-    write_result(result_of(job, verdict, message, cases, provenance, started_at=now_text()), folder)
+    remove_scratch = partial(_remove_scratch, known.scratch)
+    result = result_of(job, verdict, message, cases, provenance, started_at=now_text())
+    write_result(result, folder, make_space=remove_scratch)
+    remove_scratch()
     return status if ended_by in SIGNALS else 0
+
+
+def _remove_scratch(scratch: Path | None) -> None:
+    """Remove the submission's files at the place that the progress file names, if it names one of that kind."""
+    if scratch is not None and scratch.name.startswith(SCRATCH):
+        remove(scratch)
 
 
 def killed(number: int, last: Step, memory_ran_out: bool) -> tuple[Verdict, str]:

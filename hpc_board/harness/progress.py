@@ -1,6 +1,5 @@
 """The progress file: the current step of an evaluation, for the login side, and for the result of a dead supervisor."""
 
-import errno
 import json
 import time
 from contextlib import suppress
@@ -43,13 +42,9 @@ class Progress:
         """Begin a step, and write its line."""
         self.step, self._step_began = Step(phase, case, of, message), time.monotonic()
         line = {"at": now_text(), "phase": phase, "case": case, "of": of, "message": message, **more}
-        try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        except OSError as error:
-            # The result reports a full disk, and space is made for it.
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
+        # A line that cannot be written must not cost the result, which reports a full disk, and has space made for it.
+        with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
 
     def where(self) -> str:
         """Return the evaluation's time so far, and its current step."""

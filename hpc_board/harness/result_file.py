@@ -1,7 +1,7 @@
 """The result file: the provenance in every result, and its writing."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,13 @@ def judged_before(folder: Path, job: JobEnvironment) -> bool:
     return False
 
 
-def write_result(result: Result, folder: Path) -> None:
-    """Write `result.json` whole or not at all."""
-    with whole_file(folder / RESULT) as file:
-        file.write(result.to_json().encode())
+def write_result(result: Result, folder: Path, make_space: Callable[[], object] | None = None) -> None:
+    """Write `result.json` whole or not at all; once more after `make_space` if the disk does not take it."""
+    try:
+        with whole_file(folder / RESULT) as file:
+            file.write(result.to_json().encode())
+    except OSError:
+        if make_space is None:
+            raise
+        make_space()
+        write_result(result, folder)

@@ -97,17 +97,13 @@ def _of_suspended(result: Result) -> Result:
 
 
 def _write_result_and_remove(result: Result, folder: Path, scratch: Path) -> None:
-    """Write the result, and remove the submission's files, which alone may fill the disk.
+    """Write the result, then remove the submission's files, which may take long; first if they fill the disk.
 
-    An interrupted job has no time to remove anything first.
+    An interrupted job has no time to remove anything.
     """
+    write_result(result, folder, make_space=partial(remove, scratch))
     if not result.interrupted:
         remove(scratch)
-    try:
-        write_result(result, folder)
-    except OSError:
-        remove(scratch)
-        write_result(result, folder)
 
 
 class Supervisor:
@@ -153,7 +149,7 @@ class Supervisor:
                 self._provenance.update(node_facts(self._job.job_environment))
                 self._evaluate()
         except CallFailed as error:
-            verdict, message = error.verdict, error.message
+            verdict, message = self._unless_killed(error.verdict, error.message)
         except Exception as error:  # noqa: BLE001 - a job always leaves a result
             verdict, message = Verdict.INFRA_ERROR, f"the harness failed on this node: {type(error).__name__}: {error}"
         except Interrupted as error:
@@ -421,14 +417,14 @@ class Supervisor:
 
     def _with_oom_kills(self, cases: list[Case]) -> list[Case]:
         """Return the cases, with out-of-memory kills of a worker distinguished from its crashes."""
-        if oom_kills() <= self._oom_kills:
-            return cases
-        return [
-            replace(case, verdict=Verdict.OUT_OF_MEMORY, message=f"{case.message}; {MEMORY_RAN_OUT}")
-            if case.verdict is Verdict.CRASH and _KILLED in case.message
-            else case
-            for case in cases
-        ]
+        told = [(case, *self._unless_killed(case.verdict, case.message)) for case in cases]
+        return [replace(case, verdict=verdict, message=message) for case, verdict, message in told]
+
+    def _unless_killed(self, verdict: Verdict, message: str) -> tuple[Verdict, str]:
+        """Return a verdict with its message: out of memory, not crash, if the kernel killed the worker for it."""
+        if verdict is Verdict.CRASH and _KILLED in message and oom_kills() > self._oom_kills:
+            return Verdict.OUT_OF_MEMORY, f"{message}; {MEMORY_RAN_OUT}"
+        return verdict, message
 
     def _gpu_uuid(self) -> str:
         return str(self._provenance.get("gpu_uuid", ""))

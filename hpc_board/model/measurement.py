@@ -69,13 +69,19 @@ def quartile_interval(values: Sequence[float]) -> tuple[float, float]:
     ordered, count, below = sorted(values), len(values), 0.0
     low, high = 0, count - 1
     for place in range(count):
-        below += math.comb(count, place) * QUARTILE**place * (1 - QUARTILE) ** (count - place)
+        below += _binomial(count, place)
         if below <= _TAIL:
             low = place
         if below >= 1 - _TAIL:
             high = place
             break
     return ordered[low], ordered[high]
+
+
+def _binomial(count: int, place: int) -> float:
+    """Return the probability that `place` of `count` values are below the quartile; by logarithms, for any count."""
+    combinations = math.lgamma(count + 1) - math.lgamma(place + 1) - math.lgamma(count - place + 1)
+    return math.exp(combinations + place * math.log(QUARTILE) + (count - place) * math.log(1 - QUARTILE))
 
 
 def least_of_alone_ns(alone_ns: Sequence[float]) -> float:

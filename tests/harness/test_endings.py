@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.model.result import Verdict
+from hpc_board.harness.progress import Progress
+from hpc_board.harness.result_file import write_result
+from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import REFERENCE, a_task, evaluate
 from tests.harness.harness_file import Edit, edited
@@ -86,3 +88,20 @@ def test_times_are_kept_where_the_harness_fails(tmp_path: Path, edit: Edit, case
     assert "the harness failed on this node: ZeroDivisionError" in result.message
     assert [case.index for case in result.cases if case.phase == "benchmark"] == cases
     assert all(case.timing for case in result.cases if case.phase == "benchmark")
+
+
+def test_a_line_of_progress_that_cannot_be_written_costs_no_result(tmp_path: Path) -> None:
+    progress = Progress(tmp_path / "gone")
+    progress.say("end", None, None, "pass")
+    assert progress.where().endswith("at end: pass")
+
+
+def test_a_result_is_written_before_space_is_made_for_it_and_after_if_it_must_be(tmp_path: Path) -> None:
+    result, made = Result(1, "n", "test", Verdict.PASS, "", ()), []
+    write_result(result, tmp_path, make_space=lambda: made.append("space"))
+    assert made == []
+    full = tmp_path / "full"
+    write_result(result, full, make_space=full.mkdir)
+    assert Result.from_json((full / "result.json").read_bytes()) == result
+    with pytest.raises(OSError, match="No such file"):
+        write_result(result, tmp_path / "gone")

@@ -337,6 +337,37 @@ def test_a_worker_on_a_node_with_a_gpu_names_its_own_threads_which_cuda_must_do_
     assert done.stdout == outcome, done.stderr
 
 
+MOVES = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from hpc_board.harness.confine import sandbox
+sandbox.landlock_abi = lambda: int(sys.argv[3])
+scratch = sys.argv[2]
+os.mkdir(f"{scratch}/inner")
+if not sandbox.confine([sys.argv[1]], [scratch]):
+    sys.exit("no Landlock")
+with open(f"{scratch}/inner/made", "w") as file:
+    file.write("text")
+os.replace(f"{scratch}/inner/made", f"{scratch}/kept")
+print(sorted(os.listdir(scratch)), os.listdir(f"{scratch}/inner"), open(f"{scratch}/kept").read())
+try:
+    os.rename(f"{scratch}/inner", f"{scratch}/gone/inner")
+except OSError as error:
+    print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("abi", [1, 2])
+def test_a_file_moves_to_another_folder_as_in_triton_s_cache_whatever_the_version_of_landlock(
+    tmp_path: Path, abi: int
+) -> None:
+    if sandbox.landlock_abi() < abi:
+        pytest.skip(f"this kernel has no Landlock of version {abi}")
+    command = [sys.executable, "-c", MOVES, str(Path(__file__).parents[2]), str(tmp_path), str(abi)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "['inner', 'kept'] [] text\nFileNotFoundError\n", done.stderr
+
+
 DIALS = """
 import errno, socket
 def outcome(of):

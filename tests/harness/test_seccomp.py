@@ -185,6 +185,21 @@ def test_owner_flags_and_length_of_a_file_stay_as_they_are(folder: Path, user: i
 
 
 @every_user
+def test_no_lease_delays_those_who_open_a_file(folder: Path, user: int) -> None:
+    body = """
+    opened = os.open(given, os.O_RDONLY)
+    tell(
+        lease=outcome(lambda: fcntl.fcntl(opened, fcntl.F_SETLEASE, fcntl.F_RDLCK)),
+        notify=outcome(lambda: fcntl.fcntl(os.open(os.path.dirname(given), os.O_RDONLY), fcntl.F_NOTIFY, 1)),
+        lock=outcome(lambda: fcntl.fcntl(opened, fcntl.F_GETFL)),
+    )
+    """
+    file = owned_file(folder, user)
+    assert told(body, user=user, given=str(file)) == {"lease": 1, "notify": 1, "lock": 0}
+    assert told(body, user=user, given=str(file), filtered=False) == {"lease": 0, "notify": 0, "lock": 0}
+
+
+@every_user
 def test_the_attributes_of_a_file_stay_as_they_are(folder: Path, user: int) -> None:
     body = """
     opened = os.open(given, os.O_RDONLY)

@@ -12,15 +12,17 @@ outside. Every result records the level reached; each level includes those befor
 """
 
 import ctypes
+import errno
 import os
 import platform
 import resource
 import signal
 import struct
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from hpc_board.harness.confine.seccomp import deny_outside_effects
 
@@ -50,6 +52,9 @@ _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _RIGHTS_OF_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
 _BIND_AND_CONNECT_TCP = 3
+_ABI_WITHOUT_MOVES = 1
+"""The version of Linux 5.13 to 5.18, which refuses to move a file to another folder, whatever the rules."""
+
 _TCP_ABI = 4
 _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3
 _SIGNAL_SCOPE_ABI = 6
@@ -191,9 +196,30 @@ def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = 
     alone.
     """
     devices = _devices(_KERNEL_DEVICES)
-    return _confine(
+    abi = _confine(
         seen_by_workers(readable), writable, devices, scoped=scoped, network=network, names_threads=bool(gpu_devices())
     )
+    if abi == _ABI_WITHOUT_MOVES:
+        os.rename, os.replace = _copying(os.rename), _copying(os.replace)
+    return abi
+
+
+def _copying(move: Callable[..., None]) -> Callable[..., None]:
+    """Return `move`, which copies a file that it may not move to another folder: Triton's cache moves its files so."""
+
+    def moved(source: Any, target: Any, **folders: Any) -> None:
+        try:
+            move(source, target, **folders)
+        except OSError as error:
+            if error.errno != errno.EXDEV or folders or not os.path.isfile(source):  # noqa: PTH113 - a path of any kind
+                raise
+            # Not shutil, which may be unreadable by now.
+            copy = Path(f"{os.fsdecode(target)}.{os.getpid()}.copy")
+            copy.write_bytes(Path(os.fsdecode(source)).read_bytes())
+            move(copy, target)
+            os.unlink(source)  # noqa: PTH108 - a path of any kind
+
+    return moved
 
 
 def confine_task(readable: Iterable[str], folder: str, file_bytes: int) -> str:

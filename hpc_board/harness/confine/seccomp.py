@@ -79,6 +79,9 @@ _NODE_KIND = 0o170000
 # FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY: they change a file that is only open for reading.
 _NO_FILE_FLAGS = (_Check(1, (0x40086602, 0x401C5820, 0x40806685), among=False),)
 
+# F_SETLEASE, F_NOTIFY: a lease on a file that is open for reading delays all who open it for writing or at all.
+_NO_LEASE = (_Check(1, (1024, 1026), among=False),)
+
 # Numbers for x86_64 are those of arch/x86/entry/syscalls/syscall_64.tbl, for aarch64 those of asm-generic/unistd.h;
 # from 424 on they are the same.
 _RULES = (
@@ -107,6 +110,7 @@ _RULES = (
     _Rule("file_setattr", 469, 469, _EPERM),
     _Rule("ioctl", 16, 29, _EPERM, _NO_FILE_FLAGS),
     _Rule("truncate", 76, 45, _EPERM),
+    _Rule("fcntl", 72, 25, _EPERM, _NO_LEASE),
     # Devices, which reach parts of the node that no file permission guards.
     _Rule("mknod", 133, None, _EPERM, (_Check(1, _NO_DEVICE, _NODE_KIND),)),
     _Rule("mknodat", 259, 33, _EPERM, (_Check(2, _NO_DEVICE, _NODE_KIND),)),

@@ -20,6 +20,7 @@ from hpc_board.harness.measure.timing import floor_ns
 from hpc_board.harness.measure.worker_handle import Output, Worker
 from hpc_board.harness.processes.calls import Called, CallFailed, Phase, Rules, TimeBudget, close_all, judge_answer
 from hpc_board.harness.processes.child import Child
+from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Frame
 from hpc_board.harness.wire.replies import Checked, Filled, Generated, OfJudge
 from hpc_board.model.limits import Limits
@@ -54,6 +55,7 @@ class Bench:
         self._rules = rules
         self._judge_allowance = TimeBudget(phase.seconds + limits.judge_seconds)
         self._outputs: dict[int, int] = {}
+        self._row_output_bytes: dict[int, int] = {}
         self._early: dict[int, bool] = {}
         weakref.finalize(self, _close_values, self._outputs)
 
@@ -120,6 +122,8 @@ class Bench:
                         self._check_inputs(numbers, arena, bases)
                 worker.output_bytes[index] = os.fstat(copies[-1]).st_size
                 self._keep_output(index, copies[-1])
+                parts = answers[-1].parts if called.by_address else ()
+                self._row_output_bytes[index] = sum(size for _, _, size in parts) or worker.output_bytes[index]
                 probe = not timed and _entropy.randrange(_LATE_PROBES) == 0
                 message = self._check_outputs(numbers, group, answers, copies, probe=probe)
         except CallFailed:
@@ -161,17 +165,22 @@ class Bench:
             left_bytes -= os.fstat(copies[-1]).st_size
         return copies
 
-    def empty_row(self, trusted: Worker, index: int, count: int, *, described: bool = False) -> Called:
+    def empty_row(
+        self, trusted: Worker, index: int, count: int, *, described: bool = False, returned: int | None = None
+    ) -> Called:
         """Have a trusted worker go through a row of `count` calls without calling a kernel.
 
-        Each call returns the last output of the case instead. By the supervisor's clock the row takes the overhead of a
-        kernel's row, the time besides the kernel. The inputs are those of the trusted worker's last call; no function
-        reads them.
+        Each call returns the last output of the case instead, or the number `returned`. By the supervisor's clock the
+        row takes the overhead of a kernel's row, the time besides the kernel. The inputs are those of the trusted
+        worker's last call; no function reads them.
         """
-        room = os.memfd_create("outputs", os.MFD_CLOEXEC)
-        try:
-            early = self._early[index]
-            trusted.give_room_to_repeat(self.phase, count, room, self._outputs[index], early=early)
+        with ExitStack() as held:
+            room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
+            early, value = self._early[index], self._outputs[index]
+            if returned is not None:
+                value = closed_later(held, os.memfd_create("returned", os.MFD_CLOEXEC))
+                payload.write(returned, value, self.limits.value_bytes)
+            trusted.give_room_to_repeat(self.phase, count, room, value, early=early)
             called, _ = trusted.run(
                 self.phase,
                 self._empty_caches,
@@ -184,12 +193,14 @@ class Bench:
             )
             with trusted.thawed_after():
                 return called
-        finally:
-            os.close(room)
 
     def output_bytes(self, index: int) -> int:
         """Return the size of a case's last output, 0 before the first."""
         return os.fstat(self._outputs[index]).st_size if index in self._outputs else 0
+
+    def row_output_bytes(self, index: int) -> int:
+        """Return the memory of each output in a row like the last one; of outputs listed by address, their values."""
+        return self._row_output_bytes.get(index, 0)
 
     def _keep_output(self, index: int, copy: int) -> None:
         """Keep an output of a case, to measure the time for handing over such an output."""

@@ -63,8 +63,7 @@ class GpuBench(Bench):
             generated = self._made(index, group, number, seed)
             room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
             reserved = self._reserve(worker, held, generated, number, room, self._returned(held, index, made))
-            synchronized = by_host and made is not Made.CALL
-            queued = worker.queue(self._rules, challenged=made is not Made.NOTHING, synchronized=synchronized)
+            queued = worker.queue(self._rules, challenged=made is not Made.NOTHING)
             window = {
                 "type": "window",
                 "call": number,

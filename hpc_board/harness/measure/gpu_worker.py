@@ -48,11 +48,10 @@ class GpuWorker(Worker):
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it reserved nothing", worker_lost=True)
         return answer
 
-    def queue(self, rules: Rules, *, challenged: bool, synchronized: bool) -> Queued | None:
+    def queue(self, rules: Rules, *, challenged: bool) -> Queued | None:
         """Have the call queued behind the judge's sign; None if it waits for the GPU itself, and so for the sign.
 
-        If `challenged`, a kernel before it computes the response to the judge's challenge. If `synchronized`, a trusted
-        worker waits for the sign before it does anything.
+        If `challenged`, a kernel before it computes the response to the judge's challenge.
 
         Raises:
             CallFailed: the call failed, or the worker sent another frame.
@@ -67,7 +66,6 @@ class GpuWorker(Worker):
                 "value_bytes": self._limits.value_bytes,
                 "fresh_output": rules.fresh_output,
                 "challenged": challenged,
-                "synchronized": synchronized,
             }
         )
         try:

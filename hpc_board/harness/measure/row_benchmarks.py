@@ -32,6 +32,25 @@ _ROW_JUDGE_SECONDS = 1.0
 _JUDGE_STEPS = ("make the inputs", "write the inputs", "copy the output", "check the output")
 
 
+_ONE_BY_ONE = (
+    "the kernel returns the same memory each time, so its calls were timed one by one, and each time includes a part "
+    "of the harness's own: outputs in new memory are timed many at once"
+)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row that counts; `wanted` is the number of calls that would fill its time, memory and judge permitting."""
+
+    called: Called
+    wanted: int
+
+    @property
+    def fullness(self) -> float:
+        """Return the share of the overhead to subtract: all of it, but of a row with less than half of its calls."""
+        return 1.0 if 2 * self.called.calls >= self.wanted else self.called.calls / self.wanted
+
+
 @dataclass
 class _Measured:
     """Measurements of one benchmark case.
@@ -44,7 +63,7 @@ class _Measured:
     """
 
     calls: int = 1
-    passes: list[list[Called]] = field(default_factory=list)
+    passes: list[list[_Row]] = field(default_factory=list)
     alone: list[Called] = field(default_factory=list)
     row_overhead_ns: dict[int, list[float]] = field(default_factory=dict)
     reference: list[Called] = field(default_factory=list)
@@ -53,32 +72,38 @@ class _Measured:
     judge_seconds: float = 0.0
     busy: list[float] = field(default_factory=list)
     failure: CallFailed | None = None
-    note = ""
 
-    def call_ns(self, row: Called) -> float:
+    @property
+    def note(self) -> str:
+        """Return a remark on a case that passes; "" without one."""
+        return _ONE_BY_ONE if any(row.fullness < 1 for each in self.passes for row in each) and self.one_by_one else ""
+
+    def call_ns(self, row: Called, fullness: float = 1.0) -> float:
         """Return the time of one call of a row, at least a nanosecond if it cannot be told from the overhead.
 
-        Outputs that are written out within the row count with their full cost: if it were subtracted, a worker that
-        writes them faster would gain the difference for each call.
+        Outputs that are described within the row count with their full cost: if it were subtracted, a worker that
+        describes them faster would gain the difference. So the trusted worker's rows count only if it listed addresses
+        too, and there is one of a single call in any case. `fullness` is the share of the overhead that is subtracted.
         """
-        row_overhead_ns = min(self.row_overhead_ns[row.calls if row.by_address else 1])
-        return max(1.0, (row.wall_ns - row.waited_ns - row_overhead_ns) / row.calls)
+        row_overhead_ns = min(self.row_overhead_ns.get(row.calls if row.by_address else 1) or self.row_overhead_ns[1])
+        return max(1.0, (row.wall_ns - row.waited_ns - fullness * row_overhead_ns) / row.calls)
 
     def timing(self, floor_seconds: float) -> Timing | None:
         """Return the times so far; None before the first row."""
-        passes = [[self.call_ns(row) for row in each] for each in self.passes if each]
+        passes = [[self.call_ns(row.called, row.fullness) for row in each] for each in self.passes if each]
         if not passes:
             return None
         reference = [_trusted_ns(each) / each.calls for each in self.reference]
-        claimed = [row.claimed_ns / row.calls for each in self.passes for row in each]
-        alone = [*self.alone, *(row for each in self.passes for row in each if row.calls == 1)]
+        called = [row.called for each in self.passes for row in each]
+        claimed = [row.claimed_ns / row.calls for row in called]
+        alone = [*self.alone, *(row for row in called if row.calls == 1)]
         return of_rows(
             passes,
             reference,
             claimed,
             floor_ns=1e9 * floor_seconds,
             least_ns=least_of_alone_ns([self.call_ns(each) for each in alone]),
-            busy=statistics.median(self.busy),
+            busy=statistics.median(self.busy or [0.0]),
         )
 
 
@@ -116,7 +141,7 @@ class RowBenchmarks(Passes[Worker, _Measured]):
 
     def _measure(self, worker: Worker, index: int, measured: _Measured, *, again: bool) -> None:
         """Measure one case with one worker: calls alone, then rows, in turns with the trusted worker."""
-        rows: list[Called] = []
+        rows: list[_Row] = []
         measured.passes.append(rows)
         for _ in range(self._limits.warmup_calls):
             self._bench.call(worker, index, [secret_seed()], timed=True)
@@ -137,18 +162,19 @@ class RowBenchmarks(Passes[Worker, _Measured]):
             rows.clear()
             self._fill(worker, index, measured, rows, count)
 
-    def _fill(self, worker: Worker, index: int, measured: _Measured, rows: list[Called], count: int) -> None:
+    def _fill(self, worker: Worker, index: int, measured: _Measured, rows: list[_Row], count: int) -> None:
         """Add rows until `count` exist, each with as many calls as fill its time."""
         resizes = 0
         while len(rows) < count:
             others = OtherWork()
             row = self._row(worker, index, measured, measured.calls)
-            wanted = 1 if measured.one_by_one else self._calls(index, measured.call_ns(row), measured)
-            if resizes < _RESIZES_MAX and not row.calls / 2 <= wanted <= 2 * row.calls:
+            wanted = self._calls(index, measured.call_ns(row), measured)
+            fits = measured.one_by_one or row.calls / 2 <= wanted <= 2 * row.calls
+            if resizes < _RESIZES_MAX and not fits:
                 resizes += 1
                 measured.calls = wanted
             else:
-                rows.append(row)
+                rows.append(_Row(row, wanted))
                 measured.busy.append(others.processors())
 
     def _row(self, worker: Worker, index: int, measured: _Measured, count: int) -> Called:
@@ -164,7 +190,7 @@ class RowBenchmarks(Passes[Worker, _Measured]):
     def _calls(self, index: int, call_ns: float, measured: _Measured) -> int:
         """Return the number of calls of `call_ns` in a row: as many as fill its time, as memory and the judge allow."""
         limits, bench = self._limits, self._bench
-        call_bytes = bench.input_bytes[index] + bench.output_bytes(index)
+        call_bytes = bench.input_bytes[index] + bench.row_output_bytes(index)
         most = min(limits.row_calls, limits.row_bytes / max(1, call_bytes))
         if measured.judge_seconds:
             most = min(most, _ROW_JUDGE_SECONDS / measured.judge_seconds)
@@ -197,4 +223,6 @@ class RowBenchmarks(Passes[Worker, _Measured]):
     def _call_nothing(self, index: int, measured: _Measured, count: int) -> None:
         with self._alone(), of_the_task():
             called = self._bench.empty_row(self._trusted, index, count)
-        measured.row_overhead_ns.setdefault(count, []).append(called.empty_ns)
+            if not called.by_address:
+                called = self._bench.empty_row(self._trusted, index, 1, returned=0)
+        measured.row_overhead_ns.setdefault(called.calls, []).append(called.empty_ns)

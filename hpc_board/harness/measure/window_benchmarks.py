@@ -18,14 +18,14 @@ from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.passes import Passes
 from hpc_board.harness.measure.phases import Say, of_the_task
 from hpc_board.harness.measure.timing import of_rows
-from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, secret_seed
+from hpc_board.harness.processes.calls import CalledInWindow, CallFailed, MemoryNotShared, secret_seed
 from hpc_board.model.measurement import calls_needed, lower_quartile, quartile_interval
 from hpc_board.model.peaks import Peak
 from hpc_board.model.result import Timing, Verdict
 from hpc_board.model.score import duration_text
 
 _OVERHEAD_WINDOWS = 8
-_HOST_WINDOWS = 5
+_NOTHING_WINDOWS = 3
 _REFERENCE_WINDOWS = 5
 _CHECKS = 3
 _TRIALS = 3
@@ -43,8 +43,8 @@ Under NVIDIA's Multi-Process Service kernels of several processes run at once, s
 """
 
 _BY_HOST = (
-    "the call waits for the GPU itself: its time includes its launches, the processor's work between them, and the "
-    "GPU's change to its process and back"
+    "the call waits for the GPU itself: its time includes its launches, the processor's work between them, and steps "
+    "of the harness"
 )
 
 
@@ -53,15 +53,15 @@ class _Measured:
     """Measurements of one benchmark case.
 
     `passes` holds the times of each worker's calls, and `reference_ns` those of the reference. `overhead_ns` is the
-    overhead of the present worker's windows, and `host_overhead_ns` that of its calls by the host, None if it was not
-    measured. `by_host`: the kernel's calls need the processor while the GPU works. `busy` is the number of processors
-    that others used during each pass.
+    overhead of the present worker's windows, and `host_overhead_ns` that of windows in which its processes run: that of
+    copies alone, since a submission decides itself which other steps of such a window it takes. `by_host`: the kernel's
+    calls need the processor while the GPU works. `busy` is the number of processors that others used during each pass.
     """
 
     passes: list[list[float]] = field(default_factory=list)
     reference_ns: list[float] = field(default_factory=list)
     overhead_ns: float = 0.0
-    host_overhead_ns: float | None = None
+    host_overhead_ns: float = 0.0
     by_host: bool = False
     busy: list[float] = field(default_factory=list)
     failure: CallFailed | None = None
@@ -71,10 +71,9 @@ class _Measured:
         """Return a remark on a case that passes; "" without one."""
         return _BY_HOST if self.by_host else ""
 
-    @property
-    def overhead(self) -> float:
-        """Return the overhead of the present worker's windows in nanoseconds."""
-        return self.overhead_ns if not self.by_host else self.host_overhead_ns or 0.0
+    def call_ns(self, call: CalledInWindow) -> float:
+        """Return the time of a call, negative if its window is too short for one."""
+        return call.window_ns - (self.host_overhead_ns if call.by_host else self.overhead_ns)
 
     def timing(self, floor_seconds: float) -> Timing | None:
         """Return the times so far; None before the first window."""
@@ -134,10 +133,10 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
             message = f"a kernel takes {change_ns / 1e3:.0f} us, less than a change between processes: is MPS in use?"
             raise MemoryNotShared(message)
 
-    def _overhead_ns(self, worker: GpuWorker, index: int, made: Made, *, by_host: bool = False) -> float:
+    def _overhead_ns(self, worker: GpuWorker, index: int, made: Made) -> float:
         """Return the time of a window without a call, of a worker that has imported nothing of a submission."""
         try:
-            return self._gpu.window(worker, index, secret_seed(), made, by_host=by_host).window_ns
+            return self._gpu.window(worker, index, secret_seed(), made).window_ns
         except MemoryNotShared:
             raise
         except CallFailed as error:
@@ -169,11 +168,8 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
             for index in cases:
                 measured = self._measured[index]
                 measured.overhead_ns = self._overheads_ns(worker, index)
-                if measured.by_host:
-                    nothing = (
-                        self._overhead_ns(worker, index, Made.NOTHING, by_host=True) for _ in range(_HOST_WINDOWS)
-                    )
-                    measured.host_overhead_ns = min(nothing)
+                nothing_ns = (self._overhead_ns(worker, index, Made.NOTHING) for _ in range(_NOTHING_WINDOWS))
+                measured.host_overhead_ns = min(nothing_ns)
             self._load(worker)
         except BaseException:
             self._dismiss(worker)
@@ -193,38 +189,27 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
                     break
 
     def _measure(self, worker: GpuWorker, index: int, measured: _Measured, *, again: bool) -> None:
-        """Measure one case with one worker: calls that warm up, then one window for each call.
-
-        A case whose calls turn out to be made by the host is left to later workers, before which the overhead of such
-        windows is measured.
-        """
+        """Measure one case with one worker: calls that warm up, then one window for each call."""
         del again
         for _ in range(self._limits.warmup_calls):
             self._bench.call(worker, index, [secret_seed()], timed=True)
         trials = [self._gpu.window(worker, index, secret_seed(), by_host=measured.by_host) for _ in range(_TRIALS)]
-        if not measured.by_host and sum(each.by_host for each in trials) > _TRIALS / 2:
-            measured.by_host = True
-            measured.passes.clear()
-        if measured.by_host and measured.host_overhead_ns is None:
-            return
-        windows_ns: list[float] = []
+        measured.by_host = measured.by_host or sum(each.by_host for each in trials) > _TRIALS / 2
+        times_ns: list[float] = []
         others, start = OtherWork(), time.monotonic()
-        while not self._enough(measured, windows_ns, time.monotonic() - start):
-            windows_ns.append(self._gpu.window(worker, index, secret_seed(), by_host=measured.by_host).window_ns)
-        shortest_ns = lower_quartile(windows_ns)
-        if shortest_ns < measured.overhead - _SHORT_NS:
-            message = (
-                f"a window with a call took {duration_text(shortest_ns)}, and one without a call takes "
-                f"{duration_text(measured.overhead)}"
-            )
+        while not self._enough(times_ns, time.monotonic() - start):
+            call = self._gpu.window(worker, index, secret_seed(), by_host=measured.by_host)
+            times_ns.append(measured.call_ns(call))
+        shortest_ns = lower_quartile(times_ns)
+        if shortest_ns < -_SHORT_NS:
+            message = f"a window with a call is {duration_text(-shortest_ns)} shorter than one without a call"
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
-        measured.passes.append(_times_ns(measured, windows_ns))
+        measured.passes.append([max(1.0, time_ns) for time_ns in times_ns])
         measured.busy.append(others.processors())
 
-    def _enough(self, measured: _Measured, windows_ns: Sequence[float], seconds: float) -> bool:
+    def _enough(self, times_ns: Sequence[float], seconds: float) -> bool:
         """Return whether a worker's windows of a case tell its time, or `seconds` of wall time are too many."""
-        limits, count = self._limits, len(windows_ns)
-        times_ns = _times_ns(measured, windows_ns)
+        limits, count = self._limits, len(times_ns)
         if count < calls_needed(times_ns, limits, self._workers):
             return False
         if self._workers * count >= limits.timed_calls_max or self._workers * seconds >= limits.case_seconds:
@@ -241,8 +226,3 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         if found is None or self._lacks_passes(index):
             return True
         return found.interval * found.median_ns > max(_WIDE_NS, self._limits.interval * found.median_ns)
-
-
-def _times_ns(measured: _Measured, windows_ns: Sequence[float]) -> list[float]:
-    """Return the times of the calls in a worker's windows, each at least a nanosecond."""
-    return [max(1.0, window - measured.overhead) for window in windows_ns]

@@ -55,6 +55,13 @@ def _now() -> tuple[int, int]:
     return time.monotonic_ns(), time.thread_time_ns()
 
 
+def _woken() -> CallFailed:
+    """Return the failure of a submission that ran while it knew inputs whose time had not begun."""
+    message = "it ran while its inputs were written, after it had been stopped"
+    time.sleep(SIGNAL_GRACE_SECONDS)
+    return CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
+
+
 def no_siblings() -> list[int]:
     """Return no siblings, for a worker whose processes are left alone."""
     return []
@@ -82,6 +89,7 @@ class Worker:
         self._companions: list[int] = []
         self._signalled: set[int] = set()
         self._turns: Turns = {}
+        self._ran_ns: dict[int, int] = {}
         self._called = False
         # No signal stops a GPU's work, and a GPU can be given any memory of its process to read and write.
         self._stops = device == "cpu"
@@ -247,6 +255,7 @@ class Worker:
         deadline = time.monotonic() + seconds
         start_ns, start_ran_ns = _now()
         try:
+            self._check_still()
             self.child.send(frame, [] if self._stops else self._arena)
         finally:
             self._go_on()
@@ -350,13 +359,21 @@ class Worker:
                 # The worker shares its flags: with O_APPEND, no write would go to its offset.
                 fcntl.fcntl(descriptor, fcntl.F_SETFL, 0)
             fill()
+            self._ran_ns = {pid: processor_ns(pid) for pid in self._turns}
             if turns(self._turns) != self._turns:
-                message = "it ran while its inputs were written, after it had been stopped"
-                time.sleep(SIGNAL_GRACE_SECONDS)
-                raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
+                raise _woken()
         except BaseException:
             self._go_on()
             raise
+
+    def _check_still(self) -> None:
+        """Check that no process of the submission has run since its inputs were written; the clock runs by now.
+
+        Raises:
+            CallFailed: one has.
+        """
+        if sum(processor_ns(pid) - ran_ns for pid, ran_ns in self._ran_ns.items()) > _LEAVING_NS:
+            raise _woken()
 
     def read(self, address: int, copy: int, at: int, size: int) -> None:
         """Copy a part of an output from the worker's memory into a file.

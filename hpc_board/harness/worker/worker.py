@@ -212,16 +212,11 @@ class _Worker:
         return {"type": "reserved", "handles": _as_text(queue.handles), "inputs": inputs, "signals": signals}
 
     def _enqueue(self, frame: Frame) -> Frame:
-        """Queue the call behind the judge's sign, and describe its output; the GPU has not begun it by then.
-
-        With `synchronized`, wait for the sign as a call does that waits for the GPU itself.
-        """
+        """Queue the call behind the judge's sign, and describe its output; the GPU has not begun it by then."""
         queue, room = self._queue, self._room
         if queue is None or room is None:
             raise NotShared("no memory was reserved")
         queue.begin(frame["number"], challenged=frame["challenged"])
-        if frame["synchronized"]:
-            queue.synchronize()
         value = self._calls[0]()
         if value is None:
             return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")

@@ -451,6 +451,23 @@ SUITE: tuple[Cheat, ...] = (
         pays=True,
     ),
     _cheat(
+        "x57_one_call_in_a_row",
+        "leaves out in each call what others leave out once in a row",
+        "digest, little",
+        _BENCHMARK,
+        Verdict.PASS,
+        pays=True,
+    ),
+    _cheat(
+        "x58_woken_by_the_supervisor",
+        "computes between the last look at it and the start of the clock",
+        "digest, little",
+        _BENCHMARK,
+        Verdict.TIMING_INCONSISTENT,
+        Verdict.PASS,
+        pays=True,
+    ),
+    _cheat(
         "x40_works_when_asked_for_a_workspace",
         "works on inputs where it is only to say how much memory it wants",
         "arrays, compiled",

@@ -47,3 +47,8 @@ def test_calls_alone_bound_what_a_row_may_say() -> None:
     assert least_of_alone_ns([]) == 0
     assert least_of_alone_ns([50e3, 80e3]) == 0
     assert least_of_alone_ns([4e6, 5e6]) == pytest.approx(3.5e6)
+
+
+def test_thousands_of_values_have_an_interval_too() -> None:
+    low, high = quartile_interval(range(5000))
+    assert 1200 < low < 1250 < high < 1300

@@ -17,7 +17,7 @@ from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.transport.local_files import LocalFiles
 from tests.conftest import short_folder
-from tests.harness.evaluations import a_task
+from tests.harness.evaluations import QUICK, a_task
 from tests.unit.runs.world import (
     CLUSTER,
     World,
@@ -382,3 +382,20 @@ def _carries_on_beside_a_closed_folder(folder: Path) -> bool:
     path.chmod(0o700)
     told = " ".join(status.source for status in world.store.runs.history(closed.id))
     return carried and "cannot be read now" in told and world.state(other) is RunState.COLLECTING
+
+
+@pytest.mark.parametrize(("few_ns", "fault"), [(201e6, ""), (199e6, "has fewer than 7 calls of each of 3 processes")])
+def test_each_process_has_as_many_calls_as_its_own_times_ask_for(world: World, few_ns: float, fault: str) -> None:
+    # 20 calls in all, 5 of those that take over 200 ms.
+    task = a_task(limits={**QUICK, "timed_calls_min": 20})
+    run = world.run(task=task)
+    world.advance.launch([run])
+    samples = (*(few_ns,) * 2, *(199e6,) * 14)
+    rows = replace(timing(*samples), median_ns=199e6, worker_runs=(2, 7, 7), low_ns=199e6, high_ns=199e6, least_ns=0.0)
+    result = right_result(run, task)
+    cases = tuple(replace(case, timing=case.timing and rows) for case in result.cases)
+    world.leave(run, job_folder.RESULT, replace(result, cases=cases).to_json().encode())
+    world.advance()
+    ended = world.store.runs.get(run.id)
+    assert fault in ended.status.reason
+    assert ended.state is (RunState.ERROR if fault else RunState.FINISHED)
