@@ -182,7 +182,7 @@ class Runs:
         """
         found = self._context.store.runs.whole(run)
         self.seen(found.run)
-        return msgspec.structs.replace(found, result=self._without_logs(found.run, found.result))
+        return msgspec.structs.replace(found, result=found.result and readable(self._context, found.run, found.result))
 
     def seen(self, run: Run) -> Run:
         """Return `run` if it is visible to the user.
@@ -293,20 +293,11 @@ class Runs:
             InputError, Refused: as of `run`.
         """
         found = self.get(run)
-        return self._without_logs(found, self._context.store.runs.result(found.id))
-
-    def _without_logs(self, run: Run, result: Result | None) -> Result | None:
-        """Return `result`, without its logs if the user may not read the code of `run`: they quote its lines."""
-        if result is None or self._may_read(run):
-            return result
-        from dataclasses import replace
-
-        return replace(result, stdout=Log(), stderr=Log(), build=Log(), profile=Log())
+        result = self._context.store.runs.result(found.id)
+        return result and readable(self._context, found, result)
 
     def _may_read(self, run: Run) -> bool:
-        return may_read_code(
-            self._context.user, run.user, admin=self._context.role.may_act_as(Role.ADMIN), shown_to_others=False
-        )
+        return _may_read(self._context, run)
 
     def cases(self, run: int) -> tuple[Case, ...]:
         """Return the cases of a finished run without their samples; cheaper than the whole result.
@@ -376,6 +367,19 @@ class Runs:
             return self._context.clusters.folders_on(run.cluster).read(run, name, LOG_BYTES_MAX, end=end)
         except OSError:
             return b""
+
+
+def readable(context: "Context", run: Run, result: Result) -> Result:
+    """Return a result, without its logs if the user may not read the code of `run`: they quote its lines."""
+    if _may_read(context, run):
+        return result
+    from dataclasses import replace
+
+    return replace(result, stdout=Log(), stderr=Log(), build=Log(), profile=Log())
+
+
+def _may_read(context: "Context", run: Run) -> bool:
+    return may_read_code(context.user, run.user, admin=context.role.may_act_as(Role.ADMIN), shown_to_others=False)
 
 
 def _file_mark(path: Path) -> tuple[int, int] | None:

@@ -6,7 +6,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hpc_board.board.context import Context, harness
+from hpc_board.board.runs import readable
 from hpc_board.board.tasks import Tasks
 from hpc_board.boards.moderation import best_candidates, named_candidates
 from hpc_board.domain.clock import utc_now
@@ -395,12 +398,19 @@ class Submissions:
         first, second = self.get(one), self.get(other)
         try:
             names = dict.fromkeys(self._context.gpu(name).name for name in gpus)
-            return compare(self._context.store, first, second, [*names])
+            found = compare(self._context.store, first, second, [*names])
         except StorageError:
             raise
         except InputError as error:
             meant = filter(None, map(self._hint_for_run, dict.fromkeys((one, other))))
             raise InputError(error.message, hint=" ".join((*meant, error.hint))) from error
+        return [self._readable(each) for each in found]
+
+    def _readable(self, compared: "Compared") -> "Compared":
+        """Return a comparison whose results have the logs that the user may read."""
+        (one, other), (result, other_result) = compared.runs, compared.results
+        results = readable(self._context, one, result), readable(self._context, other, other_result)
+        return msgspec.structs.replace(compared, results=results)
 
     def get(self, number: int) -> Submission:
         """Return the submission with this number.

@@ -114,8 +114,12 @@ def _faults(entries: list[zipfile.ZipInfo]) -> Iterator[Fault]:
     total = 0
     for entry in entries:
         shown = one_line(entry.orig_filename) or "an entry without a name"
-        for message in _faults_of(entry):
-            yield Fault(shown, message)
+        faults = [Fault(shown, message) for message in _faults_of(entry)]
+        yield from faults
+        total += entry.file_size
+        if faults:
+            # Among them are names with thousands of folders, each of which would take the memory of all those above.
+            continue
         path = PurePosixPath(entry.filename)
         if path in files or (path in folders and not _is_folder(entry)):
             yield Fault(shown, "has the name of another entry")
@@ -126,7 +130,6 @@ def _faults(entries: list[zipfile.ZipInfo]) -> Iterator[Fault]:
             folders.add(path)
         else:
             files[path] = shown
-        total += entry.file_size
     if total > UNPACKED_BYTES_MAX:
         yield Fault("", f"its files have {total:,} bytes together, more than {UNPACKED_BYTES_MAX:,}")
 

@@ -1,5 +1,6 @@
 """The launch of runs: job folders, jobs and arrays, and the waits of runs that the scheduler does not accept."""
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -38,6 +39,7 @@ HELD_SECONDS = 30.0
 HELD_SECONDS_MAX = 600.0
 """The longest such pause: it is a tenth of the time for which the oldest of these runs has waited."""
 
+_UNSENT = "cancelled before it was sent"
 _UNCONFIRMED = "the scheduler has not confirmed the job"
 
 
@@ -60,6 +62,16 @@ class Launcher(msgspec.Struct, frozen=True):
             return not self.clusters.backoff(run.cluster).rests(utc_now())
         return run.state is RunState.SUBMITTING and asks
 
+    def end_cancelled(self, runs: Sequence[Run]) -> list[Run]:
+        """End new runs whose cancellation was requested while another client held the lock; return the others."""
+        others = []
+        for run in runs:
+            if run.state is RunState.CREATED and run.status.cancel_requested:
+                record(self.store, run, RunState.CANCELLED, reason=_UNSENT)
+            else:
+                others.append(run)
+        return others
+
     def in_turn(self, cluster: str, runs: Sequence[Run]) -> list[Run]:
         """Return the runs of a cluster to send now, oldest first.
 
@@ -73,9 +85,12 @@ class Launcher(msgspec.Struct, frozen=True):
             if has_no_room(run):
                 held.setdefault(run.gpu, []).append(run)
         resting = {gpu: waiting[0].status for gpu, waiting in held.items() if not _is_due(waiting, utc_now())}
-        for run in runs:
-            if run.gpu in resting and run.state is RunState.CREATED and not has_no_room(run):
-                record(self.store, run, run.state, reason=resting[run.gpu].reason, source=resting[run.gpu].source)
+        behind = [
+            moved(run, run.state, reason=resting[run.gpu].reason, source=resting[run.gpu].source)
+            for run in runs
+            if run.gpu in resting and run.state is RunState.CREATED and not has_no_room(run)
+        ]
+        store_each(self.store, behind)
         return self._admitted([run for run in runs if run.gpu not in resting or run.state is not RunState.CREATED])
 
     def _admitted(self, runs: Sequence[Run]) -> list[Run]:
@@ -83,9 +98,12 @@ class Launcher(msgspec.Struct, frozen=True):
         if self.queue is None or not runs:
             return [*runs]
         admitted, reasons = self.queue.admitted(runs, self.store.runs.in_flight(skip_damaged=True))
-        for run in runs:
-            if run.id in reasons and run.status.reason != reasons[run.id]:
-                record(self.store, run, run.state, reason=reasons[run.id])
+        # Two reasons that replace each other would add rows in each pass.
+        changed = [run for run in runs if run.id in reasons and not has_no_room(run)]
+        store_each(
+            self.store,
+            [moved(run, run.state, reason=reasons[run.id]) for run in changed if run.status.reason != reasons[run.id]],
+        )
         return admitted
 
     def complete_arrays(self, cluster: str, runs: Sequence[Run]) -> list[Run]:
@@ -96,15 +114,24 @@ class Launcher(msgspec.Struct, frozen=True):
         parts = {run.array for run in unsent if run.id not in chosen}
         return [run for run in runs if run.array not in parts]
 
-    def launch(self, runs: Iterable[Run]) -> tuple[list[BoardError], float | None]:
+    def put_off(self, runs: Sequence[Run], error: SchedulerError) -> list[BoardError]:
+        """Leave unsent runs to a later pass, record the error for each, and return it."""
+        self._record_failure(runs, error)
+        return [error]
+
+    def launch(self, runs: Iterable[Run], *, seconds_max: float = math.inf) -> tuple[list[BoardError], float | None]:
         """Send these runs of one cluster; return the errors, and the seconds of its silence if it was silent.
 
-        After that its other runs wait for a later pass: each would wait as long.
+        After a silence its other runs wait for a later pass: each would wait as long. So do those that are left after
+        `seconds_max`.
         """
         errors: list[BoardError] = []
         held: dict[str, NotAccepting] = {}
+        deadline = time.monotonic() + seconds_max
         for group in together(runs):
             began, gpu = time.monotonic(), group[0].gpu
+            if began >= deadline:
+                break
             if gpu not in held:
                 found = self._launch_group(group)
             elif any(run.state is not RunState.CREATED for run in group):
@@ -166,7 +193,7 @@ class Launcher(msgspec.Struct, frozen=True):
     def _hold(self, run: Run, error: NotAccepting) -> None:
         """Record that a run is sent later, as its scheduler accepts no such job at the moment."""
         if run.status.cancel_requested:
-            record(self.store, run, RunState.CANCELLED, reason="cancelled before it was sent")
+            record(self.store, run, RunState.CANCELLED, reason=_UNSENT)
         elif run.state.unsent:
             record(self.store, run, RunState.CREATED, reason=f"{NOT_ACCEPTED}: {error.message}", source=error.hint)
 
@@ -198,7 +225,7 @@ class Launcher(msgspec.Struct, frozen=True):
             return []
         for run in absent:
             if run.status.cancel_requested:
-                record(self.store, run, RunState.CANCELLED, reason="cancelled before it was sent")
+                record(self.store, run, RunState.CANCELLED, reason=_UNSENT)
         # A cluster that had no room for a job counts no attempt: it may be full for days.
         return [
             record(self.store, run, RunState.CREATED, reason=run.status.reason)

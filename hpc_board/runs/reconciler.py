@@ -41,6 +41,9 @@ LOOKUP_DELAY = timedelta(seconds=90)
 It exceeds the life of an sbatch whose client is lost: 60 s, and 11 s more on a login node over SSH.
 """
 
+_LAUNCH_SECONDS_MAX = 60.0
+"""The time after which a pass leaves unsent runs to the next one: results and cancellations wait for its end."""
+
 _CANCEL_STORED = (
     "The cancellation of run {id} is stored, and takes effect as soon as the scheduler answers `hpc-board watch {id}`, "
     "`hpc-board poll` or the app."
@@ -170,12 +173,18 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             runs = self._in_flight(cluster, damaged.append) if chosen is None else chosen
             if chosen is None and cluster == self.names[0]:
                 damaged += self._mark_all_orphaned(damaged.append)
+            runs = self._launcher.end_cancelled(runs)
             asks = bool(runs) and not is_out_of_time() and self._table.backoff(cluster).due(utc_now())
             if asks:
                 with writing(self.folder):
                     self._table.backoff(cluster).begin(utc_now())
-            self._results.read_all(cluster, [run for run in runs if not run.state.unsent], watched=chosen is not None)
-            sendable = self._launcher.in_turn(cluster, [run for run in runs if self._launcher.may_send(run, asks=asks)])
+            # The job of a submission without an answer may have ended, and be forgotten by its scheduler.
+            perhaps_sent = [run for run in runs if run.state is not RunState.CREATED]
+            self._results.read_all(cluster, perhaps_sent, watched=chosen is not None)
+            waiting = [run for run in runs if self._launcher.may_send(run, asks=asks)]
+            # The result of one may just have been read.
+            waiting = [run for run in waiting if run.state is RunState.CREATED or not self._reload(run).state.ended]
+            sendable = self._launcher.in_turn(cluster, waiting)
             polls: list[Poll] = []
             silent: list[BoardError] = []
             is_limited = bool(runs) and has_budget() and self._table.kind(cluster).shared
@@ -186,7 +195,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 silent += [] if silent or polls else self._launcher.probe(cluster, sendable)
                 sendable = [] if silent or is_out_of_time() else sendable
             unsent, silent_seconds = self._launcher.launch(
-                self._launcher.complete_arrays(cluster, sendable) if any(run.array for run in sendable) else sendable
+                self._launcher.complete_arrays(cluster, sendable) if any(run.array for run in sendable) else sendable,
+                seconds_max=_LAUNCH_SECONDS_MAX,
             )
             # A damaged run stays as it is, and hinders no other; so does one whose former cluster has a broken lock.
             errors: list[BoardError] = [*dict.fromkeys(filter(_leaves_unsent, unsent)), *silent, *damaged]
@@ -236,6 +246,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 return []
             # Another process may have sent them between their rows and this lock.
             unsent = [run for run in map(self._reload, runs) if run.state.unsent]
+            if unsent and self._table.backoff(cluster).rests(utc_now()):
+                return self._launcher.put_off(unsent, self._silence(cluster))
             errors, silent_seconds = self._launcher.launch(self._launcher.in_turn(cluster, unsent))
             if silent_seconds is not None and silent_seconds >= SILENCE_SECONDS:
                 self._table.note_silence(cluster, silent_seconds)
@@ -248,8 +260,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         jobs that cannot be found or reached yet.
 
         An error is an InputError if the run's cluster has left the settings, a StorageError if its lock or the database
-        cannot be used, and a SchedulerError if the scheduler did not answer, with a hint that the request is stored, or
-        if another process holds the lock for long.
+        cannot be used, and a SchedulerError if the scheduler did not answer, or if another process holds the lock for
+        long, with a hint that the request is stored.
         """
         errors: dict[int, BoardError] = {}
         for cluster in dict.fromkeys(run.cluster for run in runs):
@@ -264,10 +276,10 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         with self.locks.of(cluster, wait_seconds=self.lock_seconds) as mine:
             if mine:
                 return self._cancel_all(cluster, [self._reload(run) for run in runs], user)
+        # The next pass of the other client, or of any, carries it out.
+        going = self.store.runs.request_end([run.id for run in runs], _cancel_reason(user))
         busy = f"another client has been busy with cluster {cluster} for {self.lock_seconds:g} s"
-        return {
-            run.id: SchedulerError(busy, hint=f"Try `hpc-board cancel {run.id}` again in a minute.") for run in runs
-        }
+        return {number: SchedulerError(busy, hint=_CANCEL_STORED.format(id=number)) for number in going}
 
     def _cancel_all(self, cluster: str, runs: Sequence[Run], user: str) -> Mapping[int, BoardError]:
         """Cancel runs of one cluster, whose lock this process holds; return the errors, by run number."""
@@ -326,15 +338,19 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         sizes = self._table.folders_on(cluster).remove_unused_harnesses(needed, dry_run=dry_run)
         return replace(done, bytes=done.bytes + sum(sizes), harness_files=len(sizes))
 
+    def prunes(self, cluster: str) -> bool:
+        """Return whether the next pass removes job folders of old runs, by the settings and the last time."""
+        return self.prune_after is not None and self._next_pruning(cluster).due(utc_now())
+
+    def _next_pruning(self, cluster: str) -> NextPruning:
+        return NextPruning(self.folder / f"pruned-{cluster}")
+
     def _prune_old(self, cluster: str) -> None:
-        """Remove some job folders of old runs, if the settings say so and the last time is long ago."""
-        if self.prune_after is None:
-            return
-        following = NextPruning(self.folder / f"pruned-{cluster}")
-        if following.due(utc_now()):
+        """Remove some job folders of old runs, if they are due."""
+        if self.prune_after is not None and self.prunes(cluster):
             removed = self._pruning(cluster, utc_now() - self.prune_after).one_lot()
             with writing(self.folder):
-                following.settle(utc_now(), removed)
+                self._next_pruning(cluster).settle(utc_now(), removed)
 
     def _pruning(self, cluster: str, before: datetime) -> Pruning:
         return Pruning(
@@ -354,6 +370,15 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     def silent_since(self, cluster: str) -> datetime | None:
         """Return the time of the first unanswered query since the last answer; None after an answer."""
         return self._table.backoff(cluster).silent_since if cluster in self.clusters else None
+
+    def _silence(self, cluster: str) -> SchedulerError:
+        """Return the error of a scheduler that gets no commands, as it was silent for long."""
+        since = self.silent_since(cluster)
+        words = "" if since is None else f" since {since:%H:%M} UTC"
+        return SchedulerError(
+            f"the scheduler of cluster {cluster} has not answered{words}",
+            hint="The next pass of the service, of the app or of `hpc-board poll` after its rest sends the run.",
+        )
 
     def _reload(self, run: Run) -> Run:
         return self.store.runs.get(run.id)

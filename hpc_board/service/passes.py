@@ -85,8 +85,8 @@ class Passes:
         board = self._board()
         reconciler = board.context.reconciler
         try:
-            going = cluster in reconciler.names and board.context.has_runs_in_flight()
-            pass_ = reconciler.run_pass(clusters=[cluster]) if going else None
+            needed = board.context.has_runs_in_flight() or reconciler.prunes(cluster)
+            pass_ = reconciler.run_pass(clusters=[cluster]) if needed and cluster in reconciler.names else None
         except BoardError as error:
             return None, error.message
         except Exception:  # noqa: BLE001 - the service goes on, and its log has the fault

@@ -23,7 +23,7 @@ from hpc_board.store.failures import (
     newer_error,
     translated,
 )
-from hpc_board.store.folder import check_own, newest_job_folder
+from hpc_board.store.folder import check_own, left_folder
 from hpc_board.store.guard import MIGRATION_SECONDS, TRANSACTION_SECONDS, Deadline, bounded, foreign_object
 from hpc_board.store.journal import MOUNTS, journal_mode
 from hpc_board.store.reading import Readable, Reader
@@ -329,7 +329,7 @@ def _check_not_lost(path: Path) -> None:
 
     A new one would give the numbers of its runs again, and their job folders, with code and results, are still there.
     """
-    found = newest_job_folder(path.parent)
+    found = left_folder(path.parent)
     if found is not None:
         raise lost_error(path, found)
 

@@ -18,7 +18,10 @@ SERVE_LOCK = "serve.lock"
 """The file in the board's folder that a serving process locks."""
 
 _JOB_FOLDER = re.compile(r"([1-9][0-9]{0,14})(?:-hb-[0-9a-f]{1,40})?")
-"""The name of a job folder of a run, with its number, apart from those of job arrays."""
+"""The name of a job folder of a run, with its number."""
+
+_ARRAY_FOLDER = re.compile(r"hb-[0-9a-f]{1,40}(?:\.[0-9]{1,7})?")
+"""The name of a folder of a job array, or of one of its tasks."""
 
 _GROUP_S = stat.S_ISGID | stat.S_IWGRP
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -134,11 +137,20 @@ def _fault_of(database: Path) -> str:
 
 
 def newest_job_folder(board: Path) -> Path | None:
-    """Return the job folder with the highest number on a board; None without one."""
+    """Return the job folder of a run with the highest number on a board; None without one."""
+    return max(_folders_named(board, _JOB_FOLDER), key=job_folder_number, default=None)
+
+
+def left_folder(board: Path) -> Path | None:
+    """Return a folder that a board's jobs have left, that of the newest run if possible; None without one."""
+    return newest_job_folder(board) or next(iter(_folders_named(board, _ARRAY_FOLDER)), None)
+
+
+def _folders_named(board: Path, name: re.Pattern[str]) -> list[Path]:
     found: list[Path] = []
     with suppress(OSError), os.scandir(board / "runs") as entries:
-        found += (board / "runs" / entry.name for entry in entries if _JOB_FOLDER.fullmatch(entry.name))
-    return max(found, key=job_folder_number, default=None)
+        found += (board / "runs" / entry.name for entry in entries if name.fullmatch(entry.name))
+    return found
 
 
 def job_folder_number(folder: Path) -> int:

@@ -5,16 +5,17 @@ import itertools
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
 from hpc_board.accounts import home as home_of
-from hpc_board.accounts import login_name
+from hpc_board.accounts import login_name, private_group
 from hpc_board.errors import InputError, SchedulerError
-from hpc_board.files import read_text
+from hpc_board.files import open_followed, read_text, shown_path
 from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
 from hpc_board.transport.known_hosts import fits
@@ -137,7 +138,8 @@ def _options(login: Login, files: tuple[Path, ...]) -> dict[str, Any]:
         config.parse([f"{key} {value}" for key, value in own.items() if value])
         for file in files:
             place = str(file)
-            config.parse(_lines(file, file.parent, login.host, left))
+            open_ = _open_own if file == files[0] else open_followed
+            config.parse(_lines(file, file.parent, login.host, left, open_=open_))
         place = " or ".join(map(str, files))
         return dict(config.lookup(login.host))
     except (paramiko.SSHException, ImportError, LookupError, ValueError, RuntimeError, OSError) as error:
@@ -148,7 +150,14 @@ def _options(login: Login, files: tuple[Path, ...]) -> dict[str, Any]:
 
 
 def _lines(
-    file: Path, base: Path, host: str, left: Iterator[None], outer: _Block = _EVERYWHERE, depth: int = 0
+    file: Path,
+    base: Path,
+    host: str,
+    left: Iterator[None],
+    outer: _Block = _EVERYWHERE,
+    depth: int = 0,
+    *,
+    open_: Callable[[Path], BinaryIO],
 ) -> Iterator[str]:
     """Return the lines of an SSH configuration file, with included files in the place of their Include.
 
@@ -158,9 +167,10 @@ def _lines(
 
     Raises:
         ValueError: more files are included.
+        RuntimeError: `open_` refuses a file.
     """
     try:
-        text = read_text(file, _FILE_BYTES_MAX)
+        text = read_text(file, _FILE_BYTES_MAX, open_)
     except InputError:
         return
     block: _Block | None = outer
@@ -179,8 +189,24 @@ def _lines(
             for found in _included(words, base):
                 if next(left, ...) is not None:
                     raise ValueError(f"Include names more than {_INCLUDED_FILES_MAX} files")
-                yield from _lines(found, base, host, left, block, depth + 1)
+                yield from _lines(found, base, host, left, block, depth + 1, open_=open_)
             yield block.line
+
+
+def _open_own(file: Path) -> BinaryIO:
+    """Open a file of the user's SSH configuration, which may name commands, by OpenSSH's rule for it.
+
+    Raises:
+        OSError: it cannot be opened.
+        RuntimeError: another account than the user and root may write it.
+    """
+    opened, user = open_followed(file), os.geteuid()
+    status = os.fstat(opened.fileno())
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid != private_group(user)
+    if status.st_uid in (0, user) and not status.st_mode & stat.S_IWOTH and not by_group:
+        return opened
+    opened.close()
+    raise RuntimeError(f"other accounts may write {shown_path(file)} (try: chmod go-w)")
 
 
 def _within(outer: _Block, inner: _Block, host: str) -> _Block | None:

@@ -202,7 +202,7 @@ class SlurmScheduler:
         listed_as = dict.fromkeys(each for name in absent for each in (name, array_of(name)) if each)
         try:
             for some in _at_once(listed_as):
-                found |= _found(absent, self._accounts(f"--name={','.join(some)}", earliest), earliest)
+                found |= _found(absent, self._accounts(f"--name={','.join(some)}", earliest=earliest), earliest)
         except _AccountingAbsentError:
             pass
         return found
@@ -312,8 +312,9 @@ class SlurmScheduler:
         """Return the status of jobs that `source` does not list, from sacct."""
         try:
             rows = self._accounts(
+                "--allusers",
                 f"--jobs={','.join(dict.fromkeys(_allocation(job.job_id) for job in jobs))}",
-                min(job.submitted_at for job in jobs) - _CLOCK_SLACK,
+                earliest=min(job.submitted_at for job in jobs) - _CLOCK_SLACK,
             )
         except _AccountingAbsentError as error:
             for job in jobs:
@@ -327,17 +328,17 @@ class SlurmScheduler:
         for job in jobs:
             yield job.name, _account_news(job, rows, source)
 
-    def _accounts(self, which: str, earliest: datetime) -> list[AccountRow]:
+    def _accounts(self, *which: str, earliest: datetime) -> list[AccountRow]:
+        """Return the rows of the accounts since `earliest`; without "--allusers" those of this account's jobs alone."""
         argv = [
             "sacct",
             "--allocations",
-            "--allusers",
             "--duplicates",
             "--noheader",
             "--parsable2",
             f"--starttime=uts{int(earliest.timestamp())}",
             f"--format={SACCT_FORMAT}",
-            which,
+            *which,
         ]
         try:
             done = self._run(argv)

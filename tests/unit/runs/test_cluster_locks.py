@@ -153,15 +153,15 @@ def test_a_cancellation_names_the_lock_that_cannot_be_used(world: World, name: s
 
 
 def test_a_client_that_holds_the_board_for_long_hinders_nobody_from_storing_a_submission(world: World) -> None:
-    run = world.run()
+    run, unwanted = world.run(), world.run()
     holder = os.open(world.folder / "advance.lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(holder, fcntl.LOCK_EX)
-        assert world.advance.launch([run]) == []
+        assert world.advance.launch([run, unwanted]) == []
         assert world.advance() is False
         with pytest.raises(SchedulerError, match="busy with cluster main"):
-            cancel(world.advance, run)
+            cancel(world.advance, unwanted)
     finally:
         os.close(holder)
     assert world.advance()
-    assert world.scheduler.sent == [run.token]
+    assert (world.scheduler.sent, world.state(unwanted)) == ([run.token], RunState.CANCELLED)

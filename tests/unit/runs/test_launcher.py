@@ -1,16 +1,18 @@
 """The launch of unsent runs, with a scheduler that refuses, is silent or loses its answer: none is sent twice."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from hpc_board.domain.run import JobState, JobStatus, RunState
-from hpc_board.errors import SchedulerError, SchedulerRefused, StorageError
+from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused, StorageError
+from hpc_board.runs import job_folder
+from hpc_board.runs.fair_queue import FairQueue
 from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers.scripted import Scripted
 from tests.harness.evaluations import a_task
-from tests.unit.runs.world import CLUSTER, World, cancel, redefine
+from tests.unit.runs.world import CLUSTER, World, cancel, redefine, right_result, set_clock
 from tests.values import replace
 
 
@@ -149,3 +151,90 @@ def test_a_cancelled_submission_that_never_arrived_is_not_sent_again(world: Worl
     world.advance()
     assert world.scheduler.sent == [run.token]
     assert world.state(run) is RunState.CANCELLED
+
+
+@pytest.mark.parametrize(("job_id", "state"), [("7", RunState.FINISHED), ("", RunState.ERROR), ("a b", RunState.ERROR)])
+def test_a_job_without_an_answer_that_has_ended_and_is_forgotten_is_not_sent_again(
+    world: World, job_id: str, state: RunState
+) -> None:
+    run = world.run()
+    world.scheduler.loses_answer = True
+    world.advance.launch([run])
+    world.scheduler.jobs.clear()
+    world.leave(run, job_folder.RESULT, replace(right_result(run, a_task()), job_id=job_id).to_json().encode())
+    world.advance()
+    ended = world.store.runs.get(run.id)
+    assert (ended.state, world.scheduler.sent) == (state, [run.token])
+    if state is RunState.FINISHED:
+        assert ended.status.job_id == job_id
+    else:
+        assert "it names no job" in ended.status.reason
+
+
+def test_a_silent_scheduler_gets_no_jobs_during_its_rest(
+    world: World, beside: tuple[Scripted, Reconciler, list[float]]
+) -> None:
+    hanging, advance, clock = beside
+    advance.launch([world.run(cluster="hangs")])
+    later, other = world.run(cluster="hangs"), world.run(cluster="hangs")
+    (error,) = advance.launch([later, other])
+    assert error.message == "the scheduler of cluster hangs has not answered since 12:01 UTC"
+    assert (len(hanging.sent), clock[0]) == (1, 60)
+    for run in (later, other):
+        assert (world.state(run), world.store.runs.get(run.id).status.reason) == (RunState.CREATED, error.message)
+    clock[0] += 3600
+    hanging.submit_error, hanging.on_submit = None, lambda _: None
+    hanging.poll_error, hanging.on_poll = None, lambda _: None
+    advance.run_pass()
+    assert [world.state(run) for run in (later, other)] == [RunState.QUEUED] * 2
+
+
+def test_a_pass_sends_runs_for_a_minute_and_leaves_the_others_to_the_next_one(
+    world: World, beside: tuple[Scripted, Reconciler, list[float]]
+) -> None:
+    _, advance, clock = beside
+
+    def take_a_while(_: object) -> None:
+        clock[0] += 25
+
+    world.scheduler.on_submit = take_a_while
+    runs = [world.run() for _ in range(5)]
+    advance.run_pass(clusters=["main"])
+    assert world.scheduler.sent == [run.token for run in runs[:3]]
+    advance.run_pass(clusters=["main"])
+    assert world.scheduler.sent == [run.token for run in runs]
+    more = [world.run() for _ in range(5)]
+    advance.launch(more)
+    assert len(world.scheduler.sent) == 10, "a client that submits may have no further pass"
+
+
+def test_runs_that_wait_for_two_reasons_get_no_row_in_each_pass(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = datetime.now(UTC)
+    set_clock(monkeypatch, lambda: now)
+    limited = replace(world.advance, queue=FairQueue(1))
+    world.scheduler.submit_error = NotAccepting("the partition takes no jobs", hint="It is sent later.")
+    runs = [world.run() for _ in range(3)]
+    limited.launch(runs)
+    limited.run_pass()
+    rows = [len(world.store.runs.history(run.id)) for run in runs]
+    for _ in range(3):
+        # The next try is due in the first of two passes.
+        now += timedelta(hours=1)
+        limited.run_pass()
+        limited.run_pass()
+    assert [len(world.store.runs.history(run.id)) for run in runs[1:]] == rows[1:]
+
+
+def test_a_cancellation_is_stored_while_another_client_is_busy(world: World) -> None:
+    sent, unsent = world.run(), world.run()
+    world.advance.launch([sent])
+    with replace(world.advance).locks.of("main", wait_seconds=0) as mine:
+        assert mine
+        errors = world.advance.cancel([world.store.runs.get(sent.id), unsent], "ada")
+    assert [f"The cancellation of run {number} is stored" in error.hint for number, error in errors.items()] == [
+        True
+    ] * 2
+    world.scheduler.status = JobStatus(JobState.RUNNING)
+    world.advance()
+    assert world.scheduler.cancelled == [world.scheduler.jobs[sent.token]]
+    assert (world.state(unsent), world.scheduler.sent) == (RunState.CANCELLED, [sent.token])

@@ -135,6 +135,7 @@ def test_the_output_of_a_run_is_its_owners_and_the_admins(board: Recorded, door:
         result_of(Verdict.PASS, timed_case()), stdout=output, stderr=output, build=output, profile=output
     )
     run = board.add(result=result, score_s=1e-3, user="daemon")
+    other = board.add(result=result, score_s=1e-3, user="daemon")
     clusters = board.board.context.clusters
     log = clusters.folders_on(run.cluster).of(run) / clusters.log_names(run.cluster, run.status.job_id)[0]
     log.parent.mkdir(parents=True)
@@ -142,8 +143,12 @@ def test_the_output_of_a_run_is_its_owners_and_the_admins(board: Recorded, door:
     for name, shown in (("daemon", True), ("games", True), ("nobody", False)):
         with acting_as(name), raw(door) as client:
             client.greeted()
-            for route in ("runs.result", "runs.whole", "runs.log"):
-                answer = client.ask(route, run=run.id)
+            submissions = {"one": run.submission, "other": other.submission}
+            for route, given in (
+                *((route, {"run": run.id}) for route in ("runs.result", "runs.whole", "runs.log")),
+                ("submissions.compare", submissions),
+            ):
+                answer = client.ask(route, **given)
                 assert "value" in answer
                 assert (output.text in json.dumps(answer)) == shown, (name, route)
 

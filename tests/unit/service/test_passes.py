@@ -9,14 +9,18 @@ import pytest
 
 from hpc_board.domain.run import JobState, JobStatus, RunState
 from hpc_board.errors import SchedulerError
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.local.client import LocalScheduler
 from tests.service import serving
 from tests.unit.recorded import (
     Recorded,
+    result_of,
     status_of,
 )
 from tests.unit.service.clients import OWNER
+from tests.values import replace
 from tests.waiting import awaited
 
 
@@ -57,3 +61,12 @@ def test_a_silent_scheduler_is_in_the_log_once_and_so_is_its_next_answer(
             assert told() == [*before, "not advanced"]
             silent.clear()
             awaited(lambda: told() == [*before, *outage])  # noqa: B023 - called in this round
+
+
+def test_a_service_removes_old_job_folders_when_no_run_is_in_flight(board: Recorded, folder: Path) -> None:
+    old = board.add(result=result_of(Verdict.PASS), mode=Mode.TEST, user=OWNER)
+    left = board.board.context.clusters.folders_on(old.cluster).of(old)
+    left.mkdir(parents=True)
+    settings = replace(board.board.settings, prune_days=30)
+    with serving(settings, folder / "board.sock"):
+        awaited(lambda: not left.exists())
