@@ -55,7 +55,7 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
     the judge that runs in every job; --file prints one of them. For a task
     with its own eval program, prints that program.
     """
-    from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_file, print_json
     from hpc_board.domain.catalog import require_texts
     from hpc_board.model.task import OWN
 
@@ -69,7 +69,7 @@ def eval_code(open_: Open, name: str | None, language: str | None, file_name: st
         require_texts(own)
     files = _judge_files() if own is None else _own_files(own)
     if file_name is not None:
-        click.echo(_file(files, file_name).encode(), nl=False)
+        print_file(_file(files, file_name))
     elif as_json:
         from hpc_board.report.views.tasks import EvalCodeView
 
@@ -96,10 +96,10 @@ def _file(files: "Mapping[str, str]", wanted: str) -> str:
 
 
 def _print_own(task: "Task", files: "Mapping[str, str]") -> None:
-    from hpc_board.cli.output import remark
+    from hpc_board.cli.output import print_file, remark
 
     first, *others = files
-    click.echo(files[first].encode(), nl=False)
+    print_file(files[first])
     more = f"; other files (--file): {', '.join(others)}" if others else ""
     remark(f"{first} is the task's own eval program and runs in the kernel's process{more}.")
     remark(f"`hpc-board task {task.name} --file F` prints the other files of the task.")

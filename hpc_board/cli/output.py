@@ -39,6 +39,13 @@ def print_blocks(*blocks: "Block") -> None:
     click.echo(plain(blocks, output_width(), _painted), nl=False)
 
 
+def print_file(text: str) -> None:
+    """Print the text of a file to stdout: its exact bytes, but to a terminal, which escape sequences could control."""
+    from hpc_board.model.text import printable
+
+    click.echo(printable(text, len(text)) if sys.stdout.isatty() else text.encode(), nl=False)
+
+
 def output_width() -> int | None:
     """Return the number of columns of stdout; None without a terminal, where lines are not cut."""
     if not sys.stdout.isatty():

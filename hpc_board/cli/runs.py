@@ -1,6 +1,5 @@
 """`runs`, `run`, `watch`, `cancel`, `code` and `poll`: runs and submitted files."""
 
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -289,9 +288,8 @@ def code(open_: Open, submission: int, output: Path | None, force: bool, as_json
     Admins may read all files, other users their own and those that a board
     publishes after its deadline (`create --show-code`).
     """
-    from hpc_board.cli.output import remark
+    from hpc_board.cli.output import print_file, remark
     from hpc_board.files import write_file
-    from hpc_board.model.text import printable
 
     if as_json and output is not None:
         raise click.UsageError("--json and --output exclude each other.")
@@ -304,8 +302,7 @@ def code(open_: Open, submission: int, output: Path | None, force: bool, as_json
         print_json(CodeView(submission=submission, file_name=file_name, text=data.decode()))
         return
     if output is None:
-        # Escape sequences could control a terminal; a pipe gets the exact bytes.
-        click.echo(printable(data.decode(), len(data)) if sys.stdout.isatty() else data, nl=False)
+        print_file(data.decode())
         return
     write_file(output, data, force=force)
     remark(f"{file_name} of submission {submission} written to {output}.")

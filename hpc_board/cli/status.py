@@ -1,7 +1,8 @@
 """`status`: the user's runs in flight, and those that ended since the last look."""
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from hpc_board.domain.run import Run
 
 _FIRST_LOOK = timedelta(days=1)
-_RUNS_MAX = 200
+_PAGE = 200
 _BOARDS_MAX = 100
 _BYTES_MAX = 64 * 1024
 
@@ -37,7 +38,7 @@ def status(open_: Open, as_json: bool) -> None:
     board = open_()
     refresh(board)
     going = board.runs.followed()
-    ended = _newly_ended(board)
+    ended = _newly_ended(board, going)
     if as_json:
         from hpc_board.report.views.runs import LookView
 
@@ -52,34 +53,47 @@ def status(open_: Open, as_json: bool) -> None:
     )
 
 
-def _newly_ended(board: "Board") -> "list[Run]":
-    """Return the user's runs that ended since the last look, and store the time of the newest as the next one's."""
+def _newly_ended(board: "Board", going: "Sequence[Run]") -> "list[Run]":
+    """Return the user's runs that ended since the last look, and store this one: its newest end and settled number.
+
+    All runs below the settled number had ended. The first look is at the newest runs alone.
+    """
+    from hpc_board.board.runs import FOLLOWED_MAX
     from hpc_board.files import user_folder
 
     file = user_folder(os.environ, "XDG_STATE_HOME", ".local/state") / "status.json"
     key = str(getattr(board, "address", None) or board.settings.board)
     looks = _looks(file)
-    since = looks.get(key) or datetime.now(UTC) - _FIRST_LOOK
-    found = [run for run in board.runs.list(limit=_RUNS_MAX) if run.state.ended and run.status.at > since]
+    since, settled = looks.get(key) or (datetime.now(UTC) - _FIRST_LOOK, sys.maxsize)
+    runs = list(board.runs.list(limit=_PAGE))
+    last = runs
+    while len(last) == _PAGE and last[-1].id > settled:
+        last = list(board.runs.list(limit=_PAGE, before=last[-1].id))
+        runs += last
+    found = [run for run in runs if run.state.ended and run.status.at > since]
     newest = max((run.status.at for run in found), default=since)
-    _store(file, {**{name: at for name, at in looks.items() if name != key}, key: newest})
+    open_ = [run.id for run in (*going, *runs) if not run.state.ended]
+    # Only the newest runs in flight are known of a user with more.
+    known = settled if len(going) == FOLLOWED_MAX else sys.maxsize
+    next_settled = min(known, min(open_, default=runs[0].id + 1 if runs else 0))
+    _store(file, {**{name: look for name, look in looks.items() if name != key}, key: (newest, next_settled)})
     return found
 
 
-def _looks(file: Path) -> dict[str, datetime]:
-    """Return the time of the last look at each board; a damaged file has none."""
+def _looks(file: Path) -> dict[str, tuple[datetime, int]]:
+    """Return the last look at each board; a damaged file has none."""
     import msgspec
 
     from hpc_board.files import read_text
 
     try:
-        return msgspec.json.decode(read_text(file, _BYTES_MAX), type=dict[str, datetime])
+        return msgspec.json.decode(read_text(file, _BYTES_MAX), type=dict[str, tuple[datetime, int]])
     except (BoardError, msgspec.MsgspecError):
         return {}
 
 
-def _store(file: Path, looks: Mapping[str, datetime]) -> None:
-    """Write the times; without space or permission the next look repeats this one."""
+def _store(file: Path, looks: Mapping[str, tuple[datetime, int]]) -> None:
+    """Write the looks; without space or permission the next look repeats this one."""
     import msgspec
 
     from hpc_board.files import write_whole

@@ -135,7 +135,7 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
 
     --file prints any file that participants may read, including the reference.
     """
-    from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.cli.output import print_blocks, print_file, print_json
     from hpc_board.domain.catalog import require_texts
     from hpc_board.model.names import suggestion
     from hpc_board.report.boards import created_report
@@ -154,7 +154,7 @@ def show_task(open_: Open, name: str, file_name: str | None, as_json: bool) -> N
                 hint=f"Its files: {', '.join(names)}.",
             )
         require_texts(found)
-        click.echo(text.encode(), nl=False)
+        print_file(text)
     elif as_json:
         from hpc_board.report.views.tasks import WholeTaskView
 
@@ -368,7 +368,7 @@ def template(
     description and deadline.
     """
     from hpc_board.catalog.template import compiled_header, starter
-    from hpc_board.cli.output import remark
+    from hpc_board.cli.output import print_file, remark
     from hpc_board.files import write_file
 
     board = open_()
@@ -389,7 +389,7 @@ def template(
         print_json(TemplateView(task=found.name, text=text))
         return
     if output is None:
-        click.echo(text.encode(), nl=False)
+        print_file(text)
         return
     write_file(output, text.encode(), force=force)
     if header:

@@ -15,7 +15,7 @@ import msgspec
 
 from hpc_board.domain.run import Run
 from hpc_board.model.result import Case, Result, Timing
-from hpc_board.model.score import score_of
+from hpc_board.model.score import figures, score_of
 from hpc_board.model.task import Ranking
 
 # Student's t for 95 % in two tails, by degrees of freedom; between two rows, the row with fewer applies.
@@ -39,12 +39,6 @@ _T_QUANTILES = (
 )
 
 _ROUNDING = 1e-6
-
-
-def figures(value: float, digits: int) -> str:
-    """Format `value` to as many significant digits, without an exponent: "140", "0.99"."""
-    text = f"{value:.{digits}g}"
-    return f"{float(text):.0f}" if "e+" in text else text
 
 
 class Difference(msgspec.Struct, frozen=True):

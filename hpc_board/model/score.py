@@ -55,13 +55,21 @@ def error_text(nanoseconds: float, err_ns: float) -> str:
     return f"± {_three_digits(err_ns / scale)} {unit}"
 
 
+def figures(value: float, digits: int) -> str:
+    """Format `value` to as many significant digits, without an exponent: "140", "0.99"."""
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if "e+" in text else text
+
+
 def _unit(nanoseconds: float) -> tuple[str, float]:
     """Return the unit in which a time has one to three digits before the point, and its length in nanoseconds."""
     limits = ((1e3, "ns", 1.0), (1e6, "µs", 1e3), (1e9, "ms", 1e6))
-    return next(((unit, scale) for limit, unit, scale in limits if nanoseconds < limit), ("s", 1e9))
+    rounded = float(f"{nanoseconds:.3g}")
+    return next(((unit, scale) for limit, unit, scale in limits if rounded < limit), ("s", 1e9))
 
 
 def _three_digits(value: float) -> str:
-    if value < 10:
+    rounded = float(f"{value:.3g}")
+    if rounded < 10:
         return f"{value:.2f}"
-    return f"{value:.1f}" if value < 100 else f"{value:.0f}"
+    return f"{value:.1f}" if rounded < 100 else f"{value:.0f}"

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.domain.comparison import Comparison, Difference, figures
+from hpc_board.domain.comparison import Comparison, Difference
 from hpc_board.domain.run import Run
 from hpc_board.model.result import Result
-from hpc_board.model.score import duration_text
+from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone
 from hpc_board.report.run_words import short_specs

@@ -36,9 +36,11 @@ def _deed(news: News) -> str:
 
 
 def _compared(news: News) -> str:
-    """Return the former holder of the place, else the user's former best."""
+    """Return the former holder of the record or the next user of the first three, else the user's former best."""
     if news.rank <= PODIUM and news.beaten is not None:
-        return f"was {one_line(news.beaten.user)}, {score_text(news.beaten.score_s)}"
+        # Several users can share a place that is no record, so the next one need not have held it.
+        words = "was" if news.kind is FeedKind.RECORD else "ahead of"
+        return f"{words} {one_line(news.beaten.user)}, {score_text(news.beaten.score_s)}"
     if news.former_s is not None:
         former = "" if news.former_rank == news.rank else f", rank {news.former_rank}"
         return f"was {score_text(news.former_s)}{former}"

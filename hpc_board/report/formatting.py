@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from hpc_board.model.score import duration_text
+from hpc_board.model.score import duration_text, figures
 from hpc_board.model.task import Ranking
 from hpc_board.model.text import one_line, printable
 
@@ -23,7 +23,7 @@ def speedup_text(speedup: float | None) -> str:
     """Return a speedup over the reference; empty if unknown."""
     if speedup is None:
         return ""
-    return f"{speedup:.2f}x" if speedup < 10 else f"{speedup:.3g}x"
+    return f"{speedup:.2f}x" if speedup < 10 else f"{figures(speedup, 3)}x"
 
 
 def moment_text(moment: datetime | None) -> str:

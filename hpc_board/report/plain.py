@@ -58,9 +58,7 @@ def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -
         case Heading(text):
             yield paint(text, Tone.STRONG)
         case Paragraph(text, tone):
-            for line in text.splitlines():
-                for piece in textwrap.wrap(line, width) if width else [line]:
-                    yield paint(piece, tone)
+            yield from (paint(line, tone) if line else "" for line in _wrapped(text, width))
         case Table():
             yield from _table_lines(block, width, paint)
         case Facts(rows):

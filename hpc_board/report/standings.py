@@ -5,6 +5,7 @@ from datetime import datetime
 
 from hpc_board.domain.score_interval import full_score_text
 from hpc_board.domain.standing import MarkKind, Page, Standing, Version, with_marks
+from hpc_board.model.score import figures
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.columns import columns_table
@@ -138,7 +139,7 @@ def _entry_facts(row: Standing, page: Page, leader: Standing) -> Iterator[tuple[
     if row.overlaps_above:
         yield "overlap", "statistical tie with the row above: the intervals overlap"
     if row.score_s > leader.score_s:
-        factor = f"{row.score_s / leader.score_s:.3g}x"
+        factor = f"{figures(row.score_s / leader.score_s, 3)}x"
         yield "behind", f"{factor} the time of rank 1, {one_line(leader.user)} with {score_text(leader.score_s)}"
     speedup = page.speedup(row.score_s)
     if speedup is not None:

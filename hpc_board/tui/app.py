@@ -224,6 +224,8 @@ class BoardApp(App[None]):
     def _find_board(self) -> None:
         try:
             board = self._open_board()
+            # A service is connected to here: it may be absent, or slow.
+            _ = board.user
         except BoardError as error:
             self.post_message(Answer("board", failure=error))
             return
@@ -239,8 +241,6 @@ class BoardApp(App[None]):
 
         self._board, self._choice = board, Choice()
         board.warn = self._notify_warning
-        if isinstance(self.screen, TooSmallScreen):
-            self.pop_screen()
         tasks = self._open(targets.Tasks())
 
         def look_after_runs(is_answered: bool) -> None:
@@ -583,6 +583,7 @@ class BoardApp(App[None]):
     def _open_submit(self, target: targets.Submit) -> None:
         from hpc_board.tui.choice import Choice
 
+        self._keep_draft()
         choice = self._choice
         if target.task is not None and target.task != choice.task:
             if choice.task is None and choice.is_begun:
@@ -617,13 +618,20 @@ class BoardApp(App[None]):
     def _open_watch(self, target: targets.Watch) -> None:
         from hpc_board.model.task import Mode
         from hpc_board.tui.recent_files import file_called
+        from hpc_board.tui.screens.base import THE_FILE, BoardScreen
 
-        file = target.file or file_called(target.file_name, self._choice, self._memory)
-        if file is not None:
-            self._open(replace(target, file=file))
-            return
-        self.notify("Choose the file to watch, then press Watch.", markup=False)
-        self._open_submit(targets.Submit(target.task, target.gpus, Mode.TEST))
+        def open_with(file: Path | None) -> None:
+            if file is not None:
+                self._open(replace(target, file=file))
+                return
+            self.notify("Choose the file to watch, then press Watch.", markup=False)
+            self._open_submit(targets.Submit(target.task, target.gpus, Mode.TEST))
+
+        if target.file is None and isinstance(self.screen, BoardScreen):
+            question = partial(file_called, target.file_name, self._choice, self._memory)
+            self.screen.ask("watch", question, open_with, whom=THE_FILE)
+        else:
+            open_with(target.file)
 
     @on(SideChosen)
     def _compare(self, event: SideChosen) -> None:
@@ -653,6 +661,11 @@ class BoardApp(App[None]):
         if event.choice.task is not None:
             self._drafts[event.choice.task] = event.choice
 
+    def _keep_draft(self) -> None:
+        """Remember the contents of a form that another screen replaces."""
+        if (draft := getattr(self.screen, "draft", None)) is not None:
+            self._remember(Chosen(draft))
+
     @property
     def _place(self) -> targets.Target | None:
         """The target whose screen is in front; None for a dialog."""
@@ -661,7 +674,10 @@ class BoardApp(App[None]):
     def _open(self, target: targets.Target) -> "BoardScreen":
         screen = screen_of(target, self._board, self._now, self._choice, self._role)
         screen.target, screen.memory = target, self._memory
+        if isinstance(self.screen, TooSmallScreen):
+            self.pop_screen()
         while isinstance(target, _ABOVE_TASKS) and self._place != targets.Tasks():
+            self._keep_draft()
             self.pop_screen()
         screen.data_bind(BoardApp.runs_state, BoardApp.marked, BoardApp.asking_since)
         self.push_screen(screen)
@@ -676,7 +692,9 @@ class BoardApp(App[None]):
     @work(thread=True, exclusive=True, group="role")
     def _read_role(self) -> None:
         """Look up the user's role in a thread: user and group databases can be remote."""
-        self.post_message(Answer("role", value=self._board.role))
+        # The screen in front shows the same error.
+        with suppress(BoardError):
+            self.post_message(Answer("role", value=self._board.role))
 
     @on(Answer)
     def _take_answer(self, event: Answer[Any]) -> None:

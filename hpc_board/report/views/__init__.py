@@ -6,16 +6,21 @@ object is a form of a value as a block is: a front end passes values of the doma
 """
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+
+from hpc_board.model.text import one_line
 
 MESSAGE_CHARACTERS_MAX = 16_384
 """The maximum length of a message."""
 
 LINE_CHARACTERS_MAX = 500
 """The maximum length of a reason or a description, which are one line."""
+
+FACT_CHARACTERS_MAX = 2000
+"""The maximum length of a text in the report of a node."""
 
 Moment = Annotated[str, Meta(description="moment")]
 """A time in ISO 8601, UTC, to the second."""
@@ -36,3 +41,12 @@ def moment_of(at: datetime) -> Moment:
 def moment(at: datetime | None) -> Moment | None:
     """Return a time as `moment_of` does; None without one."""
     return None if at is None else moment_of(at)
+
+
+def safe(value: Any) -> Any:
+    """Return a value from a node with all its texts bounded and printable."""
+    if isinstance(value, str):
+        return one_line(value, FACT_CHARACTERS_MAX)
+    if isinstance(value, dict):
+        return {one_line(str(key)): safe(each) for key, each in value.items()}
+    return [safe(each) for each in value] if isinstance(value, list | tuple) else value

@@ -10,9 +10,7 @@ from hpc_board.model.gpu import Gpu
 from hpc_board.model.node_probe import NodeProbe
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.diagnostics import PROBLEM, severity_word
-from hpc_board.report.views import MESSAGE_CHARACTERS_MAX, View
-
-_REPORTED_MAX = 2000
+from hpc_board.report.views import FACT_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, View, safe
 
 
 class DiagnosticView(View, frozen=True):
@@ -85,7 +83,7 @@ class GpuCheckView(View, frozen=True):
             cluster=gpu.cluster.name,
             proven=proven,
             lines=[DiagnosticView.of(each) for each in diagnostics],
-            node=None if inspection is None else _safe(asdict(inspection)),
+            node=None if inspection is None else safe(asdict(inspection)),
         )
 
 
@@ -137,7 +135,7 @@ class NodeCheckView(View, frozen=True):
             node=one_line(check.node),
             state=one_line(check.state),
             result=str(check.verdict),
-            reason=one_line(check.reason, _REPORTED_MAX),
+            reason=one_line(check.reason, FACT_CHARACTERS_MAX),
             device=one_line(check.device) or None,
             speeds=[
                 SpeedView(
@@ -150,7 +148,7 @@ class NodeCheckView(View, frozen=True):
                 for each in check.speeds
             ],
             lines=[DiagnosticView.of(each) for each in check.diagnostics],
-            report=None if check.probe is None else _safe(asdict(check.probe)),
+            report=None if check.probe is None else safe(asdict(check.probe)),
         )
 
     @classmethod
@@ -169,12 +167,3 @@ class NodeCheckView(View, frozen=True):
             lines=lines,
             report=None,
         )
-
-
-def _safe(value: Any) -> Any:
-    """Return a value from outside with all its texts made printable."""
-    if isinstance(value, str):
-        return one_line(value, _REPORTED_MAX)
-    if isinstance(value, dict):
-        return {one_line(str(key)): _safe(each) for key, each in value.items()}
-    return [_safe(each) for each in value] if isinstance(value, list | tuple) else value

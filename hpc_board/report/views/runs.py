@@ -13,7 +13,7 @@ from hpc_board.domain.usage import usage_of
 from hpc_board.model.result import Case, Result
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.run_columns import Line, json_fields
-from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment_of
+from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment_of, safe
 from hpc_board.report.views.results import CaseView, cases_of, log_text
 from hpc_board.report.views.run_parts import RemovalView, RunUsageView
 
@@ -213,9 +213,9 @@ class TrialView(View, frozen=True):
             gpu=run.gpu,
             verdict=str(result.verdict),
             score_s=result.score_s,
-            cases=[CaseView.of(case, samples=True) for case in result.cases],
+            cases=cases_of(result, samples=True),
             message=printable(result.message, MESSAGE_CHARACTERS_MAX),
-            provenance=dict(result.provenance),
+            provenance=safe(dict(result.provenance)),
             profile=log_text(result.profile),
             build=log_text(result.build),
             stdout=log_text(result.stdout),
@@ -237,7 +237,7 @@ def whole(
         stopped=printable(result.message, MESSAGE_CHARACTERS_MAX) if result and result.interrupted else "",
         profile=log_text(result.profile) if result else "",
         history=[StatusView.of(status) for status in history],
-        provenance=dict(result.provenance) if result else {},
+        provenance=safe(dict(result.provenance)) if result else {},
         build=log_text(result.build) if result else "",
         stdout=log_text(result.stdout) if result else "",
         stderr=log_text(result.stderr) if result else "",

@@ -90,6 +90,7 @@ class AdminScreen(BoardScreen):
         Binding("left_square_bracket", "turn(-1)", show=False),
         Binding("right_square_bracket", "turn(1)", show=False),
     ]
+    ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, _DECISION)
     HELP: ClassVar[str] = (
         "The digits open the pages, [ and ] turn them. Enter on a board opens its standings, on a user their ranked "
         "runs, on a run its report, and on a line of the log its subject. All actions ask for confirmation, are logged "

@@ -91,6 +91,8 @@ class BoardScreen(Screen[None]):
     """The paragraph on this screen in the help."""
     SHOWS_OUTPUT: ClassVar[bool] = False
     """True if the screen shows the output of running jobs."""
+    ACTIONS: ClassVar[tuple[str, ...]] = ("again", "cancel")
+    """The subjects of questions that change the board, whose answers the user has to see."""
 
     runs_state: var[RunsState] = var(RunsState())
     """The user's runs in flight, bound to the app's value like the two below."""
@@ -328,8 +330,16 @@ class BoardScreen(Screen[None]):
         """Update the screen after an answer or an error on this subject."""
 
     def action_back(self) -> None:
-        """Leave this screen."""
-        self.app.pop_screen()
+        """Leave this screen, after the answer to the user's last action."""
+        if not self.awaits_outcome():
+            self.app.pop_screen()
+
+    def awaits_outcome(self) -> bool:
+        """Return whether an action is under way, whose answer would be lost with this screen; tell the user."""
+        if not any(self.is_open(action) for action in self.ACTIONS):
+            return False
+        self.notify("Waiting for the answer to your last action. Runs shows the state of your runs.", markup=False)
+        return True
 
     def action_sort(self) -> None:
         """Sort the list by the next column."""

@@ -67,6 +67,7 @@ class _RunRead(msgspec.Struct, frozen=True):
     best: LeaderRun | None = None
     started: datetime | None = None
     usual_time: UsualTime = UsualTime({})
+    device: Device = Device.CPU
 
 
 _NEXT_RANKED = "Next: s, ranked. Only a run in mode ranked enters the standings."
@@ -264,7 +265,7 @@ class ReportScreen(BoardScreen):
         self.app.push_screen(NextStepsScreen(run.id, steps), go)
 
     def _steps(self, read: _RunRead) -> NextSteps | None:
-        return next_steps(read.run, read.result, self._device(read.run))
+        return next_steps(read.run, read.result, read.device)
 
     def _device(self, run: Run) -> Device:
         try:
@@ -372,6 +373,7 @@ class ReportScreen(BoardScreen):
             self._best(run, result),
             self.board.runs.started([run.id]).get(run.id) if run.state is RunState.RUNNING else None,
             self._usual_time_of(run),
+            self._device(run),
         )
 
     def _usual_time_of(self, run: Run) -> UsualTime:

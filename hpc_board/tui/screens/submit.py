@@ -61,6 +61,7 @@ class SubmitScreen(BoardScreen):
         Binding("w", "watch", "Watch", tooltip="Submit the file in mode test on every save (outside text fields)"),
         Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers again"),
     ]
+    ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, "send")
     HELP: ClassVar[str] = (
         "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. "
         "Options are those of the command `submit`, such as qos=night time=30 sbatch=--comment=x; Tab completes them. "
@@ -176,7 +177,10 @@ class SubmitScreen(BoardScreen):
                 self._change(replace(self._choice, folder=file.parent))
                 self.post_message(Chosen(self._choice))
 
-        self.app.push_screen(PickFile(self._choice.folder, recent_folders(self.memory)), take)
+        def pick(folders: Sequence[Path]) -> None:
+            self.app.push_screen(PickFile(self._choice.folder, folders), take)
+
+        self.ask("folders", lambda: recent_folders(self.memory), pick, whom=THE_FILE)
 
     def action_edit(self) -> None:
         """Edit the file in the user's editor."""
@@ -225,14 +229,21 @@ class SubmitScreen(BoardScreen):
         if self.has_class("-preview", "-narrow"):
             self._show_form()
             return
-        self._finish_file()
-        # A header can name a task that the board lacks: the next form has the draft, for the task selected then.
-        task = self._choice.task if self._choice.task in self._tasks else None
-        self.post_message(Chosen(replace(self._choice, task=task)))
-        if self._choice.is_begun:
-            where = f" on {task}, in Tasks," if task else ""
+        if self.awaits_outcome():
+            return
+        draft = self.draft
+        self.post_message(Chosen(draft))
+        if draft.is_begun:
+            where = f" on {draft.task}, in Tasks," if draft.task else ""
             self.notify(f"Draft kept: s{where} opens it again.", markup=False)
         super().action_back()
+
+    @property
+    def draft(self) -> Choice:
+        """Return the contents for the next form."""
+        self._finish_file()
+        # A header can name a task that the board lacks: the next form has the draft, for the task selected then.
+        return replace(self._choice, task=self._choice.task if self._choice.task in self._tasks else None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the watch while the form is incomplete."""

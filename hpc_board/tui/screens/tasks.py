@@ -398,9 +398,15 @@ class TasksScreen(BoardScreen):
         return [task for task in tasks if all(word in _searched(task) for word in words)]
 
     def _ask_own(self) -> None:
-        """Read the user's ranks, which are shown in the list of tasks."""
+        """Read the user's ranks, which are shown in the list of tasks, and the boards of the selected one."""
         if self._catalog is not None:
             self.ask("own", self.board.standings.places, self._show_own, patient=True)
+        if self._shown is not None and (task := self._selected) is not None:
+            self._ask_places(task, patient=True)
+
+    def _ask_places(self, task: Task, *, patient: bool = False) -> None:
+        """Read the first places of a task and the user's own."""
+        self.ask("places", lambda: self._places_of(task), partial(self._take_places, task.name), patient=patient)
 
     @on(Input.Changed, "#filter")
     def _narrow(self, event: Input.Changed) -> None:
@@ -580,7 +586,7 @@ class TasksScreen(BoardScreen):
         self._show_places(self._known_places.get(task.name))
         self.description.show(printable(task.description))
         self._show_code()
-        self.ask("places", lambda: self._places_of(task), partial(self._take_places, task.name))
+        self._ask_places(task)
 
     def _nothing(self) -> str:
         """Return the reason for an empty list."""

@@ -11,9 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
-from hpc_board.domain.comparison import Difference, compared, figures
+from hpc_board.domain.comparison import Difference, compared
 from hpc_board.domain.run import Run
 from hpc_board.model.result import Case, Timing, Verdict
+from hpc_board.model.score import figures
 from hpc_board.model.task import Mode, Ranking
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.plain import plain

@@ -851,9 +851,9 @@ def test_wide_characters_are_cut_by_the_columns_that_they_take() -> None:
 
 
 def test_paragraphs_are_wrapped_to_the_width_and_left_alone_without_one() -> None:
-    block = Paragraph("one two three")
-    assert plain([block], 7) == "one two\nthree\n"
-    assert plain([block]) == "one two three\n"
+    block = Paragraph("one two three four five\n\n- a list, and `hpc-board run 12`")
+    assert plain([block], 20) == "one two three four\nfive\n\n- a list, and\n`hpc-board run 12`\n"
+    assert plain([block]) == "one two three four five\n\n- a list, and `hpc-board run 12`\n"
 
 
 def test_paint_is_given_the_tone_of_each_text() -> None:
