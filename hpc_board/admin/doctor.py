@@ -46,7 +46,8 @@ class Installation(msgspec.Struct, frozen=True):
 
     `origin` is "" if the settings file is at one of the default paths. `in_flight` reads the runs that have not ended
     from an existing database, `count_boards` the number of boards that users made. `hosts` has the hosts of the
-    clusters that are used over SSH or in another account, by the clusters' names.
+    clusters that are used over SSH or in another account, by the clusters' names. `say` is called before each question
+    that may take long.
     """
 
     settings: Settings
@@ -57,6 +58,7 @@ class Installation(msgspec.Struct, frozen=True):
     mounts: Path = MOUNTS
     hosts: Mapping[str, Host] = msgspec.field(default_factory=dict)
     count_boards: Callable[[], int] = int
+    say: Callable[[str], object] = lambda _: None
 
     def on(self, cluster: Cluster) -> Host:
         """Return the host on which a cluster's commands run."""
@@ -367,7 +369,10 @@ def _account_of_jobs(installation: Installation) -> Iterator[Diagnostic]:
 
 def _schedulers(installation: Installation) -> Iterator[Diagnostic]:
     for cluster in installation.settings.clusters:
-        yield from kind_of(cluster).diagnose(cluster, installation.on(cluster))
+        kind = kind_of(cluster)
+        if not kind.on_this_machine:
+            installation.say(f"Cluster {cluster.name}: asking {kind.title}")
+        yield from kind.diagnose(cluster, installation.on(cluster))
 
 
 def _entries(installation: Installation) -> Iterator[Diagnostic]:

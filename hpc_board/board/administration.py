@@ -151,8 +151,11 @@ class Administration:
             before, now = restore(self._context.store.file, source, kept, force=force)
         return Restored(before, now, kept)
 
-    def diagnose(self, origin: str) -> "list[Diagnostic]":
-        """Return the diagnostics of this installation; `origin` tells how the settings file was chosen."""
+    def diagnose(self, origin: str, say: Callable[[str], object] = lambda _: None) -> "list[Diagnostic]":
+        """Return the diagnostics of this installation; `origin` tells how the settings file was chosen.
+
+        `say` is called before each question that may take long.
+        """
         from hpc_board.admin import doctor
         from hpc_board.transport.this_host import ThisHost
 
@@ -160,7 +163,7 @@ class Administration:
         tasks = self._tasks.of_settings()
         host, hosts = ThisHost(), self._context.clusters.hosts
         installation = doctor.Installation(
-            self._context.settings, origin, tasks, count, host, hosts=hosts, count_boards=self._count_boards
+            self._context.settings, origin, tasks, count, host, hosts=hosts, count_boards=self._count_boards, say=say
         )
         return list(doctor.diagnose(installation))
 

@@ -369,6 +369,32 @@ def test_slurm_is_told_by_what_its_commands_answer(
     assert [line for line in found if line.severity is severity and line.message.startswith(words)], found
 
 
+@pytest.mark.parametrize(
+    ("silent", "unchecked"),
+    [
+        ("sbatch --version", "the other commands, the controller and the configuration were not checked"),
+        ("scancel --version", "the other commands, the controller and the configuration were not checked"),
+        ("squeue --noheader --me --format=%i", "its configuration was not checked"),
+        ("scontrol show config", "the accounting was not checked"),
+    ],
+)
+def test_a_cluster_that_gave_no_answer_is_asked_nothing_more(tmp_path: Path, silent: str, unchecked: str) -> None:
+    said: list[str] = []
+    host = Answers({silent: CommandTimeout("late")})
+    found = lines(replace(installation(tmp_path, SLURM), host=host, say=said.append), "slurm main")
+    (told,) = [line.message for line in found if "no answer within 30 s" in line.message]
+    assert told.endswith(f"; {unchecked}")
+    asked = [" ".join(argv) for argv in host.asked if not argv[0].startswith("/")]
+    assert (asked[-1], asked.count(silent)) == (silent, 1)
+    assert said == ["Cluster main: asking Slurm"]
+
+
+def test_this_machine_is_no_cluster_to_wait_for(tmp_path: Path) -> None:
+    said: list[str] = []
+    lines(replace(installation(tmp_path), say=said.append))
+    assert said == []
+
+
 def test_an_sacct_that_fails_where_there_is_accounting_is_a_warning(tmp_path: Path) -> None:
     answers = {
         "scontrol show config": Completed(0, "AccountingStorageType = accounting_storage/slurmdbd\n", ""),

@@ -409,14 +409,15 @@ def test_a_job_that_does_not_start_in_time_is_cancelled_and_says_why(tmp_path: P
     (line,) = lines_of(found, "job")
     assert line.message == "no report within 0.3 s: waiting for resources (Resources); the job is cancelled"
     assert cast.cancelled == ["7"]
-    assert said == ["H100: waiting for resources (Resources)"]
+    assert said == ["Cluster main: asking Slurm", "H100: waiting for resources (Resources)"]
 
 
 def test_an_interrupt_cancels_the_job_and_removes_its_folder(tmp_path: Path) -> None:
     cast = Cast(inspection=None)
 
-    def interrupt(_: str) -> None:
-        raise KeyboardInterrupt
+    def interrupt(words: str) -> None:
+        if "asking" not in words:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         checked(tmp_path, cast, say=interrupt)
