@@ -17,6 +17,7 @@ from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, dia
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
+from hpc_board.harness.node import is_root
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import count_text
@@ -341,6 +342,19 @@ def _tasks(installation: Installation) -> Iterator[Diagnostic]:
 # The schedulers and the entries
 
 
+def _jobs_of_root(installation: Installation) -> Iterator[Diagnostic]:
+    for cluster in installation.settings.clusters:
+        yield from diagnose_root(cluster)
+
+
+def diagnose_root(cluster: Cluster) -> Iterator[Diagnostic]:
+    """Report a cluster on which this account is root, and the judge refuses the jobs of root."""
+    if is_root() and not cluster.account and cluster.ssh is None and not kind_of(cluster).judges_as_root(cluster):
+        message = f"jobs on {cluster.name} run as root, and the judge refuses root: each run ends as infra_error"
+        hint = f"Use hpc-board under an ordinary account, or set clusters.{cluster.name}.allow_root to true."
+        yield Diagnostic(Severity.ERROR, "root", message, hint)
+
+
 def _account_of_jobs(installation: Installation) -> Iterator[Diagnostic]:
     """Report the rules by which this account acts as the one of the jobs, and that one's rights."""
     cluster = next((each for each in installation.settings.clusters if each.account), None)
@@ -420,5 +434,14 @@ def _python(subject: str, gpu: Gpu, host: Host) -> Diagnostic:
     return diagnostic(Severity.ERROR, subject, f"{one_line(python)} is Python {version}, too old", hint, good=good)
 
 
-_RULES: tuple[Rule[Installation], ...] = (_settings, _roles, _folder, _tasks, _account_of_jobs, _schedulers, _entries)
+_RULES: tuple[Rule[Installation], ...] = (
+    _settings,
+    _roles,
+    _folder,
+    _tasks,
+    _jobs_of_root,
+    _account_of_jobs,
+    _schedulers,
+    _entries,
+)
 """The checks of an installation, in the order in which they depend on each other."""

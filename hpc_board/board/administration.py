@@ -211,8 +211,10 @@ class Administration:
             StorageError: the board's folder cannot be written.
         """
         from hpc_board.admin import probe
+        from hpc_board.admin.doctor import diagnose_root
 
-        return probe.check(self._gpus_called(names), self._plan(timeout_seconds, say), send=send)
+        checked = probe.check(self._gpus_called(names), self._plan(timeout_seconds, say), send=send)
+        return [replace(each, diagnostics=(*diagnose_root(each.gpu.cluster), *each.diagnostics)) for each in checked]
 
     def _gpus_called(self, names: Sequence[str]) -> "list[Gpu]":
         return [self._context.gpu(name) for name in names] or list(self._context.settings.gpus)

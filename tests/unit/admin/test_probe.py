@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from hpc_board.admin import probe
 from hpc_board.admin.probe import Checked, Plan, check
@@ -18,6 +20,7 @@ from hpc_board.domain.cluster_info import ClusterInfo, Partition
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
+from hpc_board.harness.node import is_root
 from hpc_board.model.gpu import (
     Cluster,
     Device,
@@ -36,8 +39,9 @@ from hpc_board.schedulers.scripted import Scripted
 from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
 from hpc_board.schedulers.slurm.rehearsal import rehearse
 from hpc_board.settings import Settings
+from tests.golden.slurm import Slurm
 from tests.harness.evaluations import a_task
-from tests.unit.recorded import recorded
+from tests.unit.recorded import Recorded, call, recorded
 from tests.values import replace
 
 CLUSTER = Cluster("main", "slurm", poll_seconds=0.05)
@@ -474,3 +478,40 @@ def test_a_login_node_that_cannot_be_reached_is_a_problem_of_its_entry(
     (found,) = board.admin.check_gpus()
     assert [(line.severity, line.subject) for line in found.diagnostics] == [(Severity.ERROR, "cluster")]
     assert "127.0.0.1 cannot be reached" in found.diagnostics[0].message
+
+
+# By the command
+
+
+@pytest.fixture
+def site(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """A board without tasks in its settings, on a cluster whose commands are stand-ins."""
+    slurm = Slurm(board.folder / "bin")
+    slurm.install()
+    monkeypatch.setenv("PATH", f"{slurm.folder}:{os.environ['PATH']}")
+    settings = {
+        "board": "board",
+        "tasks": [],
+        "clusters": {"main": {"scheduler": "slurm", "allow_root": True}},
+        "gpus": {"H100": {"cluster": "main", "partition": "h100", "cpus_per_task": 2}},
+    }
+    board.settings.write_text(yaml.safe_dump(settings))
+    return board
+
+
+def messages(site: Recorded, subject: str) -> tuple[int, list[str]]:
+    """The exit code of `admin check --no-job`, and its messages on a subject."""
+    done = call(site, "admin", "check", "--no-job", "--json")
+    (found,) = json.loads(done.stdout)
+    return done.exit_code, [line["message"] for line in found["lines"] if line["subject"] == subject]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_root_is_told_that_the_judge_refuses_its_jobs(site: Recorded, allowed: bool) -> None:
+    document = yaml.safe_load(site.settings.read_text())
+    document["clusters"]["main"]["allow_root"] = allowed
+    site.settings.write_text(yaml.safe_dump(document))
+    code, told = messages(site, "root")
+    refused = is_root() and not allowed
+    assert (code, len(told)) == ((3, 1) if refused else (0, 0)), told
+    assert all("each run ends as infra_error" in message for message in told)
