@@ -330,13 +330,13 @@ def _tasks(installation: Installation) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 Severity.WARNING, "tasks", f"{one_line(task.name)}: {one_line(task.warnings[0], 500)}", hint
             )
-    hint = "Name folders of tasks in the settings' `tasks`, or `bundled`."
+    hint = "Create one with `hpc-board create`, or name folders of tasks, or `bundled`, in the settings' `tasks`."
     good = f"{len(catalog.tasks)} can be read" if catalog.tasks else None
     if good is None:
         with suppress(BoardError):  # the check of the database has told it
             if boards := installation.count_boards():
                 good = f"none in the settings' folders; users made {count_text(boards, 'board')}"
-    yield diagnostic(Severity.WARNING, "tasks", "there are none", hint, good=good)
+    yield diagnostic(Severity.WARNING, "tasks", "the board has none", hint, good=good)
 
 
 # The schedulers and the entries

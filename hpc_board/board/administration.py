@@ -210,6 +210,8 @@ class Administration:
             InputError: no GPU has one of the names.
             StorageError: the board's folder cannot be written.
         """
+        from msgspec.structs import replace
+
         from hpc_board.admin import probe
         from hpc_board.admin.doctor import diagnose_root
 
@@ -225,7 +227,7 @@ class Administration:
         make_board_folder(self._context.settings.board)
         return probe.Plan(
             folders=self._context.clusters.folders,
-            tasks=self._tasks.of_settings().tasks,
+            tasks=self._tasks.catalog().tasks,
             schedulers=self._context.clusters.schedulers,
             harness=harness,
             timeout_seconds=probe.TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,

@@ -39,6 +39,7 @@ from hpc_board.schedulers.scripted import Scripted
 from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
 from hpc_board.schedulers.slurm.rehearsal import rehearse
 from hpc_board.settings import Settings
+from tests.e2e.boards import write_task
 from tests.golden.slurm import Slurm
 from tests.harness.evaluations import a_task
 from tests.unit.recorded import Recorded, call, recorded
@@ -515,3 +516,16 @@ def test_root_is_told_that_the_judge_refuses_its_jobs(site: Recorded, allowed: b
     refused = is_root() and not allowed
     assert (code, len(told)) == ((3, 1) if refused else (0, 0)), told
     assert all("each run ends as infra_error" in message for message in told)
+
+
+def test_a_check_knows_the_tasks_of_boards_that_users_made(site: Recorded) -> None:
+    assert messages(site, "partition") == (0, ["h100 is there and takes jobs of up to 04:00:00"])
+    folder = site.folder / "week1"
+    write_task(folder)
+    document = yaml.safe_load((folder / "task.yml").read_text())
+    (folder / "task.yml").write_text(yaml.safe_dump({**document, "ranked_timeout": 20_000}))
+    created = call(site, "create", "week1", folder)
+    assert created.exit_code == 0, created.output
+    code, (told,) = messages(site, "partition")
+    assert code == 3
+    assert told.startswith("h100 allows 04:00:00, and a ranked run of week1 has the time limit ")
