@@ -17,6 +17,7 @@ from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, dia
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
+from hpc_board.harness.node import is_root
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import count_text
@@ -46,7 +47,8 @@ class Installation(msgspec.Struct, frozen=True):
 
     `origin` is "" if the settings file is at one of the default paths. `in_flight` reads the runs that have not ended
     from an existing database, `count_boards` the number of boards that users made. `hosts` has the hosts of the
-    clusters that are used over SSH or in another account, by the clusters' names.
+    clusters that are used over SSH or in another account, by the clusters' names. `say` is called before each question
+    that may take long.
     """
 
     settings: Settings
@@ -57,6 +59,7 @@ class Installation(msgspec.Struct, frozen=True):
     mounts: Path = MOUNTS
     hosts: Mapping[str, Host] = msgspec.field(default_factory=dict)
     count_boards: Callable[[], int] = int
+    say: Callable[[str], object] = lambda _: None
 
     def on(self, cluster: Cluster) -> Host:
         """Return the host on which a cluster's commands run."""
@@ -327,16 +330,29 @@ def _tasks(installation: Installation) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 Severity.WARNING, "tasks", f"{one_line(task.name)}: {one_line(task.warnings[0], 500)}", hint
             )
-    hint = "Name folders of tasks in the settings' `tasks`, or `bundled`."
+    hint = "Create one with `hpc-board create`, or name folders of tasks, or `bundled`, in the settings' `tasks`."
     good = f"{len(catalog.tasks)} can be read" if catalog.tasks else None
     if good is None:
         with suppress(BoardError):  # the check of the database has told it
             if boards := installation.count_boards():
                 good = f"none in the settings' folders; users made {count_text(boards, 'board')}"
-    yield diagnostic(Severity.WARNING, "tasks", "there are none", hint, good=good)
+    yield diagnostic(Severity.WARNING, "tasks", "the board has none", hint, good=good)
 
 
 # The schedulers and the entries
+
+
+def _jobs_of_root(installation: Installation) -> Iterator[Diagnostic]:
+    for cluster in installation.settings.clusters:
+        yield from diagnose_root(cluster)
+
+
+def diagnose_root(cluster: Cluster) -> Iterator[Diagnostic]:
+    """Report a cluster on which this account is root, and the judge refuses the jobs of root."""
+    if is_root() and not cluster.account and cluster.ssh is None and not kind_of(cluster).judges_as_root(cluster):
+        message = f"jobs on {cluster.name} run as root, and the judge refuses root: each run ends as infra_error"
+        hint = f"Use hpc-board under an ordinary account, or set clusters.{cluster.name}.allow_root to true."
+        yield Diagnostic(Severity.ERROR, "root", message, hint)
 
 
 def _account_of_jobs(installation: Installation) -> Iterator[Diagnostic]:
@@ -367,7 +383,10 @@ def _account_of_jobs(installation: Installation) -> Iterator[Diagnostic]:
 
 def _schedulers(installation: Installation) -> Iterator[Diagnostic]:
     for cluster in installation.settings.clusters:
-        yield from kind_of(cluster).diagnose(cluster, installation.on(cluster))
+        kind = kind_of(cluster)
+        if not kind.on_this_machine:
+            installation.say(f"Cluster {cluster.name}: asking {kind.title}")
+        yield from kind.diagnose(cluster, installation.on(cluster))
 
 
 def _entries(installation: Installation) -> Iterator[Diagnostic]:
@@ -415,5 +434,14 @@ def _python(subject: str, gpu: Gpu, host: Host) -> Diagnostic:
     return diagnostic(Severity.ERROR, subject, f"{one_line(python)} is Python {version}, too old", hint, good=good)
 
 
-_RULES: tuple[Rule[Installation], ...] = (_settings, _roles, _folder, _tasks, _account_of_jobs, _schedulers, _entries)
+_RULES: tuple[Rule[Installation], ...] = (
+    _settings,
+    _roles,
+    _folder,
+    _tasks,
+    _jobs_of_root,
+    _account_of_jobs,
+    _schedulers,
+    _entries,
+)
 """The checks of an installation, in the order in which they depend on each other."""

@@ -134,8 +134,8 @@ def check(
 ) -> list[Checked]:
     """Check these GPUs, all at the same time or some; without `send` no job is submitted.
 
-    With `rehearse` the schedulers are asked for their answers to the jobs first. Messages about the wait name the
-    `labels`, if given, in place of the GPUs.
+    With `rehearse` the schedulers are asked for their answers to the jobs first. Messages about the wait for jobs name
+    the `labels`, if given, in place of the GPUs.
 
     Raises:
         StorageError: the board's folder cannot be written.
@@ -144,6 +144,9 @@ def check(
     probes: list[_Probe] = []
     try:
         for number, gpu in enumerate(gpus):
+            kind, first = kind_of(gpu.cluster), all(probe.gpu.cluster != gpu.cluster for probe in probes)
+            if rehearse and first and not kind.on_this_machine:
+                plan.say(f"Cluster {gpu.cluster.name}: asking {kind.title}")
             # One level deeper than it needs: `../../harness` is then a folder of this check alone.
             probes.append(_prepare(gpu, Path(FOLDER, name, "jobs", str(number)), plan))
             probes[-1].label = labels[number] if labels else gpu.name

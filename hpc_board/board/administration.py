@@ -151,8 +151,11 @@ class Administration:
             before, now = restore(self._context.store.file, source, kept, force=force)
         return Restored(before, now, kept)
 
-    def diagnose(self, origin: str) -> "list[Diagnostic]":
-        """Return the diagnostics of this installation; `origin` tells how the settings file was chosen."""
+    def diagnose(self, origin: str, say: Callable[[str], object] = lambda _: None) -> "list[Diagnostic]":
+        """Return the diagnostics of this installation; `origin` tells how the settings file was chosen.
+
+        `say` is called before each question that may take long.
+        """
         from hpc_board.admin import doctor
         from hpc_board.transport.this_host import ThisHost
 
@@ -160,7 +163,7 @@ class Administration:
         tasks = self._tasks.of_settings()
         host, hosts = ThisHost(), self._context.clusters.hosts
         installation = doctor.Installation(
-            self._context.settings, origin, tasks, count, host, hosts=hosts, count_boards=self._count_boards
+            self._context.settings, origin, tasks, count, host, hosts=hosts, count_boards=self._count_boards, say=say
         )
         return list(doctor.diagnose(installation))
 
@@ -207,9 +210,13 @@ class Administration:
             InputError: no GPU has one of the names.
             StorageError: the board's folder cannot be written.
         """
-        from hpc_board.admin import probe
+        from msgspec.structs import replace
 
-        return probe.check(self._gpus_called(names), self._plan(timeout_seconds, say), send=send)
+        from hpc_board.admin import probe
+        from hpc_board.admin.doctor import diagnose_root
+
+        checked = probe.check(self._gpus_called(names), self._plan(timeout_seconds, say), send=send)
+        return [replace(each, diagnostics=(*diagnose_root(each.gpu.cluster), *each.diagnostics)) for each in checked]
 
     def _gpus_called(self, names: Sequence[str]) -> "list[Gpu]":
         return [self._context.gpu(name) for name in names] or list(self._context.settings.gpus)
@@ -220,7 +227,7 @@ class Administration:
         make_board_folder(self._context.settings.board)
         return probe.Plan(
             folders=self._context.clusters.folders,
-            tasks=self._tasks.of_settings().tasks,
+            tasks=self._tasks.catalog().tasks,
             schedulers=self._context.clusters.schedulers,
             harness=harness,
             timeout_seconds=probe.TIMEOUT_SECONDS if timeout_seconds is None else timeout_seconds,

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.board_options import utc_words
+from hpc_board.domain.gpus import runs_language
 from hpc_board.domain.submission import MARKERS
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Gpu
@@ -18,23 +19,34 @@ _DESCRIPTION_LINES_MAX = 60
 _LINE_CHARACTERS_MAX = 200
 
 
-def starter(task: Task, language: str | None = None, gpus: Sequence[Gpu] = (), file_name: str = "") -> str:
+def starter(task: Task, language: str | None = None, gpus: Sequence[Gpu] = ()) -> str:
     """Return the task's template in `language` below a header with its name, GPUs, description and deadline.
 
-    `language` is the name of a template, or of the language of submissions that it is for; without one, the ending of
-    `file_name` chooses among several. `gpus` are those on which the task may run here.
+    `gpus` are those on which the task may run here; the header names the ones among them that run the language.
 
     Raises:
-        InputError: the task has no template, several of which neither `language` nor `file_name` chooses one, or none
-            in that language.
+        InputError: as `template_name` has it.
     """
-    name = _template(task, language, file_name)
+    name = template_name(task, language)
     mark = "#" if name in _IN_PYTHON else "//"
-    header = "".join(f"{line}\n" for line in _header(task, mark, [gpu.name for gpu in gpus]))
+    fitting = [gpu.name for gpu in fitting_gpus(task, name, gpus)]
+    note = no_gpu(task, name, gpus) if gpus and not fitting else ""
+    header = "".join(f"{line}\n" for line in _header(task, mark, fitting, note))
     return f"{header}\n{_without_directives(task.templates[name])}"
 
 
-def _header(task: Task, mark: str, gpus: Sequence[str]) -> Iterator[str]:
+def fitting_gpus(task: Task, template: str, gpus: Sequence[Gpu]) -> list[Gpu]:
+    """Return those of `gpus` that run the language of a template."""
+    language = next((each for each, plain in _BY_LANGUAGE.items() if plain == template), Language.PY)
+    return [gpu for gpu in gpus if runs_language(gpu, language, task)]
+
+
+def no_gpu(task: Task, template: str, gpus: Sequence[Gpu]) -> str:
+    """Return the sentence for a template whose language none of `gpus` runs."""
+    return f"{task.name} has no GPU on this board that runs {template}, only {', '.join(gpu.name for gpu in gpus)}."
+
+
+def _header(task: Task, mark: str, gpus: Sequence[str], note: str) -> Iterator[str]:
     """Yield comment lines without an empty one among them: the parser of directives stops at any other line."""
     yield f"{mark}!POPCORN leaderboard {task.name}"
     if task.gpus and gpus:
@@ -54,6 +66,8 @@ def _header(task: Task, mark: str, gpus: Sequence[str]) -> Iterator[str]:
         yield f"{mark} The second line names the GPUs that a submission goes to where no --gpu is given."
     elif gpus:
         yield f"{mark} A second line `{mark}!POPCORN gpus {' '.join(gpus)}` sends it there where no --gpu is given."
+    elif note:
+        yield f"{mark} {note}"
 
 
 def _without_directives(template: str) -> str:
@@ -81,8 +95,16 @@ def compiled_header() -> str:
     return header_text()
 
 
-def _template(task: Task, language: str | None, file_name: str) -> str:
-    """Return the name of the requested template."""
+def template_name(task: Task, language: str | None, file_name: str = "") -> str:
+    """Return the name of the requested template.
+
+    `language` is that name, or the language of submissions that the template is for; without one, the ending of
+    `file_name` chooses among several.
+
+    Raises:
+        InputError: the task has no template, several of which neither `language` nor `file_name` chooses one, or none
+            in that language.
+    """
     if not task.templates:
         raise InputError(
             f"task {task.name} has no template",

@@ -314,13 +314,14 @@ def _contents_view(contents: "Contents") -> "ContentsView":
 
 
 def _diagnostics(board: "Board", origin: str) -> "list[Diagnostic]":
+    from hpc_board.cli.output import remark
     from hpc_board.service.client import RemoteBoard
 
     if isinstance(board, RemoteBoard):
         from hpc_board.service.diagnosis import diagnose_client
 
         return list(diagnose_client(board, origin or "by the settings"))
-    found = board.admin.diagnose(origin)
+    found = board.admin.diagnose(origin, remark)
     if board.settings.socket is not None:
         from hpc_board.service.diagnosis import diagnose_service
 

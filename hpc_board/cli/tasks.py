@@ -15,8 +15,11 @@ from hpc_board.cli.options import PATH_OR_NAME, Count, Open, examples, force_opt
 from hpc_board.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from click.shell_completion import CompletionItem
 
+    from hpc_board.model.gpu import Gpu
     from hpc_board.model.task import Task
 
 
@@ -367,7 +370,7 @@ def template(
     Its header names the task and its GPUs for `submit`, and has the task's
     description and deadline.
     """
-    from hpc_board.catalog.template import compiled_header, starter
+    from hpc_board.catalog.template import compiled_header
     from hpc_board.cli.output import print_file, remark
     from hpc_board.files import write_file
 
@@ -377,11 +380,10 @@ def template(
         raise InputError("--header and --language exclude each other.", hint="Give one of them.")
     if as_json and output is not None:
         raise click.UsageError("--json and --output exclude each other.")
-    text = (
-        compiled_header()
-        if header
-        else starter(found, language, board.gpus.allowed(found), output.name if output else "")
-    )
+    if header:
+        text, written = compiled_header(), f"Header for compiled submissions written to {output}."
+    else:
+        text, written = _starter(found, language, board.gpus.allowed(found), output)
     if as_json:
         from hpc_board.cli.output import print_json
         from hpc_board.report.views.tasks import TemplateView
@@ -392,10 +394,18 @@ def template(
         print_file(text)
         return
     write_file(output, text.encode(), force=force)
-    if header:
-        remark(f"Header for compiled submissions written to {output}.")
+    remark(written)
+
+
+def _starter(task: "Task", language: str | None, allowed: "Sequence[Gpu]", output: Path | None) -> tuple[str, str]:
+    """Return the text of a task's template, and the remark for the file `output` with it."""
+    from hpc_board.catalog.template import fitting_gpus, no_gpu, starter, template_name
+
+    chosen = template_name(task, language, output.name if output else "")
+    gpus = fitting_gpus(task, chosen, allowed)
+    if allowed and not gpus:
+        next_step = no_gpu(task, chosen, allowed)
     else:
-        gpus = board.gpus.allowed(found)
-        gpu = f" --gpu {shlex.quote(gpus[0].name)}" if len(gpus) > 1 else ""
-        test = f"hpc-board submit {output} --mode test{gpu} --wait"
-        remark(f"Template of {found.name} written to {output}. Test it: {test}")
+        gpu = f" --gpu {shlex.quote(gpus[0].name)}" if len(allowed) > 1 else ""
+        next_step = f"Test it: hpc-board submit {output} --mode test{gpu} --wait"
+    return starter(task, chosen, allowed), f"Template of {task.name} written to {output}. {next_step}"

@@ -1,12 +1,14 @@
-"""The GPUs of a board: the one with a name, and those that a task allows."""
+"""The GPUs of a board: the one with a name, those that a task allows, and the languages that each runs."""
 
 from collections.abc import Sequence
 
 from hpc_board.errors import InputError
-from hpc_board.model.gpu import Gpu
+from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import suggestion
-from hpc_board.model.task import Task
+from hpc_board.model.task import ISOLATED, Language, Task
 from hpc_board.model.text import one_line
+
+_DEVICE_OF = {Language.CPP: Device.CPU, Language.CU: Device.CUDA, Language.HIP: Device.HIP}
 
 
 def gpu(name: str, gpus: Sequence[Gpu]) -> Gpu:
@@ -29,3 +31,10 @@ def allowed_gpus(task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     """Return the GPUs of `gpus` that `task` allows: those it names, or all if it names none."""
     named = {name.casefold() for name in task.gpus}
     return tuple(candidate for candidate in gpus if not named or candidate.name.casefold() in named)
+
+
+def runs_language(gpu: Gpu, language: Language, task: Task) -> bool:
+    """Return whether `gpu` takes submissions of `task` in a language; an emulated one compiles all of them."""
+    if language is Language.PY:
+        return gpu.device is not Device.HIP or task.harness != ISOLATED
+    return gpu.device is _DEVICE_OF[language] or gpu.emulated

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
 from hpc_board.domain.draft import Draft, DraftRequest, Source
-from hpc_board.domain.gpus import allowed_gpus, gpu
+from hpc_board.domain.gpus import allowed_gpus, gpu, runs_language
 from hpc_board.domain.job_options import (
     JobOptions,
     OptionRules,
@@ -38,7 +38,6 @@ GPU_NAMES_MAX = 100
 """The maximum number of names of GPUs in a file's header, or with a submission: a file has room for a million."""
 
 _FILE_NAME_BYTES_MAX = 200
-_DEVICE_OF = {Language.CPP: Device.CPU, Language.CU: Device.CUDA, Language.HIP: Device.HIP}
 _FITTING = {
     Device.CPU: (Language.PY, Language.CPP),
     Device.CUDA: (Language.PY, Language.CU),
@@ -300,17 +299,17 @@ def check_support(task: Task) -> None:
 
 
 def _check_devices(source: Source, language: Language, task: Task, gpus: Sequence[Gpu]) -> None:
-    """Require that each GPU supports the language; an emulated GPU takes a GPU's languages to compile them."""
+    """Require that each GPU runs the language."""
     for chosen in gpus:
+        if runs_language(chosen, language, task):
+            continue
         if language is Language.PY:
-            if chosen.device is Device.HIP and task.harness == ISOLATED:
-                raise _not_run(chosen.name, "Python submissions on GPUs with the device hip")
-        elif chosen.device is not _DEVICE_OF[language] and not chosen.emulated:
-            fitting = ", ".join(_FITTING[chosen.device])
-            raise InputError(
-                f"{source.file_name} is in {language}, which does not run on {chosen.name} (device {chosen.device}).",
-                hint=f"{chosen.name} supports {fitting}.",
-            )
+            raise _not_run(chosen.name, "Python submissions on GPUs with the device hip")
+        fitting = ", ".join(_FITTING[chosen.device])
+        raise InputError(
+            f"{source.file_name} is in {language}, which does not run on {chosen.name} (device {chosen.device}).",
+            hint=f"{chosen.name} supports {fitting}.",
+        )
 
 
 def _check_cases(task: Task, mode: Mode) -> None:

@@ -15,11 +15,15 @@ PATIENCE_SECONDS = 30.0
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """A command that was tried: its output, and the words in which it failed, or would have to be told that it did."""
+    """A command that was tried: its output, and the words in which it failed, or would have to be told that it did.
+
+    `timed_out` says that it gave no answer in its time.
+    """
 
     succeeded: bool
     stdout: str
     failure: str
+    timed_out: bool = False
 
 
 def attempt(host: Host, argv: Sequence[str]) -> Attempt:
@@ -29,7 +33,7 @@ def attempt(host: Host, argv: Sequence[str]) -> Attempt:
     except CommandMissing as error:
         return Attempt(False, "", one_line(str(error), 300))
     except CommandTimeout:
-        return Attempt(False, "", f"no answer within {PATIENCE_SECONDS:g} s")
+        return Attempt(False, "", f"no answer within {PATIENCE_SECONDS:g} s", timed_out=True)
     except SchedulerError as error:
         return Attempt(False, "", one_line(error.message, 300))
     name = re.escape(PurePosixPath(argv[0]).name)

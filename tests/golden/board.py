@@ -32,7 +32,7 @@ SETTINGS = """\
 board: board
 tasks: [tasks]
 clusters:
-  main: {scheduler: slurm, poll_seconds: 1}
+  main: {scheduler: slurm, poll_seconds: 1, allow_root: true}
   here: {scheduler: local}
 gpus:
   H100:

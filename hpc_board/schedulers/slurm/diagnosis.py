@@ -18,6 +18,7 @@ _USEFUL = {
     "sacct": "without it, a job that left the queue without a result is `lost` after five minutes",
     "scontrol": "without it, `admin detect`, `admin check` and this page know less of the cluster",
 }
+_UNASKED = "; the other commands, the controller and the configuration were not checked"
 _OLDEST = (21, 8)
 _SLOW_SECONDS = 5.0
 
@@ -26,7 +27,10 @@ _RELEASE = re.compile(r"^slurm[\w.-]*\s+(\d{2}\.\d{2}\.\d+)", re.MULTILINE)
 
 
 def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
-    """Yield a diagnostic of the commands, the controller and the configuration that `host` has."""
+    """Yield a diagnostic of the commands, the controller and the configuration that `host` has.
+
+    The first question without an answer is the last one: each further one may take as long.
+    """
     subject = f"slurm {cluster.name}"
     unreached = _host_error(host)
     if unreached is not None:
@@ -35,12 +39,16 @@ def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
         return
     versions: dict[str, list[str]] = {}
     failures: dict[str, list[str]] = {}
+    silent = False
     for command in (*_NEEDED, *_USEFUL):
         tried = attempt(host, [command, "--version"])
+        silent = tried.timed_out
         if tried.succeeded:
             versions.setdefault(_release(tried.stdout), []).append(command)
         else:
-            failures.setdefault(tried.failure, []).append(command)
+            failures.setdefault(f"{tried.failure}{_UNASKED if silent else ''}", []).append(command)
+        if silent:
+            break
     for words, commands in failures.items():
         bad = Severity.WARNING if set(commands) <= set(_USEFUL) else Severity.ERROR
         notes = "".join(f"; {_USEFUL[command]}" for command in commands if command in _USEFUL)
@@ -58,10 +66,15 @@ def diagnose(cluster: Cluster, host: Host) -> Iterator[Diagnostic]:
     )
     if any(_is_old(version) for version in versions):
         yield Diagnostic(Severity.WARNING, subject, "releases before 21.08 are not supported", "Ask for a newer one.")
-    yield from _controller(subject, host)
+    if silent:
+        return
+    answer = _controller(subject, host)
+    yield answer
+    if answer.severity is Severity.ERROR:
+        return
     tried = attempt(host, CONFIGURATION)
     if not tried.succeeded:
-        message = f"its configuration is not known: {tried.failure}"
+        message = f"its configuration is not known: {tried.failure}; the accounting was not checked"
         yield Diagnostic(Severity.WARNING, subject, message, "Try `scontrol show config`.")
         return
     yield from _check_job_records(subject, cluster, configuration(tried.stdout), host)
@@ -71,8 +84,11 @@ def _host_error(host: Host) -> SchedulerError | None:
     """Return why the host runs no commands at all; None if it may run some."""
     try:
         host.run([_NEEDED[0], "--version"], timeout_seconds=PATIENCE_SECONDS)
-    except (CommandMissing, CommandTimeout):
+    except CommandMissing:
         return None
+    except CommandTimeout:
+        words = f"{_NEEDED[0]}: no answer within {PATIENCE_SECONDS:g} s{_UNASKED}"
+        return SchedulerError(words, hint="Look how long `sbatch --version` takes there.")
     except SchedulerError as error:
         return error
     return None
@@ -89,18 +105,17 @@ def _is_old(version: str) -> bool:
     return match is not None and (int(match[1]), int(match[2])) < _OLDEST
 
 
-def _controller(subject: str, host: Host) -> Iterator[Diagnostic]:
+def _controller(subject: str, host: Host) -> Diagnostic:
     start = time.monotonic()
     tried = attempt(host, ["squeue", "--noheader", "--me", "--format=%i"])
     seconds = time.monotonic() - start
     if not tried.succeeded:
-        message = f"the controller does not answer: {tried.failure}"
-        yield Diagnostic(Severity.ERROR, subject, message, "Try later; nothing is lost.")
-        return
+        message = f"the controller does not answer: {tried.failure}; its configuration was not checked"
+        return Diagnostic(Severity.ERROR, subject, message, "Try later; nothing is lost.")
     words = f"the controller answers in {seconds * 1000:.0f} ms"
     slow = seconds > _SLOW_SECONDS
     hint = "Raise `poll_seconds` of the cluster in the settings."
-    yield diagnostic(Severity.WARNING, subject, words, hint, good=None if slow else words)
+    return diagnostic(Severity.WARNING, subject, words, hint, good=None if slow else words)
 
 
 def _check_job_records(subject: str, cluster: Cluster, found: Mapping[str, str], host: Host) -> Iterator[Diagnostic]:

@@ -20,6 +20,7 @@ from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.roles import Roles
 from hpc_board.domain.run import Run
 from hpc_board.errors import DocumentError, Fault, SchedulerError, StorageError
+from hpc_board.harness.node import is_root
 from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobContainer, Login
 from hpc_board.report.diagnostics import diagnostics_report
 from hpc_board.report.plain import plain
@@ -182,6 +183,23 @@ def test_names_in_roles_that_this_machine_does_not_know_are_told(tmp_path: Path)
         (Severity.WARNING, "roles.creators: this machine does not know nobody-has-this-name"),
         (Severity.WARNING, "roles.participants: this machine does not know @no-such-group"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "refused"),
+    [
+        (SLURM, True),
+        (replace(SLURM, allow_root=True), False),
+        (replace(SLURM, account="hpcboard-run", board_folder="/srv/jobs"), False),
+        (replace(SLURM, ssh=Login("login2"), board_folder="/scratch/board"), False),
+        (HERE, False),
+        (replace(HERE, allow_root=False), True),
+    ],
+)
+def test_root_is_told_that_the_judge_refuses_its_jobs(tmp_path: Path, cluster: Cluster, refused: bool) -> None:
+    told = lines(installation(tmp_path, cluster), "root")
+    assert [line.severity for line in told] == [Severity.ERROR] * (refused and is_root())
+    assert all(f"clusters.{cluster.name}.allow_root" in line.hint for line in told)
 
 
 def test_a_file_system_that_writes_nothing_is_a_problem() -> None:
@@ -367,6 +385,32 @@ def test_slurm_is_told_by_what_its_commands_answer(
 ) -> None:
     found = lines(replace(installation(tmp_path, SLURM), host=Answers(answers)), "slurm main")
     assert [line for line in found if line.severity is severity and line.message.startswith(words)], found
+
+
+@pytest.mark.parametrize(
+    ("silent", "unchecked"),
+    [
+        ("sbatch --version", "the other commands, the controller and the configuration were not checked"),
+        ("scancel --version", "the other commands, the controller and the configuration were not checked"),
+        ("squeue --noheader --me --format=%i", "its configuration was not checked"),
+        ("scontrol show config", "the accounting was not checked"),
+    ],
+)
+def test_a_cluster_that_gave_no_answer_is_asked_nothing_more(tmp_path: Path, silent: str, unchecked: str) -> None:
+    said: list[str] = []
+    host = Answers({silent: CommandTimeout("late")})
+    found = lines(replace(installation(tmp_path, SLURM), host=host, say=said.append), "slurm main")
+    (told,) = [line.message for line in found if "no answer within 30 s" in line.message]
+    assert told.endswith(f"; {unchecked}")
+    asked = [" ".join(argv) for argv in host.asked if not argv[0].startswith("/")]
+    assert (asked[-1], asked.count(silent)) == (silent, 1)
+    assert said == ["Cluster main: asking Slurm"]
+
+
+def test_this_machine_is_no_cluster_to_wait_for(tmp_path: Path) -> None:
+    said: list[str] = []
+    lines(replace(installation(tmp_path), say=said.append))
+    assert said == []
 
 
 def test_an_sacct_that_fails_where_there_is_accounting_is_a_warning(tmp_path: Path) -> None:

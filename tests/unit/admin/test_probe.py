@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from hpc_board.admin import probe
 from hpc_board.admin.probe import Checked, Plan, check
@@ -18,6 +20,7 @@ from hpc_board.domain.cluster_info import ClusterInfo, Partition
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
+from hpc_board.harness.node import is_root
 from hpc_board.model.gpu import (
     Cluster,
     Device,
@@ -36,8 +39,10 @@ from hpc_board.schedulers.scripted import Scripted
 from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
 from hpc_board.schedulers.slurm.rehearsal import rehearse
 from hpc_board.settings import Settings
+from tests.e2e.boards import write_task
+from tests.golden.slurm import Slurm
 from tests.harness.evaluations import a_task
-from tests.unit.recorded import recorded
+from tests.unit.recorded import Recorded, call, recorded
 from tests.values import replace
 
 CLUSTER = Cluster("main", "slurm", poll_seconds=0.05)
@@ -409,14 +414,15 @@ def test_a_job_that_does_not_start_in_time_is_cancelled_and_says_why(tmp_path: P
     (line,) = lines_of(found, "job")
     assert line.message == "no report within 0.3 s: waiting for resources (Resources); the job is cancelled"
     assert cast.cancelled == ["7"]
-    assert said == ["H100: waiting for resources (Resources)"]
+    assert said == ["Cluster main: asking Slurm", "H100: waiting for resources (Resources)"]
 
 
 def test_an_interrupt_cancels_the_job_and_removes_its_folder(tmp_path: Path) -> None:
     cast = Cast(inspection=None)
 
-    def interrupt(_: str) -> None:
-        raise KeyboardInterrupt
+    def interrupt(words: str) -> None:
+        if "asking" not in words:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         checked(tmp_path, cast, say=interrupt)
@@ -473,3 +479,53 @@ def test_a_login_node_that_cannot_be_reached_is_a_problem_of_its_entry(
     (found,) = board.admin.check_gpus()
     assert [(line.severity, line.subject) for line in found.diagnostics] == [(Severity.ERROR, "cluster")]
     assert "127.0.0.1 cannot be reached" in found.diagnostics[0].message
+
+
+# By the command
+
+
+@pytest.fixture
+def site(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """A board without tasks in its settings, on a cluster whose commands are stand-ins."""
+    slurm = Slurm(board.folder / "bin")
+    slurm.install()
+    monkeypatch.setenv("PATH", f"{slurm.folder}:{os.environ['PATH']}")
+    settings = {
+        "board": "board",
+        "tasks": [],
+        "clusters": {"main": {"scheduler": "slurm", "allow_root": True}},
+        "gpus": {"H100": {"cluster": "main", "partition": "h100", "cpus_per_task": 2}},
+    }
+    board.settings.write_text(yaml.safe_dump(settings))
+    return board
+
+
+def messages(site: Recorded, subject: str) -> tuple[int, list[str]]:
+    """The exit code of `admin check --no-job`, and its messages on a subject."""
+    done = call(site, "admin", "check", "--no-job", "--json")
+    (found,) = json.loads(done.stdout)
+    return done.exit_code, [line["message"] for line in found["lines"] if line["subject"] == subject]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_root_is_told_that_the_judge_refuses_its_jobs(site: Recorded, allowed: bool) -> None:
+    document = yaml.safe_load(site.settings.read_text())
+    document["clusters"]["main"]["allow_root"] = allowed
+    site.settings.write_text(yaml.safe_dump(document))
+    code, told = messages(site, "root")
+    refused = is_root() and not allowed
+    assert (code, len(told)) == ((3, 1) if refused else (0, 0)), told
+    assert all("each run ends as infra_error" in message for message in told)
+
+
+def test_a_check_knows_the_tasks_of_boards_that_users_made(site: Recorded) -> None:
+    assert messages(site, "partition") == (0, ["h100 is there and takes jobs of up to 04:00:00"])
+    folder = site.folder / "week1"
+    write_task(folder)
+    document = yaml.safe_load((folder / "task.yml").read_text())
+    (folder / "task.yml").write_text(yaml.safe_dump({**document, "ranked_timeout": 20_000}))
+    created = call(site, "create", "week1", folder)
+    assert created.exit_code == 0, created.output
+    code, (told,) = messages(site, "partition")
+    assert code == 3
+    assert told.startswith("h100 allows 04:00:00, and a ranked run of week1 has the time limit ")

@@ -408,6 +408,25 @@ def test_a_template_is_chosen_by_its_name_or_by_its_language_and_bears_a_comment
         assert target.read_text() == call(board, "template", "matmul", "--language", language).stdout
 
 
+@pytest.mark.parametrize(
+    ("gpu", "line", "told"),
+    [
+        ("L4: {cluster: here, device: cuda}", "A second line `//!POPCORN gpus L4` sends it", "--mode test --gpu L4 --"),
+        ("MI300: {cluster: here, device: hip}", "matmul has no GPU on this board that runs CUDA, only CPU, MI300.", ""),
+    ],
+)
+def test_a_template_names_the_gpus_that_run_its_language_or_says_that_there_are_none(
+    board: Recorded, gpu: str, line: str, told: str
+) -> None:
+    board.settings.write_text(SETTINGS.replace("H100: {cluster: here, device: cpu}", gpu))
+    target = board.folder / "mine.cu"
+    done = call(board, "template", "matmul", "-o", target)
+    assert done.exit_code == 0, done.stderr
+    assert f"// {line}" in target.read_text()
+    assert (told or line) in done.stderr
+    assert ("Test it:" in done.stderr) == bool(told)
+
+
 def test_the_header_for_compiled_submissions_is_printed_as_the_compiler_gets_it(board: Recorded) -> None:
     assert call(board, "template", "matmul", "--header").stdout == header_text()
     both = call(board, "template", "matmul", "--header", "--language", "cpp")
