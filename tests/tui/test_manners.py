@@ -358,15 +358,13 @@ def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.S
     )
     with on_a_terminal(program) as terminal:
         terminal.until(b"vectoradd")
-        terminal.type(b"/")
-        terminal.until(b"Search tasks")
-        terminal.type(b"z")
-        terminal.until(b"No task matches")
+        terminal.type(b"o")
+        terminal.until("Lang▲".encode())
         os.kill(terminal.process.pid, number)
         assert terminal.end() == 128 + number
         assert b"\x1b[?1049l" in terminal.shown
         assert b"\x1b[?25h" in terminal.shown
-    assert Memory(tmp_path / "app.json").get("tasks", "filter", "") == "z"
+    assert Memory(tmp_path / "app.json").get("tasks", "sort", "") == "language"
 
 
 def test_who_leaves_while_a_question_hangs_has_the_shell_back_and_is_told_what_goes_on(tmp_path: Path) -> None:
