@@ -92,6 +92,16 @@ async def test_ones_own_row_is_found_and_left_for_the_first() -> None:
         assert pane(pilot.app.screen).grid.current == "1000"
 
 
+@pytest.mark.parametrize(("width", "shown"), [(60, False), (80, True), (200, True)])
+async def test_the_file_of_each_row_is_shown_where_it_cuts_no_name(width: int, shown: bool) -> None:
+    board = long_board(30, own=20)
+    board.marks["H100"] = (REFERENCE,)
+    async with app_on(board).run_test(size=(width, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert ("user3.py" in line(pilot.app, "user3 ")) is shown
+
+
 async def test_ties_share_a_rank_and_marks_have_none() -> None:
     board = FakeBoard()
     board.marks["H100"] = (MILESTONE, REFERENCE)

@@ -31,7 +31,7 @@ from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _NARROW_BELOW = 78
 _BAR = "bar"
-_BARS = {150: 30, 100: 20, 64: 12}
+_BARS = {190: 60, 150: 30, 100: 20, 64: 12}
 """The cells of a row's bar by the least width of the pane."""
 
 _EDGES = 2
