@@ -92,6 +92,45 @@ async def test_ones_own_row_is_found_and_left_for_the_first() -> None:
         assert pane(pilot.app.screen).grid.current == "1000"
 
 
+async def test_a_search_finds_rows_beyond_those_read_and_goes_around_the_board() -> None:
+    board = long_board()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "slash", *"USER99")
+        assert "/ Search" not in text_of(pilot.app).splitlines()[-1]
+        assert pane(pilot.app.screen).grid.current == "1099"
+        assert "H100 100/1000 · /USER99: 1 of 11" in text_of(pilot.app)
+        await press(pilot, "enter", "n")
+        assert line(pilot.app, "user990 ").split()[0] == "991"
+        assert "H100 991/1000 · /USER99: 2 of 11" in text_of(pilot.app)
+        await press(pilot, "N", "N")
+        assert pane(pilot.app.screen).grid.current == "1999"
+        assert "/USER99: 11 of 11" in text_of(pilot.app)
+        await press(pilot, "n")
+        assert "/USER99: 1 of 11" in text_of(pilot.app)
+
+
+async def test_a_search_reads_files_too_says_that_nothing_is_found_and_ends_with_its_words() -> None:
+    board = long_board(30, own=20)
+    board.boards["H100"] = tuple(
+        replace(row, file_name="float4.py") if row.run == 1007 else row for row in board.boards["H100"]
+    )
+    async with app_on(board).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "slash", *"float4")
+        assert pane(pilot.app.screen).grid.current == "1007"
+        await press(pilot, "enter", "slash", "x")
+        assert "/x: not found" in text_of(pilot.app)
+        assert pane(pilot.app.screen).grid.current == "1007"
+        await press(pilot, "escape", "n")
+        assert "float4" not in text_of(pilot.app).splitlines()[3]
+        assert isinstance(pilot.app.screen, StandingsScreen)
+        await press(pilot, "slash", *"ada", "enter", "a")
+        assert "ada: " not in text_of(pilot.app)
+        await press(pilot, "n")
+        assert "/ada: 1 of 1" in text_of(pilot.app)
+
+
 @pytest.mark.parametrize(("width", "shown"), [(60, False), (80, True), (200, True)])
 async def test_the_file_of_each_row_is_shown_where_it_cuts_no_name(width: int, shown: bool) -> None:
     board = long_board(30, own=20)
