@@ -9,6 +9,8 @@ from hpc_board.domain.run import RunState
 from hpc_board.domain.standing import Mark, MarkKind, with_marks
 from hpc_board.errors import Refused, StorageError
 from hpc_board.model.result import Verdict
+from hpc_board.tui import targets
+from hpc_board.tui.messages import Open
 from hpc_board.tui.screens import trend
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.report import ReportScreen
@@ -220,6 +222,39 @@ async def test_the_trend_is_that_of_the_selected_user() -> None:
         await press(pilot, "end", "b", "t")
         assert isinstance(pilot.app.screen, TrendScreen)
         assert "vectoradd on H100: bob" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60)])
+async def test_the_trend_has_the_newest_run_first_and_opens_each(size: tuple[int, int]) -> None:
+    board = FakeBoard()
+    times_us = (30, 20, 25, 10, 15)
+    board.histories["H100"] = tuple(
+        standing(1, "ada", time_us * 1e-6, 39 - hours, hours) for hours, time_us in enumerate(reversed(times_us))
+    )
+    async with app_on(board).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "t")
+        text = text_of(pilot.app)
+        assert "Score (logarithmic) by submission: ● new best, ○ slower" in text
+        assert "vectoradd on H100: ada 1/5" in text
+        assert line(pilot.app, " 39 ").split()[2:8] == ["15.0", "µs", "+50.0", "%", "39", "ada.py"]
+        assert line(pilot.app, " 38 ").split()[2:9] == ["10.0", "µs", "●", "-50.0", "%", "38", "ada.py"]
+        await press(pilot, "down", "enter")
+        assert isinstance(pilot.app.screen, ReportScreen)
+        assert pilot.app.screen.run_id == 38
+        await press(pilot, "escape")
+        assert "vectoradd on H100: ada 2/5" in text_of(pilot.app)
+
+
+async def test_the_trend_of_a_user_without_runs_says_so_and_of_one_run_has_no_plot() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "right", "t")
+        assert "vectoradd on A100: carol 1/1" in text_of(pilot.app)
+        assert not pilot.app.screen.query_one("#plot").display
+        pilot.app.post_message(Open(targets.Trend("vectoradd", "A100", "eve")))
+        await settled(pilot)
+        assert "No passing ranked runs yet." in text_of(pilot.app)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
