@@ -122,6 +122,17 @@ def test_what_a_traceback_says_at_its_end_does_not_stand_before_it_as_well(told:
     assert cut.text == f"{told} that is cut\n{trace}"
 
 
+def test_a_heading_names_the_numbers_of_the_cases_where_their_rows_do_not() -> None:
+    passed = [Case("test", index, f"size: {index + 1}; seed: 7", Verdict.PASS) for index in range(2)]
+    failed = [passed[0], replace(passed[1], verdict=Verdict.WRONG_VALUE, message="test 2: 3 differ")]
+    for cases, heading, last in ((passed, "Tests (case: size)", "2"), (failed, "Tests", "size: 2; seed: 7")):
+        result = result_of(cases[1].verdict, *cases)
+        lines = text_of(run_report(finished(result), result)).splitlines()
+        begin = next(index for index, line in enumerate(lines) if line.startswith("Tests"))
+        assert lines[begin] == heading
+        assert lines[begin + 3].endswith(f"  {last}")
+
+
 def test_a_cell_is_bounded_where_no_terminal_bounds_it() -> None:
     result = result_of(Verdict.WRONG_VALUE, Case("test", 0, "a", Verdict.WRONG_VALUE, "x" * 300))
     (row,) = [line for line in text_of(run_report(finished(result), result)).splitlines() if line.startswith("1  ")]
