@@ -339,22 +339,32 @@ def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
         (
             1e-3,
             Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.1e-3),
-            "Third place on H100: 1.00 ms, was 1.10 ms: 1.10x faster",
+            "Third place on H100: 1.00 ms, was 1.10 ms: 10 % faster",
         ),
         (
             1e-3,
             Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.006e-3),
-            "Third place on H100: 1.00 ms, was 1.01 ms: 1.006x faster",
+            "Third place on H100: 1.00 ms, was 1.01 ms: 0.6 % faster",
         ),
         (
             1e-3,
             Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.0001e-3),
-            "Third place on H100: 1.00 ms, was 1.00 ms: under 1.001x faster",
+            "Third place on H100: 1.00 ms, was 1.00 ms: under 0.1 % faster",
         ),
         (
             1e-3,
             Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=0.2),
             "Third place on H100: 1.00 ms, was 200 ms: 200x faster",
+        ),
+        (
+            1e-3,
+            Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.994e-3),
+            "Third place on H100: 1.00 ms, was 1.99 ms: 99 % faster",
+        ),
+        (
+            1e-3,
+            Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.996e-3),
+            "Third place on H100: 1.00 ms, was 2.00 ms: 2.0x faster",
         ),
         (12.34e-6, Placing(11, 99, 12.34e-6, 12, first=False), "Personal best on H100: 12.3 µs, rank 11 of 99"),
         (
@@ -365,7 +375,7 @@ def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
         (
             12.34e-6,
             Placing(None, 99, 11.4e-6, 7, first=False),
-            "Successful on H100: 12.3 µs, 1.08x slower than the user's best, 11.4 µs (run 7)",
+            "Successful on H100: 12.3 µs, 8.2 % slower than the user's best, 11.4 µs (run 7)",
         ),
         (
             34.2e-6,
@@ -389,7 +399,7 @@ def test_a_ranked_run_that_passed_is_told_in_one_line_what_it_means(
 
 
 @pytest.mark.parametrize(
-    ("score_s", "words"), [(12.34e-6, "1.08x slower than your best, 11.4 µs"), (11.4e-6, "as fast as your best, which")]
+    ("score_s", "words"), [(12.34e-6, "8.2 % slower than your best, 11.4 µs"), (11.4e-6, "as fast as your best, which")]
 )
 def test_the_readers_own_run_is_compared_with_your_best(score_s: float, words: str) -> None:
     result, placing = result_of(Verdict.PASS, timed_case()), Placing(None, 99, 11.4e-6, 7, first=False)
