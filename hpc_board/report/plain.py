@@ -1,5 +1,6 @@
 """Blocks as plain text."""
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,10 @@ from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragrap
 _GAP = "  "
 _PADDED_MAX = 48
 _WRAPPED_MIN = 20
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB)(?!\w))")
+"""The space between a number and its unit, at which no line is broken."""
+
+_HARD_SPACE = "\N{NO-BREAK SPACE}"
 
 
 def _unpainted(text: str, _tone: Tone) -> str:
@@ -59,8 +64,8 @@ def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -
             yield paint(text, Tone.STRONG)
         case Paragraph(text, tone):
             for line in text.splitlines():
-                for piece in textwrap.wrap(line, width) if width else [line]:
-                    yield paint(piece, tone)
+                for piece in textwrap.wrap(_BEFORE_UNIT.sub(_HARD_SPACE, line), width) if width else [line]:
+                    yield paint(piece.replace(_HARD_SPACE, " "), tone)
         case Table():
             yield from _table_lines(block, width, paint)
         case Facts(rows):

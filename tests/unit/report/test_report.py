@@ -133,6 +133,13 @@ def test_a_heading_names_the_numbers_of_the_cases_where_their_rows_do_not() -> N
         assert lines[begin + 3].endswith(f"  {last}")
 
 
+@pytest.mark.parametrize("width", range(12, 48))
+def test_no_line_ends_between_a_number_and_its_unit(width: int) -> None:
+    text = plain((Paragraph("First place: 28.7 µs, was 31.0 µs: 8.0 % faster of 16 GiB"),), width)
+    assert all(len(line) <= width and not line[-1].isdigit() for line in text.splitlines())
+    assert " ".join(text.split()) == "First place: 28.7 µs, was 31.0 µs: 8.0 % faster of 16 GiB"
+
+
 def test_a_cell_is_bounded_where_no_terminal_bounds_it() -> None:
     result = result_of(Verdict.WRONG_VALUE, Case("test", 0, "a", Verdict.WRONG_VALUE, "x" * 300))
     (row,) = [line for line in text_of(run_report(finished(result), result)).splitlines() if line.startswith("1  ")]
