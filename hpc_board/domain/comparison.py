@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hpc_board.domain.run import Run
+from hpc_board.domain.standing import FACTOR_MIN
 from hpc_board.model.result import Case, Result, Timing
 from hpc_board.model.score import figures, score_of
 from hpc_board.model.task import Ranking
@@ -62,9 +63,9 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return the difference as text: "faster by 1.2 % ± 0.9 %", or that none is shown.
+        """Return the difference as text: "faster by 1.2 % ± 0.9 %", "slower by 3.4x ± 0.2x", or that none is shown.
 
-        The percentage is relative to the smaller time.
+        Both are relative to the smaller time.
         """
         if self.low is None or self.high is None:
             return "too few samples to tell"
@@ -80,10 +81,12 @@ class Difference(msgspec.Struct, frozen=True):
             (self.speedup, self.low, self.high) if faster else (1 / self.speedup, 1 / self.high, 1 / self.low)
         )
         # Above 100 % the interval is too asymmetric for one number on both sides.
-        if half * factor < 100:
-            how = f"by {figures(100 * (factor - 1), 3)} % ± {figures(half * factor, 2)} %"
-        else:
+        if half * factor >= 100:
             how = f"by {figures(least, 2)}x to {figures(most, 2)}x"
+        elif factor >= FACTOR_MIN:
+            how = f"by {figures(factor, 3)}x ± {figures(half * factor / 100, 2)}x"
+        else:
+            how = f"by {figures(100 * (factor - 1), 3)} % ± {figures(half * factor, 2)} %"
         return f"{'faster' if faster else 'slower'} {how}"
 
 

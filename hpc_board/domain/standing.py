@@ -10,9 +10,10 @@ from hpc_board.domain.score_interval import Interval, full_score_text
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED
 
-_FACTOR_SHOWN_MIN = 1.001
-_DECIMALS = ((1.01, 3), (2.0, 2), (10.0, 1))
-"""The decimals of a factor below each bound, which leave it one digit or two of its difference from 1."""
+FACTOR_MIN = 1.995
+"""The least ratio of two times that is told as a factor, such as 2.0x; a smaller one is told in percent."""
+
+_PERCENT_MIN = 0.1
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -156,14 +157,17 @@ def _gain(score_s: float, placing: Placing) -> str:
         return ""
     climbed = placing.former_rank is not None and placing.rank < placing.former_rank
     ranks = f", {ordinal(placing.former_rank or 0)} to {ordinal(placing.rank)}" if climbed else ""
-    return f", was {duration_text(placing.former_s * 1e9)}: {_factor_text(placing.former_s / score_s)} faster{ranks}"
+    return f", was {duration_text(placing.former_s * 1e9)}: {_ratio_text(placing.former_s / score_s)} faster{ranks}"
 
 
-def _factor_text(times: float) -> str:
-    """Return a factor of at least 1: "1.006x", "1.08x", "3.4x", "24x"."""
-    if times < _FACTOR_SHOWN_MIN:
-        return f"under {_FACTOR_SHOWN_MIN}x"
-    return f"{times:.{next((number for bound, number in _DECIMALS if times < bound), 0)}f}x"
+def _ratio_text(ratio: float) -> str:
+    """Return a ratio of times of at least 1: "0.6 %", "8.2 %", "25 %", "3.4x", "24x"."""
+    if ratio >= FACTOR_MIN:
+        return f"{ratio:.{1 if ratio < 10 else 0}f}x"
+    percent = 100 * (ratio - 1)
+    if percent < _PERCENT_MIN:
+        return f"under {_PERCENT_MIN} %"
+    return f"{percent:.{1 if percent < 10 else 0}f} %"
 
 
 def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
@@ -171,7 +175,7 @@ def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
     whose = "your" if own else "the user's"
     if score_s <= placing.best_s:
         return f"as fast as {whose} best, which was submitted before (run {placing.best_run})"
-    slower, best = _factor_text(score_s / placing.best_s), duration_text(placing.best_s * 1e9)
+    slower, best = _ratio_text(score_s / placing.best_s), duration_text(placing.best_s * 1e9)
     return f"{slower} slower than {whose} best, {best} (run {placing.best_run})"
 
 

@@ -19,9 +19,9 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
     specs = short_specs(case.spec for case in comparison.cases)
     columns = (
         Column(f"CASE: {specs.names}" if specs.names else "CASE", flexible=True),
-        Column(f"SUBMISSION {one.submission}", right=True),
-        Column(f"SUBMISSION {other.submission}", right=True),
-        Column("SPEEDUP", right=True),
+        Column(f"SUBMISSION {one.submission}", right=True, leaves=2),
+        Column(f"SUBMISSION {other.submission}", right=True, leaves=3),
+        Column("SPEEDUP", right=True, leaves=1),
         Column(f"{other.submission} IS"),
     )
     rows = [_row(spec, case.difference) for spec, case in zip(specs.texts, comparison.cases, strict=True)]

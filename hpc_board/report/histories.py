@@ -45,25 +45,35 @@ def history_report(
     The plot has `width` columns, and at most `height` rows of points. A page without all runs has the newest ones, and
     the report says so. Reports of the command line have plots of ASCII `signs` alone.
     """
-    runs = sorted(page.rows, key=lambda row: (row.submitted_at, row.run))
+    runs = in_order(page)
     heading = Heading(f"{task} on {page.gpu}: {one_line(user)}")
     if not runs:
         return heading, Paragraph("No passing ranked runs yet.")
-    table = _table(runs, signs.best)
-    if page.total > len(runs):
-        left = page.total - len(runs)
-        about = f"The newest {len(runs):,} of {page.total:,} runs; {left:,} older {'one' if left == 1 else 'ones'} "
-        heading_blocks: tuple[Block, ...] = (
-            heading,
-            Paragraph(f"{about}left out. {signs.best} is relative to the first run shown."),
-        )
-    else:
-        heading_blocks = (heading,)
-    if len(runs) == 1:
-        return *heading_blocks, table
+    left_out = left_out_text(page, signs)
+    report: list[Block] = [heading, Paragraph(left_out)] if left_out else [heading]
+    if len(runs) > 1:
+        report.append(history_plot(runs, width, height, signs))
+    return *report, _table(runs, signs.best)
+
+
+def in_order(page: Page) -> list[Standing]:
+    """Return the runs of a page in the order of their submissions."""
+    return sorted(page.rows, key=lambda row: (row.submitted_at, row.run))
+
+
+def left_out_text(page: Page, signs: PlotSigns) -> str:
+    """Return the number of older runs that a page lacks, in words; empty for a page with all runs."""
+    left = page.total - len(page.rows)
+    if left <= 0:
+        return ""
+    about = f"The newest {len(page.rows):,} of {page.total:,} runs; {left:,} older {'one' if left == 1 else 'ones'} "
+    return f"{about}left out. {signs.best} is relative to the first run shown."
+
+
+def history_plot(runs: Sequence[Standing], width: int, height: int, signs: PlotSigns) -> Log:
+    """Return the plot of two runs or more, in order."""
     title = f"Score (logarithmic) by submission: {signs.best} new best, {signs.slower} slower"
-    plot = Log(title, "\n".join(_plot(runs, width, height, signs)), signs.tones)
-    return *heading_blocks, plot, table
+    return Log(title, "\n".join(_plot(runs, width, height, signs)), signs.tones)
 
 
 def bests(runs: Sequence[Standing]) -> list[bool]:
@@ -76,32 +86,39 @@ def bests(runs: Sequence[Standing]) -> list[bool]:
     return found
 
 
-def _table(runs: Sequence[Standing], sign: str) -> Table:
-    marks = (Column(""),) if len(runs) > 1 else ()
-    columns = (
-        Column("SUBMITTED"),
-        Column("SCORE", right=True),
-        *marks,
-        Column("VS BEST", right=True),
-        Column("RUN", right=True),
-        Column("FILE", flexible=True),
-    )
+def history_rows(runs: Sequence[Standing], sign: str) -> list[tuple[str, ...]]:
+    """Return the cells of each run, in order: moment, score, `sign` of a new best, change, number, file."""
     fastest = math.inf
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for run, best in zip(runs, bests(runs), strict=True):
         change = "" if fastest == math.inf else f"{100 * (run.score_s / fastest - 1):+.1f} %"
         rows.append(
             (
                 moment_text(run.submitted_at),
                 score_text(run.score_s),
-                *(sign if best else "" for _ in marks),
+                sign if best else "",
                 change,
                 str(run.run),
                 one_line(run.file_name),
             )
         )
         fastest = min(fastest, run.score_s)
-    return Table(columns, tuple(rows))
+    return rows
+
+
+def _table(runs: Sequence[Standing], sign: str) -> Table:
+    columns = (
+        Column("SUBMITTED"),
+        Column("SCORE", right=True),
+        Column(""),
+        Column("VS BEST", right=True),
+        Column("RUN", right=True),
+        Column("FILE", flexible=True),
+    )
+    # A single run is faster than no other.
+    kept = [index for index, column in enumerate(columns) if column.title or len(runs) > 1]
+    rows = tuple(tuple(row[index] for index in kept) for row in history_rows(runs, sign))
+    return Table(tuple(columns[index] for index in kept), rows)
 
 
 def _plot(runs: Sequence[Standing], width: int, height: int, signs: PlotSigns) -> list[str]:
@@ -110,7 +127,7 @@ def _plot(runs: Sequence[Standing], width: int, height: int, signs: PlotSigns) -
     low, high = math.log(min(scores)), math.log(max(scores))
     columns = max(24, width - _LABEL - 2)
     # The first and the last row have labels.
-    last_row = max(2, (height - 1) // _LABEL_ROWS) * _LABEL_ROWS
+    last_row = max(1, (height - 1) // _LABEL_ROWS) * _LABEL_ROWS
     cells = [[" "] * columns for _ in range(last_row + 1)]
     points = sorted(zip(bests(runs), range(len(runs)), strict=True))  # the best ones last, over the others
     for best, index in points:

@@ -1,5 +1,6 @@
 """Blocks as plain text."""
 
+import re
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,10 @@ from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragrap
 _GAP = "  "
 _PADDED_MAX = 48
 _WRAPPED_MIN = 20
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB)(?!\w))")
+"""The space between a number and its unit, at which no line is broken."""
+
+_HARD_SPACE = "\N{NO-BREAK SPACE}"
 
 
 def _unpainted(text: str, _tone: Tone) -> str:
@@ -73,14 +78,18 @@ def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -
 
 
 def _wrapped(text: str, width: int | None) -> list[str]:
-    """Return the lines of a text, broken at spaces; a long word, such as a path, stays whole."""
+    """Return the lines of a text, broken at spaces but before a unit; a long word, such as a path, stays whole."""
     if width is None or width < _WRAPPED_MIN:
         return text.splitlines() or [""]
     return [
-        piece
+        piece.replace(_HARD_SPACE, " ")
         for line in text.splitlines() or [""]
-        for piece in textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
+        for piece in _pieces(_BEFORE_UNIT.sub(_HARD_SPACE, line), width)
     ]
+
+
+def _pieces(line: str, width: int) -> list[str]:
+    return textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], str]) -> Iterator[str]:

@@ -305,8 +305,8 @@ def _case_blocks(
         yield _cases_heading("Tests", tests)
         yield _tests_table(tests)
     if others:
-        yield _cases_heading("Benchmarks", others)
         timed = any(case.timing for case in others)
+        yield _cases_heading("Benchmarks", others, timed=timed)
         yield _benchmarks_table(others, own_eval=own_eval, peak=peak) if timed else _tests_table(others)
         yield from _peak_blocks(others, peak)
         if timed and all(case.verdict is Verdict.PASS for case in cases):
@@ -317,10 +317,11 @@ def _case_blocks(
             break
 
 
-def _cases_heading(title: str, cases: Sequence[Case]) -> Heading:
-    """Return the heading of a table of cases, with the names of the numbers that it shows."""
+def _cases_heading(title: str, cases: Sequence[Case], *, timed: bool = False) -> Heading:
+    """Return the heading of a table of cases, with the names of its numbers unless a row has the whole case."""
     names = short_specs(case.spec for case in cases).names
-    return Heading(f"{title}, case: {names}" if names else title)
+    has_whole = not timed and any(case.verdict is not Verdict.PASS for case in cases)
+    return Heading(title if has_whole or not names else f"{title} (case: {names})")
 
 
 def _passed_text(run: Run, result: Result, placing: Placing | None, reader: str) -> str:

@@ -358,7 +358,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
         _age,
         right=True,
         in_report=False,
-        listed=Listed(_widths(Width(6), Width(6), Width(6))),
+        listed=Listed(_widths(Width(6), Width(6), Width(6), Width(6, from_width=62))),
     ),
     StandingColumn(
         "file",
@@ -369,7 +369,11 @@ COLUMNS: tuple[StandingColumn, ...] = (
         leaves=1,
         fields=(_field("file_name", "the name of the file", *_ALL),),
         listed=Listed(
-            _widths(Width(12, from_width=70, most=24), wide_with_intervals=Width(12, from_width=96, most=24))
+            _widths(
+                Width(12, from_width=70, most=32),
+                Width(9, grows=True, from_width=62),
+                Width(12, from_width=96, most=32),
+            )
         ),
     ),
     StandingColumn(

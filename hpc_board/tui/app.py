@@ -82,11 +82,11 @@ _RECENT_MAX = 5
 """The most lines of the palette that precede the others as they were used before."""
 
 PLACES: tuple[tuple[str, str, targets.Target], ...] = (
-    ("Submit a file", "Open the form for a submission", targets.Submit()),
-    ("Show the runs", "Open the list of your runs", targets.Runs()),
-    ("Show the feed", "Open the recent changes of the standings", targets.Feed()),
+    ("Submit", "Open the form for a submission", targets.Submit()),
+    ("Runs", "Open the list of your runs", targets.Runs()),
+    ("Feed", "Open the recent changes of the standings", targets.Feed()),
 )
-"""The targets that the command palette offers on all screens: name, description, target."""
+"""The targets that the command palette offers from other screens: name, description, target."""
 
 
 def run(open_board: "Opener", file: Path | None = None, environ: Mapping[str, str] = os.environ) -> None:
@@ -409,8 +409,9 @@ class BoardApp(App[None]):
                 continue
             act = partial(self.run_action, binding.action, active.node)
             key = self.get_key_display(binding)
-            found.setdefault(binding.action, PaletteLine(binding.description, binding.tooltip, key, act))
-        lines = [*found.values(), *self._app_commands()]
+            found.setdefault(binding.description, PaletteLine(binding.description, binding.tooltip, key, act))
+        # An action of the screen that opens a place of the app has the same name.
+        lines = [*found.values(), *(line for line in self._app_commands() if line.name not in found)]
         recent = self._memory.get("palette", "recent", ())
         # Sorting keeps the order of all others.
         lines.sort(key=lambda line: recent.index(line.name) if line.name in recent else len(recent))
@@ -470,11 +471,13 @@ class BoardApp(App[None]):
 
     def _app_commands(self) -> list[PaletteLine]:
         places = [
-            PaletteLine(name, words, "", partial(self.post_message, Open(target))) for name, words, target in PLACES
+            PaletteLine(name, words, "", partial(self.post_message, Open(target)))
+            for name, words, target in PLACES
+            if not isinstance(self._place, type(target))
         ]
-        if self._role.may_act_as(Role.CREATOR):
+        if self.check_action("admin", ()):
             words = "Manage boards, users, ranked runs and the log"
-            places.append(PaletteLine("Administration", words, "A", self.action_admin))
+            places.append(PaletteLine("Admin", words, "A", self.action_admin))
         return [
             *places,
             PaletteLine("Theme", f"Choose the colours; now {self.theme}", "", self.action_themes),

@@ -42,7 +42,7 @@ VERBS: Mapping[str, Verb] = {
     "a": Verb("switch between a part (your own, one task) and all", ("own", "everyone", "everyones_runs", "all_tasks")),
     "o": Verb("sort by the next column", ("sort",)),
     "O": Verb("reverse the order", ("swap", "reverse")),
-    "slash": Verb("filter a list, or search a text", ("filter", "search", "search_log")),
+    "slash": Verb("filter a list, or search standings and texts", ("filter", "search", "search_log")),
     "n": Verb("next match", ("step(1)",)),
     "N": Verb("previous match", ("step(-1)",)),
     "j": Verb("down", ("cursor_down", "scroll_down")),

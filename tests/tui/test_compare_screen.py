@@ -79,6 +79,20 @@ async def test_two_rows_of_a_board_are_marked_and_compared() -> None:
         assert "95 % confidence interval" in text_of(pilot.app)
 
 
+async def test_a_comparison_in_a_small_terminal_leaves_columns_out_and_cuts_none() -> None:
+    async with app_on(Timed()).run_test(size=(60, 16)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "m", "home", "m")
+        pilot.app.clear_notifications()
+        await settled(pilot)
+        text = text_of(pilot.app)
+        (head,) = [line for line in text.splitlines() if "Case: size" in line]
+        assert head.split() == ["Case:", "size", "Submission", "17", "17", "is"]
+        assert "1024              9.60 µs  faster by 25 % ± 1.5 %" in text
+        assert "score " in text
+        assert "+2 columns on a wider terminal" in text
+
+
 async def test_the_sides_can_be_swapped() -> None:
     async with app_on(Timed()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)

@@ -4,7 +4,8 @@ import pytest
 
 from hpc_board.errors import Refused
 from tests.tui.driving import app_on, press, settled, text_of
-from tests.tui.fake_board import FakeBoard
+from tests.tui.fake_board import TASKS, FakeBoard
+from tests.values import replace
 
 _SIZES = pytest.mark.parametrize("size", [(160, 50), (200, 60)])
 
@@ -73,3 +74,15 @@ async def test_each_row_of_a_board_has_a_bar_of_its_speed(width: int, cells: int
         assert (f"{'█' * cells} 100 %" in shown) == bool(cells)
         # The second has 12.3 µs, the first 11.0 µs.
         assert (" 89 %" in shown) == bool(cells)
+
+
+async def test_a_board_alone_on_a_huge_screen_has_all_columns_and_a_long_bar() -> None:
+    app = app_on(FakeBoard(tasks=(replace(TASKS[-1], gpus=("H100",)),)))
+    async with app.run_test(size=(200, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "b")
+        shown = text_of(app)
+        head = next(line for line in shown.splitlines() if "Rank User" in line)
+        assert head.split()[:8] == ["Rank", "User", "Score", "File", "Age", "Submitted", "Run", "Trust"]
+        assert f"{'█' * 54} 100 %" in shown
+        assert "dmitri-with-a-long-name.py" in shown

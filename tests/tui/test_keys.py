@@ -104,15 +104,16 @@ async def test_every_dialog_lists_its_keys() -> None:
         await press(pilot, "escape")
         app.push_screen(AskPath("Write the starter to", Path("kernel.py")))
         await settled(pilot)
-        assert key_line(app) == "Enter Write Esc Cancel"
+        assert key_line(app) == "Enter Write Esc Back"
         await press(pilot, "escape")
         app.push_screen(AskLines("Ban eve?", [Line("Reason")], "Ban"))
         await settled(pilot)
-        assert key_line(app) == "Enter Ban Esc Cancel"
+        assert key_line(app) == "Enter Ban Esc Back"
         await press(pilot, "escape", "question_mark")
-        assert key_line(app) == "Esc Close"
+        assert key_line(app) == "Esc Back"
         await press(pilot, "escape", "s", "ctrl+o")
         assert "Enter Open" in key_line(app)
+        assert "Esc Back" in key_line(app)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ class Numbers(App[None]):
             filter_words="digits",
             nothing=lambda: "There are no numbers.",
             submission=lambda number: number // 10,
+            title="Numbers",
         )
         yield ListPane(kind, self.pages, id="numbers")
 
@@ -158,8 +159,15 @@ async def test_it_counts_the_items_and_says_where_there_may_be_more() -> None:
         await pilot.press("end")
         await until(pilot, lambda: app.pane.selected == 1)
         assert app.pane.count == f"{len(app.pane.window.items)}+"
+        known = app.pane.length
         app.pane.narrow("77")
         await until(pilot, lambda: app.pane.count == "1/5")
+        assert app.pane.grid.border_title == f"Numbers 1/5 of {known} · filter: 77"
+        app.pane.narrow("1")
+        await until(pilot, lambda: app.pane.grid.border_title == f"Numbers {app.pane.count} · filter: 1")
+        assert app.pane.count.endswith("+")
+        app.pane.narrow("")
+        await until(pilot, lambda: app.pane.grid.border_title == f"Numbers {app.pane.count}")
 
 
 async def test_an_empty_list_and_one_that_nothing_fits_say_so() -> None:

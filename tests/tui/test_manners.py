@@ -16,7 +16,7 @@ from textual import events
 from textual.color import Color
 from textual.command import CommandPalette
 from textual.theme import BUILTIN_THEMES, Theme
-from textual.widgets import Input
+from textual.widgets import Input, OptionList
 from textual.widgets._toast import Toast
 
 from hpc_board.board import Board
@@ -62,8 +62,33 @@ async def test_every_action_of_the_screen_and_of_the_app_is_in_the_palette() -> 
         shown = text_of(pilot.app)
         for binding in RunsScreen.BINDINGS:
             assert binding.tooltip in shown or not binding.tooltip, binding  # type: ignore[union-attr]
-        for words in ("Submit a file", "Show the runs", "Theme", "Help", "Quit"):
+        for words in ("Feed", "Theme", "Help", "Quit"):
             assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("keys", "here"),
+    [
+        ((), set()),
+        (("r",), {"Runs"}),
+        (("r", "down", "enter"), set()),
+        (("end", "b"), set()),
+        (("f",), {"Feed"}),
+    ],
+    ids=["tasks", "runs", "run", "board", "feed"],
+)
+async def test_no_action_is_in_the_palette_twice_and_no_screen_leads_to_itself(
+    keys: tuple[str, ...], here: set[str]
+) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 70)) as pilot:
+        await settled(pilot)
+        await press(pilot, *keys, "ctrl+p")
+        lines = pilot.app.screen.query_one(OptionList)
+        await until(pilot, lambda: lines.option_count > 0)
+        await settled(pilot)
+        names = [option.hit.text for option in lines.options]  # type: ignore[attr-defined]
+        assert len(names) == len(set(names))
+        assert {"Submit", "Runs", "Feed"} - set(names) == here
 
 
 async def test_an_action_is_done_from_the_palette_by_its_name() -> None:
@@ -358,15 +383,13 @@ def test_a_signal_leaves_the_terminal_as_it_was(tmp_path: Path, number: signal.S
     )
     with on_a_terminal(program) as terminal:
         terminal.until(b"vectoradd")
-        terminal.type(b"/")
-        terminal.until(b"Search tasks")
-        terminal.type(b"z")
-        terminal.until(b"No task matches")
+        terminal.type(b"o")
+        terminal.until("Lang▲".encode())
         os.kill(terminal.process.pid, number)
         assert terminal.end() == 128 + number
         assert b"\x1b[?1049l" in terminal.shown
         assert b"\x1b[?25h" in terminal.shown
-    assert Memory(tmp_path / "app.json").get("tasks", "filter", "") == "z"
+    assert Memory(tmp_path / "app.json").get("tasks", "sort", "") == "language"
 
 
 def test_who_leaves_while_a_question_hangs_has_the_shell_back_and_is_told_what_goes_on(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Pat
         await until(pilot, lambda: "Passed: 2 tests." in text_of(app), seconds=120)
         assert [run.mode for run in board.runs.list()] == [Mode.TEST, Mode.TEST]
         await pilot.press("escape", "escape", "slash", *"wrong", "enter")
-        await until(pilot, lambda: "own · /wrong" in text_of(app))
+        await until(pilot, lambda: "filter: wrong" in text_of(app))
         await settled(pilot)
         await press(pilot, "R", "enter")
         await until(pilot, lambda: len(board.runs.list()) == 3)

@@ -14,9 +14,12 @@ from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.run_order import RunPosition
 from hpc_board.errors import Refused, StorageError
 from hpc_board.model.task import Mode
+from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
+from hpc_board.tui.messages import Open
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid, Row
 from tests.tui import conftest
@@ -53,35 +56,64 @@ async def test_the_list_is_narrowed_down_while_one_types_and_stays_so() -> None:
         assert "Enter Keep" in text_of(pilot.app).splitlines()[-1]
         await press(pilot, "enter")
         assert pilot.app.screen.focused is pilot.app.screen.query_one(Grid)
-        assert "own · /wrong" in text_of(pilot.app).splitlines()[0]
+        assert "Runs 1/1 of 7 · filter: wrong" in text_of(pilot.app)
+        assert "Esc Clear" in text_of(pilot.app).splitlines()[-1]
         await press(pilot, "p", "escape")
         assert listed(pilot.app) == ["38"]
         await press(pilot, "slash", "escape")
         assert len(listed(pilot.app)) == 7
+        assert "filter" not in text_of(pilot.app)
+        assert "Esc Back" in text_of(pilot.app).splitlines()[-1]
         assert isinstance(pilot.app.screen, RunsScreen)
+
+
+async def test_the_title_counts_the_matches_among_all_rows_of_the_list_that_is_shown() -> None:
+    async with app_on(FakeBoard()).run_test(size=(60, 16)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "slash", *"qqq", "enter")
+        assert "Runs 0 of 7 · filter: qqq" in text_of(pilot.app)
+        await press(pilot, "escape", "slash", *"h100", "enter", "down", "space")
+        assert "Runs 3/4 of 7 · 1 selected · filter: h100" in text_of(pilot.app)
+        # The number of all users' runs is unknown until the filter is cleared.
+        await press(pilot, "a")
+        assert "/6 · filter: h100" in text_of(pilot.app)
+        await press(pilot, "escape", "slash", *"h100", "enter")
+        assert "/6 of 9 · filter: h100" in text_of(pilot.app)
 
 
 async def test_escape_clears_the_words_that_were_kept_and_then_goes_back() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "slash", *"cancelled", "enter")
-        assert "/cancelled" in text_of(pilot.app)
+        assert "filter: cancelled" in text_of(pilot.app)
         await press(pilot, "escape")
         assert "Runs / own " in text_of(pilot.app)
-        assert "/cancelled" not in text_of(pilot.app)
+        assert "filter" not in text_of(pilot.app)
         assert pilot.app.screen.query_one("#runs", Grid).row_count > 1
         await press(pilot, "escape")
         assert isinstance(pilot.app.screen, TasksScreen)
 
 
-async def test_filter_scope_and_selection_are_there_after_a_restart(tmp_path: Path) -> None:
-    for keys in (("r", "a", "slash", *"h100", "enter", "down", "down"), ("r",)):
+async def test_scope_and_selection_are_there_after_a_restart_and_a_filter_is_not(tmp_path: Path) -> None:
+    for keys, count in ((("r", "a", "slash", *"h100", "enter", "down", "down"), 6), (("r",), 9)):
         app = BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, memory=Memory(tmp_path / "app.json"))
         async with app.run_test(size=(80, 24)) as pilot:
             await settled(pilot)
             await press(pilot, *keys)
-            assert listed(app) == ["40", "39", "38", "36", "34", "33"]
+            assert len(listed(app)) == count
+            assert ("filter: h100" in text_of(app)) == (count == 6)
             assert app.screen.query_one(Grid).current == "38"
+
+
+async def test_a_filter_ends_with_its_list() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "slash", *"cancelled", "enter", "s")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+        pilot.app.post_message(Open(targets.Runs()))
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, RunsScreen)
+        assert len(listed(pilot.app)) == 7
 
 
 async def test_words_that_no_run_has_say_how_to_see_the_others() -> None:

@@ -9,6 +9,8 @@ from hpc_board.domain.run import RunState
 from hpc_board.domain.standing import Mark, MarkKind, with_marks
 from hpc_board.errors import Refused, StorageError
 from hpc_board.model.result import Verdict
+from hpc_board.tui import targets
+from hpc_board.tui.messages import Open
 from hpc_board.tui.screens import trend
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.report import ReportScreen
@@ -92,6 +94,55 @@ async def test_ones_own_row_is_found_and_left_for_the_first() -> None:
         assert pane(pilot.app.screen).grid.current == "1000"
 
 
+async def test_a_search_finds_rows_beyond_those_read_and_goes_around_the_board() -> None:
+    board = long_board()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "slash", *"USER99")
+        assert "/ Search" not in text_of(pilot.app).splitlines()[-1]
+        assert pane(pilot.app.screen).grid.current == "1099"
+        assert "H100 100/1000 · /USER99: 1 of 11" in text_of(pilot.app)
+        await press(pilot, "enter", "n")
+        assert line(pilot.app, "user990 ").split()[0] == "991"
+        assert "H100 991/1000 · /USER99: 2 of 11" in text_of(pilot.app)
+        await press(pilot, "N", "N")
+        assert pane(pilot.app.screen).grid.current == "1999"
+        assert "/USER99: 11 of 11" in text_of(pilot.app)
+        await press(pilot, "n")
+        assert "/USER99: 1 of 11" in text_of(pilot.app)
+
+
+async def test_a_search_reads_files_too_says_that_nothing_is_found_and_ends_with_its_words() -> None:
+    board = long_board(30, own=20)
+    board.boards["H100"] = tuple(
+        replace(row, file_name="float4.py") if row.run == 1007 else row for row in board.boards["H100"]
+    )
+    async with app_on(board).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "slash", *"float4")
+        assert pane(pilot.app.screen).grid.current == "1007"
+        await press(pilot, "enter", "slash", "x")
+        assert "/x: not found" in text_of(pilot.app)
+        assert pane(pilot.app.screen).grid.current == "1007"
+        await press(pilot, "escape", "n")
+        assert "float4" not in text_of(pilot.app).splitlines()[3]
+        assert isinstance(pilot.app.screen, StandingsScreen)
+        await press(pilot, "slash", *"ada", "enter", "a")
+        assert "ada: " not in text_of(pilot.app)
+        await press(pilot, "n")
+        assert "/ada: 1 of 1" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize(("width", "shown"), [(60, False), (80, True), (200, True)])
+async def test_the_file_of_each_row_is_shown_where_it_cuts_no_name(width: int, shown: bool) -> None:
+    board = long_board(30, own=20)
+    board.marks["H100"] = (REFERENCE,)
+    async with app_on(board).run_test(size=(width, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert ("user3.py" in line(pilot.app, "user3 ")) is shown
+
+
 async def test_ties_share_a_rank_and_marks_have_none() -> None:
     board = FakeBoard()
     board.marks["H100"] = (MILESTONE, REFERENCE)
@@ -171,6 +222,39 @@ async def test_the_trend_is_that_of_the_selected_user() -> None:
         await press(pilot, "end", "b", "t")
         assert isinstance(pilot.app.screen, TrendScreen)
         assert "vectoradd on H100: bob" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60)])
+async def test_the_trend_has_the_newest_run_first_and_opens_each(size: tuple[int, int]) -> None:
+    board = FakeBoard()
+    times_us = (30, 20, 25, 10, 15)
+    board.histories["H100"] = tuple(
+        standing(1, "ada", time_us * 1e-6, 39 - hours, hours) for hours, time_us in enumerate(reversed(times_us))
+    )
+    async with app_on(board).run_test(size=size) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "u", "t")
+        text = text_of(pilot.app)
+        assert "Score (logarithmic) by submission: ● new best, ○ slower" in text
+        assert "vectoradd on H100: ada 1/5" in text
+        assert line(pilot.app, " 39 ").split()[2:8] == ["15.0", "µs", "+50.0", "%", "39", "ada.py"]
+        assert line(pilot.app, " 38 ").split()[2:9] == ["10.0", "µs", "●", "-50.0", "%", "38", "ada.py"]
+        await press(pilot, "down", "enter")
+        assert isinstance(pilot.app.screen, ReportScreen)
+        assert pilot.app.screen.run_id == 38
+        await press(pilot, "escape")
+        assert "vectoradd on H100: ada 2/5" in text_of(pilot.app)
+
+
+async def test_the_trend_of_a_user_without_runs_says_so_and_of_one_run_has_no_plot() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "right", "t")
+        assert "vectoradd on A100: carol 1/1" in text_of(pilot.app)
+        assert not pilot.app.screen.query_one("#plot").display
+        pilot.app.post_message(Open(targets.Trend("vectoradd", "A100", "eve")))
+        await settled(pilot)
+        assert "No passing ranked runs yet." in text_of(pilot.app)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

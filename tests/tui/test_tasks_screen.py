@@ -41,9 +41,12 @@ async def test_words_narrow_the_list_as_they_are_typed_and_escape_shows_all_agai
         assert rows(text_of(pilot.app)) == ["grayscale", "prefixsum", "vectoradd"]
         await press(pilot, *" vec")
         assert rows(text_of(pilot.app)) == ["vectoradd"]
+        assert "Tasks 1/1 of 6 · filter: a100 vec" in text_of(pilot.app)
         await press(pilot, *"zz")
-        assert "No task matches." in text_of(pilot.app)
+        assert "No task matches “a100 veczz”." in text_of(pilot.app)
+        assert "Esc to clear it." in text_of(pilot.app)
         await press(pilot, "escape")
+        assert "filter" not in text_of(pilot.app)
         assert len(rows(text_of(pilot.app))) == len(TASKS)
         assert not pilot.app.screen.query_one("#filter", Input).display
 
@@ -188,7 +191,7 @@ async def test_the_feed_is_one_key_away_and_named_in_the_last_line_of_a_small_te
         assert isinstance(pilot.app.screen, FeedScreen)
 
 
-async def test_words_and_selection_are_there_after_a_restart(tmp_path: Path) -> None:
+async def test_the_selection_is_there_after_a_restart_and_a_filter_is_not(tmp_path: Path) -> None:
     file = tmp_path / "app.json"
     for expected in (None, "prefixsum"):
         app = BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, follow_seconds=3600, memory=Memory(file))
@@ -197,7 +200,7 @@ async def test_words_and_selection_are_there_after_a_restart(tmp_path: Path) -> 
             if expected is None:
                 await press(pilot, "slash", *"h100", "enter", "down", "down")
             else:
-                assert rows(text_of(app)) == ["conv2d", "grayscale", "prefixsum", "vectoradd"]
+                assert rows(text_of(app)) == [task.name for task in TASKS]
                 assert app.screen.query_one(Grid).current == expected
 
 

@@ -170,7 +170,7 @@ class AdminScreen(BoardScreen):
         """Hide the error of a decision, clear the filter, or leave the screen."""
         if self.has_failed(_DECISION):
             self.forget_failure(_DECISION)
-        elif self._pane.words or self._pane.scope:
+        elif self._pane.is_filtered:
             self._pane.narrow("")
         else:
             super().action_back()
@@ -183,7 +183,7 @@ class AdminScreen(BoardScreen):
             pane.display = pane.id == page
         self.sections.show(page)
         self._pane.grid.focus()
-        self._show_place()
+        self.title_bar.show_place("Admin", dict(self._pages)[page])
         self.refresh_bindings()
         self._ask(patient=False)
 
@@ -206,6 +206,8 @@ class AdminScreen(BoardScreen):
     def key_labels(self) -> Mapping[str, str]:
         """Return the labels of keys whose effect depends on the screen's state, by action."""
         labels = {} if self._stop is None else {"stop": "Start"}
+        if self.is_mounted and self._pane.is_filtered:
+            labels["back"] = "Clear"
         match self._selected if self.is_mounted else None:
             case BoardState(visibility=Visibility.CLOSED):
                 labels["visibility"] = "Open"
@@ -453,11 +455,6 @@ class AdminScreen(BoardScreen):
         changes = ", ".join(f"{each.what} {each.after} (was {each.before})" for each in plan.differences)
         return f"{name}: {changes or 'no changes'}."
 
-    def _show_place(self) -> None:
-        pane = self._pane
-        places = (dict(self._pages)[self._page], pane.scope, f"/{pane.words}" if pane.words else "")
-        self.title_bar.show_place("Admin", " · ".join(filter(None, places)))
-
     def _ask(self, *, patient: bool) -> None:
         self.read(self._pane, patient=patient)
         self.ask("stop", self.board.admin_views.stop, self._show_stop, patient=patient)
@@ -508,10 +505,6 @@ class AdminScreen(BoardScreen):
     def _show_decided(self, words: str) -> None:
         self.notify(words, markup=False)
         self._ask(patient=False)
-
-    @on(ListPane.Narrowed)
-    def _show_words(self) -> None:
-        self._show_place()
 
     @on(ListPane.Chosen)
     def _open(self, event: ListPane.Chosen) -> None:

@@ -30,7 +30,7 @@ def _anything(lines: tuple[str, ...]) -> str:  # noqa: ARG001 - any lines will d
 
 
 class AskLines(ModalScreen[tuple[str, ...] | None]):
-    """A form with text fields; Enter on the last one submits it, Esc cancels.
+    """A form with text fields; Enter on the last one submits it, Esc closes it without an answer.
 
     `fault` returns the error in the texts, which the form shows, so that the user can correct them. `said` is the
     initial message, such as an error of the board on the same texts.
@@ -39,7 +39,7 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
     CSS_PATH = "ask_lines.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "accept", "Next", priority=True),
-        Binding("escape", "dismiss", "Cancel"),
+        Binding("escape", "dismiss", "Back"),
         Binding("up", "app.focus_previous", show=False),
         Binding("down", "app.focus_next", show=False),
     ]

@@ -44,7 +44,7 @@ class HelpScreen(ModalScreen[None]):
 
     CSS_PATH = "help.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,enter", "dismiss", "Close"),
+        Binding("escape,question_mark,enter", "dismiss", "Back"),
     ]
 
     def __init__(self, name: str, about: str, keys: Sequence[HelpKey]) -> None:

@@ -25,7 +25,7 @@ class NextStepsScreen(ModalScreen[str | None]):
         Binding("R", "choose('again')", "Rerun", tooltip="Submit the same file again"),
         Binding("2", "choose('cases')", "Cases", tooltip="Show the cases"),
         Binding("y", "copy", "Copy", tooltip="Copy the commands"),
-        Binding("escape", "dismiss", "Close"),
+        Binding("escape", "dismiss", "Back"),
     ]
 
     def __init__(self, run: int, steps: NextSteps) -> None:

@@ -21,7 +21,7 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
     CSS_PATH = "ask_path.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "accept", "Write", priority=True),
-        Binding("escape", "dismiss", "Cancel"),
+        Binding("escape", "dismiss", "Back"),
     ]
 
     def __init__(self, question: str, start: Path) -> None:

@@ -60,7 +60,7 @@ class PickFile(ModalScreen[Path | None]):
         Binding("backspace", "up", "Folder above", key_display="⌫", tooltip="Show the folder above"),
         Binding("tilde", "home", "Home", key_display="~", tooltip="Show your home folder"),
         Binding("ctrl+r", "recent", "Last folders", tooltip="Open the next folder of a recent submission"),
-        Binding("escape", "dismiss", "Close"),
+        Binding("escape", "dismiss", "Back"),
     ]
 
     def __init__(self, folder: Path, recent: Sequence[Path] = ()) -> None:

@@ -103,10 +103,8 @@ class RunsScreen(BoardScreen):
 
     def compose_body(self) -> ComposeResult:
         """Yield the list."""
-        words = ""
         if self._gpu is None:
             self._everyone = self.memory.get("runs", "everyone", False)
-            words = self.memory.get("runs", "filter", "")
         kind = Kind(
             columns(self._list, sorts=True),
             key=lambda line: str(line.run.id),
@@ -122,7 +120,7 @@ class RunsScreen(BoardScreen):
             title="Runs",
             heading=lambda line: f"Run {line.run.id}",
         )
-        yield ListPane(kind, self._pages, id="run-list", grid_id="runs", words=words).data_bind(BoardScreen.marked)
+        yield ListPane(kind, self._pages, id="run-list", grid_id="runs").data_bind(BoardScreen.marked)
 
     def on_mount(self) -> None:
         """Read the runs."""
@@ -172,7 +170,8 @@ class RunsScreen(BoardScreen):
     @property
     def key_labels(self) -> Mapping[str, str]:
         """Return the labels of keys whose effect depends on the screen's state, by action."""
-        return {"everyone": "Your runs" if self._everyone else "All users"}
+        labels = {"everyone": "Your runs" if self._everyone else "All users"}
+        return labels | {"back": "Clear"} if self.is_mounted and self.pane.is_filtered else labels
 
     def action_everyone(self) -> None:
         """Switch between the user's runs and all users' runs."""
@@ -316,8 +315,6 @@ class RunsScreen(BoardScreen):
 
     def _show_scope(self) -> None:
         places = ["everyone" if self._everyone else "own", *([self._gpu] if self._gpu else [])]
-        if self.pane.words:
-            places.append(f"/{self.pane.words}")
         old = self.now() - (self.answered_at(self.pane.subject) or self._opened_at)
         if old >= _STALE and not self.board.served:
             places.append(f"{span_text(old)} old")
@@ -333,11 +330,6 @@ class RunsScreen(BoardScreen):
         what = f"run {runs[0].id}" if len(runs) == 1 else f"{len(runs)} runs, {runs[0].id} to {runs[-1].id}"
         self.notify(f"Submitted again as {what}.", markup=False)
         self.read(self.pane, patient=False)
-
-    @on(ListPane.Narrowed)
-    def _remember_words(self, event: ListPane.Narrowed) -> None:
-        self.memory.set("runs", "filter", event.words)
-        self._show_scope()
 
     @on(ListPane.Selected)
     def _remember_selected(self) -> None:

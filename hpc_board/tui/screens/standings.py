@@ -21,6 +21,7 @@ from hpc_board.tui.paging import Page, Part, Span
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
 from hpc_board.tui.widgets.board_pane import BoardPane, Placed
+from hpc_board.tui.widgets.filter_line import FilterLine
 from hpc_board.tui.widgets.list_pane import ListPane
 
 _BESIDE_FROM = 120
@@ -37,6 +38,9 @@ class StandingsScreen(BoardScreen):
         Binding("left,h", "turn(-1)", "Previous GPU", show=False, tooltip="Show the previous GPU's board"),
         Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's board"),
         Binding("u", "mine", "Your row", tooltip="Go to your row, and from there to the first"),
+        Binding("slash", "search", "Search", key_display="/", tooltip="Search the users and the files of the rows"),
+        Binding("n", "step(1)", "Next", show=False, tooltip="Go to the next match"),
+        Binding("N", "step(-1)", "Previous", show=False, tooltip="Go to the previous match"),
         Binding("a", "own", "Your runs", tooltip="Switch between the standings and your ranked runs"),
         Binding("m", "mark", "Mark", tooltip="Mark the row; a second mark compares both"),
         Binding("v", "code", "Code", tooltip="Show the file of the selected row, if you may read it"),
@@ -60,7 +64,8 @@ class StandingsScreen(BoardScreen):
         self._gpu = gpu
         self._gpus: tuple[str, ...] = ()
         self._own = False
-        self._asked_gpus: tuple[str, ...] = ()
+        self._words = ""
+        """The words of the last search."""
 
     def compose_body(self) -> ComposeResult:
         """Yield a tab and a board for each GPU."""
@@ -84,6 +89,12 @@ class StandingsScreen(BoardScreen):
         """Read the visible rows again."""
         self._ask(patient=True)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide the search key while the field is open, and on a board without rows."""
+        if action == "search" and (self._active is None or self._active.is_filtering or self._active.is_empty):
+            return False
+        return super().check_action(action, parameters)
+
     def action_turn(self, step: int) -> None:
         """Go to another GPU's board."""
         if step > 0:
@@ -102,6 +113,7 @@ class StandingsScreen(BoardScreen):
         self.refresh_bindings()
         self._show_place()
         for pane in self.query(BoardPane):
+            pane.remark = ""
             pane.jump(Span())
         self._ask(patient=False)
 
@@ -119,8 +131,18 @@ class StandingsScreen(BoardScreen):
             pane.grid.move_cursor(row=0)
         else:
             # In the list of own runs, the rank gives no position of the best run.
-            pane.jump(Span() if self._own else pane.span_around(own), select=str(own.run))
+            pane.jump(Span() if self._own else pane.span_around(own.rank - 1), select=str(own.run))
         self._ask(patient=False)
+
+    def action_search(self) -> None:
+        """Open the search field."""
+        if self._active is not None:
+            self._active.query_one(FilterLine).open(self._words)
+            self.refresh_bindings()
+
+    def action_step(self, by: int) -> None:
+        """Go to the next or the previous match."""
+        self._search(by)
 
     def action_submit(self) -> None:
         """Submit a file for this task."""
@@ -214,6 +236,43 @@ class StandingsScreen(BoardScreen):
     def _open(self, event: ListPane.Chosen) -> None:
         chosen = event.item
         self.post_message(Open(targets.Report(chosen.id if isinstance(chosen, Run) else chosen.run)))
+
+    @on(BoardPane.Searched)
+    def _take_words(self, event: BoardPane.Searched) -> None:
+        self._words = event.words
+        self._search(0)
+
+    def _search(self, by: int) -> None:
+        """Select the next match in this direction, or for 0 the first one from the selected row on."""
+        pane = self._active
+        if pane is None:
+            return
+        if not self._words:
+            self.withdraw("search")
+            pane.remark = ""
+            pane.redraw_details()
+            return
+
+        def select(matches: Sequence[Placed]) -> None:
+            at = pane.place or 0
+            behind = [index for index, match in enumerate(matches) if (match.place - at) * (by or 1) >= abs(by)]
+            if not matches:
+                pane.remark = f"/{self._words}: not found"
+                pane.redraw_details()
+                return
+            index = (behind or range(len(matches)))[-1 if by < 0 else 0]
+            pane.remark = f"/{self._words}: {index + 1} of {len(matches)}"
+            pane.jump(pane.span_around(matches[index].place), select=str(matches[index].row.run))
+            self._ask(patient=False)
+
+        self.ask("search", partial(self._matches, pane.gpu, self._words), select)
+
+    def _matches(self, gpu: str, words: str) -> Sequence[Placed]:
+        """Return the rows of a board whose user or file has these words."""
+        rows = Rows.OWN if self._own else Rows.USERS
+        (found,) = self.board.standings.pages(self._task_name, [gpu], rows=rows)
+        placed = (Placed(place, row) for place, row in enumerate(found.rows))
+        return [each for each in placed if words.casefold() in f"{each.row.user} {each.row.file_name}".casefold()]
 
     def _ask(self, *, patient: bool) -> None:
         for pane in self.query(BoardPane):

@@ -49,7 +49,6 @@ _COLUMNS = (
     Column("left", "Deadline", 9, right=True, sorts=True),
 )
 _PARTS = ("description", "reference", "starter")
-_FILTER_MAX = 200
 _PAUSE = timedelta(seconds=5)
 """The interval of reads of the task folders, which change rarely and may be on a slow file system."""
 
@@ -127,12 +126,11 @@ class TasksScreen(BoardScreen):
         self.action_reload()
         with Container(id="panes"):
             with Container(id="list"):
-                if self.memory.get("tasks", "filter", ""):
-                    yield _filter_input()
                 kind = Kind(
                     _COLUMNS,
                     key=lambda task: task.name,
                     cells=self._cells,
+                    unfit="No task matches",
                     nothing=self._nothing,
                     title="Tasks",
                     remembered="tasks",
@@ -151,14 +149,10 @@ class TasksScreen(BoardScreen):
                 yield Static(id="places", markup=False)
 
     def on_mount(self) -> None:
-        """Restore the selection and the filter."""
+        """Restore the selection."""
         super().on_mount()
         self.title_bar.show_place("Tasks")
         self._wanted = self.memory.get("tasks", "selected", "") or None
-        for field in self.query("#filter").results(Input):
-            # Restored words must not change the restored selection.
-            with self.prevent(Input.Changed):
-                field.value = self.memory.get("tasks", "filter", "")
         self.grid.focus()
         self.watch(self.grid, "is_fitted", self._paint_list, init=False)
         self.set_timer(_FRAME_SECONDS, self._paint)
@@ -409,8 +403,7 @@ class TasksScreen(BoardScreen):
         self.ask("places", lambda: self._places_of(task), partial(self._take_places, task.name), patient=patient)
 
     @on(Input.Changed, "#filter")
-    def _narrow(self, event: Input.Changed) -> None:
-        self.memory.set("tasks", "filter", event.value[:_FILTER_MAX])
+    def _narrow(self) -> None:
         self._show_rows(self._found)
 
     @on(Input.Submitted, "#filter")
@@ -503,6 +496,7 @@ class TasksScreen(BoardScreen):
             return
         tasks = self._tasks_shown
         self.set_class(not tasks, "-nothing")
+        self.pane.words, self.pane.unfiltered = " ".join(self._words), str(len(self._catalog.tasks))
         self.pane.show_all(tasks, select=select)
         self._divide()
         if not tasks:
@@ -590,11 +584,7 @@ class TasksScreen(BoardScreen):
 
     def _nothing(self) -> str:
         """Return the reason for an empty list."""
-        if self._catalog is None:
-            return ""
-        if self._catalog.tasks:
-            return "No task matches.\nEsc clears the filter."
-        return "No tasks yet.\n`tasks` in the settings names their folders."
+        return "" if self._catalog is None else "No tasks yet.\n`tasks` in the settings names their folders."
 
     def _show_code(self) -> None:
         from hpc_board.tui.widgets.source_view import SourceView

@@ -3,55 +3,95 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import events, getters
+import msgspec
+from rich.text import Text
+from textual import events, getters, on
 from textual.app import ComposeResult
+from textual.widgets import Static
 
 from hpc_board.board import Board
-from hpc_board.domain.standing import Page, Rows
-from hpc_board.report.histories import LINES, history_report
+from hpc_board.domain.standing import Page, Rows, Standing
+from hpc_board.report.histories import LINES, history_plot, history_rows, in_order, left_out_text
+from hpc_board.tui import targets
+from hpc_board.tui.messages import Open
+from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.screens.base import BoardScreen, Clock
-from hpc_board.tui.widgets.blocks import Blocks
+from hpc_board.tui.widgets.blocks import log_lines
+from hpc_board.tui.widgets.grid import Column
+from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 RUNS_MAX = 200
-"""The most runs to read; plot and table have no room for more."""
+"""The most runs to read; plot and list have no room for more."""
+
+_PLOT_SHARE = 0.5
+"""The share of the screen's height for the rows of the plot; the list has the rest."""
+
+_SIDES = 4
+"""The cells beside the plot: the edges of its panel, and its padding."""
+
+_COLUMNS = (
+    Column("submitted", "Submitted", 16),
+    Column("score", "Score", 8, right=True),
+    Column("best", "", 1),
+    Column("change", "Vs best", 9, right=True),
+    Column("run", "Run", 6, right=True),
+    Column("file", "File", 8, grows=True),
+)
 
 
-_PLOT_SHARE = 0.6
-"""The share of the screen's height for the plot; the table follows."""
+class _Listed(msgspec.Struct, frozen=True):
+    """A run of the list, with the texts of its cells."""
+
+    run: Standing
+    texts: tuple[str, ...]
 
 
 class TrendScreen(BoardScreen):
-    """A user's ranked runs on one board as a plot and a table."""
+    """A user's ranked runs on one board, as a plot and a list."""
 
     CSS_PATH = "trend.tcss"
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
-        "scale. ● is a personal best, ○ is not. Vs best is relative to the fastest earlier run."
+        "scale. ● is a personal best, ○ is not. The list has the newest run first. Vs best is relative to the fastest "
+        "earlier run. Enter opens the run."
     )
 
-    blocks = getters.query_one(Blocks)
+    plot = getters.query_one("#plot", Static)
+    pane: getters.query_one[ListPane[_Listed]] = getters.query_one(ListPane)
 
     def __init__(self, board: Board, now: Clock, task: str, gpu: str, user: str) -> None:
         super().__init__(board, now)
         self._board_of = task, gpu
         self._whose = user
-        self._pages: Sequence[Page] = ()
+        self._page: Page | None = None
 
     def compose_body(self) -> ComposeResult:
-        """Yield the report."""
-        yield Blocks("Trend", id="trend")
+        """Yield the plot and the list."""
+        task, gpu = self._board_of
+        kind = Kind(
+            _COLUMNS,
+            key=lambda each: str(each.run.run),
+            cells=_cells,
+            nothing=lambda: "No passing ranked runs yet.",
+            title=f"{task} on {gpu}: {self._whose}",
+        )
+        yield Static(id="plot", classes="panel", markup=False)
+        yield ListPane(kind, id="trend", grid_id="trend-runs")
+        yield Static(id="left-out", classes="hint", markup=False)
 
     def on_mount(self) -> None:
         """Read the runs."""
         super().on_mount()
         self.title_bar.show_place("Board", *self._board_of, self._whose)
-        self.blocks.focus()
+        self.plot.display = False
+        self.query_one("#left-out").display = False
+        self.pane.grid.focus()
         self.look_again()
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw the plot in the new size."""
         super().on_resize(event)
-        self.call_after_refresh(self._draw)
+        self._draw()
 
     def look_again(self) -> None:
         """Read the runs again."""
@@ -60,17 +100,38 @@ class TrendScreen(BoardScreen):
         def question() -> Sequence[Page]:
             return self.board.standings.pages(task, [gpu], rows=Rows.NEWEST, limit=RUNS_MAX, user=user)
 
-        self.ask("trend", question, self._show, patient=True)
+        self.ask("trend", question, self._show, failed=self.pane.fail, patient=True)
 
     def _show(self, pages: Sequence[Page]) -> None:
-        self._pages = pages
+        (page,) = pages
+        if page == self._page:
+            return
+        self._page = page
+        runs = in_order(page)
+        rows = zip(runs, history_rows(runs, LINES.best), strict=True)
+        self.pane.show_all(reversed([_Listed(run, texts) for run, texts in rows]))
+        left_out = self.query_one("#left-out", Static)
+        left_out.update(left_out_text(page, LINES))
+        left_out.display = page.total > len(runs)
         self._draw()
 
     def _draw(self) -> None:
-        width, height = self.blocks.scrollable_content_region.size
-        width -= 1  # its right edge
-        task, _ = self._board_of
-        reports = (
-            history_report(task, page, self._whose, width, round(_PLOT_SHARE * height), LINES) for page in self._pages
-        )
-        self.blocks.show([block for report in reports for block in report])
+        """Draw the plot of two runs or more."""
+        runs = [] if self._page is None else in_order(self._page)
+        self.plot.display = len(runs) > 1
+        if len(runs) > 1:
+            plot = history_plot(runs, self.size.width - _SIDES, round(_PLOT_SHARE * self.size.height), LINES)
+            self.plot.border_title = plot.title
+            self.plot.update(log_lines(plot))
+
+    @on(ListPane.Chosen)
+    def _open(self, event: ListPane.Chosen) -> None:
+        self.post_message(Open(targets.Report(event.item.run.run)))
+
+
+def _cells(listed: _Listed) -> dict[str, Text]:
+    tones = {"best": Tone.GOOD, "submitted": Tone.MUTED, "run": Tone.MUTED, "file": Tone.MUTED}
+    return {
+        column.key: toned(text, tones.get(column.key, Tone.PLAIN))
+        for column, text in zip(_COLUMNS, listed.texts, strict=True)
+    }

@@ -69,12 +69,17 @@ def _drawn(block: blocks.Block) -> RenderableType:
             return Padding(_table(block), (0, 0, 1, 0))
         case blocks.Facts(rows):
             return Padding(facts(rows), (0, 0, 1, 0))
-        case blocks.Log(title, text, tones):
+        case blocks.Log(title):
             heading = Text(printable(title), f"bold {Tone.ACCENT.value}")
-            lines = Text(printable(text, len(text)))
-            for sign, tone in tones:
-                lines.highlight_words([sign], _TONES[tone].value)
-            return Group(heading, Padding(lines, (0, 0, 1, 0)))
+            return Group(heading, Padding(log_lines(block), (0, 0, 1, 0)))
+
+
+def log_lines(log: blocks.Log) -> Text:
+    """Return the lines of a log, its signs in their tones."""
+    lines = Text(printable(log.text, len(log.text)))
+    for sign, tone in log.tones:
+        lines.highlight_words([sign], _TONES[tone].value)
+    return lines
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> Drawn:

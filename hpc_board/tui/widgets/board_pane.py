@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 from rich.text import Text
 from textual.app import ComposeResult
+from textual.message import Message
 from textual.widgets import Static
 
 from hpc_board.domain.run import Run
@@ -31,7 +32,7 @@ from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _NARROW_BELOW = 78
 _BAR = "bar"
-_BARS = {150: 30, 100: 20, 64: 12}
+_BARS = {190: 60, 150: 30, 100: 20, 64: 12}
 """The cells of a row's bar by the least width of the pane."""
 
 _EDGES = 2
@@ -103,6 +104,13 @@ class BoardPane(ListPane[Placed]):
     Each part carries the page of the board, the user's removed runs, and whether the rows are the user's own runs.
     """
 
+    class Searched(Message):
+        """Other words of a search."""
+
+        def __init__(self, words: str) -> None:
+            super().__init__()
+            self.words = words
+
     def __init__(
         self,
         gpu: str,
@@ -117,6 +125,7 @@ class BoardPane(ListPane[Placed]):
             key=lambda placed: str(placed.row.run),
             cells=lambda placed: self.cells_of(placed.row),
             order=_BY_PLACE,
+            filter_words="search users and files; Enter keeps the words, then n and N move",
             submission=lambda line: line.submission,
             nothing=self._nothing,
             title=gpu,
@@ -148,11 +157,16 @@ class BoardPane(ListPane[Placed]):
         """Return whether the number of visible rows is known."""
         return self.grid.size.height > 0
 
-    def span_around(self, row: Standing) -> Span:
-        """Return the page with this row in the middle, and a screenful above and below."""
+    def span_around(self, place: int) -> Span:
+        """Return the page with the row at this position in the middle, and a screenful above and below."""
         rows = self.grid.screenful
-        place = max(0, row.rank - 1 - rows // 2 - rows)
-        return Span(3 * rows, after=place - 1 if place else None)
+        first = max(0, place - rows // 2 - rows)
+        return Span(3 * rows, after=first - 1 if first else None)
+
+    def narrow(self, words: str, scope: str = "") -> None:
+        """Search for these words: standings without some of their rows would be misread."""
+        del scope
+        self.post_message(self.Searched(words))
 
     def show(self, parts: Iterable[Part[Placed]]) -> None:
         """Show pages with the data that they carry."""

@@ -119,8 +119,8 @@ class Grid(DataTable[Text]):
         opens: bool = True,
         title: str = "",
     ) -> None:
-        self._titles = ("", "")
-        self._draws_edges_alone = False
+        self._title = ""
+        self._draws_edge_alone = False
         super().__init__(id=id, classes="panel", cursor_type="row", cell_padding=0, zebra_stripes=False)
         self.entitle(title)
         self._opens = opens
@@ -167,19 +167,19 @@ class Grid(DataTable[Text]):
             return False
         return super().check_action(action, parameters)
 
-    def entitle(self, title: str, remark: str = "") -> None:
-        """Set the title of the panel, and a remark in its lower edge."""
-        if (title, remark) != self._titles:
-            self._titles = (title, remark)
-            self._draws_edges_alone = True
-            self.border_title, self.border_subtitle = toned(title, limit=60), toned(remark, limit=60)
-            self._draws_edges_alone = False
+    def entitle(self, title: str) -> None:
+        """Set the title of the panel."""
+        if title != self._title:
+            self._title = title
+            self._draws_edge_alone = True
+            self.border_title = toned(title)
+            self._draws_edge_alone = False
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """Draw the table, or after a change of its title, which the cursor's position is a part of, its edges alone."""
-        if self._draws_edges_alone:
-            (width, height), (left, top) = self.outer_size, self.content_offset
-            regions = Region(-left, -top, width, 1), Region(-left, height - 1 - top, width, 1)
+        """Draw the table, or after a change of its title, which the cursor's position is a part of, its edge alone."""
+        if self._draws_edge_alone:
+            left, top = self.content_offset
+            regions = (Region(-left, -top, self.outer_size.width, 1),)
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def action_scroll_top(self) -> None:

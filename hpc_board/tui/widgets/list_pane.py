@@ -168,13 +168,6 @@ class ListPane(Vertical, Generic[T]):
             self.pane = pane
             self.anew = anew
 
-    class Narrowed(Message):
-        """A change of the filter."""
-
-        def __init__(self, words: str) -> None:
-            super().__init__()
-            self.words = words
-
     class Selected(Message):
         """A change of the selection, once the cursor rests."""
 
@@ -201,14 +194,17 @@ class ListPane(Vertical, Generic[T]):
         *,
         id: str,  # noqa: A002 - Textual's name for it
         grid_id: str | None = None,
-        words: str = "",
     ) -> None:
         super().__init__(id=id)
         self.subject = id
         """The subject of the questions for its pages."""
-        self.words = words
+        self.words = ""
         self.scope = ""
         """A name that restricts the list in addition to the words."""
+        self.unfiltered = ""
+        """The length of the list without its filter, "712" or "40+"; empty if it is unknown."""
+        self.remark = ""
+        """The end of the title, such as the place of a match among all."""
         self._kind = kind
         self._pages = pages
         self._grid_id = grid_id or f"{id}-grid"
@@ -309,12 +305,26 @@ class ListPane(Vertical, Generic[T]):
     @property
     def count(self) -> str:
         """Return the position of the selected item and the length: "12/712", or "12/40+" if the list may be longer."""
+        return self.length if self.place is None else f"{self.place + 1}/{self.length}"
+
+    @property
+    def length(self) -> str:
+        """Return the number of items, "712", or of those read, "40+", if the list may be longer."""
         window = self._window
-        is_open = window.total is None and (window.above or window.below)
-        length = f"{len(window.items) if window.total is None else window.total}{'+' if is_open else ''}"
+        if window.total is not None:
+            return str(window.total)
+        return f"{len(window.items)}{'+' if window.above or window.below else ''}"
+
+    @property
+    def place(self) -> int | None:
+        """Return the position of the selected item in the list, from 0; None if unknown."""
         index = self._index_of.get(self.grid.current or "")
-        place = None if index is None else window.place_of(index)
-        return length if place is None else f"{place + 1}/{length}"
+        return None if index is None else self._window.place_of(index)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Return whether words or a scope restrict the list."""
+        return bool(self.words or self.scope)
 
     @property
     def is_empty(self) -> bool:
@@ -429,6 +439,7 @@ class ListPane(Vertical, Generic[T]):
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Replace the columns, and read the list anew, in its first order if it was sorted by a column that is gone."""
         self._columns = tuple(columns)
+        self.unfiltered = ""
         self.grid.set_columns(columns)
         if all(column.key != self._sorting.key for column in self._sort_columns):
             self._sort(self._sort_columns[0])
@@ -481,10 +492,11 @@ class ListPane(Vertical, Generic[T]):
 
     def narrow(self, words: str, scope: str = "") -> None:
         """Filter the list by these words and a scope, and select the first match; keep the selection without words."""
+        if not self.is_filtered and self._window.items:
+            self.unfiltered = self.length
         self.words, self.scope = words, scope
         self._chosen = {}
         self.jump(Span(), select=None if words else self.grid.current)
-        self.post_message(self.Narrowed(words))
         self.post_message(self.Wanted(self, anew=True))
 
     def lines(self) -> Iterator[tuple[int, str, Any]]:
@@ -603,10 +615,9 @@ class ListPane(Vertical, Generic[T]):
         if item is not None and self._kind.details is not None:
             self._say(self._kind.details(item))
         self._show_heading("" if item is None else self._kind.heading(item))
-        wanted = " ".join(filter(None, (self.scope, self.words)))
         nothing = (
-            f"{self._kind.unfit} “{wanted}”.\nPress / to change the filter, Esc to clear it."
-            if wanted
+            f"{self._kind.unfit} “{self._filter}”.\nPress / to change the filter, Esc to clear it."
+            if self.is_filtered
             else self._kind.nothing()
         )
         self._show_empty(nothing if self._is_known and not self._items else "")
@@ -624,10 +635,20 @@ class ListPane(Vertical, Generic[T]):
     def _show_title(self) -> None:
         """Show the position in the list and the filter on the panel of the table."""
         title = f"{self._kind.title} {self.count}" if self._kind.title and self._is_known else self._kind.title
-        if self._chosen:
-            title += f" · {len(self._chosen)} selected"
-        wanted = " ".join(filter(None, (self.scope, f"/{self.words}" if self.words else "")))
-        self.grid.entitle(title, wanted)
+        # The number of matches is unknown while more may follow.
+        if title and self.is_filtered and self.unfiltered and not self.length.endswith("+"):
+            title += f" of {self.unfiltered}"
+        parts = (
+            title,
+            f"{len(self._chosen)} selected" if self._chosen else "",
+            f"filter: {self._filter}" if self.is_filtered else "",
+            self.remark,
+        )
+        self.grid.entitle(" · ".join(filter(None, parts)))
+
+    @property
+    def _filter(self) -> str:
+        return " ".join(filter(None, (self.scope, self.words)))
 
     def _say(self, words: RenderableType) -> None:
         for details in self.query(Details):

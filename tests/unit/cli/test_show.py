@@ -470,7 +470,7 @@ def test_a_plot_fits_80_columns_of_ascii_and_has_every_run_and_the_ends_of_its_s
         assert "".join(line[8:] for line in plot).isascii()
 
 
-@pytest.mark.parametrize(("width", "height", "rows"), [(78, 11, 11), (116, 22, 21), (196, 5, 11)])
+@pytest.mark.parametrize(("width", "height", "rows"), [(78, 11, 11), (116, 22, 21), (196, 5, 6), (56, 8, 6)])
 def test_a_plot_is_as_wide_as_the_screen_and_about_as_high_as_asked(width: int, height: int, rows: int) -> None:
     runs = tuple(replace(row(number, "ada", 1e-3 / number), run=number) for number in (1, 2, 3))
     report = history_report("softmax", Page("H100", "v", runs, 3), "ada", width, height)

@@ -63,13 +63,13 @@ def test_a_difference_beyond_the_scatter_of_the_processes_is_shown_with_its_erro
     assert found.high
     # Both have a standard deviation of 1 %: sqrt(pi / 2) sqrt(2 / 3) % times t(4) = 2.776 on each side.
     assert math.log(found.high / found.low) / 2 == pytest.approx(2.776 * 0.01 * math.sqrt(math.pi / 3), rel=0.01)
-    assert found.text == "faster by 100 % ± 5.8 %"
+    assert found.text == "faster by 2x ± 0.058x"
 
 
 def test_a_slower_one_is_told_as_such() -> None:
     found = difference(steady(5.0 * MS, 5.05 * MS, 4.95 * MS), steady(10.0 * MS, 10.1 * MS, 9.9 * MS))
     assert found.speedup == pytest.approx(0.5)
-    assert found.text == "slower by 100 % ± 5.8 %"
+    assert found.text == "slower by 2x ± 0.058x"
 
 
 def test_a_difference_within_the_scatter_of_the_processes_is_not_shown() -> None:
@@ -112,10 +112,18 @@ def test_a_large_scatter_is_told_as_a_range() -> None:
     assert difference(steady(10 * MS, 90 * MS), steady(5 * MS, 40 * MS)).text == "no difference shown: too much scatter"
 
 
+@pytest.mark.parametrize(
+    ("factor", "words"), [(1.082, "8.2 % ± 1.1 %"), (1.99, "99 % ± 2 %"), (1.999, "2x ± 0.02x"), (3.4, "3.4x ± 0.034x")]
+)
+def test_a_small_difference_is_told_in_percent_and_a_large_one_as_a_factor(factor: float, words: str) -> None:
+    assert Difference(factor, 1, factor, factor / 1.01, factor * 1.01).text == f"faster by {words}"
+    assert Difference(1, factor, 1 / factor, 1 / factor / 1.01, 1.01 / factor).text == f"slower by {words}"
+
+
 def test_an_error_of_several_times_the_smaller_time_is_told_as_a_range() -> None:
     assert Difference(14.5, 1, 14.5, 7.6, 27.7).text == "faster by 7.6x to 28x"
     assert Difference(1, 14.5, 1 / 14.5, 1 / 27.7, 1 / 7.6).text == "slower by 7.6x to 28x"
-    assert Difference(14.5, 1, 14.5, 14.4, 14.6).text == "faster by 1350 % ± 10 %"
+    assert Difference(14.5, 1, 14.5, 14.4, 14.6).text == "faster by 14.5x ± 0.1x"
 
 
 @pytest.mark.parametrize(
@@ -172,7 +180,7 @@ def test_processes_that_measured_some_cases_only_leave_the_score_those_that_meas
 
     score = compared(cases(1.0), cases(0.5), Ranking.GEOM).score
     assert score is not None
-    assert (score.text, score.repeated) == ("faster by 100 % ± 5.8 %", True)
+    assert (score.text, score.repeated) == ("faster by 2x ± 0.058x", True)
 
 
 def test_a_case_with_too_few_calls_leaves_the_score_without_an_interval() -> None:

@@ -122,6 +122,24 @@ def test_what_a_traceback_says_at_its_end_does_not_stand_before_it_as_well(told:
     assert cut.text == f"{told} that is cut\n{trace}"
 
 
+def test_a_heading_names_the_numbers_of_the_cases_where_their_rows_do_not() -> None:
+    passed = [Case("test", index, f"size: {index + 1}; seed: 7", Verdict.PASS) for index in range(2)]
+    failed = [passed[0], replace(passed[1], verdict=Verdict.WRONG_VALUE, message="test 2: 3 differ")]
+    for cases, heading, last in ((passed, "Tests (case: size)", "2"), (failed, "Tests", "size: 2; seed: 7")):
+        result = result_of(cases[1].verdict, *cases)
+        lines = text_of(run_report(finished(result), result)).splitlines()
+        begin = next(index for index, line in enumerate(lines) if line.startswith("Tests"))
+        assert lines[begin] == heading
+        assert lines[begin + 3].endswith(f"  {last}")
+
+
+@pytest.mark.parametrize("width", range(12, 48))
+def test_no_line_ends_between_a_number_and_its_unit(width: int) -> None:
+    text = plain((Paragraph("First place: 28.7 µs, was 31.0 µs: 8.0 % faster of 16 GiB"),), width)
+    assert all(len(line) <= width and not line[-1].isdigit() for line in text.splitlines())
+    assert " ".join(text.split()) == "First place: 28.7 µs, was 31.0 µs: 8.0 % faster of 16 GiB"
+
+
 def test_a_cell_is_bounded_where_no_terminal_bounds_it() -> None:
     result = result_of(Verdict.WRONG_VALUE, Case("test", 0, "a", Verdict.WRONG_VALUE, "x" * 300))
     (row,) = [line for line in text_of(run_report(finished(result), result)).splitlines() if line.startswith("1  ")]
@@ -328,22 +346,32 @@ def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
         (
             1e-3,
             Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.1e-3),
-            "Third place on H100: 1.00 ms, was 1.10 ms: 1.10x faster",
+            "Third place on H100: 1.00 ms, was 1.10 ms: 10 % faster",
         ),
         (
             1e-3,
             Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.006e-3),
-            "Third place on H100: 1.00 ms, was 1.01 ms: 1.006x faster",
+            "Third place on H100: 1.00 ms, was 1.01 ms: 0.6 % faster",
         ),
         (
             1e-3,
             Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.0001e-3),
-            "Third place on H100: 1.00 ms, was 1.00 ms: under 1.001x faster",
+            "Third place on H100: 1.00 ms, was 1.00 ms: under 0.1 % faster",
         ),
         (
             1e-3,
             Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=0.2),
             "Third place on H100: 1.00 ms, was 200 ms: 200x faster",
+        ),
+        (
+            1e-3,
+            Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.994e-3),
+            "Third place on H100: 1.00 ms, was 1.99 ms: 99 % faster",
+        ),
+        (
+            1e-3,
+            Placing(3, 9, 1e-3, 12, first=False, former_rank=3, former_s=1.996e-3),
+            "Third place on H100: 1.00 ms, was 2.00 ms: 2.0x faster",
         ),
         (12.34e-6, Placing(11, 99, 12.34e-6, 12, first=False), "Personal best on H100: 12.3 µs, rank 11 of 99"),
         (
@@ -354,7 +382,7 @@ def test_a_run_that_is_being_sent_says_no_more_than_that() -> None:
         (
             12.34e-6,
             Placing(None, 99, 11.4e-6, 7, first=False),
-            "Successful on H100: 12.3 µs, 1.08x slower than the user's best, 11.4 µs (run 7)",
+            "Successful on H100: 12.3 µs, 8.2 % slower than the user's best, 11.4 µs (run 7)",
         ),
         (
             34.2e-6,
@@ -378,7 +406,7 @@ def test_a_ranked_run_that_passed_is_told_in_one_line_what_it_means(
 
 
 @pytest.mark.parametrize(
-    ("score_s", "words"), [(12.34e-6, "1.08x slower than your best, 11.4 µs"), (11.4e-6, "as fast as your best, which")]
+    ("score_s", "words"), [(12.34e-6, "8.2 % slower than your best, 11.4 µs"), (11.4e-6, "as fast as your best, which")]
 )
 def test_the_readers_own_run_is_compared_with_your_best(score_s: float, words: str) -> None:
     result, placing = result_of(Verdict.PASS, timed_case()), Placing(None, 99, 11.4e-6, 7, first=False)

@@ -67,7 +67,7 @@ def test_the_scheduler_says_how_an_interrupted_run_ended_and_what_it_had_is_kept
     text = plain(run_report(ended, left, world.store.runs.history(run.id)))
     assert f"Ended without a result: {state_text(state)}" in text
     assert MESSAGE in " ".join(text.split())
-    assert "Tests, case: size" in text
+    assert "Tests (case: size)" in text
     assert MESSAGE in " ".join(plain(run_summary(ended, left)).split())
 
 
