@@ -24,12 +24,13 @@ from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError, SchedulerError, StorageError
 from hpc_board.store import Store
 from hpc_board.tui import app as app_module
-from hpc_board.tui import keys, themes
+from hpc_board.tui import keys, targets, themes
 from hpc_board.tui.app import BoardApp, keyed, load_preferences
-from hpc_board.tui.messages import BackgroundFound
+from hpc_board.tui.messages import BackgroundFound, Open
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.screens.base import BoardScreen
+from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
@@ -283,6 +284,20 @@ async def test_the_help_of_a_wide_terminal_has_the_names_of_actions() -> None:
 
 
 # Terminals
+
+
+async def test_a_screen_that_opens_while_the_terminal_is_too_small_hides_no_words_below_it() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await pilot.resize_terminal(50, 12)
+        await until(pilot, lambda: isinstance(pilot.app.screen, TooSmallScreen))
+        pilot.app.post_message(Open(targets.Sent((40,))))
+        await until(pilot, lambda: any(isinstance(screen, ReportScreen) for screen in pilot.app.screen_stack))
+        assert isinstance(pilot.app.screen, TooSmallScreen)
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: isinstance(pilot.app.screen, ReportScreen))
+        await press(pilot, "escape")
+        assert isinstance(pilot.app.screen, RunsScreen)
 
 
 async def test_a_terminal_that_is_too_small_gets_words_until_it_grows() -> None:

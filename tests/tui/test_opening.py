@@ -13,7 +13,9 @@ from textual import events
 from textual.widgets import Input
 
 from hpc_board.board import Board
-from hpc_board.errors import InputError
+from hpc_board.domain.roles import Role
+from hpc_board.errors import InputError, ServiceError, StorageError
+from hpc_board.service.client import RemoteBoard
 from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.messages import Open
@@ -297,3 +299,28 @@ def test_faulty_settings_are_told_on_the_terminal_that_the_app_has_left(tmp_path
         left = terminal.shown.rpartition(b"\x1b[?1049l")[2]
         assert b"error:" in left
         assert b'Did you mean "board"' in b" ".join(left.split())
+
+
+async def test_a_service_that_is_absent_ends_the_app_with_its_error(tmp_path: Path) -> None:
+    app = BoardApp(lambda: RemoteBoard(tmp_path / "absent.sock"), tick_seconds=3600, follow_seconds=3600)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app._exit)
+    assert isinstance(app.failure, ServiceError)
+
+
+async def test_a_role_that_cannot_be_read_leaves_the_error_of_the_tasks() -> None:
+    class OpenToOthers(FakeBoard):
+        @property
+        def role(self) -> Role:
+            raise StorageError("the folder may be written by others")
+
+        @role.setter
+        def role(self, _: Role) -> None:
+            pass
+
+    board = OpenToOthers(failures={"tasks": StorageError("the folder may be written by others")})
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        assert "the folder may be written by others" in text_of(pilot.app)
+        await pilot.press("r")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))

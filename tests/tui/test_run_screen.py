@@ -1,5 +1,6 @@
 """The screen of one run: its pages, its log, and what to do about a run that did not pass."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from textual import events
 
 from hpc_board.domain.run import RunState
-from hpc_board.model.gpu import Device
+from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.next_steps import next_steps
@@ -445,3 +446,18 @@ async def test_hostile_text_is_shown_as_text(keys: tuple[str, ...]) -> None:
         assert "loud" in text
         assert "[bold" in text
         assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(text)
+
+
+async def test_no_screen_asks_the_board_for_a_gpu_in_its_own_thread() -> None:
+    board, threads = FakeBoard(), []
+
+    def gpu(name: str) -> Gpu:
+        threads.append(threading.current_thread())
+        return board.gpu(name)
+
+    vars(board.gpus)["get"] = gpu
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "enter")
+        assert threads
+        assert threading.main_thread() not in threads

@@ -13,7 +13,9 @@ from hpc_board.model.gpu import ContainerRuntime, JobContainer
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.schedulers.slurm import with_options
+from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
+from hpc_board.tui.messages import Open
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.pick_file import PickFile
@@ -262,6 +264,33 @@ async def test_a_draft_for_a_task_that_the_board_lacks_is_kept_for_the_next_form
         (toast,) = pilot.app._notifications
         assert toast.message == "Draft kept: s opens it again."
         await press(pilot, "end", "s")
+        assert pilot.app.screen.query_one(PathInput).value == str(kernel)
+
+
+async def test_a_form_stays_until_its_submission_is_answered(kernel: Path) -> None:
+    board = FakeBoard(held=["submit"], failures={"submit": InputError("the deadline of vectoradd is over")})
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", *str(kernel))
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: "submit" in board.calls)
+        await pilot.press("escape")
+        await until(pilot, lambda: len(pilot.app._notifications) == 1)
+        assert isinstance(pilot.app.screen, SubmitScreen)
+        board.held["submit"].set()
+        await settled(pilot)
+        assert "the deadline of vectoradd is over" in text_of(pilot.app)
+        await press(pilot, "escape")
+        assert not isinstance(pilot.app.screen, SubmitScreen)
+
+
+async def test_a_form_that_another_screen_replaces_keeps_its_contents(kernel: Path) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", *str(kernel))
+        for target in (targets.Runs(), targets.Submit(), targets.Submit()):
+            pilot.app.post_message(Open(target))
+            await settled(pilot)
         assert pilot.app.screen.query_one(PathInput).value == str(kernel)
 
 

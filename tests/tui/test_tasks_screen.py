@@ -211,6 +211,15 @@ async def test_the_best_rank_and_its_time_stand_in_the_list() -> None:
         assert row.split()[-5:] == ["3.10", "ms", "#1", "9", "d"]
 
 
+async def test_the_ranks_below_the_list_are_read_again_with_it() -> None:
+    board = FakeBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        asked = board.calls.count("pages")
+        await press(pilot, "f5")
+        assert board.calls.count("pages") == asked + 1
+
+
 async def test_a_board_that_cannot_tell_the_own_places_says_so_and_shows_the_tasks() -> None:
     board = FakeBoard(failures={"places": StorageError("board.db: the disk is full")})
     async with app_on(board).run_test(size=(80, 24)) as pilot:

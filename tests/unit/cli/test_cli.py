@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import runpy
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -15,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
 
@@ -31,6 +32,7 @@ from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.plain import plain
 from hpc_board.report.tables import gpus_table
+from hpc_board.store import Store
 from tests.unit.recorded import (
     AT,
     KERNEL,
@@ -44,6 +46,7 @@ from tests.unit.recorded import (
     status_of,
     timed_case,
 )
+from tests.values import replace
 from tests.waiting import awaited
 
 RUN_KEYS = ["id", "gpu", "state", "verdict", "score_s", "rank", "job", "cases", "message"]
@@ -1569,6 +1572,43 @@ def test_the_status_has_the_runs_in_flight_and_each_ended_run_once(
     assert second["ended"] == []
     (board.folder / "state" / "hpc-board" / "status.json").write_text("damaged")
     assert [each["id"] for each in read(board, "status")["ended"]] == [ended.id]
+
+
+def test_the_status_has_every_run_that_ended_however_many_have_begun_since(
+    board: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(board.folder / "state"))
+    monkeypatch.setattr("hpc_board.cli.status._PAGE", 2)
+    old = board.add(status_of(RunState.QUEUED))
+    assert read(board, "status")["ended"] == []
+    later = datetime.now(UTC)
+    new = [board.add(replace(status_of(RunState.LOST), at=later)) for _ in range(5)]
+    store = Store(board.board.settings.board / "board.db")
+    store.runs.record(old.id, replace(status_of(RunState.LOST), at=later))
+    assert [each["id"] for each in read(board, "status")["ended"]] == [run.id for run in (*reversed(new), old)]
+    assert read(board, "status")["ended"] == []
+
+
+@pytest.mark.files_alone("the tasks of a service are its own")
+@pytest.mark.parametrize("command", [("task", "hostile", "--file", "reference.py"), ("template", "hostile")])
+def test_a_file_of_a_task_reaches_a_terminal_without_escapes_and_a_pipe_as_it_is(
+    board: Recorded, command: tuple[str, ...]
+) -> None:
+    escape = "\x1b]0;owned\x07"
+    folder = board.folder / "tasks" / "hostile"
+    shutil.copytree(board.folder / "tasks" / "narrow", folder)
+    for path in folder.glob("*.py"):
+        path.write_text(f"{path.read_text()}# {escape}\n")
+    (folder / "submission.py").write_text(f"# {escape}\ndef custom_kernel(data):\n    return data\n")
+    assert escape in board.hpc_board(*command).stdout
+    master, slave = pty.openpty()
+    argv = [sys.executable, "-m", "hpc_board", *command]
+    subprocess.run(argv, cwd=board.folder, env=board.environ(), stdout=slave, timeout=120, check=True)
+    os.close(slave)
+    shown = os.read(master, 1 << 16)
+    os.close(master)
+    assert b"owned" in shown
+    assert b"\x1b" not in shown
 
 
 @pytest.mark.root

@@ -518,7 +518,11 @@ def told(news: News, user: str = "ada") -> str:
         ),
         (
             News(FeedKind.PODIUM, 2, 12.3e-6, None, None, Entry("bob", 13e-6), (Entry("cyd", 20e-6),)),
-            "ada took second place on softmax_py, H100: 12.3 µs (was bob, 13.0 µs; out of the top three: cyd)",
+            "ada took second place on softmax_py, H100: 12.3 µs (ahead of bob, 13.0 µs; out of the top three: cyd)",
+        ),
+        (
+            News(FeedKind.PODIUM, 1, 12.3e-6, None, None, Entry("bob", 13e-6)),
+            "ada shares first place on softmax_py, H100: 12.3 µs (ahead of bob, 13.0 µs)",
         ),
         (News(FeedKind.PODIUM, 1, 12.3e-6), "ada shares first place on softmax_py, H100: 12.3 µs"),
         (News(FeedKind.FIRST, 7, 12.3e-6), "ada passed for the first time, rank 7, on softmax_py, H100: 12.3 µs"),

@@ -130,7 +130,10 @@ def test_an_interval_is_told_beside_its_score_where_it_is_wide() -> None:
 
 @pytest.mark.parametrize(
     ("nanoseconds", "text"),
-    [(999, "999 ns"), (2_345, "2.35 µs"), (45_678, "45.7 µs"), (456_780, "457 µs"), (5e6, "5.00 ms"), (3e9, "3.00 s")],
+    [
+        *((999, "999 ns"), (2_345, "2.35 µs"), (45_678, "45.7 µs"), (456_780, "457 µs"), (5e6, "5.00 ms")),
+        *((3e9, "3.00 s"), (999_600, "1.00 ms"), (9_996, "10.0 µs"), (99.96e6, "100 ms"), (999.4e3, "999 µs")),
+    ],
 )
 def test_a_time_is_shown_with_three_digits_and_its_unit(nanoseconds: float, text: str) -> None:
     assert duration_text(nanoseconds) == text
