@@ -293,7 +293,7 @@ async def test_a_screen_that_opens_while_the_terminal_is_too_small_hides_no_word
         await until(pilot, lambda: isinstance(pilot.app.screen, TooSmallScreen))
         pilot.app.post_message(Open(targets.Sent((40,))))
         await until(pilot, lambda: any(isinstance(screen, ReportScreen) for screen in pilot.app.screen_stack))
-        assert isinstance(pilot.app.screen, TooSmallScreen)
+        await until(pilot, lambda: isinstance(pilot.app.screen, TooSmallScreen))
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: isinstance(pilot.app.screen, ReportScreen))
         await press(pilot, "escape")

@@ -14,8 +14,9 @@ from textual.widgets import Input
 
 from hpc_board.board import Board
 from hpc_board.domain.roles import Role
-from hpc_board.errors import InputError, ServiceError, StorageError
+from hpc_board.errors import InputError, StorageError
 from hpc_board.service.client import RemoteBoard
+from hpc_board.service.doors import ServiceError
 from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.messages import Open

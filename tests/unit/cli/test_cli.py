@@ -1597,9 +1597,10 @@ def test_a_file_of_a_task_reaches_a_terminal_without_escapes_and_a_pipe_as_it_is
     escape = "\x1b]0;owned\x07"
     folder = board.folder / "tasks" / "hostile"
     shutil.copytree(board.folder / "tasks" / "narrow", folder)
-    for path in folder.glob("*.py"):
-        path.write_text(f"{path.read_text()}# {escape}\n")
-    (folder / "submission.py").write_text(f"# {escape}\ndef custom_kernel(data):\n    return data\n")
+    text = (folder / "task.yml").read_text()
+    (folder / "task.yml").write_text(f"{text}templates:\n  Python: template.py\n")
+    for name in ("reference.py", "template.py"):
+        (folder / name).write_text(f"# {escape} here\ndef ref_kernel(data):\n    return data\n")
     assert escape in board.hpc_board(*command).stdout
     master, slave = pty.openpty()
     argv = [sys.executable, "-m", "hpc_board", *command]
@@ -1607,7 +1608,7 @@ def test_a_file_of_a_task_reaches_a_terminal_without_escapes_and_a_pipe_as_it_is
     os.close(slave)
     shown = os.read(master, 1 << 16)
     os.close(master)
-    assert b"owned" in shown
+    assert b" here" in shown
     assert b"\x1b" not in shown
 
 
