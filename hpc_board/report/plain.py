@@ -69,7 +69,7 @@ def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -
         case Facts(rows):
             longest = max((cells(name) for name, _ in rows), default=0)
             for name, value in rows:
-                first, *others = _wrapped(value, None if width is None else width - longest - len(_GAP))
+                first, *others = _wrapped(value, _beside(longest, width))
                 yield f"{paint(_padded(name, longest), Tone.QUIET)}{_GAP}{first}".rstrip()
                 yield from (f"{' ' * (longest + len(_GAP))}{line}" for line in others)
         case Log(title, text):
@@ -77,9 +77,15 @@ def _lines(block: Block, width: int | None, paint: Callable[[str, Tone], str]) -
             yield from text.rstrip("\n").splitlines()
 
 
+def _beside(used: int, width: int | None) -> int | None:
+    """Return the columns for a value beside a name; None, which wraps nothing, if they are too few."""
+    left = None if width is None else width - used - len(_GAP)
+    return None if left is None or left < _WRAPPED_MIN else left
+
+
 def _wrapped(text: str, width: int | None) -> list[str]:
     """Return the lines of a text, broken at spaces but before a unit; a long word, such as a path, stays whole."""
-    if width is None or width < _WRAPPED_MIN:
+    if width is None:
         return text.splitlines() or [""]
     return [
         piece.replace(_HARD_SPACE, " ")

@@ -623,18 +623,18 @@ class BoardApp(App[None]):
         from hpc_board.tui.recent_files import file_called
         from hpc_board.tui.screens.base import THE_FILE, BoardScreen
 
-        def open_with(file: Path | None) -> None:
-            if file is not None:
-                self._open(replace(target, file=file))
-                return
-            self.notify("Choose the file to watch, then press Watch.", markup=False)
-            self._open_submit(targets.Submit(target.task, target.gpus, Mode.TEST))
+        def take(file: Path | None) -> None:
+            if file is None:
+                self.notify("Choose the file to watch, then press Watch.", markup=False)
+                self.post_message(Open(targets.Submit(target.task, target.gpus, Mode.TEST)))
+            else:
+                self.post_message(Open(replace(target, file=file)))
 
-        if target.file is None and isinstance(self.screen, BoardScreen):
+        if target.file is not None:
+            self._open(target)
+        elif isinstance(self.screen, BoardScreen):
             question = partial(file_called, target.file_name, self._choice, self._memory)
-            self.screen.ask("watch", question, open_with, whom=THE_FILE)
-        else:
-            open_with(target.file)
+            self.screen.ask("watch", question, take, whom=THE_FILE)
 
     @on(SideChosen)
     def _compare(self, event: SideChosen) -> None:

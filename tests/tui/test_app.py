@@ -643,19 +643,21 @@ async def test_a_report_stops_offering_to_cancel_when_its_run_ends() -> None:
 
 
 async def test_a_late_answer_to_an_earlier_question_is_not_shown() -> None:
-    own_may_come, own_came = threading.Event(), threading.Event()
+    own_asked, own_may_come, own_came = threading.Event(), threading.Event(), threading.Event()
 
     class SlowForOwnRuns(FakeBoard):
         """Keeps back what the screen asks first."""
 
         def list_runs(self, *, everyone: bool = False, **others: Any) -> tuple[Run, ...]:
             if not everyone:
+                own_asked.set()
                 own_may_come.wait(30)
                 own_came.set()
             return super().list_runs(everyone=everyone, **others)
 
     async with app_on(SlowForOwnRuns()).run_test(size=(80, 24)) as pilot:
         await pilot.press("r")
+        await until(pilot, own_asked.is_set)
         await pilot.press("a")
         await until(pilot, lambda: "carol" in text_of(pilot.app))
         own_may_come.set()

@@ -26,9 +26,12 @@ with open("/proc/self/cmdline", "rb") as file:
     harness = next(word for word in file.read().split(b"\0") if word.endswith(b".pyz"))
 for path in glob.glob("/proc/[0-9]*/cmdline"):
     pid = int(path.split("/")[2])
-    with open(path, "rb") as file:
-        if harness not in file.read() or pid == os.getpid():
-            continue
+    try:
+        with open(path, "rb") as file:
+            if harness not in file.read() or pid == os.getpid():
+                continue
+    except OSError:  # ended meanwhile
+        continue
     if traced(pid) or read(pid):
         print("REACHED the memory of", pid)
 print("TRIED")
