@@ -60,7 +60,7 @@ class Program(click.Group):
             sys.exit(error.exit_code)
         except click.Abort:
             click.echo("Aborted.", err=True)
-            sys.exit(1)
+            sys.exit(INTERRUPTED)
         except OutputError as error:
             drop_output()
             if error.reader_has_gone:

@@ -1,7 +1,6 @@
 """The queue: the folder that holds the jobs of the local scheduler, and the only code that reads or writes it."""
 
 import contextlib
-import itertools
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
@@ -170,7 +169,11 @@ class Queue:
             last = int((_own_file(self.folder / "last-number") or b"0")[:19])
         except (DamagedRecord, ValueError):
             last = 0
-        return 1 + max(itertools.chain([last], _numbers(self._active), _numbers(self._ended)))
+        number = 1 + max([last, *_numbers(self._active)])
+        # The ended jobs are all those since the board began; they are listed only if the last number is not known.
+        if last == 0 or (self._ended / str(number)).exists():
+            number = max([number, *(1 + ended for ended in _numbers(self._ended))])
+        return number
 
 
 def waiting(entries: Iterable[Entry], host: str, pool: str) -> list[Entry]:

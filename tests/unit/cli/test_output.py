@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from hpc_board.cli.exits import INTERRUPTED, Program
 from hpc_board.cli.output import wrapped
 from tests.unit.recorded import recorded
 
@@ -60,3 +62,13 @@ def test_errors_and_hints_fit_the_terminal_and_a_pipe_has_them_whole(tmp_path: P
     os.close(leader)
     assert max(map(len, shown.decode().splitlines())) <= 80
     assert shown.decode().split() == piped.split()
+
+
+def test_a_question_that_is_not_answered_with_yes_ends_as_an_interrupt_and_not_as_a_failed_kernel() -> None:
+    @click.command()
+    def ask() -> None:
+        raise click.Abort
+
+    with pytest.raises(SystemExit) as caught:
+        Program(commands={"ask": ask}).main(["ask"])
+    assert caught.value.code == INTERRUPTED

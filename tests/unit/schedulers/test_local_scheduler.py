@@ -416,6 +416,14 @@ def test_garbage_in_the_queue_does_not_stop_other_jobs(bench: Bench) -> None:
     assert bench.scheduler.find("late", BEGINNING) == "31"
 
 
+@pytest.mark.parametrize("known", ["1", "0", "many", "2"])
+def test_the_number_of_an_ended_job_is_not_given_again(bench: Bench, known: str) -> None:
+    for name in ("a", "b"):
+        bench.await_state(bench.submit(name, "exit 0"), JobState.ENDED)
+    (bench.folder / "last-number").write_text(known)
+    assert bench.submit("c", "exit 0").job_id == "3"
+
+
 def test_a_record_that_cannot_be_run_ends_and_the_next_job_runs(bench: Bench) -> None:
     first = bench.submit("a", UNTIL_GO)
     second, third = bench.submit("b", "exit 0"), bench.submit("c", "exit 0")
