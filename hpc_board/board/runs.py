@@ -296,9 +296,6 @@ class Runs:
         result = self._context.store.runs.result(found.id)
         return result and readable(self._context, found, result)
 
-    def _may_read(self, run: Run) -> bool:
-        return _may_read(self._context, run)
-
     def cases(self, run: int) -> tuple[Case, ...]:
         """Return the cases of a finished run without their samples; cheaper than the whole result.
 
@@ -353,7 +350,7 @@ class Runs:
             InputError, Refused: as of `run`.
         """
         found = self.get(run)
-        if not self._may_read(found):
+        if not _may_read(self._context, found):
             return ""
         job_id = found.status.job_id
         names = self._context.clusters.log_names(found.cluster, job_id) if job_id else []

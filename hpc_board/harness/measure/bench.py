@@ -166,20 +166,19 @@ class Bench:
         return copies
 
     def empty_row(
-        self, trusted: Worker, index: int, count: int, *, described: bool = False, returned: int | None = None
+        self, trusted: Worker, index: int, count: int, *, described: bool = False, number: bool = False
     ) -> Called:
         """Have a trusted worker go through a row of `count` calls without calling a kernel.
 
-        Each call returns the last output of the case instead, or the number `returned`. By the supervisor's clock the
-        row takes the overhead of a kernel's row, the time besides the kernel. The inputs are those of the trusted
+        Each call returns the last output of the case instead, or the number 0 with `number`. By the supervisor's clock
+        the row takes the overhead of a kernel's row, the time besides the kernel. The inputs are those of the trusted
         worker's last call; no function reads them.
         """
         with ExitStack() as held:
             room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
             early, value = self._early[index], self._outputs[index]
-            if returned is not None:
-                value = closed_later(held, os.memfd_create("returned", os.MFD_CLOEXEC))
-                payload.write(returned, value, self.limits.value_bytes)
+            if number:
+                value = self._zero(held)
             trusted.give_room_to_repeat(self.phase, count, room, value, early=early)
             called, _ = trusted.run(
                 self.phase,
@@ -193,6 +192,12 @@ class Bench:
             )
             with trusted.thawed_after():
                 return called
+
+    def _zero(self, held: ExitStack) -> int:
+        """Return a descriptor with the number 0, the value that takes the least to hand over."""
+        value = closed_later(held, os.memfd_create("zero", os.MFD_CLOEXEC))
+        payload.write(0, value, self.limits.value_bytes)
+        return value
 
     def output_bytes(self, index: int) -> int:
         """Return the size of a case's last output, 0 before the first."""

@@ -17,7 +17,6 @@ from hpc_board.harness.measure.bench import Bench, closed_later
 from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.worker_handle import rest_of_room
 from hpc_board.harness.processes.calls import CalledInWindow, CallFailed, MemoryNotShared, judge_answer
-from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Frame
 from hpc_board.harness.wire.replies import Filled, Generated, Opened, Queued, Reserved, SharedPlace, Windowed
 from hpc_board.model.result import Verdict
@@ -137,11 +136,7 @@ class GpuBench(Bench):
         """Return the value that a trusted worker returns without a call: the known output, or the number 0."""
         if made is Made.CALL:
             return []
-        if index in self._outputs:
-            return [self._outputs[index]]
-        nothing = closed_later(held, os.memfd_create("nothing", os.MFD_CLOEXEC))
-        payload.write(0, nothing, self.limits.value_bytes)
-        return [nothing]
+        return [self._outputs[index] if index in self._outputs else self._zero(held)]
 
     def _rest_of(self, queued: Queued, room: int) -> int:
         """Return a copy of the room, with holes for the parts of the output that the judge takes from the GPU."""

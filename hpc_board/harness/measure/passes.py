@@ -88,7 +88,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
                 return self.cases()
         for number in range(1, _MORE_PASSES + 1):
             wide = [index for index in every if self._is_wide(index)]
-            if not wide or (time.monotonic() >= end and not any(map(self._lacks_passes, wide))):
+            if not wide or time.monotonic() >= end:
                 break
             self._pass(
                 None,
@@ -110,11 +110,6 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
     def _is_wide(self, index: int) -> bool:
         found = self._timing(index)
         return found is not None and found.interval > self._limits.interval
-
-    def _lacks_passes(self, index: int) -> bool:
-        """Return whether fewer workers have measured a case than have to."""
-        del index
-        return False
 
     def _why(self, wide: Sequence[int]) -> str:
         timings = [self._timing(index) for index in wide]

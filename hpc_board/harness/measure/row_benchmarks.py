@@ -224,5 +224,5 @@ class RowBenchmarks(Passes[Worker, _Measured]):
         with self._alone(), of_the_task():
             called = self._bench.empty_row(self._trusted, index, count)
             if not called.by_address:
-                called = self._bench.empty_row(self._trusted, index, 1, returned=0)
+                called = self._bench.empty_row(self._trusted, index, 1, number=True)
         measured.row_overhead_ns.setdefault(called.calls, []).append(called.empty_ns)

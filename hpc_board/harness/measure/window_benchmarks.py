@@ -217,12 +217,9 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         low_ns, high_ns = quartile_interval(times_ns)
         return high_ns - low_ns <= max(_CLOCK_NS, limits.relative_error * lower_quartile(times_ns))
 
-    def _lacks_passes(self, index: int) -> bool:
-        return len(self._measured[index].passes) < self._workers
-
     def _is_wide(self, index: int) -> bool:
         """Return whether more workers have to measure a case, for another reason than the clock's own resolution."""
         found = self._timing(index)
-        if found is None or self._lacks_passes(index):
-            return True
-        return found.interval * found.median_ns > max(_WIDE_NS, self._limits.interval * found.median_ns)
+        return found is not None and found.interval * found.median_ns > max(
+            _WIDE_NS, self._limits.interval * found.median_ns
+        )
