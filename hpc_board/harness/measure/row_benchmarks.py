@@ -19,9 +19,10 @@ from hpc_board.harness.measure.phases import Say, of_the_task
 from hpc_board.harness.measure.timing import of_rows
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import Called, CallFailed, OutputsOverlap, secret_seed
-from hpc_board.model.measurement import least_of_alone_ns
+from hpc_board.model.measurement import least_of_alone_ns, lower_quartile
 from hpc_board.model.peaks import Peak
 from hpc_board.model.result import Timing
+from hpc_board.model.score import duration_text
 
 _RESIZES_MAX = 6
 _ALONE_CALLS = 3
@@ -35,6 +36,10 @@ _JUDGE_STEPS = ("make the inputs", "write the inputs", "copy the output", "check
 _ONE_BY_ONE = (
     "the kernel returns the same memory each time, so its calls were timed one by one, and each time includes a part "
     "of the harness's own: outputs in new memory are timed many at once"
+)
+_ALONE = (
+    "a call alone took {alone}, a call in a row {in_row}: calls in a row could overlap, so nine tenths of the former "
+    "less 0.1 ms count"
 )
 
 
@@ -76,7 +81,16 @@ class _Measured:
     @property
     def note(self) -> str:
         """Return a remark on a case that passes; "" without one."""
-        return _ONE_BY_ONE if any(row.fullness < 1 for each in self.passes for row in each) and self.one_by_one else ""
+        rows = [row for each in self.passes for row in each]
+        if self.one_by_one:
+            return _ONE_BY_ONE if any(row.fullness < 1 for row in rows) else ""
+        if not rows or not self.alone:
+            return ""
+        alone_ns = min(self._alone_ns())
+        in_row_ns = lower_quartile([self.call_ns(row.called, row.fullness) for row in rows])
+        if least_of_alone_ns([alone_ns]) <= in_row_ns:
+            return ""
+        return _ALONE.format(alone=duration_text(alone_ns), in_row=duration_text(in_row_ns))
 
     def call_ns(self, row: Called, fullness: float = 1.0) -> float:
         """Return the time of one call of a row, at least a nanosecond if it cannot be told from the overhead.
@@ -94,17 +108,20 @@ class _Measured:
         if not passes:
             return None
         reference = [_trusted_ns(each) / each.calls for each in self.reference]
-        called = [row.called for each in self.passes for row in each]
-        claimed = [row.claimed_ns / row.calls for row in called]
-        alone = [*self.alone, *(row for row in called if row.calls == 1)]
+        claimed = [row.called.claimed_ns / row.called.calls for each in self.passes for row in each]
         return of_rows(
             passes,
             reference,
             claimed,
             floor_ns=1e9 * floor_seconds,
-            least_ns=least_of_alone_ns([self.call_ns(each) for each in alone]),
+            least_ns=least_of_alone_ns(self._alone_ns()),
             busy=statistics.median(self.busy or [0.0]),
         )
+
+    def _alone_ns(self) -> list[float]:
+        """Return the times of calls that were made one by one."""
+        rows = (row.called for each in self.passes for row in each)
+        return [self.call_ns(each) for each in (*self.alone, *rows) if each.calls == 1]
 
 
 def _trusted_ns(called: Called) -> float:

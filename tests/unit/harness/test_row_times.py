@@ -62,3 +62,16 @@ def test_calls_that_were_timed_one_by_one_say_so_where_it_costs_them_time() -> N
     short, full = ([[_Row(Called(1, 0, 1e6), wanted)]] for wanted in (10, 1))
     assert "one by one" in _Measured(passes=short, one_by_one=True).note
     assert _Measured(passes=full, one_by_one=True).note == _Measured(passes=short).note == ""
+
+
+@pytest.mark.parametrize(
+    ("alone_ns", "note"), [(6.0e5, "a call alone took 200 µs, a call in a row 50.0 µs"), (5.5e5, "")]
+)
+def test_a_case_whose_time_is_that_of_its_calls_alone_says_so(alone_ns: float, note: str) -> None:
+    rows = [[_Row(Called(10, 0, 9e5), 10)]]
+    measured = _Measured(row_overhead_ns={1: [4e5], 10: [4e5]}, passes=rows, alone=[Called(1, 0, alone_ns)])
+    timing = measured.timing(0)
+    assert timing is not None
+    assert timing.median_ns == pytest.approx(8e4 if note else 5e4)
+    assert measured.note.startswith(note)
+    assert bool(measured.note) == bool(note)
