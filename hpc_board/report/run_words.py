@@ -35,7 +35,12 @@ _VERDICT_WORDS = {
 
 _STATE_WORDS = {RunState.NODE_FAIL: "node failure", RunState.TIMEOUT: "job timeout"}
 
-_CASE_FIRST = r"(?s)(?P<case>\w+ case \d+( of \d+)?( \(.*?\))?): (?P<message>.+)"
+_CASE_FIRST = r"(?s)(?P<place>\w+ case \d+( of \d+)?( \(.*?\))?): (?P<message>.+)"
+_COMPILER_FIRST = (
+    r"(?s)\S+ (?:ended with status|was ended by signal) \d+: "
+    r"(?P<place>[^\s:(]+(?:\(\d+\)|:\d+(?::\d+)?)): (?:fatal )?error: (?P<message>.+)"
+)
+"""The message of a failed compilation, whose error is in the form of GCC and Clang or in that of nvcc."""
 _SPEC = r"(\w+): ([^;]+)(?:; |$)"
 _ROUND = re.compile(r" \(process (\d{1,3}) of (\d{1,3})\)$|(?P<again>, measuring again: .*), (\d{1,3}) of (\d{1,3})$")
 
@@ -55,10 +60,10 @@ def outcome_words(outcome: Verdict | RunState) -> str:
     return verdict_text(outcome) if isinstance(outcome, Verdict) else state_text(outcome)
 
 
-def case_last(message: str) -> str:
-    """Return a message with a leading case at its end: "3 values differ, in test case 2 of 5"."""
-    found = re.fullmatch(_CASE_FIRST, message)
-    return f"{found['message']}, in {found['case']}" if found else message
+def cause_first(message: str) -> str:
+    """Return a message with the case or the line of the source at its end: "3 values differ, in test case 2 of 5"."""
+    found = re.fullmatch(_CASE_FIRST, message) or re.fullmatch(_COMPILER_FIRST, message)
+    return f"{found['message']}, in {found['place']}" if found else message
 
 
 class ShortSpecs(msgspec.Struct, frozen=True):
@@ -80,9 +85,9 @@ def short_specs(specs: Iterable[str]) -> ShortSpecs:
 
 
 def why(run: Run) -> str:
-    """Return the reason for a run's state: the judge's message, its case at the end, or the scheduler's."""
+    """Return the reason for a run's state: the judge's message, its cause first, or the scheduler's."""
     if run.message or run.status.reason:
-        return case_last(run.message) or run.status.reason
+        return cause_first(run.message) or run.status.reason
     if run.state.ended or run.state is RunState.SUBMITTING:
         return run.status.source
     return f"on {run.status.node}" if run.status.node else ""

@@ -21,7 +21,7 @@ from hpc_board.report.formatting import bytes_text, count_text, moment_text, spe
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_columns import outcome, run_tone
-from hpc_board.report.run_words import case_last, place_text, short_specs, state_text, step_message, verdict_text
+from hpc_board.report.run_words import cause_first, place_text, short_specs, state_text, step_message, verdict_text
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
@@ -350,7 +350,7 @@ def _passed_counts(result: Result) -> str:
 
 
 def _failed_text(result: Result) -> str:
-    message = case_last(telling_line(result.message, 2000))
+    message = cause_first(telling_line(result.message, 2000))
     verdict = verdict_text(result.verdict)
     told = f"{verdict[0].upper()}{verdict[1:]}"
     if not verdict.startswith(_FAILED):
