@@ -9,7 +9,7 @@ from hpc_board.cli.options import SUBMISSION_NUMBER, Open, examples, gpus_option
 
 @click.command(epilog=examples("hpc-board compare 12 15", "hpc-board compare 12 15 --gpu H100 --json"))
 @click.argument("one", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
-@click.argument("other", metavar="SUBMISSION", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
+@click.argument("other", metavar="OTHER", type=SUBMISSION_NUMBER, shell_complete=submission_numbers)
 @gpus_option("Only on this GPU; may be repeated. Default: all common GPUs.")
 @json_option
 @click.pass_obj

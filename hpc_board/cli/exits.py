@@ -55,6 +55,9 @@ class Program(click.Group):
             return super().main(*args, **kwargs)
         try:
             sys.exit(super().main(*args, **kwargs))
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
         except click.ClickException as error:
             _print_usage_error(error)
             sys.exit(error.exit_code)
@@ -72,6 +75,12 @@ class Program(click.Group):
         """Run the command that `ctx` names."""
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            # click's parser of options knows no context, from which the usage of the command comes.
+            if error.ctx is None and ctx.invoked_subcommand is not None:
+                name, command, _ = self.resolve_command(ctx, [ctx.invoked_subcommand])
+                error.ctx = command and click.Context(command, info_name=name, parent=ctx)
+            raise
         except BoardError as error:
             print_error(error)
             raise click.exceptions.Exit(error.exit_code) from error
