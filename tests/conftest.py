@@ -5,7 +5,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -65,11 +65,17 @@ def pytest_report_header() -> list[str]:
     return [f"tests take {name} for another account than this one: some fail here"] if name in OTHERS else []
 
 
-def pytest_collection_finish() -> None:
-    """Look for garbage less often, and never among the modules: they are there to the end."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for garbage less often, and never among the modules and the tests: they are there to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+        gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
