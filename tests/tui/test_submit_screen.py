@@ -1,5 +1,6 @@
 """The form, the watch over a file, and what the form says of headers, queues and scripts."""
 
+import hashlib
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.messages import Open
 from hpc_board.tui.preferences import Memory
+from hpc_board.tui.recent_files import remember_sent
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.screens.report import ReportScreen
@@ -294,6 +296,7 @@ async def test_a_form_that_another_screen_replaces_keeps_its_contents(kernel: Pa
         assert pilot.app.screen.query_one(PathInput).value == str(kernel)
 
 
+_SENT = hashlib.sha256(b"sent").hexdigest()
 _TESTED = run(7, RunState.FINISHED, gpu="A100", mode=Mode.TEST, verdict=Verdict.PASS)
 
 
@@ -311,9 +314,9 @@ async def test_the_form_has_the_file_and_the_choices_of_the_run(
 ) -> None:
     file, memory = tmp_path / "folder" / "submission.py", Memory()
     file.parent.mkdir()
-    file.write_text("import torch\n")
-    memory.set("submit", "files", (str(tmp_path / "gone" / "submission.py"), str(file)))
-    board = FakeBoard(runs=[replace(_TESTED, **changes)])
+    file.write_text("import torch  # edited since\n")
+    remember_sent(memory, (tmp_path / "gone" / "submission.py", b"sent"), (file, b"sent"))
+    board = FakeBoard(runs=[replace(_TESTED, code_sha256=_SENT, **changes)])
     app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -323,6 +326,34 @@ async def test_the_form_has_the_file_and_the_choices_of_the_run(
         await press(pilot, "s")
         assert app.screen.query_one(PathInput).value == str(file)
         assert ready in text_of(app)
+
+
+async def test_a_file_of_that_name_that_was_submitted_otherwise_is_not_the_runs(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "submission.py").write_text("import torch\n")
+    memory = Memory()
+    remember_sent(memory, (tmp_path / "other" / "submission.py", b"that of another task"))
+    board = FakeBoard(runs=[replace(_TESTED, code_sha256=_SENT)])
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "s")
+        assert app.screen.query_one(PathInput).value == ""
+
+
+async def test_a_file_that_another_program_submits_meanwhile_is_in_the_form(tmp_path: Path, kernel: Path) -> None:
+    board = FakeBoard(runs=[replace(_TESTED, file_name=kernel.name, code_sha256=_SENT)])
+    file = tmp_path / "folder" / kernel.name
+    file.parent.mkdir()
+    file.write_text("import torch\n")
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=Memory(tmp_path / "app.json"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        command = Memory(tmp_path / "app.json")
+        remember_sent(command, (file, b"sent"))
+        command.flush()
+        await press(pilot, "r", "s")
+        assert app.screen.query_one(PathInput).value == str(file)
 
 
 async def test_the_file_of_another_users_run_is_not_taken_for_ones_own(tmp_path: Path) -> None:

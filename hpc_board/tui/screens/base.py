@@ -27,6 +27,7 @@ from hpc_board.tui import local_files, targets
 from hpc_board.tui.keys import named
 from hpc_board.tui.messages import Answer, Heard, Open, RunsState, Tick
 from hpc_board.tui.preferences import Memory
+from hpc_board.tui.recent_files import known_files, sent_as
 from hpc_board.tui.targets import Target
 from hpc_board.tui.widgets.error_box import ErrorBox
 from hpc_board.tui.widgets.key_line import KeyLine
@@ -276,27 +277,23 @@ class BoardScreen(Screen[None]):
 
     def submit_file_of(self, run: Run) -> None:
         """Open the form with task, GPU and next mode of a run, and with its file if it is the user's and exists."""
-        known = self._known_files
 
         def question() -> Path | None:
             if run.user != self.board.user:
                 return None
-            return local_files.submitted_as(Path(run.file_name).name, run.code_sha256, known)
+            known, sent = known_files(self.memory), sent_as(self.memory, run.code_sha256)
+            return local_files.submitted_as(Path(run.file_name).name, run.code_sha256, known, sent)
 
         def fill(file: Path | None) -> None:
             self.post_message(Open(targets.Submit(run.task, (run.gpu,), next_mode(run), file)))
 
         self.ask("submit", question, fill, whom=THE_FILE)
 
-    @property
-    def _known_files(self) -> tuple[Path, ...]:
-        return tuple(Path(file) for file in self.memory.get("submit", "files", ()))
-
     def edit_file_of(self, run: Run) -> None:
         """Open the user's editor with the file of a run, and then the form with it."""
-        known = self._known_files
 
         def question() -> tuple[Path, bool]:
+            known = known_files(self.memory)
             name, code = self.board.submissions.code(run.submission)
             return local_files.of_run(run.id, Path(name).name, code, known)
 

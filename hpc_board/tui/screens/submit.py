@@ -32,7 +32,7 @@ from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import MODE_HELP, listing
 from hpc_board.tui.messages import Chosen, Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.recent_files import recent_folders, remember
+from hpc_board.tui.recent_files import recent_folders, remember, remember_sent
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.widgets.gpu_list import GpuList
@@ -173,7 +173,7 @@ class SubmitScreen(BoardScreen):
         def take(file: Path | None) -> None:
             if file is not None:
                 self.path_input.offer(str(file))
-                remember(file, self.memory)
+                self._remember(file)
                 self._change(replace(self._choice, folder=file.parent))
                 self.post_message(Chosen(self._choice))
 
@@ -201,7 +201,7 @@ class SubmitScreen(BoardScreen):
             return
         if self.options_input.fault:
             return
-        remember(choice.file, self.memory)
+        self._remember(choice.file)
         self.post_message(Chosen(choice))
         self.post_message(Open(targets.Watch(choice.file.name, choice.task, choice.gpus, choice.file, choice.options)))
 
@@ -221,7 +221,7 @@ class SubmitScreen(BoardScreen):
         if choice.missing or self.options_input.fault or self.is_open("send") or self.is_open("header"):
             self._show_status()
             return
-        self.ask("send", lambda: self.board.submissions.submit(self._draft(choice)), self._follow, whom=THE_SCHEDULER)
+        self.ask("send", lambda: self._submit(choice), self._follow, whom=THE_SCHEDULER)
         self._show_status()
 
     def action_back(self) -> None:
@@ -381,13 +381,23 @@ class SubmitScreen(BoardScreen):
         self._ready = f"Ready: {draft.task.name} on {names}, mode {draft.mode}: {jobs}."
         self._show_status()
 
+    def _submit(self, choice: Choice) -> Sequence[Run]:
+        """Submit the choice, and remember its file."""
+        draft = self._draft(choice)
+        runs = self.board.submissions.submit(draft)
+        if choice.file is not None:
+            remember_sent(self.memory, (choice.file, draft.source.data))
+        return runs
+
     def _follow(self, runs: Sequence[Run]) -> None:
-        if self._choice.file is not None:
-            remember(self._choice.file, self.memory)
         self.post_message(Chosen(self._choice))
         self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
 
     # State of the form
+
+    def _remember(self, file: Path) -> None:
+        """Remember a file in a thread, which reads the files that other programs have remembered."""
+        self.app.run_worker(partial(remember, self.memory, file), thread=True, group="remember")
 
     def _change(self, choice: Choice) -> None:
         self._choice = choice
