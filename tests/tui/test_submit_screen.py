@@ -20,11 +20,16 @@ from hpc_board.tui.messages import Open
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.recent_files import remember_sent
 from hpc_board.tui.screens import watch
+from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
+from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.script_notes import unusual
+from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.path_input import PathInput
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import A100, H100, L4, NOW, FakeBoard, run
@@ -354,6 +359,52 @@ async def test_a_file_that_another_program_submits_meanwhile_is_in_the_form(tmp_
         command.flush()
         await press(pilot, "r", "s")
         assert app.screen.query_one(PathInput).value == str(file)
+
+
+@pytest.mark.parametrize(
+    ("opening", "kind", "way"),
+    [
+        ((), TasksScreen, "Tasks / Submit"),
+        (("enter",), TasksScreen, "Tasks / conv2d / Submit"),
+        (("end", "b"), StandingsScreen, "Tasks / vectoradd / Board / Submit"),
+        (("r",), RunsScreen, "Runs / Submit"),
+        (("r", "enter"), ReportScreen, "Runs / Run 7 / Submit"),
+    ],
+)
+async def test_escape_leads_from_the_form_to_the_screen_that_opened_it(
+    opening: tuple[str, ...], kind: type[BoardScreen], way: str
+) -> None:
+    async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, *opening)
+        below = pilot.app.screen
+        assert type(below) is kind
+        await press(pilot, "s")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+        assert f"hpc-board  {way} " in text_of(pilot.app).splitlines()[0]
+        await press(pilot, "escape")
+        assert pilot.app.screen is below
+
+
+async def test_a_submission_from_a_run_leaves_the_list_of_runs_below_the_new_ones(kernel: Path) -> None:
+    async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "enter", "s", *str(kernel), "ctrl+s")
+        assert [type(screen) for screen in pilot.app.screen_stack[1:]] == [TasksScreen, RunsScreen]
+        assert pilot.app.screen.query_one(Grid).current == "8"
+
+
+async def test_of_two_open_forms_the_uppermost_one_has_the_draft(kernel: Path) -> None:
+    async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s")
+        pilot.app.post_message(Open(targets.Report(7)))
+        await settled(pilot)
+        await press(pilot, "s", *str(kernel))
+        pilot.app.post_message(Open(targets.Runs()))
+        await settled(pilot)
+        await press(pilot, "escape", "s")
+        assert pilot.app.screen.query_one(PathInput).value == str(kernel)
 
 
 async def test_the_file_of_another_users_run_is_not_taken_for_ones_own(tmp_path: Path) -> None:

@@ -123,6 +123,8 @@ class BoardScreen(Screen[None]):
         """The target of this screen, which the app sets like the memory."""
         self.memory = Memory()
         """The app's memory, which the app sets before the screen is mounted."""
+        self.way: tuple[str, ...] = ()
+        """The place of the screen from which this one was opened, which the app sets too; empty if it was new."""
         self._open_questions: dict[str, _Question] = {}
         self._numbers = itertools.count(1)
         self._failures: dict[str, BoardError] = {}
@@ -198,6 +200,11 @@ class BoardScreen(Screen[None]):
         """Call `act` when the rows that a table was just given are on the screen."""
         # A table that has no size yet takes them with the first refresh, and paints them with the second.
         self.call_after_refresh(self.call_after_refresh, act)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Return the path of this screen as its title shows it; empty before that."""
+        return self.title_bar.places if self.is_mounted else ()
 
     @property
     def busy(self) -> bool:

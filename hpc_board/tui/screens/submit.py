@@ -141,7 +141,7 @@ class SubmitScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read the tasks and the state of the GPUs."""
         super().on_mount()
-        self.title_bar.show_place("Tasks", "Submit")
+        self.title_bar.show_place(*(self.way or ("Tasks",)), "Submit")
         self.query_one("#form").border_title = "Submission"
         self.preview.border_title = "Script"
         # The letters are keys outside of the fields: s submits, e edits again.
