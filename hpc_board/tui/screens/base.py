@@ -94,6 +94,8 @@ class BoardScreen(Screen[None]):
     """True if the screen shows the output of running jobs."""
     ACTIONS: ClassVar[tuple[str, ...]] = ("again", "cancel")
     """The subjects of questions that change the board, whose answers the user has to see."""
+    SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ()
+    """The subjects whose errors the screen shows beside their cause instead of in the box."""
 
     runs_state: var[RunsState] = var(RunsState())
     """The user's runs in flight, bound to the app's value like the two below."""
@@ -388,10 +390,11 @@ class BoardScreen(Screen[None]):
 
     def _show_failures(self) -> None:
         """Show the last error with the age of the screen's data."""
-        if not self._failures:
+        boxed = [failed for failed in self._failures.items() if failed[0] not in self.SHOWN_BESIDE]
+        if not boxed:
             self.error_box.show(None)
             return
-        subject, failure = next(reversed(self._failures.items()))
+        subject, failure = boxed[-1]
         known = self._answered.get(subject)
         if subject == SCHEDULER:
             known = self.runs_state.silent_since or self.runs_state.asked_at
