@@ -111,13 +111,14 @@ def test_the_file_of_a_run_is_edited_under_a_new_name_and_sent(
 def test_an_editor_that_fails_or_is_missing_is_told(
     tmp_path: Path, tmux: Tmux, status: int, name: str, word: str
 ) -> None:
-    start(tmux, tmp_path, status=status, editor_name=name)
+    work = start(tmux, tmp_path, status=status, editor_name=name)
     shown(tmux, "#1")
     type_(tmux, "End", "e")
     if not name:
         shown(tmux, "edits")
         type_(tmux, "Enter")
     assert word in shown(tmux, "Warning")
+    assert (work / "vectoradd.py").exists() is not bool(name), "without an editor, no starter is written"
     type_(tmux, "C-q")
     shown(tmux, "sent []")
 

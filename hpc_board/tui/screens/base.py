@@ -1,6 +1,7 @@
 """The base of all screens: the frame, and questions to the board in threads."""
 
 import itertools
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -23,7 +24,7 @@ from hpc_board.errors import BoardError, InputError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.formatting import span_text
-from hpc_board.tui import local_files, targets
+from hpc_board.tui import editor, local_files, targets
 from hpc_board.tui.keys import named
 from hpc_board.tui.messages import Answer, Heard, Open, RunsState, Tick
 from hpc_board.tui.preferences import Memory
@@ -282,7 +283,7 @@ class BoardScreen(Screen[None]):
             question = (
                 f"Submit the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
             )
-        self.app.push_screen(Confirm(question, "Resubmit", "Keep"), act)
+        self.app.push_screen(Confirm(question, "Rerun", "Back"), act)
 
     def submit_file_of(self, run: Run) -> None:
         """Open the form with task, GPU and next mode of a run, and with its file if it is the user's and exists."""
@@ -304,6 +305,9 @@ class BoardScreen(Screen[None]):
         def question() -> tuple[Path, bool]:
             known = known_files(self.memory)
             name, code = self.board.submissions.code(run.submission)
+            # Without an editor, no copy is written.
+            if not editor.is_found(os.environ):
+                return Path(name), False
             return local_files.of_run(run.id, Path(name).name, code, known)
 
         def edit(found: tuple[Path, bool]) -> None:
