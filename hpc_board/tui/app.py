@@ -595,8 +595,12 @@ class BoardApp(App[None]):
                 choice = self._drafts.get(target.task, Choice(folder=choice.folder, task=target.task))
         if target.file is not None:
             choice = replace(choice, file=target.file, folder=target.file.parent)
-        self._choice = replace(choice, gpus=target.gpus or choice.gpus, mode=target.mode or choice.mode)
-        self._open(target)
+        elif target.of_run:
+            choice = replace(choice, file=None)
+        choice = replace(choice, gpus=target.gpus or choice.gpus, mode=target.mode or choice.mode)
+        if not target.of_run:
+            self._choice = choice
+        self._open(target, choice)
 
     def _edit(self, target: targets.Edit) -> None:
         """Run the user's editor in the place of the app, then open the form with the file."""
@@ -673,8 +677,8 @@ class BoardApp(App[None]):
         """The target whose screen is in front; None for a dialog."""
         return getattr(self.screen, "target", None) if self.screen_stack else None
 
-    def _open(self, target: targets.Target) -> "BoardScreen":
-        screen = screen_of(target, self._board, self._now, self._choice, self._role)
+    def _open(self, target: targets.Target, choice: "Choice | None" = None) -> "BoardScreen":
+        screen = screen_of(target, self._board, self._now, choice or self._choice, self._role)
         screen.target, screen.memory = target, self._memory
         if isinstance(self.screen, TooSmallScreen):
             self.pop_screen()

@@ -350,6 +350,17 @@ async def test_a_file_of_that_name_that_was_submitted_otherwise_is_not_the_runs(
         assert app.screen.query_one(PathInput).value == ""
 
 
+async def test_the_form_of_a_run_has_no_file_of_a_draft_and_leaves_the_draft_alone(kernel: Path) -> None:
+    async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s", *str(kernel), "escape", "r", "s")
+        assert pilot.app.screen.query_one(PathInput).value == ""
+        assert "[x] A100" in text_of(pilot.app)
+        await press(pilot, "escape", "escape", "s")
+        assert pilot.app.screen.query_one(PathInput).value == str(kernel)
+        assert "Ready: vectoradd on H100 and A100, mode test" in text_of(pilot.app)
+
+
 async def test_a_file_that_another_program_submits_meanwhile_is_in_the_form(tmp_path: Path, kernel: Path) -> None:
     board = FakeBoard(runs=[replace(_TESTED, file_name=kernel.name, code_sha256=_SENT)])
     file = tmp_path / "folder" / kernel.name

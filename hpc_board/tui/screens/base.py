@@ -295,7 +295,8 @@ class BoardScreen(Screen[None]):
             return local_files.submitted_as(Path(run.file_name).name, run.code_sha256, known, sent)
 
         def fill(file: Path | None) -> None:
-            self.post_message(Open(targets.Submit(run.task, (run.gpu,), next_mode(run), file)))
+            own = run.user == self.board.user
+            self.post_message(Open(targets.Submit(run.task, (run.gpu,), next_mode(run), file, of_run=own)))
 
         self.ask("submit", question, fill, whom=THE_FILE)
 

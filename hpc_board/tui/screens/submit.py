@@ -82,10 +82,11 @@ class SubmitScreen(BoardScreen):
     status = getters.query_one("#status", Static)
     preview = getters.query_one(PreviewPane)
 
-    def __init__(self, board: Board, now: Clock, start: Choice, *, edited: bool = False) -> None:
+    def __init__(self, board: Board, now: Clock, start: Choice, *, edited: bool = False, of_run: bool = False) -> None:
         super().__init__(board, now)
         self._start = self._choice = start
         self._edited = edited
+        self._of_run = of_run
         self._tasks: tuple[str, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
         self._statuses: dict[str, GpuStatus] | None = None
@@ -251,17 +252,19 @@ class SubmitScreen(BoardScreen):
             return
         if self.awaits_outcome():
             return
-        draft = self.draft
-        self.post_message(Chosen(draft))
-        if draft.is_begun and self._is_changed:
-            where = f" on {draft.task}, in Tasks," if draft.task else ""
-            self.notify(f"Draft kept: s{where} opens it again.", markup=False)
+        if (draft := self.draft) is not None:
+            self.post_message(Chosen(draft))
+            if draft.is_begun and self._is_changed:
+                where = f" on {draft.task}, in Tasks," if draft.task else ""
+                self.notify(f"Draft kept: s{where} opens it again.", markup=False)
         super().action_back()
 
     @property
-    def draft(self) -> Choice:
-        """Return the contents for the next form."""
+    def draft(self) -> Choice | None:
+        """Return the contents for the next form; None if they are still those of a run."""
         self._finish_file()
+        if self._of_run and not self._is_changed:
+            return None
         # A header can name a task that the board lacks: the next form has the draft, for the task selected then.
         return replace(self._choice, task=self._choice.task if self._choice.task in self._tasks else None)
 
