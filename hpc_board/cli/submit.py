@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,13 +22,13 @@ from hpc_board.cli.options import (
     task_names,
 )
 from hpc_board.cli.streams import unless_printed
-from hpc_board.errors import WaitExpired
+from hpc_board.errors import BoardError, WaitExpired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hpc_board.board import Board
-    from hpc_board.domain.draft import Preview, Source
+    from hpc_board.domain.draft import Draft, Preview, Source
     from hpc_board.domain.job_options import GivenOptions
     from hpc_board.domain.run import Run
 
@@ -157,6 +158,8 @@ def submit(
         _print_previews(board.submissions.preview(*drafts, array=array), as_json=as_json)
         return
     runs = board.submissions.submit(*drafts, array=array)
+    if not piped:
+        _remember(files, drafts)
     with unless_printed("`hpc-board runs` lists the submitted runs."):
         if wait:
             raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
@@ -205,6 +208,17 @@ def _piped(name: str) -> "Source":
     if not data.strip():
         raise InputError("standard input is empty.", hint="Give it a file: hpc-board submit - < kernel.py")
     return Source(name, decoded(data, "standard input"))
+
+
+def _remember(files: "Sequence[Path]", drafts: "Sequence[Draft]") -> None:
+    """Let the app find the files of these runs, if its memory can be written."""
+    from hpc_board.tui.preferences import Memory, state_file
+    from hpc_board.tui.recent_files import remember_sent
+
+    memory = Memory(state_file(os.environ))
+    remember_sent(memory, *((file, draft.source.data) for file, draft in zip(files, drafts, strict=True)))
+    with suppress(BoardError):
+        memory.flush()
 
 
 def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:

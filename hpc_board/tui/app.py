@@ -66,7 +66,7 @@ WARNING_SECONDS = 20.0
 MEMORY_SECONDS = 5.0
 """The interval at which changes of the app's memory are written."""
 
-_ABOVE_TASKS = (targets.Submit, targets.Runs, targets.Admin)
+_ABOVE_TASKS = (targets.Runs, targets.Admin)
 """The targets that open directly above the tasks, from any screen."""
 
 _GARBAGE_AFTER = 4_000
@@ -586,7 +586,7 @@ class BoardApp(App[None]):
     def _open_submit(self, target: targets.Submit) -> None:
         from hpc_board.tui.choice import Choice
 
-        self._keep_draft()
+        self._keep_drafts()
         choice = self._choice
         if target.task is not None and target.task != choice.task:
             if choice.task is None and choice.is_begun:
@@ -595,10 +595,12 @@ class BoardApp(App[None]):
                 choice = self._drafts.get(target.task, Choice(folder=choice.folder, task=target.task))
         if target.file is not None:
             choice = replace(choice, file=target.file, folder=target.file.parent)
-        self._choice = replace(choice, gpus=target.gpus or choice.gpus, mode=target.mode or choice.mode)
-        if isinstance(self._place, targets.Submit):
-            self.pop_screen()
-        self._open(target)
+        elif target.of_run:
+            choice = replace(choice, file=None)
+        choice = replace(choice, gpus=target.gpus or choice.gpus, mode=target.mode or choice.mode)
+        if not target.of_run:
+            self._choice = choice
+        self._open(target, choice)
 
     def _edit(self, target: targets.Edit) -> None:
         """Run the user's editor in the place of the app, then open the form with the file."""
@@ -664,24 +666,29 @@ class BoardApp(App[None]):
         if event.choice.task is not None:
             self._drafts[event.choice.task] = event.choice
 
-    def _keep_draft(self) -> None:
-        """Remember the contents of a form that another screen replaces."""
-        if (draft := getattr(self.screen, "draft", None)) is not None:
-            self._remember(Chosen(draft))
+    def _keep_drafts(self) -> None:
+        """Remember the contents of the open forms, those of the uppermost one last."""
+        for screen in self.screen_stack:
+            if (draft := getattr(screen, "draft", None)) is not None:
+                self._remember(Chosen(draft))
 
     @property
     def _place(self) -> targets.Target | None:
         """The target whose screen is in front; None for a dialog."""
         return getattr(self.screen, "target", None) if self.screen_stack else None
 
-    def _open(self, target: targets.Target) -> "BoardScreen":
-        screen = screen_of(target, self._board, self._now, self._choice, self._role)
+    def _open(self, target: targets.Target, choice: "Choice | None" = None) -> "BoardScreen":
+        screen = screen_of(target, self._board, self._now, choice or self._choice, self._role)
         screen.target, screen.memory = target, self._memory
         if isinstance(self.screen, TooSmallScreen):
             self.pop_screen()
-        while isinstance(target, _ABOVE_TASKS) and self._place != targets.Tasks():
-            self._keep_draft()
+        if isinstance(target, _ABOVE_TASKS):
+            self._keep_drafts()
+            while self._place != targets.Tasks():
+                self.pop_screen()
+        elif isinstance(target, targets.Submit) and isinstance(self._place, targets.Submit):
             self.pop_screen()
+        screen.way = getattr(self.screen, "place", ())
         screen.data_bind(BoardApp.runs_state, BoardApp.marked, BoardApp.asking_since)
         self.push_screen(screen)
         self._fit(*self.size)

@@ -1,6 +1,7 @@
 """The user's editor, which has the terminal while it runs."""
 
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,14 @@ def command(environ: Mapping[str, str]) -> list[str]:
         return shlex.split(given) or [_DEFAULT]
     except ValueError as error:
         raise InputError(f"the editor {given!r} is no command: {error}.", hint="Set EDITOR to a command.") from error
+
+
+def is_found(environ: Mapping[str, str]) -> bool:
+    """Return whether the user's editor is a program of this machine; `edit` has the error if it is not."""
+    try:
+        return shutil.which(command(environ)[0]) is not None
+    except InputError:
+        return False
 
 
 def edit(file: Path, environ: Mapping[str, str]) -> None:

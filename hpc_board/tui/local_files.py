@@ -48,15 +48,15 @@ def of_run(number: int, name: str, code: bytes, known: Sequence[Path]) -> tuple[
     raise InputError(f"{copies[0]} and {_COPIES_MAX - 1} more copies exist.", hint="Remove some of them.")
 
 
-def submitted_as(name: str, sha256: str, known: Sequence[Path]) -> Path | None:
-    """Return the user's file of a run, as it is now; None if it is gone.
+def submitted_as(name: str, sha256: str, known: Sequence[Path], sent: Sequence[Path]) -> Path | None:
+    """Return the user's file of a run, as it is now; None if it is gone or not known to be that of the run.
 
-    The file is the first of the `known` ones with that name and the contents submitted then, or else the first one with
-    that name. One in the current folder that is not known needs these contents.
+    The file is the first of the `known` ones, or the one in the current folder, with that name and the contents
+    submitted then, or else the first of those `sent` with these contents, which may have changed since.
     """
-    named = _named(name, known)
-    same = (path for path in (*named, Path(name)) if hashlib.sha256(_contents(path) or b"").hexdigest() == sha256)
-    return next(same, None) or next((path for path in named if is_file(path)), None)
+    files = (*_named(name, known), Path(name))
+    same = (path for path in files if hashlib.sha256(_contents(path) or b"").hexdigest() == sha256)
+    return next(same, None) or next((path for path in _named(name, sent) if is_file(path)), None)
 
 
 def _named(name: str, known: Sequence[Path]) -> list[Path]:

@@ -83,6 +83,14 @@ class Memory:
             value = self._values.get(f"{screen}.{key}")
         return value if type(value) is type(default) else default
 
+    def read_again(self, screen: str, key: str, default: T) -> T:
+        """Return the value that is in the state file by now, or else `get`; a change that is not yet written counts."""
+        name, stored = f"{screen}.{key}", {} if self._file is None else _stored(self._file)
+        with self._lock:
+            if name in stored and name not in self._changed:
+                self._values[name] = stored[name]
+        return self.get(screen, key, default)
+
     def set(self, screen: str, key: str, value: Value) -> None:
         """Store `value` under `key` of `screen`; drop a value that is too long or has control characters.
 

@@ -1,35 +1,58 @@
-"""The user's recently submitted files, and their folders."""
+"""The user's recently submitted files with their contents' hashes, and their folders."""
 
+from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hpc_board.files import is_file, is_folder
-from hpc_board.tui.choice import Choice
 from hpc_board.tui.preferences import Memory
 
+if TYPE_CHECKING:
+    from hpc_board.tui.choice import Choice
+
 _FILES_MAX = 20
+_SENT_MAX = 50
 _FOLDERS_MAX = 8
 
 
-def remember(file: Path, memory: Memory) -> None:
-    """Put `file` first in the list of recent files."""
-    known = memory.get("submit", "files", ())
-    path = str(_absolute(file))
-    memory.set("submit", "files", (path, *(each for each in known if each != path))[:_FILES_MAX])
+def remember(memory: Memory, *files: Path) -> None:
+    """Put these files first in the list of recent files; a path with control characters is left out."""
+    paths = [path for file in files if (path := str(_absolute(file))).isprintable()]
+    known = memory.read_again("submit", "files", ())
+    memory.set("submit", "files", tuple(dict.fromkeys((*paths, *known)))[:_FILES_MAX])
+
+
+def remember_sent(memory: Memory, *sent: tuple[Path, bytes]) -> None:
+    """Remember submitted files with their contents, by which `sent_as` finds the file of a run."""
+    remember(memory, *(file for file, _ in sent))
+    paths = [(str(_absolute(file)), sha256(code).hexdigest()) for file, code in sent]
+    lines = [f"{digest} {path}" for path, digest in paths if path.isprintable()]
+    known = memory.read_again("submit", "sent", ())
+    memory.set("submit", "sent", tuple(dict.fromkeys((*lines, *known)))[:_SENT_MAX])
+
+
+def known_files(memory: Memory) -> tuple[Path, ...]:
+    """Return the recent files, the latest first."""
+    return tuple(Path(file) for file in memory.read_again("submit", "files", ()))
+
+
+def sent_as(memory: Memory, digest: str) -> tuple[Path, ...]:
+    """Return the files whose contents had this sha256 when they were submitted, the latest first."""
+    sent = (line.split(" ", 1) for line in memory.read_again("submit", "sent", ()) if " " in line)
+    return tuple(Path(path) for known, path in sent if known == digest)
 
 
 def recent_folders(memory: Memory) -> tuple[Path, ...]:
     """Return the existing folders of recent files, the latest first."""
-    folders = dict.fromkeys(Path(file).parent for file in memory.get("submit", "files", ()))
+    folders = dict.fromkeys(file.parent for file in known_files(memory))
     return tuple(folder for folder in folders if is_folder(folder))[:_FOLDERS_MAX]
 
 
-def file_called(name: str, choice: Choice, memory: Memory) -> Path | None:
+def file_called(name: str, choice: "Choice", memory: Memory) -> Path | None:
     """Return the chosen or latest submitted file with this name; None if there is none, or no longer."""
-    known = [Path(file) for file in memory.get("submit", "files", ())]
-    for file in (*([choice.file] if choice.file else []), *known):
-        if file.name == name and is_file(file):
-            return file
-    return None
+    files: Sequence[Path] = (*([choice.file] if choice.file else []), *known_files(memory))
+    return next((file for file in files if file.name == name and is_file(file)), None)
 
 
 def _absolute(file: Path) -> Path:

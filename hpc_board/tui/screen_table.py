@@ -20,10 +20,10 @@ def screen_of(target: targets.Target, board: "Board", now: "Clock", choice: "Cho
             from hpc_board.tui.screens.tasks import TasksScreen
 
             return TasksScreen(board, now)
-        case targets.Submit(edited=edited):
+        case targets.Submit(edited=edited, of_run=of_run):
             from hpc_board.tui.screens.submit import SubmitScreen
 
-            return SubmitScreen(board, now, choice, edited=edited)
+            return SubmitScreen(board, now, choice, edited=edited, of_run=of_run)
         case targets.Watch(_, task, gpus, file, options) if file is not None:
             from hpc_board.tui.screens.watch import Watched, WatchScreen
 

@@ -22,6 +22,8 @@ class Submit(msgspec.Struct, frozen=True):
     file: Path | None = None
     edited: bool = False
     """True after an edit of the file, when the form can be sent at once."""
+    of_run: bool = False
+    """True if all of this is a run's, which has no other file than `file`; only a changed form is a draft then."""
 
 
 class Edit(msgspec.Struct, frozen=True):

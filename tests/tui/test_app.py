@@ -19,9 +19,10 @@ from hpc_board.errors import BoardError, InputError, SchedulerError, StorageErro
 from hpc_board.model.gpu import GpuStatus
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
+from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.followed import Followed
-from hpc_board.tui.messages import Answer, RunsState
+from hpc_board.tui.messages import Answer, Open, RunsState
 from hpc_board.tui.screens import submit
 from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.screens.confirm import Confirm
@@ -87,15 +88,14 @@ async def test_one_run_is_followed_on_its_report_and_the_list_is_behind_it(kerne
 
 @pytest.mark.parametrize("way", ["typed", "pasted"])
 @pytest.mark.parametrize("before", [(), ("home",), ("end", *"old"), ("end", *"old/")])
-async def test_a_whole_path_takes_the_place_of_the_folder_in_the_field(
+async def test_a_whole_path_takes_the_place_of_the_one_in_the_field(
     kernel: Path, way: str, before: tuple[str, ...]
 ) -> None:
-    file = str(kernel.absolute())
+    file = str(kernel.absolute().with_name("other.py"))
     async with app_on(FakeBoard(), kernel.absolute()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "escape", "s")
         field = pilot.app.screen.query_one(PathInput)
-        assert field.value == f"{kernel.absolute().parent}/"
+        assert field.value == str(kernel.absolute())
         await pilot.press(*before)
         begun = field.value
         if way == "typed":
@@ -156,13 +156,24 @@ async def test_a_file_that_cannot_be_read_is_all_that_the_form_says() -> None:
         await press(pilot, "down", "s")
         assert "Choose a file." in text_of(pilot.app)
         await press(pilot, *"missing.py")
-        text = text_of(pilot.app)
-        assert "missing.py" in text
-        assert pilot.app.screen.query_one(ErrorBox).display
-        assert "Choose a" not in text
-        await press(pilot, "backspace")
+        lines, field = text_of(pilot.app).splitlines(), pilot.app.screen.query_one(PathInput)
+        (place,) = (number for number, line in enumerate(lines) if "missing.py" in line)
+        assert lines[place + 1].strip() == "There is no such file. Check the path for typing errors."
+        assert "File: there is no such file." in text_of(pilot.app)
         assert not pilot.app.screen.query_one(ErrorBox).display
+        assert field.has_class("-faulty")
+        assert "Choose a" not in text_of(pilot.app)
+        await press(pilot, "backspace")
+        assert "no such file" not in text_of(pilot.app)
+        assert not field.has_class("-faulty")
         assert "Choose a file." in text_of(pilot.app)
+
+
+async def test_the_fault_of_a_file_is_told_where_notes_have_no_room() -> None:
+    async with app_on(FakeBoard()).run_test(size=(60, 16)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", *"missing.py")
+        assert "File: there is no such file." in text_of(pilot.app)
 
 
 async def test_an_error_with_more_lines_than_fit_is_scrolled_by_keys() -> None:
@@ -195,10 +206,10 @@ async def test_any_wrong_path_is_told_once_it_is_typed(path: str, key: str) -> N
         await press(pilot, "s", *path)
         assert "Choose a file." in text_of(pilot.app)
         await press(pilot, key)
-        assert f"{Path(path).expanduser()}: there is no such file." in text_of(pilot.app)
+        assert "There is no such file. Check the path" in text_of(pilot.app)
         assert "Choose a file." not in text_of(pilot.app)
         await press(pilot, "ctrl+s")
-        assert "there is no such file." in text_of(pilot.app)
+        assert "There is no such file. Check the path" in text_of(pilot.app)
         pilot.app.screen.query_one(PathInput).focus()
         await press(pilot, "x")
         assert "Choose a file." in text_of(pilot.app)
@@ -214,16 +225,33 @@ async def test_a_path_that_was_just_typed_is_the_one_that_counts(
         monkeypatch.setattr(submit, "_TYPING_SECONDS", 3600)
         await pilot.press(*["backspace"] * 9, *"qy", key)
         await settled(pilot)
-        assert "qy: there is no such file." in text_of(pilot.app)
+        assert "There is no such file. Check the path" in text_of(pilot.app)
         assert not board.sent
 
 
-async def test_the_folder_that_is_offered_is_no_wrong_path(kernel: Path) -> None:
+async def test_the_form_for_another_task_has_no_folder_of_the_last_file(kernel: Path) -> None:
     async with app_on(FakeBoard(), kernel.absolute()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "escape", "s", "tab", "ctrl+s")
+        await press(pilot, "escape", "s")
+        assert pilot.app.screen.query_one(PathInput).value == ""
         assert "Choose a file." in text_of(pilot.app)
-        assert not pilot.app.screen.query_one(ErrorBox).display
+        await press(pilot, *str(kernel))
+        assert "Ready: vectoradd on H100 and A100" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("is_edited", [False, True], ids=["opened", "edited"])
+async def test_the_name_at_the_end_of_a_long_path_is_seen(tmp_path: Path, is_edited: bool) -> None:
+    file = tmp_path / ("folder" * 20) / "fast_kernel.py"
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        pilot.app.post_message(Open(targets.Submit(file=file, edited=is_edited)))
+        await settled(pilot)
+        assert pilot.app.screen.query_one(PathInput).has_focus is not is_edited
+        assert "fast_kernel.py" in text_of(pilot.app)
+        await press(pilot, "tab")
+        await pilot.resize_terminal(60, 16)
+        await settled(pilot)
+        assert "fast_kernel.py" in text_of(pilot.app)
 
 
 async def test_ticks_are_kept_when_the_field_of_the_file_is_left(kernel: Path) -> None:

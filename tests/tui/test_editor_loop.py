@@ -111,13 +111,14 @@ def test_the_file_of_a_run_is_edited_under_a_new_name_and_sent(
 def test_an_editor_that_fails_or_is_missing_is_told(
     tmp_path: Path, tmux: Tmux, status: int, name: str, word: str
 ) -> None:
-    start(tmux, tmp_path, status=status, editor_name=name)
+    work = start(tmux, tmp_path, status=status, editor_name=name)
     shown(tmux, "#1")
     type_(tmux, "End", "e")
     if not name:
         shown(tmux, "edits")
         type_(tmux, "Enter")
     assert word in shown(tmux, "Warning")
+    assert (work / "vectoradd.py").exists() is not bool(name), "without an editor, no starter is written"
     type_(tmux, "C-q")
     shown(tmux, "sent []")
 
@@ -147,7 +148,7 @@ def test_an_unchanged_original_is_edited_itself(tmp_path: Path, monkeypatch: pyt
     assert Path("kernel-run7.py").read_bytes() == b"edited"
 
 
-def test_the_file_of_a_run_is_the_unchanged_one_or_else_the_latest_with_its_name(
+def test_the_file_of_a_run_is_an_unchanged_one_or_else_one_that_was_submitted_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -158,14 +159,14 @@ def test_the_file_of_a_run_is_the_unchanged_one_or_else_the_latest_with_its_name
     here = tmp_path / "kernel.py"
     here.write_text("here")
 
-    def found(code: str, paths: Sequence[Path] = known) -> Path | None:
-        return local_files.submitted_as("kernel.py", hashlib.sha256(code.encode()).hexdigest(), paths)
+    def found(code: str, sent: Sequence[Path] = ()) -> Path | None:
+        return local_files.submitted_as("kernel.py", hashlib.sha256(code.encode()).hexdigest(), known, sent)
 
     assert found("older") == known[2]
-    assert found("edited since") == known[1]
     assert found("here") == Path("kernel.py")
-    assert found("edited since", [here]) == Path("kernel.py")
-    assert found("edited since", []) is None
+    assert found("edited since") is None
+    assert found("edited since", known[::2]) == known[2]
+    assert found("edited since", [tmp_path / "other.py", here]) == Path("kernel.py")
 
 
 def test_an_editor_with_an_open_quote_is_refused() -> None:

@@ -17,6 +17,7 @@ from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.screens.form_dialog import AskLines, Line
 from hpc_board.tui.screens.help import HelpScreen
 from hpc_board.tui.screens.path_dialog import AskPath
+from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.widgets.key_line import KeyLine
 from tests.tui.driving import app_on, press, settled, text_of
 from tests.tui.fake_board import FakeBoard
@@ -114,6 +115,18 @@ async def test_every_dialog_lists_its_keys() -> None:
         await press(pilot, "escape", "s", "ctrl+o")
         assert "Enter Open" in key_line(app)
         assert "Esc Back" in key_line(app)
+
+
+async def test_an_open_list_of_the_form_is_left_by_the_key_that_goes_back() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", "tab", "tab", "enter")
+        app = pilot.app
+        assert isinstance(app, BoardApp)
+        assert "Esc Back" in key_line(app)
+        assert "Dismiss" not in key_line(app)
+        await press(pilot, "escape")
+        assert isinstance(app.screen, SubmitScreen)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The user's settings of the app, and what the app remembers."""
 
+import hashlib
 import json
 import os
 import stat
@@ -12,6 +13,7 @@ from hpc_board.errors import StorageError
 from hpc_board.tui.app import load_preferences
 from hpc_board.tui.app_file import load
 from hpc_board.tui.preferences import Memory, Notify, Preferences, settings_file, state_file
+from hpc_board.tui.recent_files import known_files, remember, remember_sent, sent_as
 
 THEMES = ("hpc-board", "hpc-board-light", "nord")
 ACTIONS: Mapping[str, bool] = {"runs.cancel": False, "app.quit": False, "submit.send": True}
@@ -97,6 +99,28 @@ def test_two_apps_do_not_forget_each_others_values(tmp_path: Path) -> None:
     other.flush()
     again = Memory(file)
     assert (again.get("runs", "filter", ""), again.get("tasks", "filter", "")) == ("one", "other")
+
+
+def test_a_value_that_another_program_has_written_since_is_read_again(tmp_path: Path) -> None:
+    one, other = Memory(tmp_path / "app.json"), Memory(tmp_path / "app.json")
+    other.set("submit", "files", ("/a",))
+    other.flush()
+    assert one.get("submit", "files", ()) == ()
+    assert one.read_again("submit", "files", ()) == ("/a",)
+    one.set("submit", "files", ("/b",))
+    assert one.read_again("submit", "files", ()) == ("/b",)
+    one.flush()
+    assert other.read_again("submit", "files", ()) == ("/b",)
+
+
+def test_a_path_that_cannot_be_remembered_costs_no_other_one() -> None:
+    memory = Memory()
+    remember(memory, Path("/a.py"), Path("/b.py"))
+    remember(memory, Path("/b.py"), Path("/c\n.py"))
+    remember_sent(memory, (Path("/d.py"), b"d"), (Path("/e\x1b.py"), b"e"))
+    assert known_files(memory) == (Path("/d.py"), Path("/b.py"), Path("/a.py"))
+    digests = [hashlib.sha256(code).hexdigest() for code in (b"d", b"e")]
+    assert [sent_as(memory, digest) for digest in digests] == [(Path("/d.py"),), ()]
 
 
 @pytest.mark.parametrize(

@@ -337,6 +337,7 @@ class WithCode(FakeBoard):
 
 async def test_one_key_leads_from_a_failed_case_to_the_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VISUAL", "true")
     async with app_on(WithCode()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "down", "enter")
@@ -352,8 +353,17 @@ async def test_one_key_leads_from_a_failed_case_to_the_editor(tmp_path: Path, mo
             "hpc-board task test vectoradd --submission run38.py --mode test --device cuda",
         ]
         await press(pilot, "e")
-        # This terminal has no editor: test_editor_loop.py starts one.
+        # No editor runs in this terminal: test_editor_loop.py starts one.
         assert Path("kernel-run38.py").read_bytes() == b"import torch"
+
+
+async def test_no_copy_of_a_file_is_written_without_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "/no/such/editor")
+    async with app_on(WithCode()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "e")
+        assert [toast.title for toast in pilot.app._notifications] == ["Warning"]
+        assert not list(tmp_path.glob("*.py"))
 
 
 async def test_the_ways_on_from_a_failed_case_lead_to_its_cases_and_to_sending_it_again() -> None:

@@ -8,7 +8,7 @@ import pytest
 from textual import events
 from textual.screen import Screen
 from textual.strip import Strip
-from textual.widgets import Static
+from textual.widgets import Button, Static
 
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.run_order import RunPosition
@@ -184,6 +184,7 @@ async def test_a_file_is_sent_again_after_a_yes() -> None:
         await press(pilot, "r", "down", "down", "down", "R")
         text = " ".join(str(each.content) for each in pilot.app.screen.query(Static))
         assert "Submit the file of run 38 again: submission.py, vectoradd on H100, mode test?" in text
+        assert [str(button.label) for button in pilot.app.screen.query(Button)] == ["Back", "Rerun"]
         await press(pilot, "escape")
         assert not board.sent
         await press(pilot, "R", "enter")

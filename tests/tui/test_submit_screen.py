@@ -1,10 +1,12 @@
 """The form, the watch over a file, and what the form says of headers, queues and scripts."""
 
+import hashlib
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from textual.widgets import Button, Select
+from textual.widgets._select import SelectOverlay
 
 from hpc_board.domain.job_options import JobOptions, OptionRules
 from hpc_board.domain.run import RunState
@@ -17,12 +19,19 @@ from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.messages import Open
 from hpc_board.tui.preferences import Memory
+from hpc_board.tui.recent_files import remember_sent
 from hpc_board.tui.screens import watch
+from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
+from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.script_notes import unusual
+from hpc_board.tui.widgets.grid import Grid
+from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.path_input import PathInput
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import A100, H100, L4, NOW, FakeBoard, run
@@ -294,6 +303,7 @@ async def test_a_form_that_another_screen_replaces_keeps_its_contents(kernel: Pa
         assert pilot.app.screen.query_one(PathInput).value == str(kernel)
 
 
+_SENT = hashlib.sha256(b"sent").hexdigest()
 _TESTED = run(7, RunState.FINISHED, gpu="A100", mode=Mode.TEST, verdict=Verdict.PASS)
 
 
@@ -311,9 +321,9 @@ async def test_the_form_has_the_file_and_the_choices_of_the_run(
 ) -> None:
     file, memory = tmp_path / "folder" / "submission.py", Memory()
     file.parent.mkdir()
-    file.write_text("import torch\n")
-    memory.set("submit", "files", (str(tmp_path / "gone" / "submission.py"), str(file)))
-    board = FakeBoard(runs=[replace(_TESTED, **changes)])
+    file.write_text("import torch  # edited since\n")
+    remember_sent(memory, (tmp_path / "gone" / "submission.py", b"sent"), (file, b"sent"))
+    board = FakeBoard(runs=[replace(_TESTED, code_sha256=_SENT, **changes)])
     app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -323,6 +333,182 @@ async def test_the_form_has_the_file_and_the_choices_of_the_run(
         await press(pilot, "s")
         assert app.screen.query_one(PathInput).value == str(file)
         assert ready in text_of(app)
+        await press(pilot, "escape")
+        assert not app._notifications, "nothing has changed that could be a draft"
+
+
+async def test_a_file_of_that_name_that_was_submitted_otherwise_is_not_the_runs(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "submission.py").write_text("import torch\n")
+    memory = Memory()
+    remember_sent(memory, (tmp_path / "other" / "submission.py", b"that of another task"))
+    board = FakeBoard(runs=[replace(_TESTED, code_sha256=_SENT)])
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "s")
+        assert app.screen.query_one(PathInput).value == ""
+
+
+async def test_the_form_of_a_run_has_no_file_of_a_draft_and_leaves_the_draft_alone(kernel: Path) -> None:
+    async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s", *str(kernel), "escape", "r", "s")
+        assert pilot.app.screen.query_one(PathInput).value == ""
+        assert "[x] A100" in text_of(pilot.app)
+        await press(pilot, "escape", "escape", "s")
+        assert pilot.app.screen.query_one(PathInput).value == str(kernel)
+        assert "Ready: vectoradd on H100 and A100, mode test" in text_of(pilot.app)
+
+
+async def test_a_file_that_another_program_submits_meanwhile_is_in_the_form(tmp_path: Path, kernel: Path) -> None:
+    board = FakeBoard(runs=[replace(_TESTED, file_name=kernel.name, code_sha256=_SENT)])
+    file = tmp_path / "folder" / kernel.name
+    file.parent.mkdir()
+    file.write_text("import torch\n")
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=Memory(tmp_path / "app.json"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        command = Memory(tmp_path / "app.json")
+        remember_sent(command, (file, b"sent"))
+        command.flush()
+        await press(pilot, "r", "s")
+        assert app.screen.query_one(PathInput).value == str(file)
+
+
+@pytest.mark.parametrize(
+    ("opening", "kind", "way"),
+    [
+        ((), TasksScreen, "Tasks / Submit"),
+        (("enter",), TasksScreen, "Tasks / conv2d / Submit"),
+        (("end", "b"), StandingsScreen, "Tasks / vectoradd / Board / Submit"),
+        (("r",), RunsScreen, "Runs / Submit"),
+        (("r", "enter"), ReportScreen, "Runs / Run 7 / Submit"),
+    ],
+)
+async def test_escape_leads_from_the_form_to_the_screen_that_opened_it(
+    opening: tuple[str, ...], kind: type[BoardScreen], way: str
+) -> None:
+    async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, *opening)
+        below = pilot.app.screen
+        assert type(below) is kind
+        await press(pilot, "s")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+        assert f"hpc-board  {way} " in text_of(pilot.app).splitlines()[0]
+        await press(pilot, "escape")
+        assert pilot.app.screen is below
+
+
+async def test_a_submission_from_a_run_leaves_the_list_of_runs_below_the_new_ones(kernel: Path) -> None:
+    async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "enter", "s", *str(kernel), "ctrl+s")
+        assert [type(screen) for screen in pilot.app.screen_stack[1:]] == [TasksScreen, RunsScreen]
+        assert pilot.app.screen.query_one(Grid).current == "8"
+
+
+async def test_of_two_open_forms_the_uppermost_one_has_the_draft(kernel: Path) -> None:
+    async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s")
+        pilot.app.post_message(Open(targets.Report(7)))
+        await settled(pilot)
+        await press(pilot, "s", *str(kernel))
+        pilot.app.post_message(Open(targets.Runs()))
+        await settled(pilot)
+        await press(pilot, "escape", "s")
+        assert pilot.app.screen.query_one(PathInput).value == str(kernel)
+
+
+async def test_a_form_that_cannot_be_sent_leads_to_its_first_faulty_field(kernel: Path) -> None:
+    kernel.write_text("import torch\n")
+    board = FakeBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s")
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.options_input.focus()
+        await press(pilot, "x", "ctrl+s")
+        assert screen.focused is screen.path_input
+        assert screen.path_input.has_class("-faulty")
+        assert text_of(pilot.app).count("Choose a file.") == 2, "below the field, too"
+        await press(pilot, *str(kernel))
+        assert not screen.path_input.has_class("-faulty")
+        for field, mend in ((screen.gpu_list, "space"), (screen.options_input, "backspace")):
+            await press(pilot, "ctrl+s")
+            assert screen.focused is field
+            assert field.has_class("-faulty")
+            await press(pilot, mend)
+        assert "Ready: vectoradd on H100" in text_of(pilot.app)
+        assert not screen.query(".-faulty")
+        await press(pilot, "ctrl+s")
+        assert len(board.sent) == 1
+
+
+async def test_a_task_that_contradicts_the_header_is_the_faulty_field(kernel: Path) -> None:
+    board = FakeBoard()
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.task_select.value = "grayscale"
+        await settled(pilot)
+        await press(pilot, "ctrl+g", "ctrl+s")
+        assert screen.focused is screen.task_select
+        assert "The header names task vectoradd" in text_of(pilot.app), "the form instead of the script"
+        assert not board.sent
+
+
+async def test_the_editor_needs_a_file_that_exists() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s", "tab", "f4")
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        assert screen.focused is screen.path_input
+        assert text_of(pilot.app).count("Choose a file.") == 2
+        await press(pilot, *"no-such-folder/kernel.py", "f4")
+        assert pilot.app.screen is screen
+        assert "There is no such file." in text_of(pilot.app)
+        assert screen.path_input.has_focus
+        assert not pilot.app._notifications
+
+
+async def test_an_untouched_form_is_no_draft_and_a_ticked_gpu_makes_one(kernel: Path) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "escape")
+        assert not pilot.app._notifications
+        await press(pilot, "end", "s", *["tab"] * 5, "space", "escape")
+        (toast,) = pilot.app._notifications
+        assert toast.message == "Draft kept: s on vectoradd, in Tasks, opens it again."
+
+
+async def test_a_click_elsewhere_closes_an_open_list(kernel: Path) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        for beside in ("#file-field Label", "TitleBar"):
+            screen.task_select.focus()
+            await press(pilot, "enter")
+            assert screen.task_select.expanded
+            await pilot.click(beside)
+            await settled(pilot)
+            assert not screen.task_select.expanded
+            assert screen.focused is screen.task_select
+        await press(pilot, "enter")
+        await pilot.click(SelectOverlay, offset=(3, 2))
+        await settled(pilot)
+        assert (screen.task_select.expanded, screen.task_select.value) == (False, "grayscale")
+        await press(pilot, "enter")
+        await pilot.click(KeyLine, offset=(text_of(pilot.app).splitlines()[-1].index("Esc Back"), 0))
+        await settled(pilot)
+        assert not screen.task_select.expanded
+        assert pilot.app.screen is screen
 
 
 async def test_the_file_of_another_users_run_is_not_taken_for_ones_own(tmp_path: Path) -> None:

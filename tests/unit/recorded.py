@@ -226,7 +226,8 @@ def result_of(verdict: Verdict, *cases: Case, message: str = "", stdout: str = "
 
 def call(board: Recorded, *argv: str | Path) -> Done:
     """The command within this process, on the board of the test."""
-    return CliRunner().invoke(cli, [*map(str, argv)], obj=lambda: board.door)
+    state = {"XDG_STATE_HOME": str(board.folder / "state")}
+    return CliRunner().invoke(cli, [*map(str, argv)], obj=lambda: board.door, env=state)
 
 
 def read(board: Recorded, *argv: str | Path) -> Any:

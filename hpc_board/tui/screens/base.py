@@ -1,6 +1,7 @@
 """The base of all screens: the frame, and questions to the board in threads."""
 
 import itertools
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -23,10 +24,11 @@ from hpc_board.errors import BoardError, InputError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.formatting import span_text
-from hpc_board.tui import local_files, targets
+from hpc_board.tui import editor, local_files, targets
 from hpc_board.tui.keys import named
 from hpc_board.tui.messages import Answer, Heard, Open, RunsState, Tick
 from hpc_board.tui.preferences import Memory
+from hpc_board.tui.recent_files import known_files, sent_as
 from hpc_board.tui.targets import Target
 from hpc_board.tui.widgets.error_box import ErrorBox
 from hpc_board.tui.widgets.key_line import KeyLine
@@ -93,6 +95,8 @@ class BoardScreen(Screen[None]):
     """True if the screen shows the output of running jobs."""
     ACTIONS: ClassVar[tuple[str, ...]] = ("again", "cancel")
     """The subjects of questions that change the board, whose answers the user has to see."""
+    SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ()
+    """The subjects whose errors the screen shows beside their cause instead of in the box."""
 
     runs_state: var[RunsState] = var(RunsState())
     """The user's runs in flight, bound to the app's value like the two below."""
@@ -122,6 +126,8 @@ class BoardScreen(Screen[None]):
         """The target of this screen, which the app sets like the memory."""
         self.memory = Memory()
         """The app's memory, which the app sets before the screen is mounted."""
+        self.way: tuple[str, ...] = ()
+        """The place of the screen from which this one was opened, which the app sets too; empty if it was new."""
         self._open_questions: dict[str, _Question] = {}
         self._numbers = itertools.count(1)
         self._failures: dict[str, BoardError] = {}
@@ -199,6 +205,11 @@ class BoardScreen(Screen[None]):
         self.call_after_refresh(self.call_after_refresh, act)
 
     @property
+    def place(self) -> tuple[str, ...]:
+        """Return the path of this screen as its title shows it; empty before that."""
+        return self.title_bar.places if self.is_mounted else ()
+
+    @property
     def busy(self) -> bool:
         """Return whether this screen waits for an answer, the end of typing or the rest of a cursor."""
         return bool(self._open_questions) or any(pane.is_moving for pane in self.query(ListPane))
@@ -272,32 +283,32 @@ class BoardScreen(Screen[None]):
             question = (
                 f"Submit the file of run {run.id} again: {run.file_name}, {run.task} on {run.gpu}, mode {run.mode}?"
             )
-        self.app.push_screen(Confirm(question, "Resubmit", "Keep"), act)
+        self.app.push_screen(Confirm(question, "Rerun", "Back"), act)
 
     def submit_file_of(self, run: Run) -> None:
         """Open the form with task, GPU and next mode of a run, and with its file if it is the user's and exists."""
-        known = self._known_files
 
         def question() -> Path | None:
             if run.user != self.board.user:
                 return None
-            return local_files.submitted_as(Path(run.file_name).name, run.code_sha256, known)
+            known, sent = known_files(self.memory), sent_as(self.memory, run.code_sha256)
+            return local_files.submitted_as(Path(run.file_name).name, run.code_sha256, known, sent)
 
         def fill(file: Path | None) -> None:
-            self.post_message(Open(targets.Submit(run.task, (run.gpu,), next_mode(run), file)))
+            own = run.user == self.board.user
+            self.post_message(Open(targets.Submit(run.task, (run.gpu,), next_mode(run), file, of_run=own)))
 
         self.ask("submit", question, fill, whom=THE_FILE)
 
-    @property
-    def _known_files(self) -> tuple[Path, ...]:
-        return tuple(Path(file) for file in self.memory.get("submit", "files", ()))
-
     def edit_file_of(self, run: Run) -> None:
         """Open the user's editor with the file of a run, and then the form with it."""
-        known = self._known_files
 
         def question() -> tuple[Path, bool]:
+            known = known_files(self.memory)
             name, code = self.board.submissions.code(run.submission)
+            # Without an editor, no copy is written.
+            if not editor.is_found(os.environ):
+                return Path(name), False
             return local_files.of_run(run.id, Path(name).name, code, known)
 
         def edit(found: tuple[Path, bool]) -> None:
@@ -384,10 +395,11 @@ class BoardScreen(Screen[None]):
 
     def _show_failures(self) -> None:
         """Show the last error with the age of the screen's data."""
-        if not self._failures:
+        boxed = [failed for failed in self._failures.items() if failed[0] not in self.SHOWN_BESIDE]
+        if not boxed:
             self.error_box.show(None)
             return
-        subject, failure = next(reversed(self._failures.items()))
+        subject, failure = boxed[-1]
         known = self._answered.get(subject)
         if subject == SCHEDULER:
             known = self.runs_state.silent_since or self.runs_state.asked_at

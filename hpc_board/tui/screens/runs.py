@@ -313,6 +313,11 @@ class RunsScreen(BoardScreen):
     def _list(self) -> RunList:
         return RunList.EVERYONE if self._everyone else RunList.OWN
 
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Return the path of this screen without the scope of its list."""
+        return super().place[:1]
+
     def _show_scope(self) -> None:
         places = ["everyone" if self._everyone else "own", *([self._gpu] if self._gpu else [])]
         old = self.now() - (self.answered_at(self.pane.subject) or self._opened_at)

@@ -9,13 +9,14 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 from rich.text import Text
-from textual import getters, on
+from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, VerticalScroll
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
+from textual.widgets._select import SelectOverlay
 
 from hpc_board.board import Board
 from hpc_board.domain.catalog import Catalog
@@ -23,6 +24,7 @@ from hpc_board.domain.draft import Draft, Preview
 from hpc_board.domain.job_options import NO_OPTIONS, GivenOptions, OptionRules, parsed
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
+from hpc_board.files import is_file, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode
 from hpc_board.report.run_words import start_text
@@ -32,10 +34,11 @@ from hpc_board.tui.choice import Choice
 from hpc_board.tui.formatting import MODE_HELP, listing
 from hpc_board.tui.messages import Chosen, Open
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.recent_files import recent_folders, remember
+from hpc_board.tui.recent_files import recent_folders, remember, remember_sent
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.widgets.gpu_list import GpuList
+from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.options_input import OptionsInput
 from hpc_board.tui.widgets.path_input import PathInput
 from hpc_board.tui.widgets.preview import PreviewPane
@@ -62,6 +65,7 @@ class SubmitScreen(BoardScreen):
         Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers again"),
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, "send")
+    SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("header",)
     HELP: ClassVar[str] = (
         "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. "
         "Options are those of the command `submit`, such as qos=night time=30 sbatch=--comment=x; Tab completes them. "
@@ -78,16 +82,18 @@ class SubmitScreen(BoardScreen):
     status = getters.query_one("#status", Static)
     preview = getters.query_one(PreviewPane)
 
-    def __init__(self, board: Board, now: Clock, start: Choice, *, edited: bool = False) -> None:
+    def __init__(self, board: Board, now: Clock, start: Choice, *, edited: bool = False, of_run: bool = False) -> None:
         super().__init__(board, now)
-        self._choice = start
+        self._start = self._choice = start
         self._edited = edited
+        self._of_run = of_run
         self._tasks: tuple[str, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
         self._statuses: dict[str, GpuStatus] | None = None
         self._expected: Mapping[str, datetime] = {}
         self._typing: Timer | None = None
         self._ready = ""
+        self._header: Directives | None = None
         self._asked: tuple[str, ...] = ()
         """The GPUs in the file's header."""
         self._asked_task: str | None = None
@@ -96,6 +102,10 @@ class SubmitScreen(BoardScreen):
         """The ticked GPUs before a header chose others."""
         self._unsettled = False
         """True while the choice has GPUs of a header that are not yet checked against those of the task."""
+        self._has_chosen = False
+        """True once the user has chosen the task or GPUs, which a header chooses too."""
+        self._is_refused = False
+        """True after a key that needs a complete form, until the next change."""
         self._left: Widget | None = None
         """The focused widget of the form before the focus went to the script."""
 
@@ -106,12 +116,11 @@ class SubmitScreen(BoardScreen):
             with VerticalScroll(id="form", classes="panel", can_focus=False):
                 with Horizontal(classes="field", id="file-field"):
                     yield Label("File")
-                    nothing = "" if start.folder == Path() else f"{start.folder}/"
-                    yield PathInput(value=str(start.file or nothing), id="file")
+                    yield PathInput(value=str(start.file or ""), id="file")
                     yield Button("Browse", id="browse", compact=True)
                 with Horizontal(classes="below"):
                     yield Label()
-                    yield Static(id="header-note", markup=False)
+                    yield Static(id="file-note", markup=False)
                 with Horizontal(classes="field"):
                     yield Label("Task")
                     yield Select[str]([], prompt="loading the tasks …", compact=True, id="task")
@@ -141,7 +150,7 @@ class SubmitScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read the tasks and the state of the GPUs."""
         super().on_mount()
-        self.title_bar.show_place("Tasks", "Submit")
+        self.title_bar.show_place(*(self.way or ("Tasks",)), "Submit")
         self.query_one("#form").border_title = "Submission"
         self.preview.border_title = "Script"
         # The letters are keys outside of the fields: s submits, e edits again.
@@ -173,7 +182,7 @@ class SubmitScreen(BoardScreen):
         def take(file: Path | None) -> None:
             if file is not None:
                 self.path_input.offer(str(file))
-                remember(file, self.memory)
+                self._remember(file)
                 self._change(replace(self._choice, folder=file.parent))
                 self.post_message(Chosen(self._choice))
 
@@ -185,23 +194,32 @@ class SubmitScreen(BoardScreen):
     def action_edit(self) -> None:
         """Edit the file in the user's editor."""
         self._finish_file()
-        choice = self._choice
-        if choice.file is None:
-            self._show_status()
+        choice, file = self._choice, self._choice.file
+        if file is None:
+            self._refuse()
             return
-        self.post_message(Chosen(choice))
-        self.post_message(Open(targets.Edit(choice.file, choice.task, choice.gpus, choice.mode)))
+
+        def edit(exists: bool) -> None:
+            if exists:
+                self.post_message(Chosen(choice))
+                self.post_message(Open(targets.Edit(file, choice.task, choice.gpus, choice.mode)))
+            else:
+                self._read_header(file)
+                self.path_input.focus()
+
+        self.ask("edit", lambda: is_file(file), edit, whom=THE_FILE)
 
     def action_watch(self) -> None:
         """Open the watch, which submits the file in mode test on every save."""
         self._finish_file()
         choice = self._choice
-        if choice.file is None or choice.task is None or not choice.gpus or self.is_open("header"):
+        if choice.file is None or choice.task is None or self._unfit_to_watch:
+            self._refuse()
+            return
+        if self.is_open("header"):
             self._show_status()
             return
-        if self.options_input.fault:
-            return
-        remember(choice.file, self.memory)
+        self._remember(choice.file)
         self.post_message(Chosen(choice))
         self.post_message(Open(targets.Watch(choice.file.name, choice.task, choice.gpus, choice.file, choice.options)))
 
@@ -217,11 +235,14 @@ class SubmitScreen(BoardScreen):
     def action_send(self) -> None:
         """Submit the contents of the form."""
         self._finish_file()
-        choice = self._choice
-        if choice.missing or self.options_input.fault or self.is_open("send") or self.is_open("header"):
+        if self.is_open("send") or self.is_open("header"):
             self._show_status()
             return
-        self.ask("send", lambda: self.board.submissions.submit(self._draft(choice)), self._follow, whom=THE_SCHEDULER)
+        if self._fault is not None:
+            self._refuse()
+            return
+        choice = self._choice
+        self.ask("send", lambda: self._submit(choice), self._follow, whom=THE_SCHEDULER)
         self._show_status()
 
     def action_back(self) -> None:
@@ -231,19 +252,34 @@ class SubmitScreen(BoardScreen):
             return
         if self.awaits_outcome():
             return
-        draft = self.draft
-        self.post_message(Chosen(draft))
-        if draft.is_begun:
-            where = f" on {draft.task}, in Tasks," if draft.task else ""
-            self.notify(f"Draft kept: s{where} opens it again.", markup=False)
+        if (draft := self.draft) is not None:
+            self.post_message(Chosen(draft))
+            if draft.is_begun and self._is_changed:
+                where = f" on {draft.task}, in Tasks," if draft.task else ""
+                self.notify(f"Draft kept: s{where} opens it again.", markup=False)
         super().action_back()
 
     @property
-    def draft(self) -> Choice:
-        """Return the contents for the next form."""
+    def draft(self) -> Choice | None:
+        """Return the contents for the next form; None if they are still those of a run."""
         self._finish_file()
+        if self._of_run and not self._is_changed:
+            return None
         # A header can name a task that the board lacks: the next form has the draft, for the task selected then.
         return replace(self._choice, task=self._choice.task if self._choice.task in self._tasks else None)
+
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        """Return the label of the key that closes an open list, which Textual names otherwise."""
+        return {"dismiss": "Back"}
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Close an open list at a click elsewhere; the keys in the last line are pressed."""
+        where, focused = event.screen_offset, self.focused
+        if isinstance(focused, SelectOverlay) and not any(
+            where in widget.region for widget in (focused, self.query_one(KeyLine))
+        ):
+            focused.action_dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable the watch while the form is incomplete."""
@@ -295,6 +331,7 @@ class SubmitScreen(BoardScreen):
     @on(Select.Changed, "#task")
     def _choose_task(self, event: Select.Changed) -> None:
         if isinstance(event.value, str) and event.value != self._choice.task:
+            self._has_chosen = True
             self._choice = replace(self._choice, task=event.value)
             self._ask_allowed()
             self._show_status()
@@ -306,6 +343,7 @@ class SubmitScreen(BoardScreen):
 
     @on(GpuList.Ticked)
     def _tick(self, event: GpuList.Ticked) -> None:
+        self._has_chosen = True
         self._choice = replace(self._choice, gpus=event.names)
         self._set_aside = ()
         self._unsettled = False
@@ -352,7 +390,8 @@ class SubmitScreen(BoardScreen):
     def _take_header(self, file: Path, directives: Directives) -> None:
         if file != self._choice.file:
             return
-        self._show_header(directives)
+        self._header = directives
+        self._show_file_note()
         self.options_input.hear(directives.options)
         self._show_options()
         task = directives.leaderboard or self._choice.task
@@ -381,13 +420,23 @@ class SubmitScreen(BoardScreen):
         self._ready = f"Ready: {draft.task.name} on {names}, mode {draft.mode}: {jobs}."
         self._show_status()
 
+    def _submit(self, choice: Choice) -> Sequence[Run]:
+        """Submit the choice, and remember its file."""
+        draft = self._draft(choice)
+        runs = self.board.submissions.submit(draft)
+        if choice.file is not None:
+            remember_sent(self.memory, (choice.file, draft.source.data))
+        return runs
+
     def _follow(self, runs: Sequence[Run]) -> None:
-        if self._choice.file is not None:
-            remember(self._choice.file, self.memory)
         self.post_message(Chosen(self._choice))
         self.post_message(Open(targets.Sent(tuple(run.id for run in runs))))
 
     # State of the form
+
+    def _remember(self, file: Path) -> None:
+        """Remember a file in a thread, which reads the files that other programs have remembered."""
+        self.app.run_worker(partial(remember, self.memory, file), thread=True, group="remember")
 
     def _change(self, choice: Choice) -> None:
         self._choice = choice
@@ -407,8 +456,8 @@ class SubmitScreen(BoardScreen):
             self._typing = None
 
     def _read_header(self, file: Path | None) -> None:
-        self._asked, self._asked_task = (), None
-        self._show_header(None)
+        self._header, self._asked, self._asked_task = None, (), None
+        self._show_file_note()
         self.options_input.hear(NO_OPTIONS)
         self._show_options()
         self._choice = replace(self._choice, file=file, folder=file.parent if file else self._choice.folder)
@@ -429,7 +478,7 @@ class SubmitScreen(BoardScreen):
     def _check(self) -> None:
         """Check a complete form through the board."""
         choice = self._choice
-        self._ready = ""
+        self._ready, self._is_refused = "", False
         self.forget_failure("send")
         if choice.missing or self.options_input.fault:
             self.withdraw("draft")
@@ -455,9 +504,23 @@ class SubmitScreen(BoardScreen):
             options=given_options(parsed(choice.options), os.environ),
         )
 
-    def _show_header(self, header: Directives | None) -> None:
-        """Show the choices in the file's header."""
-        if header is None:
+    def _refuse(self) -> None:
+        """Go to the first field to fill or to mend, and emphasize the reason."""
+        self._is_refused = True
+        if self.has_class("-preview"):
+            self._show_form()
+        if (fault := self._fault) is not None:
+            fault[0].focus()
+        self._show_status()
+
+    def _show_file_note(self) -> None:
+        """Show the fault of the file, or else the choices in its header."""
+        header = self._header
+        if self._file_fault:
+            words = toned(self._file_fault[1].strip(), Tone.BAD, 300)
+        elif self._is_refused and self._choice.file is None:
+            words = toned(self._choice.missing, Tone.BAD)
+        elif header is None:
             words = toned("")
         elif header.leaderboard is None and not header.gpus:
             words = toned("No header: choose task and GPUs here.", Tone.MUTED)
@@ -465,7 +528,7 @@ class SubmitScreen(BoardScreen):
             task = f"task {header.leaderboard}" if header.leaderboard else ""
             gpus = f"{'GPU' if len(header.gpus) == 1 else 'GPUs'} {listing(header.gpus)}" if header.gpus else ""
             words = toned(f"Header: {', '.join(filter(None, (task, gpus)))}.", Tone.MUTED)
-        self.query_one("#header-note", Static).update(words)
+        self.query_one("#file-note", Static).update(words)
 
     def _show_options(self) -> None:
         """Show the fault of the job options, or those that apply without the field."""
@@ -494,15 +557,44 @@ class SubmitScreen(BoardScreen):
         self.call_later(self.preview.show, ())
 
     @property
-    def _missing(self) -> str:
-        """Return the next choice to make, or the error of a header with another task or unavailable GPUs."""
+    def _is_changed(self) -> bool:
+        """Return whether the user has changed the contents with which the form has begun."""
+        start, now = self._start, self._choice
+        same = (now.file, now.mode, now.note, now.options) == (start.file, start.mode, start.note, start.options)
+        return self._has_chosen or not same
+
+    @property
+    def _file_fault(self) -> tuple[str, str] | None:
+        """Return the fault of the file, and the same as a sentence with a hint; None without one."""
+        error, file = self.failure_of("header"), self._choice.file
+        if error is None or file is None or self.is_open("header"):
+            return None
+        # The path is in the field.
+        words = error.message.removeprefix(f"{shown_path(file)}: ")
+        sentence = error.message if words == error.message else words[:1].upper() + words[1:]
+        return words, f"{sentence} {error.hint}"
+
+    @property
+    def _fault(self) -> tuple[Widget, str] | None:
+        """Return the first field to fill or to mend, and the reason; None if the form is complete."""
         choice, asked = self._choice, self._asked_task
-        if choice.task and asked and choice.task != asked:
-            return f"The header names task {asked}, not {choice.task}. Choose {asked}, or change the header."
-        if choice.file and choice.task and not choice.gpus and self._asked and not _resolved(self._asked, self._gpus):
-            return f"The header names {listing(self._asked)}, not available for {choice.task}. Choose a GPU."
-        fault = f"Options: {self.options_input.fault}" if self.options_input.fault else ""
-        return choice.missing or fault
+        if choice.file is None:
+            return self.path_input, choice.missing
+        if fault := self._file_fault:
+            return self.path_input, f"File: {fault[0]}"
+        if choice.task is None:
+            return self.task_select, choice.missing
+        if asked and choice.task != asked:
+            words = f"The header names task {asked}, not {choice.task}. Choose {asked}, or change the header."
+            return self.task_select, words
+        if not choice.gpus:
+            if self._asked and not _resolved(self._asked, self._gpus):
+                words = f"The header names {listing(self._asked)}, not available for {choice.task}. Choose a GPU."
+                return self.gpu_list, words
+            return self.gpu_list, choice.missing
+        if self.options_input.fault:
+            return self.options_input, f"Options: {self.options_input.fault}"
+        return None
 
     @property
     def _unfit_to_watch(self) -> bool:
@@ -516,19 +608,24 @@ class SubmitScreen(BoardScreen):
         self.gpu_list.show_age(self.now())
 
     def _show_status(self) -> None:
-        """Show the state of the form in one line, unless an error is shown."""
+        """Show the state of the form in one line, unless an error is shown, and mark the faulty field."""
+        fault = self._fault
         if self.is_open("send"):
             count = len(self._choice.gpus)
             text = toned(f"Sending {count} {'job' if count == 1 else 'jobs'} …", Tone.ACCENT)
-        elif self.has_failed(*_FORM_SUBJECTS):
+        elif self.has_failed(*_FORM_SUBJECTS) and not self._file_fault:
             text = Text("")
-        elif missing := self._missing:
-            text = toned(missing, Tone.WAITING)
+        elif fault is not None:
+            text = toned(fault[1], Tone.BAD if self._is_refused else Tone.WAITING)
         else:
             text = toned(self._ready, Tone.GOOD)
         self.status.update(text)
+        self._show_file_note()
+        faulty = fault[0] if fault is not None and (self._is_refused or self._file_fault) else None
+        for field in (self.path_input, self.task_select, self.gpu_list, self.options_input):
+            field.set_class(field is faulty, "-faulty")
         # A failed submission can be sent again.
-        unfit = self.has_failed(*_CHECKS) or bool(self._missing)
+        unfit = self.has_failed(*_CHECKS) or fault is not None
         self.query_one("#send", Button).disabled = self.is_open("send") or unfit
         self.query_one("#watch", Button).disabled = self._unfit_to_watch
         self.refresh_bindings()

@@ -1,6 +1,7 @@
 """The list of tasks, with deadlines and the user's ranks."""
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -26,7 +27,7 @@ from hpc_board.files import write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
 from hpc_board.report.formatting import RANKING_WORDS, score_text
-from hpc_board.tui import local_files, targets
+from hpc_board.tui import editor, local_files, targets
 from hpc_board.tui.formatting import languages, time_left
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
@@ -302,7 +303,13 @@ class TasksScreen(BoardScreen):
                 self._notify_written(file)
             self.post_message(Open(targets.Edit(file, task.name)))
 
-        self.ask("write", lambda: local_files.of_starter(path, starter(task, _first(task))), edit)
+        def question() -> tuple[Path, bool]:
+            # Without an editor, no starter is written.
+            if not editor.is_found(os.environ):
+                return path, False
+            return local_files.of_starter(path, starter(task, _first(task)))
+
+        self.ask("write", question, edit)
 
     def action_copy(self) -> None:
         """Copy the text that is shown."""

@@ -31,6 +31,7 @@ from hpc_board.tui.file_watcher import Saves
 from hpc_board.tui.formatting import listing
 from hpc_board.tui.messages import Open
 from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.recent_files import remember_sent
 from hpc_board.tui.run_cells import cells, columns
 from hpc_board.tui.screens.base import THE_FILE, THE_SCHEDULER, BoardScreen, Clock
 from hpc_board.tui.usual_time import UsualTime, usual_time_of
@@ -215,7 +216,9 @@ class WatchScreen(BoardScreen):
                 mode=str(Mode.TEST),
                 options=given_options(parsed(watched.options), os.environ),
             )
-            return self.board.submissions.submit(draft)
+            runs = self.board.submissions.submit(draft)
+            remember_sent(self.memory, (watched.file, draft.source.data))
+            return runs
 
         self.ask("send", question, partial(self._take_sent, now), whom=THE_SCHEDULER)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.suggester import Suggester
 from textual.widgets import Input
 
@@ -41,6 +42,10 @@ class PathInput(CompletedInput):
         )
         self._offered = value
 
+    def on_resize(self) -> None:
+        """Show the cursor: of a long path that the app has filled in, the end is seen, which has the file's name."""
+        self.scroll_to_region(Region(self._cursor_offset, 0, 1, 1), force=True, animate=False)
+
     def offer(self, value: str) -> None:
         """Set a default value, which the user can extend or overwrite."""
         self._offered = self.value = value
@@ -63,9 +68,8 @@ class PathInput(CompletedInput):
 
     @property
     def named(self) -> Path | None:
-        """Return the path in the field with "~" expanded; None while it is only the default folder."""
-        begun = self.value == self._offered and self.value.endswith("/")
-        return expanded(self.value) if self.value.strip() and not begun else None
+        """Return the path in the field with "~" expanded; None without one."""
+        return expanded(self.value) if self.value.strip() else None
 
     @property
     def path(self) -> Path | None:

@@ -21,6 +21,9 @@ FRESH = timedelta(seconds=5)
 class TitleBar(Horizontal):
     """The path of the screen on the left, the user and their runs in flight on the right."""
 
+    places: tuple[str, ...] = ()
+    """The path that is shown."""
+
     def compose(self) -> ComposeResult:
         """Yield the two parts of the line."""
         yield Static(id="where", markup=False)
@@ -28,6 +31,7 @@ class TitleBar(Horizontal):
 
     def show_place(self, *places: str) -> None:
         """Show the path of this screen."""
+        self.places = places
         way = [toned(place, Tone.MUTED) for place in places[:-1]] + [toned(places[-1], Tone.STRONG)]
         line = Text.assemble(("hpc-board", Tone.ACCENT.value), "  ", Text(" / ", Tone.MUTED.value).join(way))
         self._say("#where", line)

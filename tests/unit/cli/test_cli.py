@@ -33,6 +33,8 @@ from hpc_board.model.task import Mode
 from hpc_board.report.plain import plain
 from hpc_board.report.tables import gpus_table
 from hpc_board.store import Store
+from hpc_board.tui.preferences import Memory
+from hpc_board.tui.recent_files import known_files, sent_as
 from tests.unit.recorded import (
     AT,
     KERNEL,
@@ -507,6 +509,28 @@ def test_several_files_are_submissions_of_their_own_in_the_order_in_which_they_a
     assert [run.array for run in board.board.runs.list()] == [""] * 6, "this machine's own queue has no arrays"
     for run in board.board.runs.list():
         call(board, "cancel", str(run.id))
+
+
+def test_the_app_finds_the_files_that_the_command_has_submitted(board: Recorded) -> None:
+    other = board.folder / "other.py"
+    other.write_text(f"{KERNEL}# other\n")
+    state = board.folder / "state" / "hpc-board" / "app.json"
+    assert call(board, "submit", board.kernel, "--dry-run").exit_code == 0
+    assert not state.exists()
+    assert call(board, "submit", other, board.kernel).exit_code == 0
+    memory = Memory(state)
+    assert known_files(memory) == (other, board.kernel)
+    sent = {run.file_name: sent_as(memory, run.code_sha256) for run in board.board.runs.list()}
+    assert sent == {"other.py": (other,), "kernel.py": (board.kernel,)}
+    for run in board.board.runs.list():
+        call(board, "cancel", str(run.id))
+
+
+def test_a_submission_needs_no_memory_of_the_app(board: Recorded) -> None:
+    (board.folder / "state" / "hpc-board" / "app.json").mkdir(parents=True)
+    done = call(board, "submit", board.kernel)
+    assert (done.exit_code, "app.json" in done.output) == (0, False)
+    call(board, "cancel", "1")
 
 
 def test_nothing_is_stored_where_one_of_several_files_cannot_be_submitted(board: Recorded) -> None:
