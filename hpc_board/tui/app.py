@@ -428,19 +428,24 @@ class BoardApp(App[None]):
         recent = self._memory.get("palette", "recent", ())
         # Sorting keeps the order of all others.
         lines.sort(key=lambda line: recent.index(line.name) if line.name in recent else len(recent))
-        self.push_screen(Actions([self._recorded(line) for line in lines], "Find an action …"))
+        # A theme is found by its name, too.
+        found_only = [replace(line, words=f"Theme, {line.words}", listed=False) for line in self._theme_lines()]
+        self.push_screen(Actions([*map(self._recorded, lines), *found_only], "Find an action …"))
 
     def action_themes(self) -> None:
         """Choose the theme, which the app shows while the cursor moves over the list."""
         before = self.theme
-        # The one in use is first, since the app shows the theme under the cursor.
-        names = list(dict.fromkeys([before, themes.DARK.name, themes.LIGHT.name, *sorted(self.available_themes)]))
-        lines = [PaletteLine(name, self._theme_words(name), "", partial(self._choose_theme, name)) for name in names]
 
         def show(name: str | None) -> None:
             self.theme = name or before
 
-        self.push_screen(Actions(lines, "Choose a theme …", show))
+        self.push_screen(Actions(self._theme_lines(), "Choose a theme …", show))
+
+    def _theme_lines(self) -> list[PaletteLine]:
+        """Return a line for each theme."""
+        # The one in use is first, since the list of themes shows the one under the cursor.
+        names = dict.fromkeys([self.theme, themes.DARK.name, themes.LIGHT.name, *sorted(self.available_themes)])
+        return [PaletteLine(name, self._theme_words(name), "", partial(self._choose_theme, name)) for name in names]
 
     def _recorded(self, line: PaletteLine) -> PaletteLine:
         """Return a line of the palette that goes to the top of the next one."""

@@ -102,6 +102,17 @@ async def test_an_action_is_done_from_the_palette_by_its_name() -> None:
         assert isinstance(pilot.app.screen, RunsScreen)
 
 
+async def test_a_theme_is_found_among_the_actions_by_its_name_alone() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+p")
+        assert "gruvbox" not in text_of(pilot.app)
+        await press(pilot, *"gruvbox")
+        await until(pilot, lambda: "Theme, dark" in text_of(pilot.app))
+        await press(pilot, "down", "enter")
+        await until(pilot, lambda: pilot.app.theme == "gruvbox")
+
+
 async def test_a_theme_is_chosen_in_the_palette_and_remembered(tmp_path: Path) -> None:
     file = tmp_path / "app.json"
     async with app_with(FakeBoard(), memory=Memory(file)).run_test(size=(80, 24)) as pilot:
