@@ -18,7 +18,7 @@ from hpc_board.report.formatting import speedup_text
 from hpc_board.report.run_words import short_specs
 from hpc_board.report.times import advice, in_rows, scatter_text
 from hpc_board.tui.formatting import packed
-from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.palette import Tone, coded, toned
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.histogram import histogram_lines
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -190,7 +190,7 @@ def _details(case: Case, width: int, processors: int | None) -> RenderableType:
     if case.timing is not None:
         timing, room = case.timing, max(2, width - 3)
         counted = "row" if in_rows(timing) else "call"
-        parts += [_times(timing, width), *(Text(words, Tone.WAITING.value) for words in advice([case], processors))]
+        parts += [_times(timing, width), *(coded(words, Tone.WAITING) for words in advice([case], processors))]
         parts += histogram_lines(timing.samples_ns, timing.median_ns, room, _BAR_LINES, counted)
     return Group(*parts)
 
