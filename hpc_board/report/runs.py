@@ -22,7 +22,15 @@ from hpc_board.report.formatting import bytes_text, count_text, moment_text, spe
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_columns import outcome, run_tone
-from hpc_board.report.run_words import cause_first, place_text, short_specs, state_text, step_message, verdict_text
+from hpc_board.report.run_words import (
+    JUDGED,
+    cause_first,
+    place_text,
+    short_specs,
+    state_text,
+    step_message,
+    verdict_text,
+)
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
@@ -509,7 +517,8 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
             start = moment_text(run.status.expected_start)
             yield Paragraph(f"Expected start: {start} (estimate of the scheduler).")
     elif state is RunState.RUNNING and progress:
-        yield Paragraph(f"Running: {step_text(progress[-1])}")
+        step = step_text(progress[-1])
+        yield Paragraph(f"{step[0].upper()}{step[1:]}." if progress[-1].phase == JUDGED else f"Running: {step}")
     elif state is RunState.SUBMITTING and (run.status.unanswered or run.status.cancel_requested):
         yield from _unconfirmed_blocks(run)
     elif state is RunState.CREATED and run.status.reason.startswith(RETRY):
