@@ -143,6 +143,17 @@ async def test_the_file_of_each_row_is_shown_where_it_cuts_no_name(width: int, s
         assert ("user3.py" in line(pilot.app, "user3 ")) is shown
 
 
+async def test_a_name_has_the_room_of_the_ages() -> None:
+    board = FakeBoard()
+    board.marks["H100"] = (REFERENCE,)
+    board.boards["H100"] = (*board.boards["H100"][:3], standing(4, "dmitri-ivanovich", 19e-6, 24, 300))
+    async with app_on(board).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert "dmitri-ivanovich " in text_of(pilot.app)
+        assert "2.32x" in line(pilot.app, "dmitri-ivanovich")
+
+
 async def test_ties_share_a_rank_and_marks_have_none() -> None:
     board = FakeBoard()
     board.marks["H100"] = (MILESTONE, REFERENCE)
