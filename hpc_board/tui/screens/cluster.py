@@ -84,7 +84,7 @@ class ClusterScreen(BoardScreen):
             scrolls=True,
             waiting="Checking the GPUs …",
             nothing=lambda: "No GPUs yet.\n`gpus` in the settings names them.",
-            title="GPUs",
+            title="Cluster",
             heading=lambda status: status.gpu.name,
         )
         yield ListPane(kind, id="gpu-list", grid_id="gpus")
