@@ -1,5 +1,7 @@
 """Explanations of verdicts and of runs without a result."""
 
+import re
+
 import msgspec
 
 from hpc_board.domain.run import RunState
@@ -27,6 +29,8 @@ def verdict_meaning(
         return _BARE[verdict][1]
     if on_cpu and verdict is Verdict.DEVICE_ERROR and _NO_ARCH not in message:
         return _COMPILED_FOR_GPU if "compile" in message else _NO_GPU_HERE
+    if verdict is Verdict.WRONG_VALUE and _ALL_WRONG.search(message):
+        return _WRONG_EVERYWHERE
     for told, words, meaning in _BY_MESSAGE:
         if verdict is told and words in message:
             return meaning
@@ -82,6 +86,14 @@ _NO_GPU_HERE = Meaning(
 _COMPILED_FOR_GPU = Meaning(
     "The submission is built for a GPU, but this board's jobs run on a CPU.",
     "Submit to a board with GPUs: `hpc-board gpus` lists them. C++ and Python run here too.",
+)
+
+_ALL_WRONG = re.compile(r"\b(\d+) of \1 [a-z]+ (?:are|differ)\b")
+"""The end of a check's message if every element is wrong."""
+
+_WRONG_EVERYWHERE = Meaning(
+    "The output differs from the reference by more than the tolerance.",
+    "Reproduce the failed case locally.",
 )
 
 _NO_COMPILER = Meaning(

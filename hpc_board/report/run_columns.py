@@ -484,7 +484,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         in_report=False,
         right=True,
         listed=Listed(
-            {RunList.OWN: Width(6, from_width=104), RunList.EVERYONE: Width(6, from_width=108)},
+            {RunList.OWN: Width(6, from_width=116), RunList.EVERYONE: Width(6, from_width=124)},
             title="Waited",
             text=lambda line: span(waited(line.run, line.started, line.time)),
         ),
@@ -495,7 +495,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         in_report=False,
         right=True,
         listed=Listed(
-            {RunList.OWN: Width(6, from_width=104), RunList.EVERYONE: Width(6, from_width=108)},
+            {RunList.OWN: Width(6, from_width=116), RunList.EVERYONE: Width(6, from_width=124)},
             title="Ran",
             text=lambda line: span(ran(line.run, line.started, line.time)),
         ),
@@ -582,7 +582,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         least=9,
         leaves=2,
         listed=Listed(
-            {RunList.OWN: Width(9, from_width=84, most=14), RunList.EVERYONE: Width(9, from_width=84, most=14)}
+            {RunList.OWN: Width(9, from_width=88, most=14), RunList.EVERYONE: Width(9, from_width=88, most=14)}
         ),
         fields=(Field("file_name", lambda line: one_line(line.run.file_name), "the name of the file"),),
         exported=(

@@ -1,6 +1,7 @@
 """The progress of a running run: its finished cases among all, and the time left."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 
@@ -8,8 +9,9 @@ import msgspec
 
 from hpc_board.domain.run import Progress
 from hpc_board.model.limits import Limits
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import OWN, Mode, Task
-from hpc_board.report.run_words import place_text, round_of
+from hpc_board.report.run_words import JUDGED, place_text, round_of, step_message
 
 _PHASES = {
     Mode.TEST: ("test",),
@@ -19,9 +21,12 @@ _PHASES = {
 }
 """The phases with cases, in their order."""
 
+_OWN_EVAL = re.compile(r" \(mode [^()]*\)$")
+"""The end of a step's message from a task's own harness, after the case."""
+
 
 class RunProgress(msgspec.Struct, frozen=True):
-    """The number of finished cases `done` among `total`, and the current step in words."""
+    """The number of finished cases `done` among `total`, which only a pass reaches; the current step in words."""
 
     done: int
     total: int
@@ -60,8 +65,33 @@ def run_progress(mode: Mode, progress: Sequence[Progress], counts: Mapping[str, 
             earlier = 0 if found is None else planned if found.again else min(found.number - 1, planned)
             here = 0 if earlier == planned else step.case - 1
             done = max(done, before + earlier * step.of + here)
-    total = sum(known.get(phase, 0) for phase in phases)
-    return RunProgress(min(max(done, 0), total), total, place_text(progress[-1]))
+    total, last = sum(known.get(phase, 0) for phase in phases), progress[-1]
+    # The last case may be measured again, until the harness tells of its end.
+    is_complete = last.phase == JUDGED and last.message == Verdict.PASS
+    done = total if is_complete else min(done, max(total - 1, 0))
+    return RunProgress(done, total, place_text(last))
+
+
+class BegunCase(msgspec.Struct, frozen=True):
+    """A case that a running harness has begun: its phase, its index, its text, and "running", "done" or "pass"."""
+
+    phase: str
+    index: int
+    spec: str
+    state: str
+
+
+def begun_cases(progress: Sequence[Progress]) -> Iterator[BegunCase]:
+    """Yield the cases that a running harness has begun, in their order; the tests have passed once benchmarks begin."""
+    steps: dict[tuple[str, int], Progress] = {}
+    for step in progress:
+        if step.phase in ("test", "benchmark") and step.case is not None and step.case > 0:
+            steps.setdefault((step.phase, step.case), step)
+    tests_passed = any(phase == "benchmark" for phase, _ in steps)
+    for (phase, case), step in steps.items():
+        is_current = (progress[-1].phase, progress[-1].case) == (phase, case)
+        state = "running" if is_current else "pass" if phase == "test" and tests_passed else "done"
+        yield BegunCase(phase, case - 1, _OWN_EVAL.sub("", step_message(step)), state)
 
 
 def time_left(ran: timedelta | None, usual: timedelta | None) -> timedelta | None:

@@ -12,6 +12,9 @@ from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 from hpc_board.report.formatting import span_text
 
+JUDGED = "end"
+"""The harness's last step, before it writes the result."""
+
 MODE_WORDS = {Mode.TEST: "test", Mode.BENCHMARK: "bench", Mode.PROFILE: "prof", Mode.RANKED: "ranked"}
 _SHORT_PHASES = {"benchmark": "bench", "profile": "prof"}
 
@@ -43,6 +46,7 @@ _COMPILER_FIRST = (
 """The message of a failed compilation, whose error is in the form of GCC and Clang or in that of nvcc."""
 _SPEC = r"(\w+): ([^;]+)(?:; |$)"
 _ROUND = re.compile(r" \(process (\d{1,3}) of (\d{1,3})\)$|(?P<again>, measuring again: .*), (\d{1,3}) of (\d{1,3})$")
+_VERDICT_CHARACTERS_MAX = 40
 
 
 def verdict_text(verdict: Verdict) -> str:
@@ -111,15 +115,22 @@ def round_of(step: Progress) -> Round | None:
 
 
 def step_message(step: Progress) -> str:
-    """Return the message of a step without its round, which `place_text` has."""
+    """Return the message of a step without its round or its verdict, which `place_text` has."""
+    if step.phase == JUDGED:
+        return ""
     return _ROUND.sub(lambda found: found["again"] or "", step.message) if round_of(step) else step.message
 
 
 def place_text(step: Progress, *, short: bool = False) -> str:
     """Return the position of a running harness: "round 2 of 3, benchmark 1 of 4".
 
-    If `short`, it is "round 2/3, bench 1/4". A step without a round or a case has neither.
+    If `short`, it is "round 2/3, bench 1/4". A step without a round or a case has neither;
+    the last one has the verdict.
     """
+    if step.phase == JUDGED:
+        known = step.message in set(Verdict)
+        words = verdict_text(Verdict(step.message)) if known else one_line(step.message, _VERDICT_CHARACTERS_MAX)
+        return f"judged: {words}{'' if short else '; the result follows'}"
     phase = one_line(_SHORT_PHASES.get(step.phase, step.phase), 20) if short else step.phase
     if step.case is None or step.of is None:
         return phase
@@ -127,7 +138,7 @@ def place_text(step: Progress, *, short: bool = False) -> str:
     place = f"{phase} {step.case}{between}{step.of}"
     if found is None:
         return place
-    return f"{'again' if found.again else 'round'} {found.number}{between}{found.of}, {place}"
+    return f"{'repeat' if found.again else 'round'} {found.number}{between}{found.of}, {place}"
 
 
 def why_now(run: Run, progress: Progress | None) -> str:

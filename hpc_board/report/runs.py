@@ -1,5 +1,6 @@
 """A run as blocks: its outcome, its cases, and all that is known of it."""
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -21,7 +22,15 @@ from hpc_board.report.formatting import bytes_text, count_text, moment_text, spe
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_columns import outcome, run_tone
-from hpc_board.report.run_words import cause_first, place_text, short_specs, state_text, step_message, verdict_text
+from hpc_board.report.run_words import (
+    JUDGED,
+    cause_first,
+    place_text,
+    short_specs,
+    state_text,
+    step_message,
+    verdict_text,
+)
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
@@ -306,7 +315,7 @@ def _case_blocks(
         yield _tests_table(tests)
     if others:
         timed = any(case.timing for case in others)
-        yield _cases_heading("Benchmarks", others, timed=timed)
+        yield _cases_heading("Benchmarks", others)
         yield _benchmarks_table(others, own_eval=own_eval, peak=peak) if timed else _tests_table(others)
         yield from _peak_blocks(others, peak)
         if timed and all(case.verdict is Verdict.PASS for case in cases):
@@ -317,11 +326,10 @@ def _case_blocks(
             break
 
 
-def _cases_heading(title: str, cases: Sequence[Case], *, timed: bool = False) -> Heading:
-    """Return the heading of a table of cases, with the names of its numbers unless a row has the whole case."""
+def _cases_heading(title: str, cases: Sequence[Case]) -> Heading:
+    """Return the heading of a table of cases, with the names of its numbers."""
     names = short_specs(case.spec for case in cases).names
-    has_whole = not timed and any(case.verdict is not Verdict.PASS for case in cases)
-    return Heading(title if has_whole or not names else f"{title} (case: {names})")
+    return Heading(f"{title} (case: {names})" if names else title)
 
 
 def _passed_text(run: Run, result: Result, placing: Placing | None, reader: str) -> str:
@@ -354,7 +362,10 @@ def _failed_text(result: Result) -> str:
     verdict = verdict_text(result.verdict)
     told = f"{verdict[0].upper()}{verdict[1:]}"
     if not verdict.startswith(_FAILED):
-        told = f"{'Failed' if result.verdict.blames_kernel else 'Not judged'}: {verdict}"
+        blame = "Failed" if result.verdict.blames_kernel else "Not judged"
+        if re.match(rf"{re.escape(verdict)}\b", message):
+            return f"{blame}: {message}"
+        told = f"{blame}: {verdict}"
     return f"{told}. {message}" if message else f"{told}."
 
 
@@ -370,8 +381,7 @@ def _tests_table(cases: Sequence[Case]) -> Table:
             str(case.index + 1),
             verdict_text(case.verdict),
             telling_line(case.message, _CELL_CHARACTERS_MAX),
-            # The seed of a failed case is needed to repeat it.
-            spec if case.verdict is Verdict.PASS else one_line(case.spec),
+            spec,
         )
         for case, spec in zip(cases, short_specs(case.spec for case in cases).texts, strict=True)
     )
@@ -507,7 +517,8 @@ def _waiting_blocks(run: Run, progress: Sequence[Progress]) -> Iterator[Block]:
             start = moment_text(run.status.expected_start)
             yield Paragraph(f"Expected start: {start} (estimate of the scheduler).")
     elif state is RunState.RUNNING and progress:
-        yield Paragraph(f"Running: {step_text(progress[-1])}")
+        step = step_text(progress[-1])
+        yield Paragraph(f"{step[0].upper()}{step[1:]}." if progress[-1].phase == JUDGED else f"Running: {step}")
     elif state is RunState.SUBMITTING and (run.status.unanswered or run.status.cancel_requested):
         yield from _unconfirmed_blocks(run)
     elif state is RunState.CREATED and run.status.reason.startswith(RETRY):

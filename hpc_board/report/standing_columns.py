@@ -358,7 +358,7 @@ COLUMNS: tuple[StandingColumn, ...] = (
         _age,
         right=True,
         in_report=False,
-        listed=Listed(_widths(Width(6), Width(6), Width(6), Width(6, from_width=62))),
+        listed=Listed(_widths(Width(6), Width(6, from_width=50), Width(6), Width(6, from_width=62))),
     ),
     StandingColumn(
         "file",

@@ -23,12 +23,13 @@ _NAME_MIN = 14
 
 
 class PaletteLine(msgspec.Struct, frozen=True):
-    """A line of the palette: its name, its words, its key, and its effect."""
+    """A line of the palette: its name, its words, its key, and its effect; one that is not `listed` is only found."""
 
     name: str
     words: str
     key: str
     act: Callable[[], object]
+    listed: bool = True
 
 
 class _Lines(Provider):
@@ -37,28 +38,32 @@ class _Lines(Provider):
     def __init__(self, lines: Sequence[PaletteLine], screen: Screen[Any], style: Style | None) -> None:
         super().__init__(screen, style)
         self._palette_lines = lines
-        self._name_cells = max(_NAME_MIN, *(cell_len(line.name) for line in lines)) + 2
+        self._name_cells = max(_NAME_MIN, *(cell_len(line.name) for line in lines if line.listed)) + 2
 
     async def discover(self) -> Hits:
-        """Yield all lines."""
+        """Yield all listed lines."""
         for line in self._palette_lines:
-            yield DiscoveryHit(self._drawn(line), line.act, text=line.name)
+            if line.listed:
+                yield DiscoveryHit(self._drawn(line), line.act, text=line.name)
 
     async def search(self, query: str) -> Hits:
-        """Yield the lines with a match in their names or words."""
+        """Yield the lines with a match in their names or, if they are listed, in their words."""
         matcher = self.matcher(query)
         for line in self._palette_lines:
-            # A match in the name counts twice, as the words of other lines may have it by chance.
-            score = max(2 * matcher.match(line.name), matcher.match(line.words))
+            score = matcher.match(line.name)
+            if line.listed:
+                # A match in the name counts twice, as the words of other lines may have it by chance.
+                score = max(2 * score, matcher.match(line.words))
             if score > 0:
                 yield Hit(score, self._drawn(line), line.act, text=line.name)
 
     def _drawn(self, line: PaletteLine) -> Content:
         """Return a line with its key at the right end."""
-        room = max(1, self.app.size.width - _EDGES - self._name_cells - cell_len(line.key) - 2)
+        name_cells = max(self._name_cells, cell_len(line.name) + 2)
+        room = max(1, self.app.size.width - _EDGES - name_cells - cell_len(line.key) - 2)
         words = Content(line.words).truncate(room, ellipsis=True, pad=True)
         return Content.assemble(
-            line.name.ljust(self._name_cells),
+            line.name.ljust(name_cells),
             words.stylize(f"not bold {Tone.MUTED.value}"),
             "  ",
             (line.key, Tone.ACCENT.value),

@@ -38,7 +38,13 @@ from hpc_board.tui.screen_table import keyed_screens, screen_of
 from hpc_board.tui.screens.opening import OpeningScreen
 from hpc_board.tui.screens.too_small import LEAST, TooSmallScreen
 from hpc_board.tui.sheet import Sheet
-from hpc_board.tui.terminal import TerminalDriver, abandon_questions, clipboard_sequence, notification_sequence
+from hpc_board.tui.terminal import (
+    TerminalDriver,
+    abandon_questions,
+    clipboard_sequence,
+    has_colours,
+    notification_sequence,
+)
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -97,11 +103,14 @@ def run(open_board: "Opener", file: Path | None = None, environ: Mapping[str, st
         InputError: the terminal cannot show the app.
         SystemExit: the app crashed, or lost its terminal.
     """
-    if environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
+    kind = environ.get("TERM", "dumb")
+    if kind in ("", "dumb", "unknown"):
         raise InputError(
             "this terminal cannot show the app: TERM is dumb or not set.",
             hint="Use `hpc-board list`, `submit`, `runs` and `show`; `hpc-board --help` lists all commands.",
         )
+    if not has_colours(kind):
+        os.environ["NO_COLOR"] = "1"
     memory = Memory(preferences.state_file(environ))
     app = BoardApp(open_board, file, memory=memory, user_preferences=load_preferences(environ))
     before = threading.enumerate()
@@ -198,6 +207,10 @@ class BoardApp(App[None]):
         self._focus_at: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
         self._role = Role.NONE
         themes.register(self)
+        if self.no_color:
+            # Textual would draw their colours black on black.
+            for name in themes.SIXTEEN.values():
+                self.unregister_theme(name)
         self.theme = self._chosen_theme() or themes.DARK.name
         themes.apply(self)
         self.set_keymap(dict(self._preferences.keys))
@@ -415,19 +428,24 @@ class BoardApp(App[None]):
         recent = self._memory.get("palette", "recent", ())
         # Sorting keeps the order of all others.
         lines.sort(key=lambda line: recent.index(line.name) if line.name in recent else len(recent))
-        self.push_screen(Actions([self._recorded(line) for line in lines], "Find an action …"))
+        # A theme is found by its name, too.
+        found_only = [replace(line, words=f"Theme, {line.words}", listed=False) for line in self._theme_lines()]
+        self.push_screen(Actions([*map(self._recorded, lines), *found_only], "Find an action …"))
 
     def action_themes(self) -> None:
         """Choose the theme, which the app shows while the cursor moves over the list."""
         before = self.theme
-        # The one in use is first, since the app shows the theme under the cursor.
-        names = list(dict.fromkeys([before, themes.DARK.name, themes.LIGHT.name, *sorted(self.available_themes)]))
-        lines = [PaletteLine(name, self._theme_words(name), "", partial(self._choose_theme, name)) for name in names]
 
         def show(name: str | None) -> None:
             self.theme = name or before
 
-        self.push_screen(Actions(lines, "Choose a theme …", show))
+        self.push_screen(Actions(self._theme_lines(), "Choose a theme …", show))
+
+    def _theme_lines(self) -> list[PaletteLine]:
+        """Return a line for each theme."""
+        # The one in use is first, since the list of themes shows the one under the cursor.
+        names = dict.fromkeys([self.theme, themes.DARK.name, themes.LIGHT.name, *sorted(self.available_themes)])
+        return [PaletteLine(name, self._theme_words(name), "", partial(self._choose_theme, name)) for name in names]
 
     def _recorded(self, line: PaletteLine) -> PaletteLine:
         """Return a line of the palette that goes to the top of the next one."""
@@ -510,7 +528,7 @@ class BoardApp(App[None]):
 
     def _fitting(self, theme: str) -> str:
         """Return the theme that shows `theme` in the terminal's colours."""
-        has_sixteen = not self.is_headless and self.console.color_system == "standard"
+        has_sixteen = not (self.is_headless or self.no_color) and self.console.color_system == "standard"
         return themes.SIXTEEN.get(theme, theme) if has_sixteen else theme
 
     @on(BackgroundFound)

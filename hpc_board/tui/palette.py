@@ -1,10 +1,14 @@
 """Tones of text, independent of the theme."""
 
+import re
 from enum import Enum
 
 from rich.text import Text
 
-from hpc_board.model.text import one_line
+from hpc_board.model.text import one_line, printable
+
+_CODE = re.compile(r"(?<!\w)`([^`'\n]+)`(?!\w)")
+"""Code in a text of hpc-board; linkers quote names as `name' in their messages."""
 
 
 class Tone(Enum):
@@ -26,8 +30,17 @@ class Tone(Enum):
 def empty_text(words: str) -> Text:
     """Return the text of a part without contents: its reason, and the next key on a second line."""
     reason, _, next_step = words.partition("\n")
-    lines = [toned(reason, Tone.PLAIN, 500), *([toned(next_step, Tone.MUTED, 300)] if next_step else [])]
+    lines = [coded(one_line(reason, 500)), *([coded(one_line(next_step, 300), Tone.MUTED)] if next_step else [])]
     return Text("\n").join(lines)
+
+
+def coded(words: str, tone: Tone = Tone.PLAIN, limit: int = 10_000) -> Text:
+    """Return a text in a tone, without markup and control characters; code in backticks has its style, and not them."""
+    text = Text(style=tone.value)
+    for at, part in enumerate(_CODE.split(printable(words, limit))):
+        # Every second part is code.
+        text.append(part, Tone.ACCENT.value if at % 2 else None)
+    return text
 
 
 def toned(text: object, tone: Tone = Tone.PLAIN, limit: int = 200) -> Text:

@@ -32,6 +32,9 @@ _NO_TERMINAL = 129
 """The exit status after the loss of the terminal: that of a process killed by SIGHUP."""
 
 
+_COLOURS_MIN = 8
+"""The fewest colours in which the app can be read."""
+
 _BACKGROUND_QUERY = "\x1b]11;?\x1b\\"
 _MUTE_TERMINALS = re.compile(r"(dumb|linux|unknown|cons|vt\d|ansi|sun)|\Z")
 """Terminals without such a query by the start of their names; some of them would show it as text."""
@@ -100,6 +103,22 @@ def is_light(colour: str) -> bool | None:
     parts = (int(part, 16) / (16 ** len(part) - 1) for part in found.groups())
     luminance: float = sum(weight * part for weight, part in zip(_LUMINANCE, parts, strict=True))
     return luminance >= _LIGHT_FROM
+
+
+def has_colours(kind: str) -> bool:
+    """Return whether a kind of terminal has colours, by terminfo; True if it is unknown there."""
+    # Most kinds say so in their names.
+    if "color" in kind:
+        return True
+    try:
+        import curses
+    except ImportError:
+        return True
+    try:
+        curses.setupterm(kind, 1)
+    except curses.error:
+        return True
+    return curses.tigetnum("colors") >= _COLOURS_MIN
 
 
 def background_query(environ: Mapping[str, str]) -> str:

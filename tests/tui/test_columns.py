@@ -45,6 +45,16 @@ async def test_a_list_of_runs_cuts_neither_task_nor_outcome(size: tuple[int, int
         assert "wrong output (NaN)" in row
 
 
+@pytest.mark.parametrize(("width", "cells"), [(120, 22), (160, 28), (200, 38)])
+async def test_a_wide_terminal_has_room_for_the_reasons(width: int, cells: int) -> None:
+    ended = run(141, RunState.FINISHED, verdict=Verdict.WRONG_VALUE, message="x" * 100)
+    async with app_on(FakeBoard(runs=(ended, *RUNS))).run_test(size=(width, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down")
+        row = next(line for line in text_of(pilot.app).splitlines() if line.split()[:1] == ["141"])
+        assert row.count("x") >= cells
+
+
 @_SIZES
 async def test_a_board_cuts_no_name(size: tuple[int, int]) -> None:
     app = app_on(_board())

@@ -102,6 +102,17 @@ async def test_an_action_is_done_from_the_palette_by_its_name() -> None:
         assert isinstance(pilot.app.screen, RunsScreen)
 
 
+async def test_a_theme_is_found_among_the_actions_by_its_name_alone() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+p")
+        assert "gruvbox" not in text_of(pilot.app)
+        await press(pilot, *"gruvbox")
+        await until(pilot, lambda: "Theme, dark" in text_of(pilot.app))
+        await press(pilot, "down", "enter")
+        await until(pilot, lambda: pilot.app.theme == "gruvbox")
+
+
 async def test_a_theme_is_chosen_in_the_palette_and_remembered(tmp_path: Path) -> None:
     file = tmp_path / "app.json"
     async with app_with(FakeBoard(), memory=Memory(file)).run_test(size=(80, 24)) as pilot:
@@ -329,6 +340,24 @@ async def test_no_color_counts_where_it_is_not_empty(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", value)
     assert app_on(FakeBoard()).no_color is without
+
+
+@pytest.mark.parametrize("theme", sorted(themes.SIXTEEN.values()))
+async def test_without_colours_every_word_differs_from_its_ground(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, theme: str
+) -> None:
+    memory = Memory(tmp_path / "app.json")
+    memory.set("app", "theme", theme)
+    assert app_with(FakeBoard(), memory=memory).theme == theme
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with app_with(FakeBoard(), memory=memory).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        strips = pilot.app.screen._compositor.render_strips(pilot.app.size)
+        drawn = [(text, style) for strip in strips for text, style, _ in strip if text.strip() and style is not None]
+        assert [text for text, style in drawn if style.color is not None and style.color == style.bgcolor] == []
+        # A terminal without colours shows the selected row all the same.
+        assert "".join(text for text, style in drawn if style.reverse).split()[:2] == ["conv2d", "py"]
+        assert theme not in pilot.app.available_themes
 
 
 async def test_pasted_lines_in_a_field_stay_there_and_press_nothing() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.domain.run import RunState
+from hpc_board.domain.run import Progress, RunState
 from hpc_board.tui.screens import watch
 from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.widgets.progress_line import ProgressLine
@@ -36,6 +36,20 @@ async def test_a_running_run_has_a_bar_and_the_time_left(seconds: float | None, 
         bar = row.split()[0]
         assert bar.count("━") == round(len(bar) * 5 / 7)
         assert row.endswith(remark)
+
+
+async def test_a_judged_run_has_a_full_bar_and_its_verdict_in_plain_words() -> None:
+    board = FakeBoard()
+    ended = Progress("2030-05-17T12:00:00Z", "end", None, None, "pass")
+    vars(board.runs)["progress"] = lambda run: [*board.progress(run), ended]
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "enter")
+        shown = text_of(pilot.app)
+        row = next(line for line in shown.splitlines() if "7/7" in line)
+        assert row.split()[0] == "━" * len(row.split()[0])
+        assert row.endswith("7/7  judged: pass; the result follows")
+        assert "Judged: pass; the result follows." in shown
 
 
 async def test_a_waiting_run_has_its_reason_and_its_expected_start() -> None:

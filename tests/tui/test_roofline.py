@@ -152,6 +152,6 @@ async def test_a_run_without_a_known_roof_says_why() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "enter", "7")
-        assert "defines no `minimal_work`" in text_of(pilot.app)
+        assert "defines no minimal_work" in text_of(pilot.app)
         await press(pilot, "escape", "escape", "home", "enter", "7")
         assert "No times yet; they come with the result." in text_of(pilot.app)

@@ -16,6 +16,7 @@ from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui.screens.next_steps import NextStepsScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.widgets.cases import CasesPane
 from hpc_board.tui.widgets.histogram import bins_of, histogram, histogram_lines
 from hpc_board.tui.widgets.key_line import KeyLine
@@ -61,9 +62,9 @@ async def test_every_page_can_be_opened_by_its_digit(size: tuple[int, int]) -> N
         assert "size: 127; seed: 4242" in seen["2"]
         assert "hello from the kernel" in seen["3"]
         assert "No compiler output." in seen["4"]
-        assert "No profile" in seen["5"]
+        assert "Press s to submit the file in mode profile." in seen["5"]
         assert "queued" in seen["6"]
-        assert "defines no `minimal_work`" in " ".join(seen["7"].split())
+        assert "defines no minimal_work" in " ".join(seen["7"].split())
         await press(pilot, "escape")
         assert "Passed" in page(pilot.app)
         await press(pilot, "escape")
@@ -76,7 +77,7 @@ async def test_the_pages_are_turned_and_chosen_with_the_mouse() -> None:
         await press(pilot, "r", "down", "down", "enter", "right_square_bracket")
         assert "Median" in page(pilot.app)
         await press(pilot, "left_square_bracket", "left_square_bracket")
-        assert "defines no `minimal_work`" in page(pilot.app)
+        assert "defines no minimal_work" in page(pilot.app)
         await press(pilot, "left_square_bracket")
         assert "Source" in page(pilot.app)
         place = text_of(pilot.app).splitlines()[2].index("Cases")
@@ -85,12 +86,46 @@ async def test_the_pages_are_turned_and_chosen_with_the_mouse() -> None:
         assert "Median" in page(pilot.app)
 
 
+async def test_the_page_without_a_profile_leads_to_one() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter", "5", "s")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+        assert pilot.app.screen.draft.mode is Mode.PROFILE
+
+
+async def test_a_running_run_has_the_cases_that_it_has_begun_and_then_those_of_its_result() -> None:
+    board = FakeBoard()
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "enter", "2")
+        rows = [line.split() for line in page(pilot.app).splitlines()]
+        assert ["4", "test", "pass", "130"] in rows
+        assert ["2", "bench", "running", "2048"] in rows
+        assert "Cases 1/2" in text_of(pilot.app)
+        failed = replace(RUNS[1], status=RUNS[3].status, verdict=Verdict.WRONG_VALUE, message="bad")
+        board.replace_run(failed)
+        screen = pilot.app.screen
+        assert isinstance(screen, ReportScreen)
+        screen.look_again()
+        await settled(pilot)
+        assert "17 of 16129 values differ, the first at [0, 126]" in page(pilot.app)
+
+
+async def test_a_page_without_cases_has_the_frame_of_the_other_pages() -> None:
+    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "enter", "2")
+        assert "─ Cases ─" in page(pilot.app)
+        assert "No cases yet; they come with the result." in page(pilot.app)
+
+
 async def test_the_first_case_that_failed_is_selected_with_its_message() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "down", "enter", "2")
         case = pilot.app.screen.query_one(CasesPane).selected
-        assert case is not None
+        assert isinstance(case, Case)
         assert case.verdict is Verdict.WRONG_VALUE
         assert "17 of 16129 values differ, the first at [0, 126]" in page(pilot.app)
 

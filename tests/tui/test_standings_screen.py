@@ -17,6 +17,7 @@ from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.trend import TrendScreen
 from hpc_board.tui.widgets.board_pane import BoardPane, Placed
+from hpc_board.tui.widgets.key_line import KeyLine
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard, run, standing
 from tests.values import replace
@@ -74,6 +75,34 @@ async def test_a_long_board_is_read_as_far_as_it_is_seen() -> None:
         assert "user70 " in text_of(pilot.app)
         await press(pilot, "home")
         assert line(pilot.app, "user0 ").split()[:2] == ["1", "user0"]
+
+
+async def test_a_board_without_rows_has_no_use_for_their_keys() -> None:
+    board = FakeBoard()
+
+    def disabled() -> set[str]:
+        return {key.name for key in pilot.app.screen.query_one(KeyLine).keys if not key.enabled}
+
+    async with app_on(board).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "b")
+        assert disabled() == {"u", "a", "m", "v", "t"}
+        await press(pilot, "escape", "end", "b")
+        assert disabled() == set()
+        # Of one's own runs, of which there are none, `a` leads back.
+        board.user = "eve"
+        await press(pilot, "a")
+        assert "You have no results on H100 yet." in text_of(pilot.app)
+        assert disabled() == {"u", "m", "v", "t"}
+        await press(pilot, "a")
+        assert disabled() == set()
+
+
+async def test_the_keys_of_a_small_terminal_begin_with_those_of_a_player() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert "a Your runs" in text_of(pilot.app).splitlines()[-1]
 
 
 async def test_ones_own_row_is_found_and_left_for_the_first() -> None:
@@ -141,6 +170,17 @@ async def test_the_file_of_each_row_is_shown_where_it_cuts_no_name(width: int, s
         await settled(pilot)
         await press(pilot, "end", "b")
         assert ("user3.py" in line(pilot.app, "user3 ")) is shown
+
+
+async def test_a_name_has_the_room_of_the_ages() -> None:
+    board = FakeBoard()
+    board.marks["H100"] = (REFERENCE,)
+    board.boards["H100"] = (*board.boards["H100"][:3], standing(4, "dmitri-ivanovich", 19e-6, 24, 300))
+    async with app_on(board).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b")
+        assert "dmitri-ivanovich " in text_of(pilot.app)
+        assert "2.32x" in line(pilot.app, "dmitri-ivanovich")
 
 
 async def test_ties_share_a_rank_and_marks_have_none() -> None:
@@ -219,9 +259,12 @@ async def test_code_is_shown_where_allowed_and_refused_in_words_elsewhere() -> N
 async def test_the_trend_is_that_of_the_selected_user() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "b", "t")
+        await press(pilot, "end", "b")
+        assert "Tasks / vectoradd / Board " in text_of(pilot.app).splitlines()[0]
+        await press(pilot, "t")
         assert isinstance(pilot.app.screen, TrendScreen)
         assert "vectoradd on H100: bob" in text_of(pilot.app)
+        assert "Tasks / vectoradd / Board / H100 / bob " in text_of(pilot.app).splitlines()[0]
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60)])

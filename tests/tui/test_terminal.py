@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -23,6 +24,7 @@ _DEADLINE_SECONDS = 60.0
 
 _APP = "from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import BoardApp; app = BoardApp(FakeBoard)"
 _APP += "; app.run(); raise SystemExit(app.return_code)"
+_RUN = "from tests.tui.fake_board import FakeBoard; from hpc_board.tui.app import run; run(FakeBoard)"
 _FAULTY = """
 from tests.tui.fake_board import FakeBoard
 from hpc_board.tui.app import BoardApp
@@ -189,6 +191,25 @@ def test_a_terminal_without_colours_or_such_answers_is_not_asked(
         terminal.type(b"\x11")
         assert terminal.end() == 0
         assert _ASKS not in terminal.shown
+
+
+_HUE = re.compile(rb"\x1b\[(?:\d+;)*(?:3|4|9|10)[1-6](?:;\d+)*m")
+"""A style with one of the terminal's sixteen colours that is no shade of grey."""
+
+
+@pytest.mark.parametrize(("kind", "has_hues"), [("linux", True), ("vt100", False)])
+def test_a_terminal_without_colours_gets_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, *, has_hues: bool
+) -> None:
+    for name in ("NO_COLOR", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    with on_a_terminal(_RUN, kind) as terminal:
+        terminal.until(b"vectoradd")
+        terminal.type(b"\x11")
+        assert terminal.end() == 0
+    assert (_HUE.search(terminal.shown) is not None) == has_hues
 
 
 @pytest.mark.parametrize(("style", "background"), [("bg=#ffffff", _LIGHT), ("default", _DARK)])

@@ -13,7 +13,7 @@ from textual.selection import Selection
 from hpc_board.report.blocks import Column, Table
 from hpc_board.tui import themes
 from hpc_board.tui.messages import RunsState
-from hpc_board.tui.palette import Tone
+from hpc_board.tui.palette import Tone, coded
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.description import Description
 from hpc_board.tui.widgets.key_line import KeyLine
@@ -37,6 +37,23 @@ _BENCHMARKS = Table(
         ("2", "wrong value", *("",) * 6, "size: 2048; seed: 1", ""),
     ),
 )
+
+
+@pytest.mark.parametrize(
+    ("words", "shown", "code"),
+    [
+        ("for whole nodes (`exclusive: true`).", "for whole nodes (exclusive: true).", ["exclusive: true"]),
+        ("`a` and `b`\n`c`", "a and b\nc", ["a", "b", "c"]),
+        ("[bold]`x`[/] \x1b[31mred", "[bold]x[/] red", ["x"]),
+        ("in `main': undefined reference to `f()'", "in `main': undefined reference to `f()'", []),
+        ("echo `date", "echo `date", []),
+    ],
+)
+def test_code_in_a_text_has_a_style_in_place_of_backticks(words: str, shown: str, code: list[str]) -> None:
+    text = coded(words, Tone.MUTED)
+    assert text.plain == shown
+    assert [text.plain[span.start : span.end] for span in text.spans] == code
+    assert text.style == Tone.MUTED.value
 
 
 class _Plain(App[None]):

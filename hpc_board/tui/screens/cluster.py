@@ -57,7 +57,7 @@ class ClusterScreen(BoardScreen):
 
     CSS_PATH = "cluster.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f5", "ask_again", "Refresh", tooltip="Query the schedulers, at most every `poll_seconds`"),
+        Binding("f5", "ask_again", "Refresh", tooltip="Query the schedulers, at most every poll_seconds"),
         Binding("a", "everyones_runs", "All runs", tooltip="Show all users' runs on the selected GPU"),
     ]
     HELP: ClassVar[str] = (
@@ -84,7 +84,7 @@ class ClusterScreen(BoardScreen):
             scrolls=True,
             waiting="Checking the GPUs …",
             nothing=lambda: "No GPUs yet.\n`gpus` in the settings names them.",
-            title="GPUs",
+            title="Cluster",
             heading=lambda status: status.gpu.name,
         )
         yield ListPane(kind, id="gpu-list", grid_id="gpus")

@@ -15,7 +15,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from hpc_board.tui.palette import Tone
+from hpc_board.tui.palette import Tone, coded
 from hpc_board.tui.widgets.key_line import KeyLine
 
 _NAMES_FROM = 100
@@ -74,11 +74,11 @@ class HelpScreen(ModalScreen[None]):
             table.add_column(overflow="fold", ratio=1)
             table.add_column(no_wrap=True, style=Tone.MUTED.value, width=names_width)
             for key in keys:
-                table.add_row(Text(key.key), Text(key.meaning), Text(key.action if has_names else ""))
+                table.add_row(Text(key.key), coded(key.meaning), Text(key.action if has_names else ""))
             yield Padding(table, (0, 0, 1, 0))
         if self._about:
             yield Text("About this screen", f"bold {Tone.ACCENT.value}")
-            yield Padding(Text(self._about), (0, 0, 1, 0))
+            yield Padding(coded(self._about), (0, 0, 1, 0))
         yield Text(
             "Mouse: click rows, tabs and keys in the last line. Other keys and themes: docs/app.md.", Tone.MUTED.value
         )

@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from hpc_board.model.text import printable
 from hpc_board.report.next_steps import NextSteps
-from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.palette import Tone, coded, toned
 from hpc_board.tui.widgets.key_line import KeyLine
 
 
@@ -57,7 +57,7 @@ class NextStepsScreen(ModalScreen[str | None]):
         steps = self._steps
         lines = [
             Text.assemble((f"Run {self._run}: ", Tone.STRONG.value), (steps.outcome, f"bold {Tone.BAD.value}")),
-            Text(printable(steps.meaning.what)),
+            coded(steps.meaning.what),
         ]
         if steps.case:
             lines += [Text(), toned(steps.case, Tone.STRONG, 1000)]
@@ -65,7 +65,7 @@ class NextStepsScreen(ModalScreen[str | None]):
             lines.append(toned(steps.message, Tone.BAD, 400))
         lines += [
             Text(),
-            Text(printable(steps.meaning.next)),
+            coded(steps.meaning.next),
             Text(),
             toned("To reproduce it on your own machine (y copies this):", Tone.MUTED),
             *(Text.assemble(("$ ", Tone.ACCENT.value), printable(command)) for command in steps.commands),

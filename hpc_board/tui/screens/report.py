@@ -6,6 +6,7 @@ from functools import partial
 from typing import ClassVar
 
 import msgspec
+from msgspec.structs import replace
 from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
@@ -20,11 +21,13 @@ from hpc_board.domain.run import Progress, Run, RunState, Status
 from hpc_board.domain.standing import Placing
 from hpc_board.errors import BoardError, Refused
 from hpc_board.model.gpu import Device
-from hpc_board.model.result import Result, device_peak
+from hpc_board.model.result import Case, Result, device_peak
+from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Paragraph
 from hpc_board.report.logs import nothing_printed, run_logs
 from hpc_board.report.next_steps import NextSteps, next_steps
+from hpc_board.report.run_progress import BegunCase, begun_cases
 from hpc_board.report.runs import run_evidence, run_overview
 from hpc_board.report.times import processors_of
 from hpc_board.tui import targets
@@ -219,9 +222,10 @@ class ReportScreen(BoardScreen):
             self.post_message(Open(targets.Standings(self._read.run.task, self._read.run.gpu)))
 
     def action_submit(self) -> None:
-        """Open the form with the file and the choices of this run."""
+        """Open the form with the file and the choices of this run, from the page Profile in mode profile."""
         if self._read is not None:
-            self.submit_file_of(self._read.run)
+            run = self._read.run
+            self.submit_file_of(replace(run, mode=Mode.PROFILE) if self._page == "profile" else run)
         else:
             self.post_message(Open(targets.Submit()))
 
@@ -350,9 +354,8 @@ class ReportScreen(BoardScreen):
         self._arrange()
 
     def _show_pages(self) -> None:
-        result = self._read.result if self._read else None
         has = {
-            "cases": result is not None and bool(result.cases),
+            "cases": self._read is not None and bool(_cases(self._read)),
             "log": not self.printed.is_empty,
             "build": not self.build.is_empty,
             "profile": not self.profile.is_empty,
@@ -407,8 +410,8 @@ class ReportScreen(BoardScreen):
         self._show_headline(event)
         self.evidence.show(run_evidence(run, event.history))
         waits = "" if run.state.ended else " yet; they come with the result"
-        cases, processors = (result.cases, processors_of(result)) if result else ((), None)
-        self.cases_pane.show(cases, nothing=f"No cases{waits}.\n{_OVERVIEW_NEXT}", processors=processors)
+        processors = processors_of(result) if result else None
+        self.cases_pane.show(_cases(event), nothing=f"No cases{waits}.\n{_OVERVIEW_NEXT}", processors=processors)
         logs = run_logs(result, event.log)
         text = "\n".join(f"── {log.title}\n{log.text.rstrip()}\n" for log in logs)
         self.printed.show(text, nothing=f"{nothing_printed(run)}\n{_OVERVIEW_NEXT}", growing=not run.state.ended)
@@ -416,7 +419,9 @@ class ReportScreen(BoardScreen):
         no_build = f"No compiler output{waits and ' yet'}.\n{_OVERVIEW_NEXT}"
         self.build.show(build, nothing=no_build, growing=False)
         profile = printable(result.profile.text, len(result.profile.text)) if result else ""
-        nothing = "No profile: only runs in mode profile have one.\nPress s to submit one."
+        nothing = "No profile: only runs in mode profile have one.\nPress s to submit the file in mode profile."
+        if run.mode is Mode.PROFILE:
+            nothing = f"No profile{waits and ' yet'}.\n{_OVERVIEW_NEXT}"
         self.profile.show(profile, nothing=nothing, growing=False)
         self.roof.show(result, event.best, nothing=f"No times{waits}.")
         self._arrange()
@@ -428,3 +433,10 @@ class ReportScreen(BoardScreen):
         age = toned(since(run, self.now()), Tone.MUTED)
         self.headline.update(Text.assemble(what, " ", (word, f"bold {tone.value}"), " ", age))
         self.progress_line.show(run, event.progress, event.started, event.usual_time, self.now())
+
+
+def _cases(read: _RunRead) -> tuple[Case | BegunCase, ...]:
+    """Return the cases of a result, or those that a run in flight has begun."""
+    if read.result is not None:
+        return read.result.cases
+    return () if read.run.state.ended else tuple(begun_cases(read.progress))

@@ -38,10 +38,10 @@ class StandingsScreen(BoardScreen):
         Binding("left,h", "turn(-1)", "Previous GPU", show=False, tooltip="Show the previous GPU's board"),
         Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's board"),
         Binding("u", "mine", "Your row", tooltip="Go to your row, and from there to the first"),
+        Binding("a", "own", "Your runs", tooltip="Switch between the standings and your ranked runs"),
         Binding("slash", "search", "Search", key_display="/", tooltip="Search the users and the files of the rows"),
         Binding("n", "step(1)", "Next", show=False, tooltip="Go to the next match"),
         Binding("N", "step(-1)", "Previous", show=False, tooltip="Go to the previous match"),
-        Binding("a", "own", "Your runs", tooltip="Switch between the standings and your ranked runs"),
         Binding("m", "mark", "Mark", tooltip="Mark the row; a second mark compares both"),
         Binding("v", "code", "Code", tooltip="Show the file of the selected row, if you may read it"),
         Binding("t", "trend", "Trend", tooltip="Show the selected user's scores over time"),
@@ -90,9 +90,12 @@ class StandingsScreen(BoardScreen):
         self._ask(patient=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the search key while the field is open, and on a board without rows."""
+        """Hide the search key while the field is open; disable the actions that a board without rows has no use for."""
         if action == "search" and (self._active is None or self._active.is_filtering or self._active.is_empty):
             return False
+        is_empty = self._active is not None and self._active.is_empty
+        if is_empty and (action in ("mine", "mark", "code", "trend") or (action == "own" and not self._own)):
+            return None
         return super().check_action(action, parameters)
 
     def action_turn(self, step: int) -> None:

@@ -82,7 +82,8 @@ class TrendScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read the runs."""
         super().on_mount()
-        self.title_bar.show_place("Board", *self._board_of, self._whose)
+        task, gpu = self._board_of
+        self.title_bar.show_place("Tasks", task, "Board", gpu, self._whose)
         self.plot.display = False
         self.query_one("#left-out").display = False
         self.pane.grid.focus()

@@ -229,9 +229,10 @@ class BoardPane(ListPane[Placed]):
         columns = _columns(narrow if is_narrow else wide, lines)
         if any(row.overlaps_above for row in rows):
             columns = tuple(replace(each, width=each.width + 1) if each.key == "rank" else each for each in columns)
-        # Only a huge terminal has room for bars, and no bar cuts a name.
+        # Only a huge terminal has room for bars, and no bar cuts a name or takes the place of the ages.
         names = max((_name_cells(line) for line in lines), default=0)
-        kept = [max(each.width, names if each.key == "user" else 0) + GAP for each in columns if not each.from_width]
+        staying = [each for each in columns if not each.from_width or each.key == "age"]
+        kept = [max(each.width, names if each.key == "user" else 0) + GAP for each in staying]
         room = self.size.width - _EDGES - SIDES - sum(kept) - GAP
         bars = (
             cells

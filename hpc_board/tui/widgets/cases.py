@@ -15,10 +15,11 @@ from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import printable
 from hpc_board.report.formatting import speedup_text
+from hpc_board.report.run_progress import BegunCase
 from hpc_board.report.run_words import short_specs
 from hpc_board.report.times import advice, in_rows, scatter_text
 from hpc_board.tui.formatting import packed
-from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.palette import Tone, coded, empty_text, toned
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.histogram import histogram_lines
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -26,6 +27,7 @@ from hpc_board.tui.widgets.list_pane import Kind, ListPane
 _BAR_LINES = 5
 _MESSAGE_CHARACTERS_MAX = 8000
 _PHASES = {"test": "test", "benchmark": "bench"}
+_STATE_TONES = {"running": Tone.ACCENT, "pass": Tone.GOOD}
 
 _NUMBER = Column("number", "#", 3, right=True)
 _REFERENCE = Column("reference", "Ref", 8, right=True, from_width=76)
@@ -61,19 +63,30 @@ _UNTIMED = (
 
 
 class _Numbered(msgspec.Struct, frozen=True):
-    """A case, its index among all cases of the run, and its short text."""
+    """A case, judged or begun, its index among all cases of the run, and its short text."""
 
     index: int
-    case: Case
+    case: Case | BegunCase
     spec: str
+
+    @property
+    def outcome(self) -> Text:
+        """Return the verdict, or the state of a case without one."""
+        if isinstance(self.case, BegunCase):
+            return toned(self.case.state, _STATE_TONES.get(self.case.state, Tone.PLAIN))
+        passed = self.case.verdict is Verdict.PASS
+        return toned(str(self.case.verdict).replace("_", " "), Tone.GOOD if passed else Tone.BAD)
 
 
 class CasesPane(Container):
-    """All cases with their outcomes; of the selected one the message, the times and their histogram."""
+    """All cases with their outcomes; of the selected one the message, the times and their histogram.
+
+    A running run has the cases that its harness has begun.
+    """
 
     pane: getters.query_one[ListPane[_Numbered]] = getters.query_one(ListPane)
 
-    _cases: tuple[Case, ...] = ()
+    _cases: tuple[Case | BegunCase, ...] = ()
     _processors: int | None = None
     _drawn_width = 0
 
@@ -82,7 +95,7 @@ class CasesPane(Container):
         kind = Kind(
             _OF_CALLS,
             key=lambda each: str(each.index),
-            cells=lambda each: _cells(each.case, each.spec),
+            cells=_cells,
             details=self._details,
             scrolls=True,
             opens=False,
@@ -90,21 +103,24 @@ class CasesPane(Container):
             title="Cases",
             heading=lambda each: f"{each.case.phase.capitalize()} {each.case.index + 1}",
         )
-        yield Static(classes="nothing", markup=False)
+        nothing = Static(classes="nothing panel", markup=False)
+        nothing.border_title = "Cases"
+        yield nothing
         yield ListPane(kind, id="case-list", grid_id="cases")
 
-    def show(self, cases: Sequence[Case], *, nothing: str, processors: int | None = None) -> None:
+    def show(self, cases: Sequence[Case | BegunCase], *, nothing: str, processors: int | None = None) -> None:
         """Show these cases and select the first failed one, or show the text `nothing`.
 
         `processors` is the number of processors of their job, if known.
         """
         words = self.query_one(".nothing", Static)
         words.display = not cases
-        words.update(toned(nothing, Tone.MUTED, 500))
+        words.update(empty_text(nothing))
         self.pane.display = bool(cases)
         if tuple(cases) == self._cases:
             return
-        is_first, self._cases, self._processors = not self._cases, tuple(cases), processors
+        is_first = all(isinstance(case, BegunCase) for case in self._cases)
+        self._cases, self._processors = tuple(cases), processors
         short = {phase: short_specs(case.spec for case in cases if case.phase == phase) for phase in _PHASES}
         names = {each.names for each in short.values() if each.texts}
         self.pane.grid.set_columns(_columns(cases, names.pop() if len(names) == 1 else ""))
@@ -113,12 +129,13 @@ class CasesPane(Container):
             _Numbered(index, case, next(left[case.phase]) if case.phase in left else case.spec)
             for index, case in enumerate(cases)
         ]
-        failed = next((index for index, case in enumerate(cases) if case.verdict is not Verdict.PASS), None)
+        judged = ((index, case) for index, case in enumerate(cases) if isinstance(case, Case))
+        failed = next((index for index, case in judged if case.verdict is not Verdict.PASS), None)
         select = str(failed) if is_first and failed is not None else None
         self.pane.show_all(items, select=select)
 
     @property
-    def selected(self) -> Case | None:
+    def selected(self) -> Case | BegunCase | None:
         """Return the selected case."""
         return None if self.pane.selected is None else self.pane.selected.case
 
@@ -128,7 +145,7 @@ class CasesPane(Container):
 
     def _details(self, each: _Numbered) -> RenderableType:
         self._drawn_width = self._details_width
-        return _details(each.case, self._drawn_width, self._processors)
+        return _details(each, self._drawn_width, self._processors)
 
     @on(events.Resize)
     def _fit(self) -> None:
@@ -147,50 +164,50 @@ def _head(names: str) -> str:
     return f"Case: {names}" if names else "Case"
 
 
-def _columns(cases: Sequence[Case], names: str) -> tuple[Column, ...]:
+def _columns(cases: Sequence[Case | BegunCase], names: str) -> tuple[Column, ...]:
     """Return the columns for these cases, without those of times or of the reference if no case has any.
 
     The head of the last one has the `names` of the numbers that all cases consist of.
     """
-    chosen: tuple[Column, ...] = _OF_ROWS if any(in_rows(case.timing) for case in cases) else _OF_CALLS
-    if not any(case.timing for case in cases):
+    timings = [case.timing for case in cases if isinstance(case, Case) and case.timing]
+    chosen: tuple[Column, ...] = _OF_ROWS if any(map(in_rows, timings)) else _OF_CALLS
+    if not timings:
         chosen = _UNTIMED
-    elif not any(case.timing and case.timing.baseline_ns for case in cases):
+    elif not any(timing.baseline_ns for timing in timings):
         chosen = tuple(column for column in chosen if column not in (_REFERENCE, _SPEEDUP))
     return *chosen[:-1], replace(chosen[-1], label=_head(names))
 
 
-def _cells(case: Case, spec: str) -> dict[str, Text]:
-    passed = case.verdict is Verdict.PASS
-    timing = case.timing
+def _cells(each: _Numbered) -> dict[str, Text]:
+    case = each.case
+    timing = case.timing if isinstance(case, Case) else None
     return {
         "number": toned(case.index + 1, Tone.MUTED),
         "phase": toned(_PHASES.get(case.phase, case.phase), Tone.MUTED),
-        "outcome": toned(str(case.verdict).replace("_", " "), Tone.GOOD if passed else Tone.BAD),
+        "outcome": each.outcome,
         "time": toned(duration_text(timing.median_ns) if timing else ""),
         "reference": toned(duration_text(timing.baseline_ns) if timing and timing.baseline_ns else "", Tone.MUTED),
         "speedup": toned(speedup_text(timing.speedup) if timing else ""),
         "scatter": toned(scatter_text(timing) if timing else "", Tone.MUTED),
         "samples": toned(timing.runs if timing else "", Tone.MUTED),
-        "case": toned(spec),
+        "case": toned(each.spec),
     }
 
 
-def _details(case: Case, width: int, processors: int | None) -> RenderableType:
-    passed = case.verdict is Verdict.PASS
-    word = str(case.verdict).replace("_", " ")
-    head = Text.assemble(
-        (f"{case.phase} {case.index + 1}: ", Tone.STRONG.value), (word, (Tone.GOOD if passed else Tone.BAD).value)
-    )
+def _details(each: _Numbered, width: int, processors: int | None) -> RenderableType:
+    case = each.case
+    head = Text.assemble((f"{case.phase} {case.index + 1}: ", Tone.STRONG.value), each.outcome)
     head.append("  ").append_text(toned(case.spec, Tone.MUTED, 1000))
+    if isinstance(case, BegunCase):
+        return head
     parts: list[RenderableType] = [head]
     if case.message.strip():
         message = printable(case.message, _MESSAGE_CHARACTERS_MAX).strip("\n")
-        parts.append(Text(message, "" if passed else Tone.BAD.value))
+        parts.append(Text(message, "" if case.verdict is Verdict.PASS else Tone.BAD.value))
     if case.timing is not None:
         timing, room = case.timing, max(2, width - 3)
         counted = "row" if in_rows(timing) else "call"
-        parts += [_times(timing, width), *(Text(words, Tone.WAITING.value) for words in advice([case], processors))]
+        parts += [_times(timing, width), *(coded(words, Tone.WAITING) for words in advice([case], processors))]
         parts += histogram_lines(timing.samples_ns, timing.median_ns, room, _BAR_LINES, counted)
     return Group(*parts)
 

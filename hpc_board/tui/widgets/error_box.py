@@ -7,8 +7,7 @@ from textual.widgets import Static
 from textual.widgets._toast import ToastRack
 
 from hpc_board.errors import BoardError
-from hpc_board.model.text import printable
-from hpc_board.tui.palette import Tone
+from hpc_board.tui.palette import Tone, coded
 
 
 class ErrorBox(VerticalScroll):
@@ -48,9 +47,9 @@ class ErrorBox(VerticalScroll):
             self.screen.focus_next()
         self.display = error is not None
         if error is not None:
-            parts = [Text(error.title, f"bold {Tone.BAD.value}"), Text(printable(error.message, 4000))]
+            parts = [Text(error.title, f"bold {Tone.BAD.value}"), coded(error.message, limit=4000)]
             if error.hint:
-                parts.append(Text(printable(error.hint, 2000), Tone.MUTED.value))
+                parts.append(coded(error.hint, Tone.MUTED, 2000))
             if age:
                 parts.append(Text(f"The screen shows the last known state, {age} old.", Tone.MUTED.value))
             self.query_one("#error", Static).update(Text("\n").join(parts))

@@ -9,7 +9,7 @@ from textual.widgets import Static
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.report.formatting import span_text
 from hpc_board.report.run_progress import RunProgress, run_progress, time_left
-from hpc_board.report.run_words import ran, start_text, why
+from hpc_board.report.run_words import JUDGED, ran, start_text, why
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.usual_time import UsualTime
 
@@ -43,7 +43,9 @@ class ProgressLine(Static):
             return None
         time = ran(run, started, now)
         left = time_left(time, usual_time.usual)
-        if left is not None:
+        if progress[-1].phase == JUDGED:
+            remark = ""
+        elif left is not None:
             remark = f"about {span_text(left)} left"
         elif usual_time.usual is not None:
             remark = f"usually {span_text(usual_time.usual)}"

@@ -292,7 +292,7 @@ def test_a_ranked_trial_has_times_a_score_and_no_place_on_a_board(double: Path) 
 @pytest.mark.parametrize(
     ("text", "verdict", "words"),
     [
-        (RIGHT.replace("2 * x", "3 * x"), "wrong_value", "Failed: wrong value."),
+        (RIGHT.replace("2 * x", "3 * x"), "wrong_value", "Failed: wrong value"),
         (
             RIGHT.replace("return", "print('\\x1b]0;owned\\x07')\n    return") + "1 / 0\n",
             "load_error",

@@ -122,15 +122,15 @@ def test_what_a_traceback_says_at_its_end_does_not_stand_before_it_as_well(told:
     assert cut.text == f"{told} that is cut\n{trace}"
 
 
-def test_a_heading_names_the_numbers_of_the_cases_where_their_rows_do_not() -> None:
+def test_a_table_has_one_form_of_cases_and_its_heading_names_their_numbers() -> None:
     passed = [Case("test", index, f"size: {index + 1}; seed: 7", Verdict.PASS) for index in range(2)]
     failed = [passed[0], replace(passed[1], verdict=Verdict.WRONG_VALUE, message="test 2: 3 differ")]
-    for cases, heading, last in ((passed, "Tests (case: size)", "2"), (failed, "Tests", "size: 2; seed: 7")):
+    for cases in (passed, failed):
         result = result_of(cases[1].verdict, *cases)
         lines = text_of(run_report(finished(result), result)).splitlines()
         begin = next(index for index, line in enumerate(lines) if line.startswith("Tests"))
-        assert lines[begin] == heading
-        assert lines[begin + 3].endswith(f"  {last}")
+        assert lines[begin] == "Tests (case: size)"
+        assert [line.split()[-1] for line in lines[begin + 2 : begin + 4]] == ["1", "2"]
 
 
 @pytest.mark.parametrize("width", range(12, 48))
@@ -476,7 +476,29 @@ def test_a_failed_run_says_which_case_failed_why_and_what_to_do() -> None:
     meaning = verdict_meaning(Verdict.WRONG_VALUE)
     assert meaning.what in text
     assert meaning.next in text
-    assert "2  wrong value  5 of 127 elements differ  size: 127\n" in text
+    assert "2  wrong value  5 of 127 elements differ  127\n" in text
+
+
+@pytest.mark.parametrize(
+    ("message", "headline", "has_cause"),
+    [
+        ("wrong value at [0]: expected 1, got 2; 387 of 387 elements are wrong", "wrong value at [0]: ", False),
+        ("3 of 387 elements differ", "wrong value. 3 of 387 elements differ", True),
+        ("wrong values: 387 of 1387 differ", "wrong value. wrong values: 387 of", True),
+    ],
+)
+def test_a_failure_is_told_once_and_its_usual_cause_only_where_it_fits(
+    message: str, headline: str, has_cause: bool
+) -> None:
+    case = Case("test", 2, "size: 387; seed: 4242", Verdict.WRONG_VALUE, message)
+    whole = f"test case 3 of 3 (size: 387; seed: 4242): {message}"
+    result = result_of(Verdict.WRONG_VALUE, case, message=whole)
+    text = text_of(run_report(finished(result), result))
+    assert f"Failed: {headline}" in text
+    # The seed is needed to repeat the case.
+    assert ", in test case 3 of 3 (size: 387; seed: 4242)\n" in text
+    assert "Reproduce the failed case locally" in text
+    assert ("no multiple of a block" in text) == has_cause
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from hpc_board.domain.run import Progress
 from hpc_board.model.task import OWN, Language, Mode, Task, TaskFile
-from hpc_board.report.run_progress import RunProgress, case_counts, run_progress, time_left
+from hpc_board.report.run_progress import RunProgress, begun_cases, case_counts, run_progress, time_left
 from hpc_board.report.run_words import place_text
 from hpc_board.report.runs import step_text
 from tests.values import replace
@@ -79,16 +79,64 @@ def test_the_bar_counts_the_benchmarks_of_each_process_and_never_goes_back() -> 
     found = [run_progress(Mode.RANKED, steps[:end], counts) for end in range(1, len(steps) + 1)]
     done = [each.done for each in found if each]
     assert {each.total for each in found if each} == {13}
-    assert done == [0, 0, 3, *range(4, 13), *[13] * 10]
+    # The last case is done at the end alone, as it may be measured again.
+    assert done == [0, 0, 3, *range(4, 13), *[12] * 10]
     words = [each.step for each in found if each]
-    assert (words[6], words[-1]) == ("round 2 of 3, benchmark 1 of 3", "again 2 of 5, benchmark 3 of 3")
+    assert (words[6], words[-1]) == ("round 2 of 3, benchmark 1 of 3", "repeat 2 of 5, benchmark 3 of 3")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        ("pass", RunProgress(4, 4, "judged: pass; the result follows")),
+        ("wrong_nonfinite", RunProgress(3, 4, "judged: wrong output (NaN); the result follows")),
+        ("no \x1b[31mverdict", RunProgress(3, 4, "judged: no verdict; the result follows")),
+    ],
+)
+def test_the_bar_is_full_once_the_run_has_passed(verdict: str, expected: RunProgress) -> None:
+    steps = [*_steps(("test", 4, 4)), Progress("2030-05-17T12:00:00Z", "end", None, None, verdict)]
+    assert run_progress(Mode.TEST, steps, _COUNTS) == expected
+    assert step_text(steps[-1]) == expected.step
+    assert place_text(steps[-1], short=True) == expected.step.partition(";")[0]
+
+
+def test_the_cases_that_have_begun_are_known_with_their_texts() -> None:
+    def step(phase: str, case: int | None, of: int | None, message: str) -> Progress:
+        return Progress("2030-05-17T12:00:00Z", phase, case, of, message)
+
+    steps = [
+        step("load", None, None, "importing"),
+        step("test", 1, 2, "size: 1; seed: 7"),
+        step("test", 2, 2, "size: 2; seed: 7 (mode test, secret seed)"),
+        step("benchmark", 1, 2, "size: 3; seed: 7 (process 1 of 2)"),
+        step("benchmark", 2, 2, "size: 4; seed: 7 (process 1 of 2)"),
+        step("benchmark", 1, 2, "size: 3; seed: 7, measuring again: busy machine, 1 of 5"),
+        step("end", None, None, "pass"),
+    ]
+    specs = ["size: 1; seed: 7", "size: 2; seed: 7", "size: 3; seed: 7", "size: 4; seed: 7"]
+
+    def states(count: int) -> list[str]:
+        cases = list(begun_cases(steps[:count]))
+        assert [case.spec for case in cases] == specs[: len(cases)]
+        return [case.state for case in cases]
+
+    assert [states(count) for count in range(8)] == [
+        [],
+        [],
+        ["running"],
+        ["done", "running"],
+        ["pass", "pass", "running"],
+        ["pass", "pass", "done", "running"],
+        ["pass", "pass", "running", "done"],
+        ["pass", "pass", "done", "done"],
+    ]
 
 
 def test_a_list_has_the_round_before_the_case_and_the_message_has_it_only_there() -> None:
     assert place_text(_round(2, 3, 1), short=True) == "round 2/3, bench 1/3"
-    assert place_text(_again(1, 2), short=True) == "again 1/5, bench 2/3"
+    assert place_text(_again(1, 2), short=True) == "repeat 1/5, bench 2/3"
     assert step_text(_round(2, 3, 1)) == "round 2 of 3, benchmark 1 of 3: size: 1; seed: 2"
-    assert step_text(_again(1, 2)) == "again 1 of 5, benchmark 2 of 3: size: 1; seed: 2, measuring again: busy machine"
+    assert step_text(_again(1, 2)) == "repeat 1 of 5, benchmark 2 of 3: size: 1; seed: 2, measuring again: busy machine"
 
 
 def test_a_task_with_its_own_eval_measures_once() -> None:
@@ -101,14 +149,14 @@ def test_a_task_with_its_own_eval_measures_once() -> None:
 def test_impossible_rounds_of_a_node_stay_on_the_bar(number: int, of: int) -> None:
     found = run_progress(Mode.RANKED, [_round(number, of, 2)], _COUNTS)
     assert found is not None
-    assert 0 <= found.done <= found.total
+    assert 0 <= found.done < found.total
 
 
 @pytest.mark.parametrize("case", [-5, 0, 10**9])
 def test_impossible_numbers_of_a_node_stay_on_the_bar(case: int) -> None:
     found = run_progress(Mode.RANKED, _steps(("benchmark", case, 3)), _COUNTS)
     assert found is not None
-    assert 0 <= found.done <= found.total
+    assert 0 <= found.done < found.total
 
 
 def test_the_time_left_is_the_rest_of_the_usual_time() -> None:
