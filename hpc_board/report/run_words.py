@@ -122,7 +122,7 @@ def place_text(step: Progress, *, short: bool = False) -> str:
     place = f"{phase} {step.case}{between}{step.of}"
     if found is None:
         return place
-    return f"{'again' if found.again else 'round'} {found.number}{between}{found.of}, {place}"
+    return f"{'repeat' if found.again else 'round'} {found.number}{between}{found.of}, {place}"
 
 
 def why_now(run: Run, progress: Progress | None) -> str:

@@ -81,14 +81,14 @@ def test_the_bar_counts_the_benchmarks_of_each_process_and_never_goes_back() -> 
     assert {each.total for each in found if each} == {13}
     assert done == [0, 0, 3, *range(4, 13), *[13] * 10]
     words = [each.step for each in found if each]
-    assert (words[6], words[-1]) == ("round 2 of 3, benchmark 1 of 3", "again 2 of 5, benchmark 3 of 3")
+    assert (words[6], words[-1]) == ("round 2 of 3, benchmark 1 of 3", "repeat 2 of 5, benchmark 3 of 3")
 
 
 def test_a_list_has_the_round_before_the_case_and_the_message_has_it_only_there() -> None:
     assert place_text(_round(2, 3, 1), short=True) == "round 2/3, bench 1/3"
-    assert place_text(_again(1, 2), short=True) == "again 1/5, bench 2/3"
+    assert place_text(_again(1, 2), short=True) == "repeat 1/5, bench 2/3"
     assert step_text(_round(2, 3, 1)) == "round 2 of 3, benchmark 1 of 3: size: 1; seed: 2"
-    assert step_text(_again(1, 2)) == "again 1 of 5, benchmark 2 of 3: size: 1; seed: 2, measuring again: busy machine"
+    assert step_text(_again(1, 2)) == "repeat 1 of 5, benchmark 2 of 3: size: 1; seed: 2, measuring again: busy machine"
 
 
 def test_a_task_with_its_own_eval_measures_once() -> None:
