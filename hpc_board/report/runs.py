@@ -21,7 +21,15 @@ from hpc_board.report.formatting import bytes_text, count_text, moment_text, spe
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_columns import outcome, run_tone
-from hpc_board.report.run_words import case_last, place_text, short_specs, state_text, step_message, verdict_text
+from hpc_board.report.run_words import (
+    case_last,
+    place_text,
+    short_specs,
+    state_text,
+    step_message,
+    verdict_text,
+    without_verdict,
+)
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
@@ -355,6 +363,9 @@ def _failed_text(result: Result) -> str:
     told = f"{verdict[0].upper()}{verdict[1:]}"
     if not verdict.startswith(_FAILED):
         told = f"{'Failed' if result.verdict.blames_kernel else 'Not judged'}: {verdict}"
+    rest = without_verdict(message, result.verdict)
+    if rest != message:
+        return f"{told} {rest}"
     return f"{told}. {message}" if message else f"{told}."
 
 
@@ -369,7 +380,7 @@ def _tests_table(cases: Sequence[Case]) -> Table:
         (
             str(case.index + 1),
             verdict_text(case.verdict),
-            telling_line(case.message, _CELL_CHARACTERS_MAX),
+            without_verdict(telling_line(case.message, _CELL_CHARACTERS_MAX), case.verdict),
             # The seed of a failed case is needed to repeat it.
             spec if case.verdict is Verdict.PASS else one_line(case.spec),
         )

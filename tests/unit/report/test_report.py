@@ -479,6 +479,18 @@ def test_a_failed_run_says_which_case_failed_why_and_what_to_do() -> None:
     assert "2  wrong value  5 of 127 elements differ  size: 127\n" in text
 
 
+def test_a_message_that_begins_with_the_verdict_does_not_repeat_it() -> None:
+    result = result_of(
+        Verdict.WRONG_VALUE,
+        Case("test", 0, "size: 127", Verdict.WRONG_VALUE, "wrong value at [0]: expected 1, got 2"),
+        message="test case 1 (size: 127): wrong value at [0]: expected 1, got 2",
+    )
+    text = text_of(run_report(finished(result), result))
+    assert "Failed: wrong value at [0]: expected 1, got 2, in test case 1 (size: 127)\n" in text
+    assert "1  wrong value  at [0]: expected 1, got 2  size: 127\n" in text
+    assert why(finished(result)) == "at [0]: expected 1, got 2, in test case 1 (size: 127)"
+
+
 @pytest.mark.parametrize(
     ("mode", "phase", "verdict", "words"),
     [
