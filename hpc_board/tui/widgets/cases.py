@@ -18,7 +18,7 @@ from hpc_board.report.formatting import speedup_text
 from hpc_board.report.run_words import short_specs
 from hpc_board.report.times import advice, in_rows, scatter_text
 from hpc_board.tui.formatting import packed
-from hpc_board.tui.palette import Tone, toned
+from hpc_board.tui.palette import Tone, empty_text, toned
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.histogram import histogram_lines
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -43,12 +43,12 @@ _OF_CALLS = (
 )
 _OF_ROWS = (
     _NUMBER,
-    Column("phase", "Phase", 5, from_width=88),
+    Column("phase", "Phase", 5),
     Column("outcome", "Outcome", 7, most=20),
     Column("time", "Time", 8, right=True),
-    _REFERENCE,
+    Column("reference", "Ref", 8, right=True, from_width=86),
     _SPEEDUP,
-    Column("scatter", "Interval", 18),
+    Column("scatter", "Interval", 15, most=18),
     Column("samples", "Rows", 5, right=True, from_width=96),
     Column("case", "Case", 8, grows=True),
 )
@@ -100,7 +100,7 @@ class CasesPane(Container):
         """
         words = self.query_one(".nothing", Static)
         words.display = not cases
-        words.update(toned(nothing, Tone.MUTED, 500))
+        words.update(empty_text(nothing))
         self.pane.display = bool(cases)
         if tuple(cases) == self._cases:
             return
