@@ -319,7 +319,7 @@ async def test_the_form_has_the_file_and_the_choices_of_the_run(
         await settled(pilot)
         await press(pilot, "r", *opening)
         if opening:
-            assert ("Next: s, ranked." in text_of(app)) == (not changes)
+            assert ("Next: s submits it in mode ranked." in text_of(app)) == (not changes)
         await press(pilot, "s")
         assert app.screen.query_one(PathInput).value == str(file)
         assert ready in text_of(app)
