@@ -704,7 +704,7 @@ COLUMNS: tuple[RunColumn, ...] = (
         listed=Listed(
             {
                 RunList.OWN: Width(6, from_width=70),
-                RunList.EVERYONE: Width(6, from_width=70),
+                RunList.EVERYONE: Width(6, from_width=50),
                 RunList.RANKED: Width(6, from_width=76),
             },
             title="Age",

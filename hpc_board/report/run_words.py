@@ -70,6 +70,11 @@ def cause_first(message: str) -> str:
     return f"{found['message']}, in {found['place']}" if found else message
 
 
+def without_verdict(message: str, verdict: Verdict | None) -> str:
+    """Return a message that follows its verdict's words, without a repetition of them."""
+    return message if verdict is None else message.removeprefix(f"{verdict_text(verdict)} ")
+
+
 class ShortSpecs(msgspec.Struct, frozen=True):
     """The short texts of cases, "8192 x 257", and the names of their numbers, "rows x cols"; whole texts have none."""
 
@@ -91,7 +96,7 @@ def short_specs(specs: Iterable[str]) -> ShortSpecs:
 def why(run: Run) -> str:
     """Return the reason for a run's state: the judge's message, its cause first, or the scheduler's."""
     if run.message or run.status.reason:
-        return cause_first(run.message) or run.status.reason
+        return without_verdict(cause_first(run.message), run.verdict) or run.status.reason
     if run.state.ended or run.state is RunState.SUBMITTING:
         return run.status.source
     return f"on {run.status.node}" if run.status.node else ""

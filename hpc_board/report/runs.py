@@ -30,6 +30,7 @@ from hpc_board.report.run_words import (
     state_text,
     step_message,
     verdict_text,
+    without_verdict,
 )
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
@@ -362,10 +363,10 @@ def _failed_text(result: Result) -> str:
     verdict = verdict_text(result.verdict)
     told = f"{verdict[0].upper()}{verdict[1:]}"
     if not verdict.startswith(_FAILED):
-        blame = "Failed" if result.verdict.blames_kernel else "Not judged"
-        if re.match(rf"{re.escape(verdict)}\b", message):
-            return f"{blame}: {message}"
-        told = f"{blame}: {verdict}"
+        told = f"{'Failed' if result.verdict.blames_kernel else 'Not judged'}: {verdict}"
+    rest = without_verdict(message, result.verdict)
+    if rest != message:
+        return f"{told} {rest}"
     return f"{told}. {message}" if message else f"{told}."
 
 
@@ -380,7 +381,7 @@ def _tests_table(cases: Sequence[Case]) -> Table:
         (
             str(case.index + 1),
             verdict_text(case.verdict),
-            telling_line(case.message, _CELL_CHARACTERS_MAX),
+            without_verdict(telling_line(case.message, _CELL_CHARACTERS_MAX), case.verdict),
             spec,
         )
         for case, spec in zip(cases, short_specs(case.spec for case in cases).texts, strict=True)

@@ -349,7 +349,11 @@ COLUMNS: tuple[StandingColumn, ...] = (
         "Submitted",
         _submitted,
         fields=(_field("submitted_at", "the time of the submission", *_ALL, type_="moment"),),
-        listed=Listed(_widths(Width(16, from_width=108), wide_with_intervals=Width(16, from_width=120))),
+        listed=Listed(
+            _widths(Width(16, from_width=108), wide_with_intervals=Width(16, from_width=120)),
+            # The age has a column of its own.
+            text=lambda line: "" if _is_reference(line) else moment_text(line.at),
+        ),
         drawn=Drawn(css="when", look="moment"),
     ),
     StandingColumn(

@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from textual.widgets import Button, Input, Log
 
 from hpc_board.domain.run import Run, RunState
-from hpc_board.errors import BoardError, InputError, SchedulerError, StorageError
+from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
 from hpc_board.model.gpu import GpuStatus
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Language, Mode
@@ -562,6 +562,17 @@ async def test_a_refused_submission_says_why_and_keeps_the_form(kernel: Path) ->
         assert isinstance(pilot.app.screen, SubmitScreen)
         assert "Sending" not in text
         assert not pilot.app.screen.query_one("#send", Button).disabled
+
+
+async def test_a_refusal_leaves_the_state_of_the_screen_as_new_as_it_was(kernel: Path) -> None:
+    board = FakeBoard()
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        board.failures["draft"] = Refused("--time 30 is longer than 0:20:00.", hint="Give a shorter time.")
+        await press(pilot, *["tab"] * 4, "x")
+        text = text_of(pilot.app)
+        assert "--time 30 is longer than 0:20:00." in text
+        assert "last known state" not in text
 
 
 async def test_selection_and_place_survive_a_new_run_on_top() -> None:

@@ -55,6 +55,15 @@ async def test_a_wide_terminal_has_room_for_the_reasons(width: int, cells: int) 
         assert row.count("x") >= cells
 
 
+@pytest.mark.parametrize("width", [100, 120, 140])
+async def test_everyones_runs_have_their_age_before_their_reason(width: int) -> None:
+    app = app_on(_board())
+    async with app.run_test(size=(width, 30)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "a")
+        assert "Age" in text_of(app)
+
+
 @_SIZES
 async def test_a_board_cuts_no_name(size: tuple[int, int]) -> None:
     app = app_on(_board())

@@ -8,6 +8,7 @@ from textual.app import App
 
 from hpc_board.domain.comparison import Compared, compared
 from hpc_board.domain.run import RunState
+from hpc_board.domain.standing import Mark, MarkKind
 from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Ranking
@@ -15,7 +16,7 @@ from hpc_board.tui.messages import SideChosen
 from hpc_board.tui.screens.compare import CompareScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_board import RUNS, FakeBoard, result, run
+from tests.tui.fake_board import NOW, RUNS, FakeBoard, result, run
 from tests.unit.recorded import recorded, result_of, timed_case
 from tests.values import replace
 
@@ -77,6 +78,17 @@ async def test_two_rows_of_a_board_are_marked_and_compared() -> None:
         assert "1.25x" in text_of(pilot.app)
         assert "faster by 25 % ±" in text_of(pilot.app)
         assert "95 % confidence interval" in text_of(pilot.app)
+
+
+async def test_a_mark_is_on_one_row_beside_the_reference_of_its_run() -> None:
+    board = Timed()
+    board.marks = {"H100": (Mark(MarkKind.REFERENCE, "reference", 44e-6, 17, 34, NOW),)}
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "b", "home", "m")
+        rows = text_of(pilot.app).splitlines()
+        assert [row.split()[2] for row in rows if row.strip().startswith("*")] == ["bob"]
+        assert any("[reference]" in row for row in rows)
 
 
 async def test_a_comparison_in_a_small_terminal_leaves_columns_out_and_cuts_none() -> None:

@@ -7,6 +7,7 @@ from hpc_board.errors import StorageError
 from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.standings import StandingsScreen
+from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
 from tests.tui.fake_board import NOW, FakeBoard
 
@@ -66,6 +67,14 @@ async def test_the_feed_of_a_task_is_that_of_all_at_a_key() -> None:
         await press(pilot, "home", "down", "down", "a")
         assert "Feed / matmul" in text_of(pilot.app)
         assert "vectoradd" not in text_of(pilot.app)
+
+
+async def test_a_tall_terminal_is_full_of_entries_before_the_next_change() -> None:
+    async with app_on(feed_of(150)).run_test(size=(120, 70)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f")
+        grid = pilot.app.screen.query_one(Grid)
+        assert grid.row_count > grid.screenful > 40
 
 
 async def test_older_entries_are_read_as_they_come_into_sight_and_new_ones_come_in_above() -> None:

@@ -58,7 +58,7 @@ async def test_a_waiting_run_has_its_reason_and_its_expected_start() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "enter")
-        assert "Waiting: Priority · expected start 12:04, in 4 min" in text_of(app)
+        assert "Waiting: Priority · start 12:04, in 4 min" in text_of(app)
         assert "has no output" not in text_of(app)
 
 

@@ -156,7 +156,9 @@ async def test_a_search_reads_files_too_says_that_nothing_is_found_and_ends_with
         await press(pilot, "escape", "n")
         assert "float4" not in text_of(pilot.app).splitlines()[3]
         assert isinstance(pilot.app.screen, StandingsScreen)
+        assert "User" in line(pilot.app, "Rank")
         await press(pilot, "slash", *"ada", "enter", "a")
+        assert "Remark" in line(pilot.app, "Rank"), "the rows are the user's own"
         assert "ada: " not in text_of(pilot.app)
         await press(pilot, "n")
         assert "/ada: 1 of 1" in text_of(pilot.app)

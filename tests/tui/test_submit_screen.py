@@ -11,7 +11,7 @@ from textual.widgets._select import SelectOverlay
 from hpc_board.domain.job_options import JobOptions, OptionRules
 from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError
-from hpc_board.model.gpu import ContainerRuntime, JobContainer
+from hpc_board.model.gpu import Cluster, ContainerRuntime, JobContainer
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.schedulers.slurm import with_options
@@ -329,7 +329,7 @@ async def test_the_form_has_the_file_and_the_choices_of_the_run(
         await settled(pilot)
         await press(pilot, "r", *opening)
         if opening:
-            assert ("Next: s, ranked." in text_of(app)) == (not changes)
+            assert ("Next: s submits it in mode ranked." in text_of(app)) == (not changes)
         await press(pilot, "s")
         assert app.screen.query_one(PathInput).value == str(file)
         assert ready in text_of(app)
@@ -552,6 +552,17 @@ async def test_a_task_that_is_not_the_headers_is_told_at_once(tmp_path: Path) ->
 
 
 # Options of jobs
+
+
+async def test_the_form_offers_only_the_options_that_a_gpu_of_the_task_has(kernel: Path) -> None:
+    kernel.write_text("#!POPCORN leaderboard vectoradd\nimport torch\n")
+    local = replace(L4, cluster=Cluster("here", "local"), partition="")
+    for gpus, words in (((local,), "Permitted: time retries"), ((H100, local), "Permitted: account qos")):
+        async with app_on(FakeBoard(gpus=gpus), kernel).run_test(size=(120, 40)) as pilot:
+            await settled(pilot)
+            shown = text_of(pilot.app)
+            assert words in shown
+            assert ("such as time=30" in shown) == (gpus == (local,))
 
 
 async def test_the_options_field_completes_checks_and_sends_what_the_board_permits(kernel: Path) -> None:

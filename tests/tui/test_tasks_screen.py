@@ -211,6 +211,17 @@ async def test_the_best_rank_and_its_time_stand_in_the_list() -> None:
         assert row.split()[-5:] == ["3.10", "ms", "#1", "9", "d"]
 
 
+async def test_boards_without_the_user_show_their_number_of_users() -> None:
+    board = FakeBoard()
+    board.user = "eve"
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end")
+        lines = [" ".join(line.split()) for line in text_of(pilot.app).splitlines()]
+        assert "H100 4 users, best 11.0 µs by bob" in lines
+        assert "A100 1 user, best 21.4 µs by carol" in lines
+
+
 async def test_the_ranks_below_the_list_are_read_again_with_it() -> None:
     board = FakeBoard()
     async with app_on(board).run_test(size=(80, 24)) as pilot:

@@ -20,7 +20,7 @@ from textual.worker import get_current_worker
 
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
-from hpc_board.errors import BoardError, InputError
+from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.formatting import span_text
@@ -259,11 +259,11 @@ class BoardScreen(Screen[None]):
                 numbers = [run.id for run in runs]
                 self.ask("cancel", lambda: self._cancelled(numbers), self._notify_cancelled, whom=THE_SCHEDULER)
 
-        one, several = "Cancel the run", f"Cancel {len(runs)} runs"
-        question = f"{several}: {_listed(runs)}?" if len(runs) > 1 else f"Cancel {_named(runs[0])}?"
+        cancel, keep = (f"Cancel {len(runs)} runs", "Keep them") if len(runs) > 1 else ("Cancel the run", "Keep it")
+        question = f"{cancel}: {_listed(runs)}?" if len(runs) > 1 else f"Cancel {_named(runs[0])}?"
         if ended := count - len(runs):
             question += f" {ended} of {count} {'has' if ended == 1 else 'have'} ended."
-        self.app.push_screen(Confirm(question, one if len(runs) == 1 else several, "Keep it"), act)
+        self.app.push_screen(Confirm(question, cancel, keep), act)
 
     def offer_again(self, runs: Sequence[Run], then: Callable[[Sequence[Run]], None]) -> None:
         """Submit the files of runs again after confirmation, and pass the new runs to `then`."""
@@ -403,7 +403,7 @@ class BoardScreen(Screen[None]):
         known = self._answered.get(subject)
         if subject == SCHEDULER:
             known = self.runs_state.silent_since or self.runs_state.asked_at
-        if type(failure) is InputError:
+        if type(failure) in (InputError, Refused):
             known = None  # the user's input is wrong, and the state that the screen shows is as new as before
         self.error_box.show(failure, "" if known is None else span_text(self.now() - known))
 

@@ -73,7 +73,7 @@ class _RunRead(msgspec.Struct, frozen=True):
     device: Device = Device.CPU
 
 
-_NEXT_RANKED = "Next: s, ranked. Only a run in mode ranked enters the standings."
+_NEXT_RANKED = "Next: s submits it in mode ranked. Only ranked runs enter the standings."
 _OVERVIEW_NEXT = "Press 1 for the overview."
 
 
@@ -414,7 +414,9 @@ class ReportScreen(BoardScreen):
         self.cases_pane.show(_cases(event), nothing=f"No cases{waits}.\n{_OVERVIEW_NEXT}", processors=processors)
         logs = run_logs(result, event.log)
         text = "\n".join(f"── {log.title}\n{log.text.rstrip()}\n" for log in logs)
-        self.printed.show(text, nothing=f"{nothing_printed(run)}\n{_OVERVIEW_NEXT}", growing=not run.state.ended)
+        # The log of a run on its node may be beside the overview.
+        next_step = "" if run.state in (RunState.RUNNING, RunState.COLLECTING) else f"\n{_OVERVIEW_NEXT}"
+        self.printed.show(text, nothing=f"{nothing_printed(run)}{next_step}", growing=not run.state.ended)
         build = printable(result.build.text, len(result.build.text)) if result else ""
         no_build = f"No compiler output{waits and ' yet'}.\n{_OVERVIEW_NEXT}"
         self.build.show(build, nothing=no_build, growing=False)

@@ -35,7 +35,9 @@ class StandingsScreen(BoardScreen):
     CSS_PATH = "standings.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "submit", "Submit", tooltip="Submit a file for this task"),
-        Binding("left,h", "turn(-1)", "Previous GPU", show=False, tooltip="Show the previous GPU's board"),
+        Binding(
+            "left,h", "turn(-1)", "Previous GPU", key_display="←", show=False, tooltip="Show the previous GPU's board"
+        ),
         Binding("right,l", "turn(1)", "GPU", key_display="←→", tooltip="Show the next GPU's board"),
         Binding("u", "mine", "Your row", tooltip="Go to your row, and from there to the first"),
         Binding("a", "own", "Your runs", tooltip="Switch between the standings and your ranked runs"),

@@ -28,6 +28,7 @@ from hpc_board.files import is_file, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode
 from hpc_board.report.run_words import start_text
+from hpc_board.schedulers import kind_of
 from hpc_board.settings_file import given_options
 from hpc_board.tui import targets
 from hpc_board.tui.choice import Choice
@@ -380,6 +381,9 @@ class SubmitScreen(BoardScreen):
         if task != self._choice.task:
             return
         self._gpus = gpus
+        if gpus:
+            self.options_input.fit({name for gpu in gpus for name in kind_of(gpu.cluster).job_options})
+            self._show_options()
         self._settle_gpus()
 
     def _show_availability(self, answer: tuple[Sequence[GpuStatus], Mapping[str, datetime]]) -> None:

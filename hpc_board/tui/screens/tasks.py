@@ -677,17 +677,20 @@ def _written(path: Path, replace: bool, text: str) -> Path:
 def _places(boards: Sequence[Page]) -> Text:
     """Return a line for each board: the user's rank and score, and the best score."""
     width = max((len(board.gpu) for board in boards), default=0) + 2
+    has_own = any(board.own for board in boards)
     lines = []
     for board in boards:
         line = Text.assemble((board.gpu.ljust(width), Tone.MUTED.value))
         if not board.rows:
             line.append("no results", Tone.MUTED.value)
-        elif board.own is None:
-            line.append(f"{'-':<4}  {'':>9}")
-        else:
+        elif board.own is not None:
             line.append(f"#{board.own.rank:<3}  {score_text(board.own.score_s):>9}", Tone.OWN.value)
+        elif has_own:
+            line.append(f"{'-':<4}  {'':>9}")
         for best in board.rows[:1]:
-            line.append(f"  of {board.total}, best {score_text(best.score_s)} by ", Tone.MUTED.value)
+            users = "1 user" if board.total == 1 else f"{board.total} users"
+            how_many = f"  of {board.total}" if has_own else users
+            line.append(f"{how_many}, best {score_text(best.score_s)} by ", Tone.MUTED.value)
             line.append_text(toned(best.user, Tone.MUTED, 24))
         lines.append(line)
     return Text("\n").join(lines)

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.score_interval import full_score_text, wide_interval_text
-from hpc_board.domain.standing import Mark, Page, Standing, with_marks
+from hpc_board.domain.standing import Mark, MarkKind, Page, Standing, with_marks
 from hpc_board.report.columns import TableColumn
 from hpc_board.report.standing_columns import (
     OVERLAPS,
@@ -60,6 +60,11 @@ def _columns(layout: Layout, lines: Sequence[Line] | None = None) -> tuple[Colum
         for column, _, width in listed_columns(layout)
         if lines is None or column.in_use(lines)
     )
+
+
+def _marked_as(row: Standing | Mark | Run) -> int | None:
+    """Return the submission whose mark a row shows; the reference has only that of the leader's run."""
+    return None if isinstance(row, Mark) and row.kind is MarkKind.REFERENCE else row.submission
 
 
 def _name_cells(line: Line) -> int:
@@ -126,7 +131,7 @@ class BoardPane(ListPane[Placed]):
             cells=lambda placed: self.cells_of(placed.row),
             order=_BY_PLACE,
             filter_words="search users and files; Enter keeps the words, then n and N move",
-            submission=lambda line: line.submission,
+            submission=_marked_as,
             nothing=self._nothing,
             title=gpu,
         )
@@ -227,6 +232,8 @@ class BoardPane(ListPane[Placed]):
         if any(wide_interval_text(row.score_s, row.interval) for row in rows):
             wide, narrow = Layout.WIDE_WITH_INTERVALS, Layout.NARROW_WITH_INTERVALS
         columns = _columns(narrow if is_narrow else wide, lines)
+        if self._own_runs:
+            columns = tuple(replace(each, label="Remark") if each.key == "user" else each for each in columns)
         if any(row.overlaps_above for row in rows):
             columns = tuple(replace(each, width=each.width + 1) if each.key == "rank" else each for each in columns)
         # Only a huge terminal has room for bars, and no bar cuts a name or takes the place of the ages.

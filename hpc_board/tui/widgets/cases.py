@@ -45,12 +45,12 @@ _OF_CALLS = (
 )
 _OF_ROWS = (
     _NUMBER,
-    Column("phase", "Phase", 5, from_width=88),
+    Column("phase", "Phase", 5),
     Column("outcome", "Outcome", 7, most=20),
     Column("time", "Time", 8, right=True),
-    _REFERENCE,
+    Column("reference", "Ref", 8, right=True, from_width=86),
     _SPEEDUP,
-    Column("scatter", "Interval", 18),
+    Column("scatter", "Interval", 15, most=18),
     Column("samples", "Rows", 5, right=True, from_width=96),
     Column("case", "Case", 8, grows=True),
 )

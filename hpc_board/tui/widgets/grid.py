@@ -227,10 +227,14 @@ class Grid(DataTable[Text]):
 
     def set_columns(self, columns: Sequence[Column]) -> None:
         """Replace the columns."""
+        layout, heads = self._layout, [column.label for column in self._all_columns]
         self._all_columns = tuple(columns)
         self._longest = {}
         self._note_longest()
         self._fit()
+        # Columns of other names with the same widths have the same layout.
+        if layout and layout == self._layout and heads != [column.label for column in columns]:
+            self._rebuild(self.current)
 
     def notify_style_update(self) -> None:
         """Draw all cells anew."""

@@ -592,6 +592,8 @@ class ListPane(Vertical, Generic[T]):
 
     def _end_filling(self) -> None:
         self._is_filling = False
+        # The first page may have been read before the table had its size.
+        self.read_on()
 
     @property
     def _first_in_sight(self) -> int:

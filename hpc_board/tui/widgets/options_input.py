@@ -1,6 +1,6 @@
 """An input field for the options of jobs with completion, and the line below it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from rich.text import Text
 from textual.suggester import Suggester
@@ -19,6 +19,9 @@ from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.path_input import CompletedInput
 
 
+_EXAMPLES = (("qos", "qos=night"), ("time", "time=30"))
+
+
 class OptionsInput(CompletedInput):
     """A field for options such as "qos=night time=30"; it knows the `rules` of the board once they are read."""
 
@@ -26,22 +29,37 @@ class OptionsInput(CompletedInput):
         self._suggester = _OptionSuggester()
         super().__init__(
             value=value,
-            placeholder="optional, such as qos=night time=30",
             suggester=self._suggester,
             compact=True,
             select_on_focus=False,
             id=id,
         )
         self._rules = OptionRules()
+        self._known: Collection[str] = OPTION_NAMES
         self._defaults: tuple[str, ...] = ()
         self._header = NO_OPTIONS
+        self._offer()
 
     def permit(self, rules: OptionRules, given: GivenOptions) -> None:
         """Set the rules of the board, and the options that the user gives by default."""
         self._rules = rules
-        self._suggester.names = rules.names
+        self._offer()
         variables = given.environment if rules.environment else NO_OPTIONS
         self._defaults = (_from(given.defaults, "your options.yaml"), _from(variables, "SBATCH_*"))
+
+    def fit(self, known: Collection[str]) -> None:
+        """Set the options that the schedulers of the form's GPUs have."""
+        self._known = known
+        self._offer()
+
+    def _offer(self) -> None:
+        self._suggester.names = self._names
+        shown = [text for name, text in _EXAMPLES if name in self._names]
+        self.placeholder = f"optional, such as {' '.join(shown)}" if shown else "optional"
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(name for name in self._rules.names if name in self._known)
 
     def hear(self, header: JobOptions) -> None:
         """Set the options in the header of the file."""
@@ -72,12 +90,12 @@ class OptionsInput(CompletedInput):
     def remark(self) -> Text:
         """Return the line below the field: its fault, the options that apply without it, or the permitted ones."""
         # An incomplete name is no fault yet.
-        if (fault := self.fault) and completed(self.value, self._rules.names) is None:
+        if (fault := self.fault) and completed(self.value, self._names) is None:
             return toned(fault, Tone.BAD, 300)
         applied = [text for text in (*self._defaults, _from(self._header, "the header")) if text]
         if applied:
             return toned(f"Set already: {'; '.join(applied)}.", Tone.MUTED, 300)
-        permitted = " ".join(self._rules.names)
+        permitted = " ".join(self._names)
         return toned(f"Permitted: {permitted}" if permitted else "No options are permitted here.", Tone.MUTED, 300)
 
 

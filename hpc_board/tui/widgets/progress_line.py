@@ -76,7 +76,7 @@ def bar(found: RunProgress, cells: int) -> Text:
 def _waiting(run: Run, now: datetime) -> Text:
     """Return the reason for the wait, which has the place in the queue where the scheduler tells it, and the start."""
     at = run.status.expected_start
-    start = "" if at is None else f"expected start {at.astimezone():%H:%M}, {start_text(at, now)}"
+    start = "" if at is None else f"start {at.astimezone():%H:%M}, {start_text(at, now)}"
     reason = why(run).removeprefix("waiting ")
     words = " · ".join(filter(None, (reason, start)))
     waiting = "Waiting" if not words else "Waiting " if reason != why(run) else "Waiting: "

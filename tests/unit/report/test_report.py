@@ -501,6 +501,18 @@ def test_a_failure_is_told_once_and_its_usual_cause_only_where_it_fits(
     assert ("no multiple of a block" in text) == has_cause
 
 
+def test_a_message_that_begins_with_the_verdict_does_not_repeat_it() -> None:
+    result = result_of(
+        Verdict.WRONG_VALUE,
+        Case("test", 0, "size: 127", Verdict.WRONG_VALUE, "wrong value at [0]: expected 1, got 2"),
+        message="test case 1 (size: 127): wrong value at [0]: expected 1, got 2",
+    )
+    text = text_of(run_report(finished(result), result))
+    assert "Failed: wrong value at [0]: expected 1, got 2, in test case 1 (size: 127)\n" in text
+    assert "1  wrong value  at [0]: expected 1, got 2  size: 127\n" in text
+    assert why(finished(result)) == "at [0]: expected 1, got 2, in test case 1 (size: 127)"
+
+
 @pytest.mark.parametrize(
     ("mode", "phase", "verdict", "words"),
     [
