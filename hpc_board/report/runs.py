@@ -1,6 +1,5 @@
 """A run as blocks: its outcome, its cases, and all that is known of it."""
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any

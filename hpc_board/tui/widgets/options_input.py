@@ -18,7 +18,6 @@ from hpc_board.errors import BoardError
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.path_input import CompletedInput
 
-
 _EXAMPLES = (("qos", "qos=night"), ("time", "time=30"))
 
 
