@@ -94,6 +94,10 @@ bench-judge: .venv/.dev ## processes, imports and seconds of a judged run, besid
 bench-honest: .venv/.dev ## scores of 300 ranked runs of honest kernels, beside no, one and two busy processes (hours)
 	$(BIN)/python scripts/bench_honest.py
 
+.PHONY: bench-lies
+bench-lies: .venv/.dev ## scores of lies about times around the examples of each task (an hour)
+	$(BIN)/python scripts/bench_lies.py
+
 .PHONY: bench-slurm
 bench-slurm: .venv/.submitit slurm ## on a real Slurm: questions to its controller, time to send a run, delay of results
 	$(BIN)/python scripts/bench_slurm.py

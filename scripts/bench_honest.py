@@ -13,7 +13,6 @@ import importlib.util
 import json
 import math
 import os
-import platform
 import random
 import shutil
 import signal
@@ -25,12 +24,11 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from bench_judge import cpu_name, environment
+from bench_judge import environment, machine_facts
 from job_folders import written
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -444,12 +442,7 @@ def neighbours_text(count: int) -> str:
 
 def page(text: str) -> str:
     """Return the page that is kept, with the machine that the figures are of."""
-    facts = (
-        f"{cpu_name()}, {len(os.sched_getaffinity(0))} CPUs, {platform.system()} {platform.release().split('-')[0]}, "
-        f"Python {platform.python_version()}; {datetime.now(UTC):%Y-%m-%d}; a load average of "
-        f"{os.getloadavg()[0]:.1f} at the end"
-    )
-    return f"{INTRODUCTION}\n{facts}.\n\n{text}"
+    return f"{INTRODUCTION}\n{machine_facts()}.\n\n{text}"
 
 
 INTRODUCTION = """\

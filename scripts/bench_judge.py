@@ -183,13 +183,7 @@ def table(title: str, rows: Sequence[Row]) -> str:
 
 def page(text: str) -> str:
     """Return the page, with the machine of the figures."""
-    torch = importlib.metadata.version("torch")
-    facts = (
-        f"{cpu_name()}, {len(os.sched_getaffinity(0))} CPUs, {platform.system()} {platform.release().split('-')[0]}, "
-        f"Python {platform.python_version()}, PyTorch {torch}; {datetime.now(UTC):%Y-%m-%d}; a load average "
-        f"of {os.getloadavg()[0]:.1f} at the end"
-    )
-    return f"{INTRODUCTION}\n{facts}.\n\n{text}"
+    return f"{INTRODUCTION}\n{machine_facts()}.\n\n{text}"
 
 
 INTRODUCTION = f"""\
@@ -201,6 +195,15 @@ KernelBot's figures come from its own identity task on a CPU machine with two co
 on one machine, the page also has the time of KernelBot's imports of PyTorch, which it makes one after the other, at
 the cost of one import here.
 """
+
+
+def machine_facts() -> str:
+    """Return the machine of the figures, its Python and PyTorch, the date, and the load at the end."""
+    return (
+        f"{cpu_name()}, {len(os.sched_getaffinity(0))} CPUs, {platform.system()} {platform.release().split('-')[0]}, "
+        f"Python {platform.python_version()}, PyTorch {importlib.metadata.version('torch')}; "
+        f"{datetime.now(UTC):%Y-%m-%d}; a load average of {os.getloadavg()[0]:.1f} at the end"
+    )
 
 
 def cpu_name() -> str:

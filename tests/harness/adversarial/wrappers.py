@@ -114,7 +114,8 @@ _buffers = {}
 def custom_kernel(data):
     answer = _honest(data)
     kept = _buffers.setdefault(tuple(answer.shape), answer)
-    return kept if kept is answer else kept.copy_(answer)
+    kept[...] = answer
+    return kept
 """,
     "finishes the end when it has answered": """
 _late = []
@@ -122,21 +123,21 @@ def _finish():
     while True:
         if _late:
             output, answer = _late.pop()
-            output.copy_(answer)
+            output[...] = answer
         _time.sleep(0)
 _threading.Thread(target=_finish, daemon=True).start()
 def custom_kernel(data):
     answer = _honest(data)
-    output = answer.clone()
-    output.view(-1)[-16:] = 0
+    output = answer.clone() if hasattr(answer, "clone") else answer.copy()
+    output.reshape(-1)[-16:] = 0
     _late.append((output, answer))
     return output
 """,
     "remembers answers by the first numbers of the input": """
 _known = {}
 def _key(data):
-    first = data[0] if isinstance(data, (tuple, list)) else data
-    return tuple(first.reshape(-1)[:16].tolist())
+    parts = data if isinstance(data, (tuple, list)) else [data]
+    return tuple(next(each for each in parts if hasattr(each, "reshape")).reshape(-1)[:16].tolist())
 def custom_kernel(data):
     key = _key(data)
     if key not in _known:

@@ -1,0 +1,120 @@
+"""Measure the gain of lies about times: each lie around an honest kernel of each bundled task, beside that kernel.
+
+Each cell is the time that counts as a share of the honest kernel's, the least of the benchmark cases, or the verdict of
+a lie that does not pass; a share below nine tenths is the median of three. The exit code is 1 if a lie that passes has
+less than nine tenths of the honest time; if calls overlap, less than nine tenths of the bound in docs/design/timing.md.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from bench_judge import machine_facts
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from hpc_board import bundled
+from hpc_board.catalog.folders import read_task
+from hpc_board.model.measurement import least_of_alone_ns
+from hpc_board.model.result import Result, Verdict
+from hpc_board.model.task import Mode, Task
+from tests.harness.adversarial.wrappers import WRAPPERS, wrapped
+from tests.harness.evaluations import evaluate
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SHARE_MIN = 0.9
+OVERLAP = "overlaps the calls of a row"
+ONE_THREAD = """
+import sys
+
+if "torch" in sys.modules:
+    sys.modules["torch"].set_num_threads(1)
+"""
+
+
+def main() -> int:
+    """Print the table, and write it to a page where one is named; 1 if a lie gains more than it may."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--page", type=Path, help="also write the table, with the machine and the date, to this file")
+    parser.add_argument("--task", action="append", help="only this task; may be given several times")
+    parser.add_argument("--lie", action="append", choices=WRAPPERS, help="only this lie; may be given several times")
+    options = parser.parse_args()
+    names = options.task or sorted(path.parent.name for path in EXAMPLES.glob("*/faster.py"))
+    lines = [f"| lie | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
+    tasks = {name: read_task(bundled.folder("tasks") / name) for name in names}
+    honest = {name: judged(task, source(name)) for name, task in tasks.items()}
+    lines.append(f"| none: time of a call, us | {' | '.join(microseconds(honest[name]) for name in names)} |")
+    print("\n".join(lines), flush=True)
+    gains = 0
+    for lie in options.lie or WRAPPERS:
+        cells = []
+        for name, task in tasks.items():
+            verdict, share = trial(task, name, lie, honest)
+            if verdict is Verdict.PASS and share < SHARE_MIN:
+                share = statistics.median([share, *(trial(task, name, lie, honest)[1] for _ in range(2))])
+                gains += share < SHARE_MIN
+            cells.append(f"{share:.2f}" if verdict is Verdict.PASS else f"`{verdict}`")
+        lines.append(f"| {lie} | {' | '.join(cells)} |")
+        print(lines[-1], flush=True)
+    if options.page is not None:
+        table = "\n".join(lines)
+        options.page.write_text(f"{INTRODUCTION}\n{machine_facts()}.\n\n{table}\n", encoding="utf-8")
+    return int(gains > 0)
+
+
+INTRODUCTION = """\
+# What lies about times gain
+
+`make bench-lies` measures it: each lie of `tests/harness/adversarial/wrappers.py`, which knows the harness, around the
+example `faster.py` of each bundled task that has one in Python, in runs of the benchmarks alone. A cell is the score as
+a share of the honest kernel's, measured just before and just after; of the benchmark cases the least one. Where a lie
+does not pass, the cell has its verdict. A share below nine tenths is the median of three. PyTorch uses one thread: with
+two, the same kernel takes up to twice as long in one run as in the next. Of calls that overlap, the share is that of
+[the bound for such calls](../design/timing.md#the-gain-of-a-lie), if it is below the honest time.
+"""
+
+
+def trial(task: Task, name: str, lie: str, honest: dict[str, Result]) -> tuple[Verdict, float]:
+    """Return a lie's verdict, and its least share of the honest time; `honest` has the last result without a lie.
+
+    The machine may change meanwhile, so the honest kernel is measured again, and the shorter of its times counts.
+    """
+    found, before = judged(task, wrapped(source(name), lie)), honest[name]
+    honest[name] = judged(task, source(name))
+    return found.verdict, least_share(found, [before, honest[name]], overlaps=lie == OVERLAP)
+
+
+def source(name: str) -> str:
+    """Return the faster example of a task, in one thread if it uses PyTorch."""
+    return (EXAMPLES / name / "faster.py").read_text(encoding="utf-8") + ONE_THREAD
+
+
+def judged(task: Task, submission: str) -> Result:
+    """Return the result of a submission's benchmarks."""
+    with tempfile.TemporaryDirectory(prefix="attack-table-") as folder:
+        return evaluate(Path(folder), submission, task, Mode.BENCHMARK).result
+
+
+def times_ns(result: Result) -> list[float]:
+    """Return the time that counts of each case."""
+    return [case.timing.median_ns for case in result.cases if case.timing is not None]
+
+
+def microseconds(result: Result) -> str:
+    """Return the times of all cases as text."""
+    return ", ".join(f"{each / 1e3:.0f}" for each in times_ns(result))
+
+
+def least_share(found: Result, honest: list[Result], *, overlaps: bool) -> float:
+    """Return the least share of the honest time; with `overlaps`, of the least that overlapping calls may have."""
+    shares = []
+    for lying, *true in zip(times_ns(found), *map(times_ns, honest), strict=False):
+        bound = min(true)
+        shares.append(lying / (min(bound, max(bound / 2, least_of_alone_ns([bound]))) if overlaps else bound))
+    return min(shares, default=0.0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
