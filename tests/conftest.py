@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import namespaces
-from tests.harness.harness_file import send_with_byte_code
+from tests.harness.harness_file import measure, send_with_byte_code
 from tests.slurm.lab import SlurmLab, missing_programs
 
 # A shell that starts the tests in the background has them, and all that they start, ignore interrupts.
@@ -95,6 +95,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     between, rest = len(computing) // max(1, 2 * len(waiting)), iter(computing)
     order = [path for each in waiting for path in (each, *islice(rest, between))]
     items[:] = [item for path in (*order, *rest) for item in files[path]]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Have the jobs of the tests that run alone measure."""
+    measure(item.get_closest_marker("quiet") is not None)
 
 
 @pytest.fixture(scope="session")
