@@ -8,7 +8,7 @@ LIBRARIES ?= torch
 BIN := .venv/bin
 SOURCES := hpc_board tests scripts tasks task_starter examples
 
-# Tests start some thousand processes and are collected five times, each of which would compile all modules anew.
+# Tests start some thousand processes and are collected several times, each of which would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -23,16 +23,16 @@ demo: .venv/.demo ## three ranked submissions on this machine, in the folder dem
 
 # The judge measures times, so tests that depend on them run alone on the machine. Tests that wait for daemons and
 # terminals may time out on a busy machine: a failed test runs once more, alone, and has to pass then. Two processors
-# are busy with five workers, since a test waits for Slurm and other processes for more than half of its time.
+# are busy with seven workers, since a test waits for Slurm and other processes for more than half of its time.
 # tests/conftest.py has the order of the files. The quiet tests come first, since one process compiles all modules then,
-# which five workers would do each for itself. A disk's journal costs tests with a database a quarter of their processor
+# which seven workers would do each for itself. A disk's journal costs tests with a database a quarter of their processor
 # time, so the files of root's tests are in memory; those of a failed test are on the disk the second time.
 .PHONY: test
 test: .venv/.dev slurm browser ## every test that this machine can run, and a count of the others
 	@status=0; \
 	$(BIN)/pytest --in-memory --cache-clear -m quiet tests || status=$$?; \
 	[ $$status -le 1 ] || exit $$status; \
-	$(BIN)/pytest --in-memory -m "not quiet" --numprocesses 5 --dist loadfile --no-loadscope-reorder tests || status=$$?; \
+	$(BIN)/pytest --in-memory -m "not quiet" --numprocesses 7 --dist loadfile --no-loadscope-reorder tests || status=$$?; \
 	[ $$status = 1 ] || exit $$status; \
 	echo "The tests that failed, once more:"; \
 	$(BIN)/pytest -v --last-failed --last-failed-no-failures none --maxfail 1 tests

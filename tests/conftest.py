@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import namespaces
-from tests.harness.harness_file import send_with_byte_code
+from tests.harness.harness_file import measure, send_with_byte_code
 from tests.slurm.lab import SlurmLab, missing_programs
 
 # A shell that starts the tests in the background has them, and all that they start, ignore interrupts.
@@ -79,10 +79,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On several workers, spread the files that wait for Slurm over the first half of those that compute.
+    """On several workers, begin with long files, and spread those that wait for Slurm over half of the others.
 
-    In turns, all workers would soon wait at once: a file that waits takes minutes, one that computes seconds. In the
-    second half, no worker is left with a long file at the end.
+    In turns, all workers would soon wait at once: a file that waits takes minutes, one that computes seconds. Long are
+    the files of tests/e2e, and then those of many tests, so that no worker is left with one at the end.
     """
     if not hasattr(config, "workerinput"):
         return
@@ -90,10 +90,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         files.setdefault(item.path, []).append(item)
     waiting = [path for path, tests in files.items() if any(test.get_closest_marker("slurm") for test in tests)]
-    computing = [path for path in files if path not in waiting]
+    others = files.keys() - set(waiting)
+    computing = sorted(others, key=lambda path: ("e2e" not in path.parts, -len(files[path]), path))
     between, rest = len(computing) // max(1, 2 * len(waiting)), iter(computing)
     order = [path for each in waiting for path in (each, *islice(rest, between))]
     items[:] = [item for path in (*order, *rest) for item in files[path]]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Have the jobs of the tests that run alone measure."""
+    measure(item.get_closest_marker("quiet") is not None)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import pauses
+
 _DEADLINE_SECONDS = 60.0
 
 Tmux = Callable[..., str]
@@ -41,8 +43,8 @@ def tmux_server(folder: Path) -> Iterator[Tmux]:
 
 def shown_in(tmux: Tmux, session: str, fits: Callable[[str], bool], seconds: float = _DEADLINE_SECONDS) -> str:
     """Return the text in the terminal of this session once it fits."""
-    deadline = time.monotonic() + seconds
+    deadline, pause = time.monotonic() + seconds, pauses()
     while not fits(shown := tmux("capture-pane", "-p", "-t", session)):
         assert time.monotonic() < deadline, shown
-        time.sleep(0.1)
+        next(pause)
     return shown

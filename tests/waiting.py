@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -10,12 +10,21 @@ T = TypeVar("T")
 WAIT_SECONDS = 60.0
 
 
+def pauses() -> Iterator[None]:
+    """Pause at each step, for longer and longer: a question takes processor time from the awaited processes."""
+    seconds = 0.02
+    while True:
+        time.sleep(seconds)
+        yield
+        seconds = min(1.5 * seconds, 0.4)
+
+
 def awaited(question: Callable[[], T | None]) -> T:
     """The first answer that is true; fail if there is none in time."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline, pause = time.monotonic() + WAIT_SECONDS, pauses()
     while not (answer := question()):
         assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.1)
+        next(pause)
     return answer
 
 

@@ -28,8 +28,8 @@ from tests.unit.recorded import REPOSITORY
 from tests.waiting import awaited
 
 CYD = "sys"
-SLOWER = RIGHT.replace("    return", "    sum(range(200_000))\n    return")
-SLOWEST = RIGHT.replace("    return", "    sum(range(2_000_000))\n    return")
+SLOWER = RIGHT.replace("    return", "    import time; time.sleep(0.02)\n    return")
+SLOWEST = RIGHT.replace("    return", "    import time; time.sleep(0.1)\n    return")
 
 
 class FarPlayer(Player):

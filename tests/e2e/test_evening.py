@@ -16,6 +16,7 @@ from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.e2e.terminal import Terminal
 from tests.slurm.lab import SlurmLab
 from tests.tmux import tmux_server
+from tests.waiting import pauses
 
 pytestmark = pytest.mark.slurm
 
@@ -74,10 +75,10 @@ class Others:
 
     def wait_for_nobody(self, partition: str) -> None:
         """Wait until no job waits or runs in this partition."""
-        deadline = time.monotonic() + 90
+        deadline, pause = time.monotonic() + 90, pauses()
         while listed := self._lab.run("squeue", "--noheader", f"--partition={partition}"):
             assert time.monotonic() < deadline, listed
-            time.sleep(0.1)
+            next(pause)
 
     def end(self) -> None:
         """Give back all."""
@@ -85,10 +86,10 @@ class Others:
             self.leave(partition)
 
     def _wait(self, job: str, state: str) -> None:
-        deadline = time.monotonic() + 90
+        deadline, pause = time.monotonic() + 90, pauses()
         while (shown := self._lab.run("squeue", "--noheader", f"--jobs={job}", "--format=%T").strip()) != state:
             assert time.monotonic() < deadline, shown
-            time.sleep(0.1)
+            next(pause)
 
 
 @pytest.fixture

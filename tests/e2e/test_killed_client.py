@@ -19,6 +19,7 @@ from tests.e2e.boards import BoardFiles, board_files, slurm_jobs
 from tests.e2e.killed_client import POINTS
 from tests.slurm.lab import SlurmLab
 from tests.values import replace
+from tests.waiting import pauses
 
 SETTLED = timedelta(seconds=1)
 
@@ -36,11 +37,11 @@ def carried_on(files: BoardFiles) -> Board:
     """Another client of the same board, which carries on until nothing is in flight."""
     board = Board(settings.load(files.settings, os.environ))
     board.context.installation.__dict__["reconciler"] = replace(board.context.reconciler, lookup_delay=SETTLED)
-    deadline = time.monotonic() + 60
+    deadline, pause = time.monotonic() + 60, pauses()
     while board.context.store.runs.in_flight():
         assert time.monotonic() < deadline, board.context.store.runs.in_flight()
         board.runs.advance()
-        time.sleep(0.2)
+        next(pause)
     return board
 
 

@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import io
 import marshal
+import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,13 +29,25 @@ class Edit:
     new: str
 
 
-@functools.cache
+_SMALL_FLUSH = Edit("device/device.py", "_FLUSH_BYTES_MAX = 64 * 2**20", "_FLUSH_BYTES_MAX = 2**20")
+_edits = [_SMALL_FLUSH] if "PYTEST_VERSION" in os.environ else []
+"""The changes that each harness file gets: none outside of tests."""
+
+
+def measure(wanted: bool) -> None:
+    """Have the jobs of a test empty the caches before each timed call, or else a small part of them.
+
+    Beside other tests, times mean nothing, and to empty the caches takes a quarter of a short benchmark.
+    """
+    _edits[:] = [] if wanted else [_SMALL_FLUSH]
+
+
 def harness_file() -> bytes:
     """Return the harness file with byte code beside its sources.
 
     Two processes of each evaluation would compile them otherwise, in two fifths of the processor time of a short one.
     """
-    return _written(_members())
+    return _made(tuple(_edits))
 
 
 def send_with_byte_code() -> None:
@@ -46,8 +59,13 @@ def send_with_byte_code() -> None:
 
 def edited(edits: tuple[Edit, ...], replaced: Mapping[str, str] | None = None) -> bytes:
     """Return the harness file with whole files `replaced`, and `edits` made in it."""
+    return _made((*_edits, *edits), tuple((replaced or {}).items()))
+
+
+@functools.lru_cache(maxsize=8)
+def _made(edits: tuple[Edit, ...], replaced: tuple[tuple[str, str], ...] = ()) -> bytes:
     members = dict(_members())
-    members |= {f"hpc_board/harness/{file}": text.encode() for file, text in (replaced or {}).items()}
+    members |= {f"hpc_board/harness/{file}": text.encode() for file, text in replaced}
     for edit in edits:
         name = f"hpc_board/harness/{edit.file}"
         text = members[name].decode()

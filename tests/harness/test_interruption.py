@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness.processes.tree import children_of, descendants_of
+from hpc_board.harness.processes.tree import children_of, descendants_of, signal_all
 from hpc_board.harness.result_file import judged_before
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Result, Verdict
@@ -219,11 +219,9 @@ def steps(folder: Path) -> list[dict[str, Any]]:
 def suspend_and_resume(supervisor: int, seconds: float = 0.2) -> None:
     """Stop and continue every process of a job as Slurm does: the supervisor last."""
     pids = [*descendants_of(supervisor), supervisor]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+    signal_all(pids, signal.SIGSTOP)
     time.sleep(seconds)
-    for pid in pids:
-        os.kill(pid, signal.SIGCONT)
+    signal_all(pids, signal.SIGCONT)
 
 
 def awaited_stop(supervisor: int) -> list[int]:

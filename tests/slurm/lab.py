@@ -178,7 +178,7 @@ class SlurmLab:
         while listed := self.run("squeue", "--noheader"):
             if time.monotonic() > deadline:
                 raise LabError(f"these jobs did not end:\n{listed}")
-            time.sleep(0.05)
+            time.sleep(0.2)
 
     def forget_rpcs(self) -> None:
         """Let the controller count from here on what it is asked."""
@@ -272,7 +272,7 @@ class SlurmLab:
             )
             if set(answer.stdout.split()) == {"idle"}:
                 return
-            time.sleep(0.1)
+            time.sleep(0.2)
         raise LabError("Slurm did not start:\n" + "\n".join(self._log_ends()))
 
     def _log_ends(self) -> Iterator[str]:

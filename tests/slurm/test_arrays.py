@@ -35,6 +35,7 @@ from tests.slurm import places
 from tests.slurm.lab import SlurmLab
 from tests.slurm.places import PLACES, ChrootLab, lab_at, source_of
 from tests.values import replace
+from tests.waiting import pauses
 
 pytestmark = pytest.mark.slurm
 
@@ -85,13 +86,13 @@ class Array:
 
     def until(self, fits: Callable[[Mapping[int, JobStatus]], bool]) -> Mapping[int, JobStatus]:
         """The news of the tasks by their indexes, once they fit."""
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline, pause = time.monotonic() + WAIT_SECONDS, pauses()
         while True:
             news = {int(name.rpartition(".")[2]): one for name, one in self.scheduler.poll(self.keys).items()}
             if fits(news):
                 return news
             assert time.monotonic() < deadline, news
-            time.sleep(0.2)
+            next(pause)
 
 
 @contextmanager
@@ -228,14 +229,14 @@ class Site:
 
     def ended(self, runs: Sequence[Run]) -> list[Run]:
         board = self.board
-        deadline = time.monotonic() + 2 * WAIT_SECONDS
+        deadline, pause = time.monotonic() + 2 * WAIT_SECONDS, pauses()
         while True:
             board.runs.advance()
             seen = [board.runs.get(run.id) for run in runs]
             if all(run.state.ended for run in seen):
                 return seen
             assert time.monotonic() < deadline, [run.status for run in seen if not run.state.ended]
-            time.sleep(0.2)
+            next(pause)
 
     def folder(self, run: Run) -> Path:
         return job_folder.Folders(self.board.settings.board).of(run)

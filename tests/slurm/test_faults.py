@@ -40,7 +40,7 @@ from tests.slurm import chroot
 from tests.slurm.lab import SlurmLab, has_memory_groups
 from tests.unit.runs.world import set_clock
 from tests.values import replace
-from tests.waiting import awaited
+from tests.waiting import awaited, pauses
 
 pytestmark = pytest.mark.slurm
 
@@ -169,7 +169,7 @@ class Site:
 
     def until(self, run: Run, *states: RunState, fits: Callable[[Run], bool] = lambda _: True) -> Run:
         """Return `run` once it is in one of the states and `fits`, advanced until then in spite of Slurm's faults."""
-        deadline = time.monotonic() + WAIT_SECONDS
+        deadline, pause = time.monotonic() + WAIT_SECONDS, pauses()
         board = self.board
         while True:
             with suppress(SchedulerError, StorageError):
@@ -179,7 +179,7 @@ class Site:
                 return seen
             assert not seen.state.ended, f"{seen.state}: {seen.explanation}"
             assert time.monotonic() < deadline, f"{seen.state}: {seen.explanation}"
-            time.sleep(0.1)
+            next(pause)
 
     def over(self, run: Run) -> Run:
         """`run` once Slurm has said that its job is over, from which moment on its result is waited for.

@@ -40,11 +40,13 @@ def app_on(board: Board, file: Path | None = None, *, tick_seconds: float = 3600
 
 async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> None:
     """Come back when `condition` holds; fail if it does not come true in time."""
-    deadline = time.monotonic() + seconds
+    deadline, pause_seconds = time.monotonic() + seconds, 0.01
     while not condition():
         assert time.monotonic() < deadline, f"not in time; the screen says:\n{text_of(pilot.app)}"
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(pause_seconds)
         await pilot.pause()
+        # A look costs as much as a key, and what is awaited may be another process.
+        pause_seconds = min(1.5 * pause_seconds, 0.1)
 
 
 async def opened(pilot: Pilot[Any]) -> None:

@@ -27,16 +27,25 @@ pytestmark = pytest.mark.slow
 BROWSER = pytest.mark.skipif(browser_program() is None, reason="no Chromium is installed: `make browser` installs one")
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    shutil.copytree(DOCS, tmp_path / "docs")
-    shutil.copy(SETTINGS, tmp_path)
-    return tmp_path
+def checkout(folder: Path) -> Path:
+    """Copy what the site is made from into `folder`, and return it."""
+    shutil.copytree(DOCS, folder / "docs")
+    shutil.copy(SETTINGS, folder)
+    return folder
 
 
 def built(checkout: Path) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
     return subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the built site."""
+    folder = checkout(tmp_path_factory.mktemp("site"))
+    done = built(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "build" / "site"
 
 
 def pages(nav: Any) -> list[str]:
@@ -53,10 +62,7 @@ def test_the_menu_has_every_page_once_in_the_order_of_the_manual() -> None:
     assert sorted(menu) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 
-def test_the_site_is_built_and_loads_nothing_from_elsewhere(checkout: Path) -> None:
-    done = built(checkout)
-    assert done.returncode == 0, done.stdout + done.stderr
-    site = checkout / "build" / "site"
+def test_the_site_is_built_and_loads_nothing_from_elsewhere(site: Path) -> None:
     html = {page.relative_to(site).with_suffix(".md"): page.read_text() for page in site.rglob("*.html")}
     assert {page.relative_to(DOCS) for page in DOCS.rglob("*.md")} <= set(html)
     assert [match for text in html.values() for match in LOADED.findall(text)] == []
@@ -64,10 +70,9 @@ def test_the_site_is_built_and_loads_nothing_from_elsewhere(checkout: Path) -> N
 
 
 @contextmanager
-def shown(checkout: Path, profile: Path) -> Iterator[tuple[str, Page]]:
+def shown(site: Path, profile: Path) -> Iterator[tuple[str, Page]]:
     """The address of the built site, and a browser with an empty profile."""
-    assert built(checkout).returncode == 0
-    files = partial(SimpleHTTPRequestHandler, directory=str(checkout / "build" / "site"))
+    files = partial(SimpleHTTPRequestHandler, directory=str(site))
     with ThreadingHTTPServer(("127.0.0.1", 0), files) as server, browsing(profile) as page:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}", page
@@ -75,8 +80,8 @@ def shown(checkout: Path, profile: Path) -> Iterator[tuple[str, Page]]:
 
 
 @BROWSER
-def test_the_site_plays_the_recording_of_the_app(checkout: Path, tmp_path: Path) -> None:
-    with shown(checkout, tmp_path / "profile") as (address, page):
+def test_the_site_plays_the_recording_of_the_app(site: Path, tmp_path: Path) -> None:
+    with shown(site, tmp_path / "profile") as (address, page):
         page.open(f"{address}/app.html")
         awaited(lambda: page.value("document.querySelector('#recording .ap-overlay-start') !== null"))
         page.click("#recording .ap-overlay-start")
@@ -90,18 +95,19 @@ def test_the_site_plays_the_recording_of_the_app(checkout: Path, tmp_path: Path)
 
 
 @BROWSER
-def test_a_reader_of_the_site_gets_the_mode_of_the_system_at_each_visit(checkout: Path, tmp_path: Path) -> None:
+def test_a_reader_of_the_site_gets_the_mode_of_the_system_at_each_visit(site: Path, tmp_path: Path) -> None:
     scheme = "document.body.getAttribute('data-md-color-scheme')"
-    with shown(checkout, tmp_path / "profile") as (address, page):
+    with shown(site, tmp_path / "profile") as (address, page):
         for dark, expected in ((False, "default"), (True, "slate"), (False, "default")):
             page.open(f"{address}/index.html", dark=dark)
             awaited(partial(page.value, f"{scheme} === '{expected}'"))
 
 
-def test_a_dead_link_and_a_dead_anchor_fail_the_build(checkout: Path) -> None:
-    with (checkout / "docs" / "rules.md").open("a") as page:
+def test_a_dead_link_and_a_dead_anchor_fail_the_build(tmp_path: Path) -> None:
+    folder = checkout(tmp_path)
+    with (folder / "docs" / "rules.md").open("a") as page:
         page.write("\n[a page](nothere.md) and [an anchor](boards.md#nowhere)\n")
-    done = built(checkout)
+    done = built(folder)
     assert done.returncode != 0
     told = done.stdout + done.stderr
     assert ("page does not exist" in told, "anchor does not exist" in told, told.count("rules.md:")) == (True, True, 2)

@@ -23,6 +23,7 @@ from hpc_board.runs.reconciler import Pass, Reconciler
 from hpc_board.schedulers.scripted import Scripted
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.harness.evaluations import a_task
+from tests.unit.recorded import with_new_database
 from tests.values import replace
 
 HARNESS = b"the harness"
@@ -72,7 +73,7 @@ def sha256_of(data: bytes) -> str:
 def world_in(folder: Path) -> World:
     scheduler = Scripted()
     gpu = Gpu("H100", CLUSTER, Device.CUDA, partition="gpu", python=sys.executable)
-    store = Store(folder / "board.db")
+    store = Store(with_new_database(folder / "board.db"))
     advance = Reconciler(
         folder=folder,
         store=store,
