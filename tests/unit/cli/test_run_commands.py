@@ -161,7 +161,7 @@ def test_a_list_says_when_a_job_ended_as_its_report_does(board: Recorded) -> Non
 def test_a_cell_of_a_piped_table_holds_one_line_of_a_traceback(board: Recorded) -> None:
     message = "ValueError: bad\nTraceback (most recent call last):\n  line 3\nValueError: bad"
     board.add(result=result_of(Verdict.EXCEPTION, Case("test", 0, "size: 3", Verdict.EXCEPTION, message)))
-    assert "1  exception  ValueError: bad  size: 3\n" in call(board, "run", "1").stdout
+    assert "1  exception  ValueError: bad  3\n" in call(board, "run", "1").stdout
 
 
 def test_an_outcome_is_found_by_the_words_that_lists_have_for_it(board: Recorded) -> None:
