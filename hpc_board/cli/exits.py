@@ -79,7 +79,7 @@ class Program(click.Group):
             # click's parser of options knows no context, from which the usage of the command comes.
             if error.ctx is None and ctx.invoked_subcommand is not None:
                 name, command, _ = self.resolve_command(ctx, [ctx.invoked_subcommand])
-                error.ctx = command and click.Context(command, info_name=name, parent=ctx)
+                error.ctx = click.Context(command, info_name=name, parent=ctx) if command else ctx
             raise
         except BoardError as error:
             print_error(error)
