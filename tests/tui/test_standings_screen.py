@@ -259,7 +259,7 @@ async def test_code_is_shown_where_allowed_and_refused_in_words_elsewhere() -> N
 
 
 async def test_the_trend_is_that_of_the_selected_user() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+    async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b")
         assert "Tasks / vectoradd / Board " in text_of(pilot.app).splitlines()[0]

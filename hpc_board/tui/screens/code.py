@@ -41,7 +41,7 @@ class CodeScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read the file."""
         super().on_mount()
-        self._show_place()
+        self.title_bar.show_place("Board", f"Submission {self._submission}")
         self.view.say("Loading the file …")
         self.view.view.focus()
         submission = self._submission
@@ -59,14 +59,10 @@ class CodeScreen(BoardScreen):
         """Mark this submission for a comparison."""
         self.post_message(SideChosen(self._submission, self._task_name))
 
-    def _show_place(self, *file: str) -> None:
-        way = ("Tasks", self._task_name) if self._task_name else ()
-        self.title_bar.show_place(*way, "Board", f"Submission {self._submission}", *file)
-
     def _show(self, file: tuple[str, str]) -> None:
         name, text = file
         self.view.border_title = toned(name, limit=60)
-        self._show_place(one_line(name))
+        self.title_bar.show_place("Board", f"Submission {self._submission}", one_line(name))
         if text:
             self.view.subject = one_line(name)
             self.view.show_source(text, name.rpartition(".")[2])
