@@ -592,8 +592,10 @@ class ListPane(Vertical, Generic[T]):
 
     def _end_filling(self) -> None:
         self._is_filling = False
-        # The first page may have been read before the table had its size.
-        self.read_on()
+        # The first page may have been read before the table had its size; the screen may have closed since.
+        window = self._window
+        if self.query(Grid) and window.below and len(window.items) < self.grid.screenful:
+            self.read_on()
 
     @property
     def _first_in_sight(self) -> int:
