@@ -534,7 +534,7 @@ async def test_the_same_choice_is_there_for_the_next_submission(kernel: Path) ->
         await press(pilot, "ctrl+s")
         await until(pilot, lambda: isinstance(pilot.app.screen, RunsScreen))
         await settled(pilot)
-        await press(pilot, "s")
+        await press(pilot, "escape", "end", "s")
         assert "Ready: vectoradd on H100 and A100" in text_of(pilot.app)
 
 

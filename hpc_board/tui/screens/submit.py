@@ -278,7 +278,7 @@ class SubmitScreen(BoardScreen):
         """Close an open list at a click elsewhere; the keys in the last line are pressed."""
         where, focused = event.screen_offset, self.focused
         if isinstance(focused, SelectOverlay) and not any(
-            where in widget.region for widget in (focused, self.query_one(KeyLine))
+            widget.region.contains_point(where) for widget in (focused, self.query_one(KeyLine))
         ):
             focused.action_dismiss()
 
