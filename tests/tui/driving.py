@@ -45,7 +45,7 @@ async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float
         assert time.monotonic() < deadline, f"not in time; the screen says:\n{text_of(pilot.app)}"
         await asyncio.sleep(pause_seconds)
         await pilot.pause()
-        # A look costs as much as a key, and what is awaited may be another process.
+        # A look costs as much as a key, and the app may wait for another process.
         pause_seconds = min(1.5 * pause_seconds, 0.1)
 
 
