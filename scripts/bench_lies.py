@@ -65,7 +65,7 @@ def main() -> int:
 
 
 INTRODUCTION = """\
-# What lies about times gain
+# The gain of lies about times
 
 `make bench-lies` measures it: each lie of `tests/harness/adversarial/wrappers.py`, which knows the harness, around the
 example `faster.py` of each bundled task that has one in Python, in runs of the benchmarks alone. A cell is the score as

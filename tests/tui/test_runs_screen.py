@@ -502,7 +502,7 @@ async def test_rows_read_on_are_added_to_the_table_as_it_is(monkeypatch: pytest.
         assert grid.current == str(301 - (grid.cursor_row + 1))
 
 
-@pytest.mark.parametrize(("width", "shown"), [(80, False), (120, True), (200, True)])
+@pytest.mark.parametrize(("width", "shown"), [(80, False), (120, False), (140, True), (200, True)])
 async def test_a_wide_list_has_the_file_of_each_run(width: int, shown: bool) -> None:
     async with app_on(FakeBoard()).run_test(size=(width, 30)) as pilot:
         await settled(pilot)
