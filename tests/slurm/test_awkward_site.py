@@ -123,16 +123,16 @@ def test_from_init_to_ranked_runs(site: BoardFiles) -> None:
     done = site.run("submit", *kernels, "--gpu", "CPU", "--mode", "ranked", "--wait", timeout_seconds=400)
     repair.join()
     assert done.returncode == 0, done.stderr
-    assert "a limit on the submitted jobs of its account, user or QOS is reached" in " ".join(done.stderr.split())
     runs = site.json("runs")
     assert [(run["state"], run["verdict"]) for run in runs] == [("finished", "pass")] * 4
     assert not (site.folder / "fail").exists()
     told = [site.json("run", str(run["id"])) for run in runs]
     assert sorted(run["retries"] for run in told) == [0, 0, 0, 1]
-    assert any(
-        reason.startswith("retry 1 of 1 after node_fail on cpu-1: the node's prolog failed")
-        for reason in reasons_of(site)
-    )
+    for words in (
+        "retry 1 of 1 after node_fail on cpu-1: the node's prolog failed",
+        "a limit on the submitted jobs of its account, user or QOS is reached",
+    ):
+        assert any(words in reason for reason in reasons_of(site))
 
 
 def reasons_of(site: BoardFiles) -> list[str]:
