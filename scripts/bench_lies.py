@@ -53,7 +53,8 @@ def main() -> int:
         for name, task in tasks.items():
             verdict, share = trial(task, name, lie, honest)
             if verdict is Verdict.PASS and share < SHARE_MIN:
-                share = statistics.median([share, *(trial(task, name, lie, honest)[1] for _ in range(2))])
+                again = [trial(task, name, lie, honest) for _ in range(2)]
+                share = statistics.median([share, *(other for found, other in again if found is Verdict.PASS)])
                 gains += share < SHARE_MIN
             cells.append(f"{share:.2f}" if verdict is Verdict.PASS else f"`{verdict}`")
         lines.append(f"| {lie} | {' | '.join(cells)} |")
@@ -93,7 +94,7 @@ def source(name: str) -> str:
 
 def judged(task: Task, submission: str) -> Result:
     """Return the result of a submission's benchmarks."""
-    with tempfile.TemporaryDirectory(prefix="attack-table-") as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-lies-") as folder:
         return evaluate(Path(folder), submission, task, Mode.BENCHMARK).result
 
 

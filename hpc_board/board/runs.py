@@ -27,6 +27,9 @@ LOG_BYTES_MAX = 256 * 1024
 FOLLOWED_MAX = 1_000
 """The number of a user's runs in flight that the app starts to follow at once; each is followed to its end."""
 
+_CASES_MAX = 1_000_000
+"""Limit of the numbers of cases in the progress of a job, which may write anything."""
+
 
 class Runs:
     """The runs that are visible to the user."""
@@ -393,7 +396,7 @@ def _progress(line: bytes) -> Progress | None:
     try:
         value: Any = json.loads(line)
         case, of = value["case"], value["of"]
-        if not all(number is None or isinstance(number, int) for number in (case, of)):
+        if not all(number is None or (type(number) is int and 0 <= number <= _CASES_MAX) for number in (case, of)):
             return None
         texts = (str(value[key])[:500] for key in ("at", "phase", "message"))
         at, phase, message = (printable(text) for text in texts)

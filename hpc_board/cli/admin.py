@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hpc_board.cli.exits import Group
 from hpc_board.cli.export import Since
 from hpc_board.cli.global_options import config_of
 from hpc_board.cli.options import SECONDS, Open, examples, force_option, gpu_names, json_option
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
 
 @click.group(
+    cls=Group,
     epilog=examples(
         "hpc-board admin detect -o hpc-board.yaml",
         "hpc-board admin check",
         "hpc-board admin doctor",
-    )
+    ),
 )
 def admin() -> None:
     """Administer a board: setup, checks, export and moderation."""

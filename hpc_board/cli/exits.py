@@ -26,7 +26,22 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
-class Program(click.Group):
+class Group(click.Group):
+    """A group whose errors of usage show the usage of the command that they concern."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that `ctx` names."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            # click's parser of options knows no context.
+            if error.ctx is None and ctx.invoked_subcommand is not None:
+                name, command, _ = self.resolve_command(ctx, [ctx.invoked_subcommand])
+                error.ctx = click.Context(command, info_name=name, parent=ctx) if command else ctx
+            raise
+
+
+class Program(Group):
     """A root group that turns exceptions of its commands into error messages and exit codes.
 
     `sections` has the names of its commands under the titles of its help.
@@ -75,12 +90,6 @@ class Program(click.Group):
         """Run the command that `ctx` names."""
         try:
             return super().invoke(ctx)
-        except click.UsageError as error:
-            # click's parser of options knows no context, from which the usage of the command comes.
-            if error.ctx is None and ctx.invoked_subcommand is not None:
-                name, command, _ = self.resolve_command(ctx, [ctx.invoked_subcommand])
-                error.ctx = click.Context(command, info_name=name, parent=ctx) if command else ctx
-            raise
         except BoardError as error:
             print_error(error)
             raise click.exceptions.Exit(error.exit_code) from error

@@ -3,7 +3,6 @@
 import os
 import shlex
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from hpc_board.cli.options import (
     task_names,
 )
 from hpc_board.cli.streams import unless_printed
-from hpc_board.errors import BoardError, WaitExpired
+from hpc_board.errors import WaitExpired
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -158,12 +157,13 @@ def submit(
         _print_previews(board.submissions.preview(*drafts, array=array), as_json=as_json)
         return
     runs = board.submissions.submit(*drafts, array=array)
-    if not piped:
-        _remember(files, drafts)
     with unless_printed("`hpc-board runs` lists the submitted runs."):
+        if not wait:
+            _print_accepted(board, runs, as_json=as_json)
+        if not piped:
+            _remember(files, drafts)
         if wait:
             raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
-        _print_accepted(board, runs, as_json=as_json)
     report_unsent(runs, served=board.served)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
 
@@ -217,8 +217,6 @@ def _remember(files: "Sequence[Path]", drafts: "Sequence[Draft]") -> None:
 
     memory = Memory(state_file(os.environ))
     remember_sent(memory, *((file, draft.source.data) for file, draft in zip(files, drafts, strict=True)))
-    with suppress(BoardError):
-        memory.flush()
 
 
 def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:

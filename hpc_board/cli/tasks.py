@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hpc_board.cli.exits import NO_VERDICT
+from hpc_board.cli.exits import NO_VERDICT, Group
 from hpc_board.cli.options import PATH_OR_NAME, Count, Open, examples, force_option, json_option, mode_names, task_names
 from hpc_board.errors import InputError
 
@@ -85,7 +85,7 @@ def gpus(open_: Open, as_json: bool) -> None:
         raise click.exceptions.Exit(NO_VERDICT)
 
 
-class _ShownByDefault(click.Group):
+class _ShownByDefault(Group):
     """A group that takes an unknown command as the argument of `show`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

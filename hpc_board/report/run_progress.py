@@ -72,6 +72,10 @@ def run_progress(mode: Mode, progress: Sequence[Progress], counts: Mapping[str, 
     return RunProgress(done, total, place_text(last))
 
 
+_BEGUN_MAX = 1000
+"""Limit of the cases of a phase: a job may write any progress."""
+
+
 class BegunCase(msgspec.Struct, frozen=True):
     """A case that a running harness has begun: its phase, its index, its text, and "running", "done" or "pass"."""
 
@@ -85,7 +89,7 @@ def begun_cases(progress: Sequence[Progress]) -> Iterator[BegunCase]:
     """Yield the cases that a running harness has begun, in their order; the tests have passed once benchmarks begin."""
     steps: dict[tuple[str, int], Progress] = {}
     for step in progress:
-        if step.phase in ("test", "benchmark") and step.case is not None and step.case > 0:
+        if step.phase in ("test", "benchmark") and step.case is not None and 0 < step.case <= _BEGUN_MAX:
             steps.setdefault((step.phase, step.case), step)
     tests_passed = any(phase == "benchmark" for phase, _ in steps)
     for (phase, case), step in steps.items():

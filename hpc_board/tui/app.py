@@ -606,15 +606,15 @@ class BoardApp(App[None]):
 
         self._keep_drafts()
         choice = self._choice
-        if target.task is not None and target.task != choice.task:
+        if target.of_run:
+            choice = Choice(folder=choice.folder, task=target.task)
+        elif target.task is not None and target.task != choice.task:
             if choice.task is None and choice.is_begun:
                 choice = replace(choice, task=target.task)
             else:
                 choice = self._drafts.get(target.task, Choice(folder=choice.folder, task=target.task))
         if target.file is not None:
             choice = replace(choice, file=target.file, folder=target.file.parent)
-        elif target.of_run:
-            choice = replace(choice, file=None)
         choice = replace(choice, gpus=target.gpus or choice.gpus, mode=target.mode or choice.mode)
         if not target.of_run:
             self._choice = choice
@@ -689,6 +689,7 @@ class BoardApp(App[None]):
         for screen in self.screen_stack:
             if (draft := getattr(screen, "draft", None)) is not None:
                 self._remember(Chosen(draft))
+                screen.kept = draft  # type: ignore[attr-defined]
 
     @property
     def _place(self) -> targets.Target | None:

@@ -34,7 +34,7 @@ def empty_text(words: str) -> Text:
     return Text("\n").join(lines)
 
 
-def coded(words: str, tone: Tone = Tone.PLAIN, limit: int = 10_000) -> Text:
+def coded(words: str, tone: Tone = Tone.PLAIN, limit: int = 65_536) -> Text:
     """Return a text in a tone, without markup and control characters; code in backticks has its style, and not them."""
     text = Text(style=tone.value)
     for at, part in enumerate(_CODE.split(printable(words, limit))):

@@ -85,8 +85,9 @@ class Memory:
 
     def read_again(self, screen: str, key: str, default: T) -> T:
         """Return the value that is in the state file by now, or else `get`; a change that is not yet written counts."""
-        name, stored = f"{screen}.{key}", {} if self._file is None else _stored(self._file)
+        name = f"{screen}.{key}"
         with self._lock:
+            stored = {} if self._file is None else _stored(self._file)
             if name in stored and name not in self._changed:
                 self._values[name] = stored[name]
         return self.get(screen, key, default)

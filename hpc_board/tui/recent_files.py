@@ -1,10 +1,12 @@
 """The user's recently submitted files with their contents' hashes, and their folders."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpc_board.errors import BoardError
 from hpc_board.files import is_file, is_folder
 from hpc_board.tui.preferences import Memory
 
@@ -24,12 +26,17 @@ def remember(memory: Memory, *files: Path) -> None:
 
 
 def remember_sent(memory: Memory, *sent: tuple[Path, bytes]) -> None:
-    """Remember submitted files with their contents, by which `sent_as` finds the file of a run."""
+    """Remember submitted files with their contents, by which `sent_as` finds the file of a run.
+
+    The memory is written at once, if it can be: other programs of the user write into it, too.
+    """
     remember(memory, *(file for file, _ in sent))
     paths = [(str(_absolute(file)), sha256(code).hexdigest()) for file, code in sent]
     lines = [f"{digest} {path}" for path, digest in paths if path.isprintable()]
     known = memory.read_again("submit", "sent", ())
     memory.set("submit", "sent", tuple(dict.fromkeys((*lines, *known)))[:_SENT_MAX])
+    with suppress(BoardError):
+        memory.flush()
 
 
 def known_files(memory: Memory) -> tuple[Path, ...]:

@@ -116,7 +116,7 @@ def has_colours(kind: str) -> bool:
         return True
     try:
         curses.setupterm(kind, 1)
-    except curses.error:
+    except (curses.error, ValueError):
         return True
     return curses.tigetnum("colors") >= _COLOURS_MIN
 

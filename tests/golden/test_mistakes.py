@@ -84,6 +84,8 @@ MISTAKES = (
     "help submitt",
     "list --yaml",
     "--color red list",
+    "admin detect --cluster",
+    "task check --json=3 scan",
 )
 
 

@@ -113,6 +113,16 @@ def test_a_value_that_another_program_has_written_since_is_read_again(tmp_path: 
     assert other.read_again("submit", "files", ()) == ("/b",)
 
 
+def test_files_that_two_programs_send_are_both_remembered(tmp_path: Path) -> None:
+    app, command = Memory(tmp_path / "app.json"), Memory(tmp_path / "app.json")
+    for memory, name in ((app, "a"), (command, "b"), (app, "c")):
+        remember_sent(memory, (Path(f"/{name}.py"), name.encode()))
+    app.set("runs", "filter", "x")
+    app.flush()
+    assert known_files(Memory(tmp_path / "app.json")) == (Path("/c.py"), Path("/b.py"), Path("/a.py"))
+    assert sent_as(app, hashlib.sha256(b"b").hexdigest()) == (Path("/b.py"),)
+
+
 def test_a_path_that_cannot_be_remembered_costs_no_other_one() -> None:
     memory = Memory()
     remember(memory, Path("/a.py"), Path("/b.py"))

@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from textual.widgets import Button, Select
+from textual.widgets import Button, Input, Select
 from textual.widgets._select import SelectOverlay
 
 from hpc_board.domain.job_options import JobOptions, OptionRules
@@ -353,8 +353,11 @@ async def test_a_file_of_that_name_that_was_submitted_otherwise_is_not_the_runs(
 async def test_the_form_of_a_run_has_no_file_of_a_draft_and_leaves_the_draft_alone(kernel: Path) -> None:
     async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "end", "s", *str(kernel), "escape", "r", "s")
+        await press(pilot, "end", "s", *str(kernel))
+        pilot.app.screen.query_one("#note", Input).value = "v2"
+        await press(pilot, "escape", "r", "s")
         assert pilot.app.screen.query_one(PathInput).value == ""
+        assert pilot.app.screen.query_one("#note", Input).value == ""
         assert "[x] A100" in text_of(pilot.app)
         await press(pilot, "escape", "escape", "s")
         assert pilot.app.screen.query_one(PathInput).value == str(kernel)
@@ -461,6 +464,46 @@ async def test_a_task_that_contradicts_the_header_is_the_faulty_field(kernel: Pa
         assert not screen.has_class("-preview"), "the form instead of the script"
         assert "correct the header" in text_of(pilot.app)
         assert not board.sent
+        kernel.write_text("#!POPCORN leaderboard grayscale\n")
+        await press(pilot, "ctrl+s")
+        assert not board.sent
+        assert "Ready: grayscale" in text_of(pilot.app)
+        await press(pilot, "ctrl+s")
+        assert [draft.task.name for draft in board.sent] == ["grayscale"]
+
+
+async def test_a_file_that_is_mended_elsewhere_is_read_again_by_the_key_that_it_has_refused(kernel: Path) -> None:
+    board, text = FakeBoard(), kernel.read_text()
+    kernel.unlink()
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+s")
+        assert "There is no such file." in text_of(pilot.app)
+        kernel.write_text(text)
+        await press(pilot, "ctrl+s", "ctrl+s")
+        assert len(board.sent) == 1
+
+
+async def test_a_letter_leads_to_no_field_that_would_take_the_next_one() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s")
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.gpu_list.focus()
+        await press(pilot, "s", "s", "e", "e")
+        assert screen.path_input.value == ""
+        assert text_of(pilot.app).count("Choose a file.") == 2
+
+
+async def test_a_form_below_another_replaces_no_draft_of_that(kernel: Path) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s")
+        pilot.app.post_message(Open(targets.Standings("vectoradd", "H100")))
+        await settled(pilot)
+        await press(pilot, "s", *str(kernel), "escape", "escape", "escape", "s")
+        assert pilot.app.screen.query_one(PathInput).value == str(kernel)
 
 
 async def test_the_editor_needs_a_file_that_exists() -> None:

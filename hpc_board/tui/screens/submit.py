@@ -59,9 +59,13 @@ class SubmitScreen(BoardScreen):
         Binding("ctrl+s", "send", "Submit", priority=True, tooltip="Submit one job for each ticked GPU"),
         Binding("ctrl+o", "browse", "Browse", priority=True, tooltip="Pick the file from a tree of folders"),
         Binding("ctrl+g", "preview", "Script", priority=True, tooltip="Switch between the form and the batch script"),
-        Binding("e", "edit", "Edit", show=False, tooltip="Edit the file in $VISUAL or $EDITOR (outside text fields)"),
+        Binding(
+            "e", "edit(False)", "Edit", show=False, tooltip="Edit the file in $VISUAL or $EDITOR (outside text fields)"
+        ),
         Binding("f4", "edit", "Edit", priority=True, tooltip="Edit the file in $VISUAL or $EDITOR"),
-        Binding("s", "send", "Submit", show=False, tooltip="Submit (outside text fields)", id="submit.send_letter"),
+        Binding(
+            "s", "send(False)", "Submit", show=False, tooltip="Submit (outside text fields)", id="submit.send_letter"
+        ),
         Binding("w", "watch", "Watch", tooltip="Submit the file in mode test on every save (outside text fields)"),
         Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers again"),
     ]
@@ -88,6 +92,8 @@ class SubmitScreen(BoardScreen):
         self._start = self._choice = start
         self._edited = edited
         self._of_run = of_run
+        self.kept: Choice | None = None
+        """The draft that the app took when another screen was opened above; a newer form may have replaced it."""
         self._tasks: tuple[str, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
         self._statuses: dict[str, GpuStatus] | None = None
@@ -192,15 +198,17 @@ class SubmitScreen(BoardScreen):
 
         self.ask("folders", lambda: recent_folders(self.memory), pick, whom=THE_FILE)
 
-    def action_edit(self) -> None:
+    def action_edit(self, to_field: bool = True) -> None:
         """Edit the file in the user's editor."""
         self._finish_file()
         choice, file = self._choice, self._choice.file
         if file is None:
-            self._refuse()
+            self._refuse(to_field)
             return
 
         def edit(exists: bool) -> None:
+            if file != self._choice.file or not self.is_current:
+                return
             if exists:
                 self.post_message(Chosen(choice))
                 self.post_message(Open(targets.Edit(file, choice.task, choice.gpus, choice.mode)))
@@ -215,7 +223,7 @@ class SubmitScreen(BoardScreen):
         self._finish_file()
         choice = self._choice
         if choice.file is None or choice.task is None or self._unfit_to_watch:
-            self._refuse()
+            self._refuse(to_field=False)
             return
         if self.is_open("header"):
             self._show_status()
@@ -233,14 +241,14 @@ class SubmitScreen(BoardScreen):
             self.add_class("-preview")
             self.query_one("#script").focus()
 
-    def action_send(self) -> None:
+    def action_send(self, to_field: bool = True) -> None:
         """Submit the contents of the form."""
         self._finish_file()
         if self.is_open("send") or self.is_open("header"):
             self._show_status()
             return
         if self._fault is not None:
-            self._refuse()
+            self._refuse(to_field)
             return
         choice = self._choice
         self.ask("send", lambda: self._submit(choice), self._follow, whom=THE_SCHEDULER)
@@ -262,12 +270,13 @@ class SubmitScreen(BoardScreen):
 
     @property
     def draft(self) -> Choice | None:
-        """Return the contents for the next form; None if they are still those of a run."""
+        """Return the contents for the next form; None if they are still those of a run, or kept already."""
         self._finish_file()
         if self._of_run and not self._is_changed:
             return None
         # A header can name a task that the board lacks: the next form has the draft, for the task selected then.
-        return replace(self._choice, task=self._choice.task if self._choice.task in self._tasks else None)
+        found = replace(self._choice, task=self._choice.task if self._choice.task in self._tasks else None)
+        return None if found == self.kept else found
 
     @property
     def key_labels(self) -> Mapping[str, str]:
@@ -473,6 +482,20 @@ class SubmitScreen(BoardScreen):
                 "header", lambda: self.board.submissions.header(file), partial(self._take_header, file), whom=THE_FILE
             )
 
+    def _compare_header(self, file: Path | None) -> None:
+        """Read the header again, and leave the choices of the form as they are."""
+
+        def take(directives: Directives) -> None:
+            if file != self._choice.file:
+                return
+            self._header, self._asked, self._asked_task = directives, directives.gpus, directives.leaderboard
+            self._check()
+            self._is_refused = self._fault is not None
+            self._show_status()
+
+        if file is not None:
+            self.ask("header", lambda: self.board.submissions.header(file), take, whom=THE_FILE)
+
     def _ask_allowed(self) -> None:
         task = self._choice.task
         if task is not None:
@@ -508,14 +531,23 @@ class SubmitScreen(BoardScreen):
             options=given_options(parsed(choice.options), os.environ),
         )
 
-    def _refuse(self) -> None:
-        """Go to the first field to fill or to mend, and emphasize the reason."""
+    def _refuse(self, to_field: bool) -> None:
+        """Go to the first field to fill or to mend, and emphasize the reason.
+
+        After a letter, not `to_field`, the focus goes to no text field, which would take the next letter.
+        """
         self._is_refused = True
         if self.has_class("-preview"):
             self._show_form()
-        if (fault := self._fault) is not None:
+        fault = self._fault
+        if fault is not None and (to_field or not isinstance(fault[0], Input)):
             fault[0].focus()
         self._show_status()
+        # The file may have been mended in another window.
+        if self._file_fault:
+            self._read_header(self._choice.file)
+        elif self._asked_task or self._asked:
+            self._compare_header(self._choice.file)
 
     def _show_file_note(self) -> None:
         """Show the fault of the file, or else the choices in its header."""

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from hpc_board.board.runs import _progress
 from hpc_board.domain.run import Progress
 from hpc_board.model.task import OWN, Language, Mode, Task, TaskFile
 from hpc_board.report.run_progress import RunProgress, begun_cases, case_counts, run_progress, time_left
@@ -165,3 +166,15 @@ def test_the_time_left_is_the_rest_of_the_usual_time() -> None:
     assert time_left(80 * second, 80 * second) is None
     assert time_left(None, 80 * second) is None
     assert time_left(56 * second, None) is None
+
+
+@pytest.mark.parametrize("number", ["true", "-1", "1000001", "9" * 4300, "1.5"])
+def test_a_number_of_cases_that_no_job_has_is_no_progress(number: str) -> None:
+    line = f'{{"at": "x", "phase": "test", "case": 1, "of": {number}, "message": ""}}'
+    assert _progress(line.encode()) is None
+    assert _progress(line.replace(number, "3").encode()) == Progress("x", "test", 1, 3, "")
+
+
+def test_no_more_begun_cases_are_listed_than_a_screen_can_draw() -> None:
+    steps = [Progress("x", "test", case, 10**6, "size: 1") for case in range(1, 5_000)]
+    assert len(list(begun_cases(steps))) == 1000
