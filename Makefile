@@ -37,10 +37,10 @@ test: .venv/.dev slurm browser ## every test that this machine can run, and a co
 	echo "The tests that failed, once more:"; \
 	$(BIN)/pytest -v --last-failed --last-failed-no-failures none --maxfail 1 tests
 
-# One worker more than processors: a third of a test's time is for the disk and for processes to end.
+# Three workers for each of two processors: a test waits for the disk, and for times and processes to end.
 .PHONY: test-fast
 test-fast: .venv/.dev ## the tests of one and a half minutes: no daemons, no terminals, no PyTorch
-	$(BIN)/pytest --in-memory -q -m "not slow and not torch" --numprocesses 3 --dist worksteal tests/unit
+	$(BIN)/pytest --in-memory -q -m "not slow and not torch" --numprocesses 6 --dist worksteal tests/unit
 
 .PHONY: check
 check: lint test ## everything that CI runs
