@@ -687,9 +687,9 @@ class BoardApp(App[None]):
     def _keep_drafts(self) -> None:
         """Remember the contents of the open forms, those of the uppermost one last."""
         for screen in self.screen_stack:
-            if (draft := getattr(screen, "draft", None)) is not None:
+            take = getattr(screen, "take_draft", None)
+            if take is not None and (draft := take()) is not None:
                 self._remember(Chosen(draft))
-                screen.kept = draft  # type: ignore[attr-defined]
 
     @property
     def _place(self) -> targets.Target | None:

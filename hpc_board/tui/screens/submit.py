@@ -92,7 +92,7 @@ class SubmitScreen(BoardScreen):
         self._start = self._choice = start
         self._edited = edited
         self._of_run = of_run
-        self.kept: Choice | None = None
+        self._taken: Choice | None = None
         """The draft that the app took when another screen was opened above; a newer form may have replaced it."""
         self._tasks: tuple[str, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
@@ -270,13 +270,19 @@ class SubmitScreen(BoardScreen):
 
     @property
     def draft(self) -> Choice | None:
-        """Return the contents for the next form; None if they are still those of a run, or kept already."""
+        """Return the contents for the next form; None if they are still those of a run, or taken already."""
         self._finish_file()
         if self._of_run and not self._is_changed:
             return None
         # A header can name a task that the board lacks: the next form has the draft, for the task selected then.
         found = replace(self._choice, task=self._choice.task if self._choice.task in self._tasks else None)
-        return None if found == self.kept else found
+        return None if found == self._taken else found
+
+    def take_draft(self) -> Choice | None:
+        """Return the draft, which this form has no more until it changes."""
+        draft = self.draft
+        self._taken = draft or self._taken
+        return draft
 
     @property
     def key_labels(self) -> Mapping[str, str]:
