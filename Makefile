@@ -82,6 +82,11 @@ corpus: .venv/.dev ## CHECKOUT=FOLDER of GPU MODE's reference-kernels: each task
 recording: .venv/.demo ## docs/recordings/app.cast: the app on a board of this machine, in tmux (a minute)
 	$(BIN)/python scripts/recording.py
 
+.PHONY: recording-evening
+recording-evening: .venv/.dev slurm ## docs/recordings/evening.cast: the app on a real Slurm, as tests/e2e/test_evening.py drives it (a minute)
+	HPC_BOARD_CAPTURES=build/evening $(BIN)/pytest -q tests/e2e/test_evening.py
+	cp build/evening/recording.cast docs/recordings/evening.cast
+
 .PHONY: bench-startup
 bench-startup: .venv/.dev ## modules and time of cheap commands, beside a bare Python
 	$(BIN)/python scripts/bench_startup.py

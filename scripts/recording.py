@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -48,15 +48,43 @@ STEPS: tuple[Step, ...] = (
 )
 
 
+class Recorder:
+    """The changes of the screen of a session in tmux: moments in seconds, and the bytes for a terminal."""
+
+    def __init__(self, tmux: Callable[..., str], session: str, height: int) -> None:
+        """Record nothing yet of a session with `height` lines; `tmux` runs a command of tmux and returns its output."""
+        self._tmux = tmux
+        self._session = session
+        self._shown: list[str] = [""] * height
+        self._cursor = ""
+        self.changes: list[tuple[float, str]] = []
+
+    def record(self, at: float) -> None:
+        """Keep the lines of the screen that have changed, and the cursor's place."""
+        place = "#{e|+:#{cursor_y},1};#{e|+:#{cursor_x},1} #{?cursor_flag,h,l}"
+        capture = ("capture-pane", "-e", "-p", "-t", self._session)
+        # Each line for itself: its colours do not depend on the line before.
+        each = [(*capture, "-S", str(row), "-E", str(row), ";") for row in range(len(self._shown))]
+        asked = (*chain.from_iterable(each), "display-message", "-p", "-t", self._session, place)
+        *lines, cursor = self._tmux(*asked).splitlines()
+        changed = [
+            f"\x1b[{row};1H\x1b[m{line}\x1b[m\x1b[K"
+            for row, (line, before) in enumerate(zip(lines, self._shown, strict=True), 1)
+            if line != before
+        ]
+        if changed or cursor != self._cursor:
+            where, _, visible = cursor.partition(" ")
+            self.changes.append((at, f"{''.join(changed)}\x1b[{where}H\x1b[?25{visible}"))
+        self._shown, self._cursor = lines, cursor
+
+
 class Session:
-    """A shell in a tmux of its own, and the changes of its screen: moments in seconds, and the bytes for a terminal."""
+    """A shell in a tmux of its own, and the record of its screen."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._at = 0.0
-        self._shown: list[str] = [""] * HEIGHT
-        self._cursor = ""
-        self.changes: list[tuple[float, str]] = []
+        self.recorder = Recorder(self._tmux, "app", HEIGHT)
         for name in ("home", "bin", "work"):
             (folder / name).mkdir()
         program = folder / "bin" / "hpc-board"
@@ -89,7 +117,7 @@ class Session:
             patient = waited < _PATIENCE_SECONDS
             time.sleep(_FRAME_SECONDS if patient else _FRAME_SECONDS * _HASTE)
             self._at = since + (waited if patient else _PATIENCE_SECONDS + (waited - _PATIENCE_SECONDS) / _HASTE)
-            self._record()
+            self.recorder.record(self._at)
         self._pause(_READING_SECONDS)
 
     def press(self, keys: str | Sequence[str]) -> None:
@@ -107,7 +135,7 @@ class Session:
         while self._at < begun + seconds:
             time.sleep(min(seconds, _FRAME_SECONDS))
             self._at += min(seconds, _FRAME_SECONDS)
-            self._record()
+            self.recorder.record(self._at)
 
     def _tmux(self, *words: str) -> str:
         command = ["tmux", "-S", str(self._folder / "tmux"), "-f", "/dev/null", *words]
@@ -116,27 +144,10 @@ class Session:
     def _screen(self) -> str:
         return self._tmux("capture-pane", "-p", "-t", "app")
 
-    def _record(self) -> None:
-        """Keep the lines of the screen that have changed, and the cursor's place."""
-        place = "#{e|+:#{cursor_y},1};#{e|+:#{cursor_x},1} #{?cursor_flag,h,l}"
-        # Each line for itself: its colours do not depend on the line before.
-        each = [("capture-pane", "-e", "-p", "-t", "app", "-S", str(row), "-E", str(row), ";") for row in range(HEIGHT)]
-        asked = (*chain.from_iterable(each), "display-message", "-p", "-t", "app", place)
-        *lines, cursor = self._tmux(*asked).splitlines()
-        changed = [
-            f"\x1b[{row};1H\x1b[m{line}\x1b[m\x1b[K"
-            for row, (line, before) in enumerate(zip(lines, self._shown, strict=True), 1)
-            if line != before
-        ]
-        if changed or cursor != self._cursor:
-            where, _, visible = cursor.partition(" ")
-            self.changes.append((self._at, f"{''.join(changed)}\x1b[{where}H\x1b[?25{visible}"))
-        self._shown, self._cursor = lines, cursor
 
-
-def cast(changes: Sequence[tuple[float, str]]) -> Iterator[str]:
+def cast(changes: Sequence[tuple[float, str]], width: int, height: int, title: str) -> Iterator[str]:
     """Yield the lines of a recording."""
-    yield json.dumps({"version": 2, "width": WIDTH, "height": HEIGHT, "title": "hpc-board: from a starter to a rank"})
+    yield json.dumps({"version": 2, "width": width, "height": height, "title": title})
     for at, text in changes:
         yield json.dumps([round(at, 2), "o", text], ensure_ascii=False)
 
@@ -153,7 +164,8 @@ def main() -> int:
         finally:
             session.close()
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text("".join(f"{line}\n" for line in cast(session.changes)), encoding="utf-8")
+    lines = cast(session.recorder.changes, WIDTH, HEIGHT, "hpc-board: from a starter to a rank")
+    target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     sys.stdout.write(f"{target}: {target.stat().st_size} bytes\n")
     return 0
 

@@ -1,6 +1,6 @@
-// Play the recording on the page that has a place for one. The player is loaded there alone.
-const place = document.getElementById("recording");
-if (place) {
+// Play the recordings on the page that has places for them. The player is loaded there alone.
+const places = document.querySelectorAll("[data-recording]");
+if (places.length) {
   const own = document.currentScript.src;
   const style = document.createElement("link");
   style.rel = "stylesheet";
@@ -8,10 +8,12 @@ if (place) {
   const player = document.createElement("script");
   player.src = new URL("asciinema-player-3.18.0.min.js", own).href;
   player.onload = () => {
-    AsciinemaPlayer.create(new URL("../recordings/app.cast", own).href, place, {
-      poster: "npt:9",
-      controls: true,
-    });
+    for (const place of places) {
+      AsciinemaPlayer.create(new URL(`../recordings/${place.dataset.recording}.cast`, own).href, place, {
+        poster: "npt:9",
+        controls: true,
+      });
+    }
   };
   document.head.append(style, player);
 }

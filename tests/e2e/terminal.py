@@ -3,12 +3,55 @@
 import os
 import re
 import shlex
+import time
 from pathlib import Path
 
 from tests.e2e.boards import BoardFiles
 from tests.tmux import Tmux, shown_in
+from tests.unit.scripts.loading import script
 
 _ROOT = Path(__file__).parents[2]
+_PATIENCE_SECONDS = 2.0
+_READING_SECONDS = 2.0
+_PRESS_SECONDS = 0.4
+
+
+class _Recording:
+    """What the screen showed, as an asciicast: long waits are cut short, and what was awaited stays to be read."""
+
+    def __init__(self, tmux: Tmux, size: tuple[int, int]) -> None:
+        self._module = script("recording")
+        self._recorder = self._module.Recorder(tmux, "board", size[1])
+        self._size = size
+        self._at = 0.0
+        self._before = time.monotonic()
+        self._waited = 0.0
+
+    def look(self) -> None:
+        """Record the screen while something is awaited."""
+        now = time.monotonic()
+        shown = min(now - self._before, max(0.0, _PATIENCE_SECONDS - self._waited))
+        self._before = now
+        self._waited += shown
+        self._record(shown)
+
+    def has_come(self) -> None:
+        """Leave the screen to be read, since it shows what was awaited."""
+        self._record(_READING_SECONDS)
+        self._waited, self._before = 0.0, time.monotonic()
+
+    def pressed(self) -> None:
+        """Record the screen after a key."""
+        self._record(_PRESS_SECONDS)
+
+    def write(self, target: Path, title: str) -> None:
+        """Write all up to now."""
+        lines = self._module.cast(self._recorder.changes, *self._size, title)
+        target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    def _record(self, seconds: float) -> None:
+        self._at += seconds
+        self._recorder.record(self._at)
 
 
 class Terminal:
@@ -19,6 +62,7 @@ class Terminal:
     ) -> None:
         self._tmux = tmux
         self._captures = captures
+        self._recording: _Recording | None = None
         self._count = 0
         program = files.folder / "bin" / "hpc-board"
         program.parent.mkdir()
@@ -35,12 +79,16 @@ class Terminal:
         assigned = [f"{name}={value}" for name, value in environ.items()]
         where = ("-x", str(size[0]), "-y", str(size[1]), "-c", str(files.folder))
         tmux("new-session", "-d", "-s", "board", *where, "env", *assigned, "bash", "--norc", "--noprofile")
+        if captures is not None:
+            self._recording = _Recording(tmux, size)
         self.until("$")
 
     def press(self, *keys: str) -> None:
         """Press keys, by tmux's names for them."""
         for key in keys:
             self._tmux("send-keys", "-t", "board", key)
+            if self._recording is not None:
+                self._recording.pressed()
 
     def type(self, text: str) -> None:
         """Type a line, and Enter."""
@@ -54,11 +102,20 @@ class Terminal:
         """
 
         def fits(shown: str) -> bool:
+            if self._recording is not None:
+                self._recording.look()
             flat = " ".join(shown.split())
             return without not in shown and all(word in flat for word in words) and bool(re.search(pattern, flat))
 
         shown = shown_in(self._tmux, "board", fits)
+        if self._recording is not None:
+            self._recording.has_come()
         if name and self._captures is not None:
             self._count += 1
             (self._captures / f"{self._count:02d}-{name}.txt").write_text(shown)
         return shown
+
+    def write_recording(self, title: str) -> None:
+        """Write what the screen has shown to `recording.cast`, beside the captures."""
+        if self._recording is not None and self._captures is not None:
+            self._recording.write(self._captures / "recording.cast", title)

@@ -1,6 +1,7 @@
 """An evening with one kernel: the app in a terminal of 120x40 on a real Slurm, from the first run to a first place.
 
-HPC_BOARD_CAPTURES names a folder for what stood on the screen at each step, as numbered text files.
+HPC_BOARD_CAPTURES names a folder for what stood on the screen at each step, as numbered text files, and for
+recording.cast, an asciicast of it all: `make recording-evening` puts it into the manual.
 """
 
 import os
@@ -45,7 +46,9 @@ def terminal(tmp_path: Path, files: BoardFiles) -> Iterator[Terminal]:
     if captures is not None:
         captures.mkdir(parents=True, exist_ok=True)
     with tmux_server(tmp_path) as tmux:
-        yield Terminal(tmux, files, captures, (120, 40))
+        shell = Terminal(tmux, files, captures, (120, 40))
+        yield shell
+        shell.write_recording("hpc-board: an evening on Slurm")
 
 
 @pytest.fixture

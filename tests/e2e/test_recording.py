@@ -1,4 +1,4 @@
-"""The recording of the app: well-formed, small, and what its script records of a real board."""
+"""The recordings of the app: well-formed, small, and what the script records of a real board."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from tests.e2e.installation import install
 from tests.unit.recorded import REPOSITORY
 
 COMMITTED = REPOSITORY / "docs/recordings/app.cast"
+EVENING = REPOSITORY / "docs/recordings/evening.cast"
 SHOWN = (
     "Template of heat written to mine.py",
     "Ready: heat on CPU, mode ranked",
@@ -21,6 +22,14 @@ SHOWN = (
     "[reference]",
     "Passed: 5 tests and 3 benchmarks.",
     "SPEEDUP is relative to the task's reference, timed in run",
+)
+SHOWN_IN_THE_EVENING = (
+    "Ready: double on H100 and A100, mode test: 2 jobs.",
+    "Cancel 2 runs: ",
+    "watching: save the file to test it",
+    "Second place on H100",
+    "First place on H100",
+    "took first place on double, H100",
 )
 WITHOUT_A_READER = """
 import sys
@@ -31,10 +40,10 @@ sys.exit(recording.main())
 """Runs the script with pauses that are too short to read anything."""
 
 
-def texts(recording: Path) -> str:
+def texts(recording: Path, width: int = 100, height: int = 30) -> str:
     """All that a recording shows, one change after the other, once its form is found right."""
     header, *events = map(json.loads, recording.read_text(encoding="utf-8").splitlines())
-    assert (header["version"], header["width"], header["height"]) == (2, 100, 30)
+    assert (header["version"], header["width"], header["height"]) == (2, width, height)
     times = [at for at, _, _ in events]
     assert (times == sorted(times), times[0] >= 0, {kind for _, kind, _ in events}) == (True, True, {"o"})
     return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", "".join(text for _, _, text in events))
@@ -44,6 +53,12 @@ def test_the_recording_of_the_manual_is_small_and_goes_from_a_starter_to_a_rank(
     assert COMMITTED.stat().st_size < 300_000
     told = texts(COMMITTED)
     assert [words for words in SHOWN if words not in told] == []
+
+
+def test_the_recording_of_an_evening_on_slurm_goes_to_a_first_place() -> None:
+    assert EVENING.stat().st_size < 900_000
+    told = " ".join(texts(EVENING, 120, 40).split())
+    assert [words for words in SHOWN_IN_THE_EVENING if words not in told] == []
 
 
 @pytest.mark.slow
