@@ -17,7 +17,7 @@ _PRESS_SECONDS = 0.4
 
 
 class _Recording:
-    """What the screen showed, as an asciicast: long waits are cut short, and what was awaited stays to be read."""
+    """The record of the screen as an asciicast: long waits are cut short, and an awaited screen stays to be read."""
 
     def __init__(self, tmux: Tmux, size: tuple[int, int]) -> None:
         self._module = script("recording")
