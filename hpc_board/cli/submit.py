@@ -142,6 +142,7 @@ def submit(
         raise click.UsageError("--timeout needs --wait.")
     if dry_run and wait:
         raise click.UsageError("--dry-run excludes --wait.")
+    _check_none_twice(files)
     piped = _is_piped(files, name)
     from hpc_board.domain.draft import DraftRequest
 
@@ -179,6 +180,15 @@ def _given_options(plain: "Mapping[str, str | None]", extras: "Sequence[str]") -
     command = of_values({name: value for name, value in plain.items() if value}, extras)
     check(command, "the command")
     return given_options(command, os.environ)
+
+
+def _check_none_twice(files: tuple[Path, ...]) -> None:
+    """Raise a UsageError for a file that is given twice."""
+    seen = set()
+    for file in files:
+        if file.absolute() in seen:
+            raise click.UsageError(f"{file} is given twice.")
+        seen.add(file.absolute())
 
 
 def _is_piped(files: tuple[Path, ...], name: str | None) -> bool:
