@@ -46,7 +46,7 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
 
 
 class ChangesShown:
-    """Whether the measurements of two runs of a task's version show a difference; each result is read once."""
+    """The significance of changes between runs of one version of a task; each result is read once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

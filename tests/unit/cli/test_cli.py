@@ -1685,9 +1685,9 @@ def test_gpus_without_slurm_name_the_missing_program_once(board: Recorded) -> No
 
 
 def test_a_faster_ranked_run_says_the_change(board: Recorded) -> None:
-    board.add(result=result_of(Verdict.PASS, timed_case()), score_s=5.81e-3)
+    board.add(result=result_of(Verdict.PASS, timed_case(median_ns=5.81e6)), score_s=5.81e-3)
     board.add(result=result_of(Verdict.PASS, timed_case()), score_s=2e-3, user="eve")
-    faster = board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1.73e-3)
+    faster = board.add(result=result_of(Verdict.PASS, timed_case(median_ns=1.73e6)), score_s=1.73e-3)
     shown = call(board, "run", str(faster.id)).stdout
     assert "First place on CPU: 1.73 ms, was 5.81 ms: 3.4x faster, 2nd to 1st." in shown
     assert "was" not in read(board, "run", "1")["verdict_line"]
