@@ -24,12 +24,12 @@ from hpc_board.domain.draft import Draft, Preview
 from hpc_board.domain.job_options import NO_OPTIONS, GivenOptions, OptionRules, parsed
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
+from hpc_board.errors import BoardError
 from hpc_board.files import is_file, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode
 from hpc_board.report.run_words import start_text
 from hpc_board.schedulers import kind_of
-from hpc_board.errors import BoardError
 from hpc_board.settings_file import given_options
 from hpc_board.tui import targets
 from hpc_board.tui.choice import Choice
