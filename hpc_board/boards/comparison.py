@@ -112,5 +112,6 @@ def _missing(submissions: Sequence[Submission], timed: Sequence[Mapping[str, obj
         if lacking:
             parts.append(f"submission {submission.id} has no times on {', '.join(lacking)}")
         elif not gpus:
-            parts.append(f"submission {submission.id} has times on {', '.join(of) or 'no GPU'}")
+            times = f"times on {', '.join(of)}" if of else "no times"
+            parts.append(f"submission {submission.id} has {times}")
     return "there is nothing to compare: " + "; ".join(parts)

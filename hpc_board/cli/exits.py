@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
 _ERROR = click.style("error:", fg="red", bold=True)
 _HINT = click.style("hint:", fg="cyan")
+_LISTED = {
+    "name": "`hpc-board list` lists the tasks.",
+    "id_": "`hpc-board runs` lists your runs.",
+    "ids": "`hpc-board runs` lists your runs.",
+    **dict.fromkeys(("submission", "one", "other"), "`hpc-board run ID` shows the submission of a run."),
+}
+"""The place that lists the values of an argument, by its name."""
+
 _ERROR_COLUMNS, _HINT_COLUMNS = len("error: "), len("hint: ")
 
 _NEAR = 0.7
@@ -109,6 +117,8 @@ def print_error(error: BoardError) -> None:
     from hpc_board.model.text import printable
 
     message = printable(error.message)
+    if message[-1:].isalnum() and "\n" not in message:
+        message += "."
     if type(error).title != InputError.title:
         message = f"{error.title}:{chr(10) if chr(10) in message else ' '}{message}"
     click.echo(f"{_ERROR} {wrapped(message, _ERROR_COLUMNS)}", err=True)
@@ -126,6 +136,8 @@ def _print_usage_error(error: click.ClickException) -> None:
     # click has each of several choices on a line of its own.
     message = wrapped(printable(_message(error).replace("\n\t", " ")), _ERROR_COLUMNS)
     click.echo(f"{_ERROR} {message}", err=True, color=color)
+    if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name in _LISTED:
+        click.echo(f"{_HINT} {wrapped(_LISTED[error.param.name], _HINT_COLUMNS)}", err=True, color=color)
     if ctx is not None:
         click.echo(f"{ctx.get_usage()}\nTry '{ctx.command_path} --help' for help.", err=True, color=color)
 

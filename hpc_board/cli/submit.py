@@ -126,8 +126,8 @@ def submit(
     files is a submission of its own; if one is invalid, none is sent. The file `-` is standard input.
 
     The board's settings say which of --account, --qos, --reservation, --constraint, --time, --exclude, --nodelist,
-    --retries, --max-running and --sbatch you may set. Your own defaults are in ~/.config/hpc-board/options.yaml; the
-    header may have them too, as `#!HPCBOARD qos NAME`; these options come first.
+    --retries, --max-running and --sbatch you may set. The file options.yaml in ~/.config/hpc-board has your own
+    defaults, and the header may have options as `#!HPCBOARD qos NAME`; those of the command come first.
 
     With --wait, the exit code is 0 if all runs passed, 1 if a kernel did not pass, 3 if the scheduler or a job
     failed, 4 on time-out. Without, it is 0 once all runs are stored and none is refused. If the scheduler does not

@@ -5,16 +5,16 @@ from collections.abc import Iterable
 from hpc_board.domain.feed import PODIUM, FeedEntry, FeedKind, News
 from hpc_board.domain.standing import gain_text
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Paragraph
+from hpc_board.report.blocks import Facts, Paragraph
 from hpc_board.report.formatting import count_text, moment_text, score_text
 
 _PLACES = {1: "first", 2: "second", 3: "third"}
 
 
-def feed_lines(entries: Iterable[FeedEntry]) -> Paragraph:
+def feed_lines(entries: Iterable[FeedEntry]) -> Facts | Paragraph:
     """Return one line for each entry, in the order given."""
-    lines = [f"{moment_text(entry.at)}  {feed_line(entry)}" for entry in entries]
-    return Paragraph("\n".join(lines) or "No changes yet.")
+    rows = tuple((moment_text(entry.at), feed_line(entry)) for entry in entries)
+    return Facts(rows) if rows else Paragraph("No changes yet.")
 
 
 def feed_line(entry: FeedEntry) -> str:
