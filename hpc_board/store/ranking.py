@@ -71,7 +71,7 @@ def placing(db: Readable, run: Run) -> Placing | None:
         rank=rank_of(db, board, best["score_s"]) if best["run"] == run.id else None,
         users=db.table("bests").count_where(ON_BOARD, board._asdict()),
         best_s=best["score_s"],
-        best_run=best["run"],
+        best_run=RowReader(best, "bests of run", "run").integer("run"),
         first=next(before, None) is None,
         former_rank=told.integer("former_rank") if told and told.has("former_rank") else None,
         former_s=told.score("former_s") if told and told.has("former_s") else None,
