@@ -33,7 +33,7 @@ _COLUMNS = (
     Column("submitted", "Submitted", 16),
     Column("score", "Score", 8, right=True),
     Column("best", "", 1),
-    Column("change", "Vs best", 19, right=True),
+    Column("change", "Vs best", 9, right=True, most=19),
     Column("run", "Run", 6, right=True),
     Column("file", "File", 8, grows=True),
 )
