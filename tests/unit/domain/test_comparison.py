@@ -12,14 +12,14 @@ from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
 from hpc_board.domain.comparison import Difference, compared
-from hpc_board.domain.run import Run
+from hpc_board.domain.run import Run, RunState
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import figures
 from hpc_board.model.task import Mode, Ranking
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.plain import plain
 from hpc_board.store import NewRun, NewSubmission, Store
-from tests.unit.recorded import AT, Recorded, result_of
+from tests.unit.recorded import AT, Recorded, result_of, status_of
 from tests.unit.report.test_report import finished
 from tests.values import replace
 
@@ -266,6 +266,9 @@ def test_submissions_without_a_gpu_in_common_have_nothing_to_compare(board: Reco
     done = call(board, "compare", str(one.submission), str(other.submission))
     assert done.exit_code == 2
     assert "submission 1 has times on CPU; submission 2 has times on H100" in done.stderr
+    untimed = board.add(status_of(RunState.CANCELLED))
+    done = call(board, "compare", str(one.submission), str(untimed.submission))
+    assert "submission 3 has no times" in done.stderr
 
 
 def test_a_gpu_that_one_of_them_has_no_times_of_is_named(board: Recorded) -> None:
