@@ -104,7 +104,7 @@ def new_file(path: Path, *, force: bool, most: int = 0o666) -> Iterator[BinaryIO
                 yield file
         elif mode is not None and not stat.S_ISREG(mode):
             raise InputError(
-                f"{path} is there already and is not a regular file",
+                f"{path} exists and is not a regular file",
                 hint="Give the name of a file with -o; what is there stays as it is.",
             )
         else:
@@ -127,7 +127,7 @@ def user_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
-        raise InputError(f"{path} is there already", hint="Give another name, or --force to overwrite it.") from error
+        raise InputError(f"{path} exists already", hint="Give another name, or --force to overwrite it.") from error
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}", hint="Give another file or folder.") from error
 
@@ -141,9 +141,7 @@ def write_new_folder(folder: Path, contents: Mapping[str, str]) -> None:
     try:
         folder.mkdir()
     except FileExistsError as error:
-        raise InputError(
-            f"{folder} is there already", hint="Give another name; what is there stays as it is."
-        ) from error
+        raise InputError(f"{folder} exists already", hint="Give another name; what is there stays as it is.") from error
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}", hint="Give another place.") from error
     try:

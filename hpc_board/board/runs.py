@@ -185,7 +185,11 @@ class Runs:
         """
         found = self._context.store.runs.whole(run)
         self.seen(found.run)
-        return msgspec.structs.replace(found, result=found.result and readable(self._context, found.run, found.result))
+        from hpc_board.boards.comparison import ChangesShown
+
+        placing = ChangesShown(self._context.store).of_placing(found.run, found.placing)
+        result = found.result and readable(self._context, found.run, found.result)
+        return msgspec.structs.replace(found, placing=placing, result=result)
 
     def seen(self, run: Run) -> Run:
         """Return `run` if it is visible to the user.

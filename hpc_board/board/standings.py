@@ -95,11 +95,19 @@ class Standings:
         Raises:
             InputError: no task or GPU has this name.
         """
+        from hpc_board.boards.comparison import ChangesShown
+
         known = self._tasks.catalog()
         name = None if task is None else known.task(task).name
         among = [each.name for each in known.tasks]
         on = None if gpu is None else self._context.gpu(gpu).name
-        return self._context.store.standings.feed(task=name, gpu=on, user=user, before=before, limit=limit, among=among)
+        store = self._context.store
+        entries = store.standings.feed(task=name, gpu=on, user=user, before=before, limit=limit, among=among)
+        changes = ChangesShown(store)
+        return tuple(
+            replace(each, change_shown=changes.between(each.task, each.task_version, each.former_run, each.run))
+            for each in entries
+        )
 
     def places(self) -> tuple[Place, ...]:
         """Return the user's ranks on all leaderboards, also for old versions of tasks."""
@@ -120,4 +128,7 @@ class Standings:
         Raises:
             InputError, Refused: as of `run`.
         """
-        return self._context.store.standings.placing(self._runs.get(run.id))
+        from hpc_board.boards.comparison import ChangesShown
+
+        stored, store = self._runs.get(run.id), self._context.store
+        return ChangesShown(store).of_placing(stored, store.standings.placing(stored))

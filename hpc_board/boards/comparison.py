@@ -1,15 +1,23 @@
 """Comparison of two submissions: their comparable runs and the differences of their times."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
 
 from hpc_board.domain.comparison import Compared, compared
 from hpc_board.domain.run import Run
+from hpc_board.domain.standing import Placing, Standing
 from hpc_board.domain.submission import Submission
-from hpc_board.errors import InputError
-from hpc_board.model.result import Result
+from hpc_board.errors import InputError, StorageError
+from hpc_board.model.result import Case, Result
+from hpc_board.model.task import Ranking, Task
 from hpc_board.store import RunQuery, Store
 
 _HINT = "Modes benchmark and ranked measure times; `hpc-board runs --all --task NAME` lists what has run."
+
+HISTORY_COMPARED_MAX = 500
+"""The number of a user's newest runs whose changes are compared by their measurements: a result takes 1 ms."""
 
 
 def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str] = ()) -> list[Compared]:
@@ -37,6 +45,56 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
     return found
 
 
+class ChangesShown:
+    """The significance of changes between runs of one version of a task; each result is read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._cases: dict[int, tuple[Case, ...]] = {}
+        self._rankings: dict[tuple[str, str], Ranking] = {}
+
+    def between(self, task: str, version: str, before: int | None, after: int) -> bool | None:
+        """Return whether the scores of the runs `before` and `after` differ; None where that is unknown."""
+        if before is None:
+            return None
+        ranking_by = self._rankings.get((task, version))
+        if ranking_by is None:
+            ranking_by = self._rankings[task, version] = self._store.submissions.task(task, version).ranking_by
+        score = compared(self._cases_of(before), self._cases_of(after), ranking_by).score
+        return score.shown if score is not None and score.has_interval else None
+
+    def of_placing(self, run: Run, placing: Placing | None) -> Placing | None:
+        """Return the placing of a run with the significance of its change."""
+        if placing is None:
+            return None
+        before = placing.former_run if placing.rank is not None else placing.best_run
+        return replace(placing, change_shown=self.between(run.task, run.task_version, before, run.id))
+
+    def of_newest(self, task: Task, rows: Sequence[Standing]) -> list[Standing]:
+        """Return a user's runs with the significance of the change of each from the fastest earlier one.
+
+        It is unknown for runs before the newest HISTORY_COMPARED_MAX.
+        """
+        in_order = sorted(rows, key=lambda row: (row.submitted_at, row.run))
+        first = len(in_order) - HISTORY_COMPARED_MAX
+        shown: dict[int, bool | None] = {}
+        fastest: Standing | None = None
+        for index, row in enumerate(in_order):
+            before = fastest.run if fastest is not None and index >= first else None
+            shown[row.run] = self.between(task.name, task.version, before, row.run)
+            fastest = row if fastest is None or row.score_s < fastest.score_s else fastest
+        return [replace(row, change_shown=shown[row.run]) for row in rows]
+
+    def _cases_of(self, run: int) -> tuple[Case, ...]:
+        if run not in self._cases:
+            # Of a damaged result, the score is known and no more.
+            result = None
+            with suppress(StorageError):
+                result = self._store.runs.result(run)
+            self._cases[run] = () if result is None else tuple(result.cases)
+        return self._cases[run]
+
+
 def _timed_runs(store: Store, submission: Submission) -> dict[str, tuple[Run, Result]]:
     """Return the newest run with times of a submission on each GPU."""
     timed: dict[str, tuple[Run, Result]] = {}
@@ -54,5 +112,6 @@ def _missing(submissions: Sequence[Submission], timed: Sequence[Mapping[str, obj
         if lacking:
             parts.append(f"submission {submission.id} has no times on {', '.join(lacking)}")
         elif not gpus:
-            parts.append(f"submission {submission.id} has times on {', '.join(of) or 'no GPU'}")
+            times = f"times on {', '.join(of)}" if of else "no times"
+            parts.append(f"submission {submission.id} has {times}")
     return "there is nothing to compare: " + "; ".join(parts)

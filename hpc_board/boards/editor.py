@@ -444,7 +444,7 @@ def not_a_board(name: str, boards: Sequence[CreatedBoard], of_settings: Catalog)
     names = [board.name for board in boards]
     return InputError(
         f'unknown board "{one_line(name, 80)}".{suggestion(name, names)}',
-        hint=f"User boards: {', '.join(names) or 'none'}.",
+        hint=f"User boards: {', '.join(names)}." if names else "`hpc-board create` makes a board; there is none yet.",
     )
 
 

@@ -1,11 +1,12 @@
 """Exit codes of commands, and error messages on stderr."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.exceptions import NoSuchCommand
 
 from hpc_board.cli.streams import OutputError, drop_output
 from hpc_board.errors import BoardError, InputError
@@ -17,7 +18,20 @@ if TYPE_CHECKING:
 
 _ERROR = click.style("error:", fg="red", bold=True)
 _HINT = click.style("hint:", fg="cyan")
+_LISTED = {
+    "name": "`hpc-board list` lists the tasks.",
+    "id_": "`hpc-board runs` lists your runs.",
+    "ids": "`hpc-board runs` lists your runs.",
+    **dict.fromkeys(("submission", "one", "other"), "`hpc-board run ID` shows the submission of a run."),
+}
+"""The place that lists the values of an argument, by its name."""
+
 _ERROR_COLUMNS, _HINT_COLUMNS = len("error: "), len("hint: ")
+
+_NEAR = 0.7
+"""The least similarity of a typing error and the name that was meant, of 1; "--user" and "--quiet" have 0.4."""
+
+_OFFERED_MAX = 2
 
 DONE = 0
 NOT_PASSED = 1
@@ -103,6 +117,8 @@ def print_error(error: BoardError) -> None:
     from hpc_board.model.text import printable
 
     message = printable(error.message)
+    if message[-1:].isalnum() and "\n" not in message:
+        message += "."
     if type(error).title != InputError.title:
         message = f"{error.title}:{chr(10) if chr(10) in message else ' '}{message}"
     click.echo(f"{_ERROR} {wrapped(message, _ERROR_COLUMNS)}", err=True)
@@ -118,10 +134,40 @@ def _print_usage_error(error: click.ClickException) -> None:
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     color = error.show_color if ctx is None else ctx.color
     # click has each of several choices on a line of its own.
-    message = wrapped(printable(error.format_message().replace("\n\t", " ")), _ERROR_COLUMNS)
+    message = wrapped(printable(_message(error).replace("\n\t", " ")), _ERROR_COLUMNS)
     click.echo(f"{_ERROR} {message}", err=True, color=color)
+    if isinstance(error, click.MissingParameter) and error.param is not None and error.param.name in _LISTED:
+        click.echo(f"{_HINT} {wrapped(_LISTED[error.param.name], _HINT_COLUMNS)}", err=True, color=color)
     if ctx is not None:
         click.echo(f"{ctx.get_usage()}\nTry '{ctx.command_path} --help' for help.", err=True, color=color)
+
+
+def _message(error: click.ClickException) -> str:
+    """Return the message of an error; that of an unknown option or command offers the names that are near to it."""
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        params = error.ctx.command.get_params(error.ctx)
+        return f"{error.message}{_offer(error.option_name, [name for each in params for name in each.opts])}"
+    if isinstance(error, NoSuchCommand) and error.ctx is not None:
+        return f"{error.message}{_offer(error.command_name, getattr(error.ctx.command, 'commands', ()))}"
+    return error.format_message()
+
+
+def _offer(wrong: str, names: Iterable[str]) -> str:
+    """Return a question with the names that are near to `wrong`, or of which it is a word; empty without one."""
+    word = wrong.lstrip("-").casefold()
+    found = [
+        name
+        for name in names
+        if len(name.lstrip("-")) > 1
+        and (_are_near(word, name.lstrip("-")) or {word, f"{word}s"} & {*name.lstrip("-").split("-")})
+    ]
+    return f" Did you mean {' or '.join(map(repr, found[:_OFFERED_MAX]))}?" if found else ""
+
+
+def _are_near(word: str, name: str) -> bool:
+    import difflib
+
+    return difflib.SequenceMatcher(None, word[:100], name).ratio() >= _NEAR
 
 
 def exit_code_of(board: "Board", runs: "Sequence[Run]") -> int:

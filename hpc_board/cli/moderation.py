@@ -387,8 +387,8 @@ def _report_skipped(plan: "list[RerunCandidate]") -> None:
 def note(open_: Open, submission: int, text: str, as_json: bool) -> None:
     """Add a note to one of your submissions.
 
-    Notes are shown in order, after that of `submit --note`, and visible to
-    all users who can see the run.
+    A run shows its notes in order, that of `submit --note` first. All users
+    who can see the run see them.
     """
     from hpc_board.cli.output import remark
 

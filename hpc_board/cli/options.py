@@ -63,19 +63,18 @@ class Count(click.ParamType[int]):
         return number
 
 
-class Seconds(click.FloatRange):
+class Seconds(click.ParamType[float]):
     """A time-out in finite seconds; 0 does not wait."""
 
-    def __init__(self) -> None:
-        super().__init__(min=0)
+    name = "seconds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return `value` as a float."""
         try:
-            seconds = super().convert(value, param, ctx)
-        except click.BadParameter:
+            seconds = float(value)
+        except ValueError:
             seconds = math.nan
-        if not math.isfinite(seconds):
+        if not 0 <= seconds < math.inf:
             self.fail(f"{value!r} is not a number of seconds; omit the option to wait without limit.", param, ctx)
         return seconds
 

@@ -81,7 +81,7 @@ def show(
     """Show the standings of a task on each GPU.
 
     A row is a user's best passing ranked run. Your own row is always shown. Rows without a rank are the task's
-    reference and milestones. Without NAME, lists the leaderboards with their leaders.
+    reference and milestones. Without NAME, it lists the leaderboards with their leaders.
     """
     from hpc_board.cli.output import remark
     from hpc_board.domain.standing import Rows
@@ -163,8 +163,8 @@ def history(
 ) -> None:
     """Show your times on a board over time.
 
-    Prints a plot and a table of all passing ranked runs in the order of submission. VS BEST is relative to the fastest
-    earlier run.
+    It prints a plot and a table of all passing ranked runs in the order of submission. VS BEST is the change from the
+    fastest earlier run.
     """
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.domain.standing import Rows

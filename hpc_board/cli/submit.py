@@ -126,8 +126,8 @@ def submit(
     files is a submission of its own; if one is invalid, none is sent. The file `-` is standard input.
 
     The board's settings say which of --account, --qos, --reservation, --constraint, --time, --exclude, --nodelist,
-    --retries, --max-running and --sbatch you may set. Your own defaults are in ~/.config/hpc-board/options.yaml; the
-    header may have them too, as `#!HPCBOARD qos NAME`; these options come first.
+    --retries, --max-running and --sbatch you may set. The file options.yaml in ~/.config/hpc-board has your own
+    defaults, and the header may have options as `#!HPCBOARD qos NAME`; those of the command come first.
 
     With --wait, the exit code is 0 if all runs passed, 1 if a kernel did not pass, 3 if the scheduler or a job
     failed, 4 on time-out. Without, it is 0 once all runs are stored and none is refused. If the scheduler does not
@@ -142,6 +142,7 @@ def submit(
         raise click.UsageError("--timeout needs --wait.")
     if dry_run and wait:
         raise click.UsageError("--dry-run excludes --wait.")
+    _check_none_twice(files)
     piped = _is_piped(files, name)
     from hpc_board.domain.draft import DraftRequest
 
@@ -179,6 +180,15 @@ def _given_options(plain: "Mapping[str, str | None]", extras: "Sequence[str]") -
     command = of_values({name: value for name, value in plain.items() if value}, extras)
     check(command, "the command")
     return given_options(command, os.environ)
+
+
+def _check_none_twice(files: tuple[Path, ...]) -> None:
+    """Raise a UsageError for a file that is given twice."""
+    seen = set()
+    for file in files:
+        if file.absolute() in seen:
+            raise click.UsageError(f"{file} is given twice.")
+        seen.add(file.absolute())
 
 
 def _is_piped(files: tuple[Path, ...], name: str | None) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from hpc_board.domain.run import Run
-from hpc_board.domain.standing import FACTOR_MIN
+from hpc_board.domain.time_change import FACTOR_MIN, NO_DIFFERENCE, change_text
 from hpc_board.model.result import Case, Result, Timing
 from hpc_board.model.score import figures, score_of
 from hpc_board.model.task import Ranking
@@ -62,32 +62,30 @@ class Difference(msgspec.Struct, frozen=True):
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
     @property
-    def text(self) -> str:
-        """Return the difference as text: "faster by 1.2 % ± 0.9 %", "slower by 3.4x ± 0.2x", or that none is shown.
+    def has_interval(self) -> bool:
+        """Return whether the scatter of both times is known."""
+        return self.low is not None and self.high is not None
 
-        Both are relative to the smaller time.
+    @property
+    def text(self) -> str:
+        """Return the difference as text: "15 % faster (± 3.8 %)", "3.4x slower (± 0.2x)", "no difference shown".
+
+        All figures are relative to the smaller time.
         """
         if self.low is None or self.high is None:
-            return "too few samples to tell"
+            return f"{change_text(self.one_ns, self.other_ns)} (too few samples)"
         half = 100 * (math.sqrt(self.high / self.low) - 1)
         if not self.shown:
-            return (
-                f"no difference shown (± {figures(half, 2)} %)"
-                if half < 100
-                else "no difference shown: too much scatter"
-            )
-        faster = self.speedup > 1
+            return f"{NO_DIFFERENCE} ({f'± {figures(half, 2)} %' if half < 100 else 'too much scatter'})"
         factor, least, most = (
-            (self.speedup, self.low, self.high) if faster else (1 / self.speedup, 1 / self.high, 1 / self.low)
+            (self.speedup, self.low, self.high) if self.speedup > 1 else (1 / self.speedup, 1 / self.high, 1 / self.low)
         )
+        change = change_text(self.one_ns, self.other_ns)
         # Above 100 % the interval is too asymmetric for one number on both sides.
         if half * factor >= 100:
-            how = f"by {figures(least, 2)}x to {figures(most, 2)}x"
-        elif factor >= FACTOR_MIN:
-            how = f"by {figures(factor, 3)}x ± {figures(half * factor / 100, 2)}x"
-        else:
-            how = f"by {figures(100 * (factor - 1), 3)} % ± {figures(half * factor, 2)} %"
-        return f"{'faster' if faster else 'slower'} {how}"
+            return f"{change} ({figures(least, 2)}x to {figures(most, 2)}x)"
+        error = f"{figures(half * factor / 100, 2)}x" if factor >= FACTOR_MIN else f"{figures(half * factor, 2)} %"
+        return f"{change} (± {error})"
 
 
 class CaseDifference(msgspec.Struct, frozen=True):

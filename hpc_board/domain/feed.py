@@ -45,7 +45,11 @@ class News(msgspec.Struct, frozen=True):
 
 
 class FeedEntry(msgspec.Struct, frozen=True):
-    """One line of the feed: the change by a user's run on the leaderboard of a task and a GPU."""
+    """One line of the feed: the change by a user's run on the leaderboard of a task and a GPU.
+
+    `former_run` is the user's best run before, None without one that counts. `change_shown` says whether the
+    measurements show the change from it, None where that is unknown.
+    """
 
     id: int
     at: datetime
@@ -57,6 +61,8 @@ class FeedEntry(msgspec.Struct, frozen=True):
     run: int
     emulated: bool
     news: News
+    former_run: int | None = None
+    change_shown: bool | None = None
 
 
 def news(

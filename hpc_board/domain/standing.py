@@ -7,20 +7,17 @@ from enum import StrEnum
 import msgspec
 
 from hpc_board.domain.score_interval import Interval, full_score_text
+from hpc_board.domain.time_change import NO_DIFFERENCE, change_text
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import ISOLATED
-
-FACTOR_MIN = 1.995
-"""The least ratio of two times that is told as a factor, such as 2.0x; a smaller one is told in percent."""
-
-_PERCENT_MIN = 0.1
 
 
 class Standing(msgspec.Struct, frozen=True):
     """One row of a board: a user's best passing ranked run, judged by the task's `harness`.
 
     `interval` is None where the score has none, as on a GPU. `overlaps_above` says that it overlaps the interval of the
-    next better row.
+    next better row. Among a user's newest runs, `change_shown` says whether the measurements show the change from the
+    fastest earlier one; it is None where that is unknown.
     """
 
     rank: int
@@ -35,6 +32,7 @@ class Standing(msgspec.Struct, frozen=True):
     harness: str = ISOLATED
     interval: Interval | None = None
     overlaps_above: bool = False
+    change_shown: bool | None = None
 
 
 class Rows(StrEnum):
@@ -100,8 +98,9 @@ class Placing(msgspec.Struct, frozen=True):
     """The place of a ranked run that passed on its leaderboard.
 
     `rank` is its place among `users`, None if its user has a faster one: the run `best_run`, which took `best_s`.
-    `first` says that it is the user's first run that passed there. `former_rank` and `former_s` are the user's rank and
-    score before a run that improved them.
+    `first` says that it is the user's first run that passed there. `former_rank`, `former_s` and `former_run` are the
+    user's rank, score and run before a run that improved them. `change_shown` says whether the measurements show the
+    change from the former run, or from the best one for a run that is not the best; it is None where that is unknown.
     """
 
     rank: int | None
@@ -111,6 +110,8 @@ class Placing(msgspec.Struct, frozen=True):
     first: bool
     former_rank: int | None = None
     former_s: float | None = None
+    former_run: int | None = None
+    change_shown: bool | None = None
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -152,22 +153,20 @@ def ordinal(rank: int) -> str:
 
 
 def _gain(score_s: float, placing: Placing) -> str:
-    """Return by how much a run improved its user's score and rank; empty without a former score."""
+    """Return the change of the user's score and rank by a run; empty unless it improved a former score."""
     if placing.rank is None or placing.former_s is None or placing.former_s <= score_s:
         return ""
-    climbed = placing.former_rank is not None and placing.rank < placing.former_rank
-    ranks = f", {ordinal(placing.former_rank or 0)} to {ordinal(placing.rank)}" if climbed else ""
-    return f", was {duration_text(placing.former_s * 1e9)}: {_ratio_text(placing.former_s / score_s)} faster{ranks}"
+    return f", {gain_text(score_s, placing.rank, placing.former_s, placing.former_rank, shown=placing.change_shown)}"
 
 
-def _ratio_text(ratio: float) -> str:
-    """Return a ratio of times of at least 1: "0.6 %", "8.2 %", "25 %", "3.4x", "24x"."""
-    if ratio >= FACTOR_MIN:
-        return f"{ratio:.{1 if ratio < 10 else 0}f}x"
-    percent = 100 * (ratio - 1)
-    if percent < _PERCENT_MIN:
-        return f"under {_PERCENT_MIN} %"
-    return f"{percent:.{1 if percent < 10 else 0}f} %"
+def gain_text(score_s: float, rank: int, former_s: float, former_rank: int | None, *, shown: bool | None) -> str:
+    """Return the change of a user's score and rank: "was 5.81 ms: 3.4x faster, 2nd to 1st".
+
+    `shown` is that of `change_text`.
+    """
+    climbed = former_rank is not None and rank < former_rank
+    ranks = f", {ordinal(former_rank or 0)} to {ordinal(rank)}" if climbed else ""
+    return f"was {duration_text(former_s * 1e9)}: {change_text(former_s, score_s, shown=shown)}{ranks}"
 
 
 def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
@@ -175,8 +174,9 @@ def _behind(score_s: float, placing: Placing, *, own: bool) -> str:
     whose = "your" if own else "the user's"
     if score_s <= placing.best_s:
         return f"as fast as {whose} best, which was submitted before (run {placing.best_run})"
-    slower, best = _ratio_text(score_s / placing.best_s), duration_text(placing.best_s * 1e9)
-    return f"{slower} slower than {whose} best, {best} (run {placing.best_run})"
+    change = change_text(placing.best_s, score_s, shown=placing.change_shown)
+    joint = "from" if change == NO_DIFFERENCE else "than"
+    return f"{change} {joint} {whose} best, {duration_text(placing.best_s * 1e9)} (run {placing.best_run})"
 
 
 def ranks(scores: Sequence[float]) -> list[int]:

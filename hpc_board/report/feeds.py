@@ -3,24 +3,25 @@
 from collections.abc import Iterable
 
 from hpc_board.domain.feed import PODIUM, FeedEntry, FeedKind, News
+from hpc_board.domain.standing import gain_text
 from hpc_board.model.text import one_line
-from hpc_board.report.blocks import Paragraph
+from hpc_board.report.blocks import Facts, Paragraph
 from hpc_board.report.formatting import count_text, moment_text, score_text
 
 _PLACES = {1: "first", 2: "second", 3: "third"}
 
 
-def feed_lines(entries: Iterable[FeedEntry]) -> Paragraph:
+def feed_lines(entries: Iterable[FeedEntry]) -> Facts | Paragraph:
     """Return one line for each entry, in the order given."""
-    lines = [f"{moment_text(entry.at)}  {feed_line(entry)}" for entry in entries]
-    return Paragraph("\n".join(lines) or "No changes yet.")
+    rows = tuple((moment_text(entry.at), feed_line(entry)) for entry in entries)
+    return Facts(rows) if rows else Paragraph("No changes yet.")
 
 
 def feed_line(entry: FeedEntry) -> str:
     """Return a change in words: "ada took first place on softmax_py, H100: 12.3 µs (was bob, 13.0 µs)"."""
     news = entry.news
     where = f"{one_line(entry.task)}, {one_line(entry.gpu)}{' (emulated)' if entry.emulated else ''}"
-    told = "; ".join(filter(None, (_compared(news), _fallen(news))))
+    told = "; ".join(filter(None, (_compared(entry), _fallen(news))))
     return f"{one_line(entry.user)} {_deed(news)} {where}: {score_text(news.score_s)}{f' ({told})' if told else ''}"
 
 
@@ -35,15 +36,15 @@ def _deed(news: News) -> str:
     return f"set a personal best, rank {news.rank}, on"
 
 
-def _compared(news: News) -> str:
+def _compared(entry: FeedEntry) -> str:
     """Return the former holder of the record or the next user of the first three, else the user's former best."""
+    news = entry.news
     if news.rank <= PODIUM and news.beaten is not None:
         # Several users can share a place that is no record, so the next one need not have held it.
         words = "was" if news.kind is FeedKind.RECORD else "ahead of"
         return f"{words} {one_line(news.beaten.user)}, {score_text(news.beaten.score_s)}"
     if news.former_s is not None:
-        former = "" if news.former_rank == news.rank else f", rank {news.former_rank}"
-        return f"was {score_text(news.former_s)}{former}"
+        return gain_text(news.score_s, news.rank, news.former_s, news.former_rank, shown=entry.change_shown)
     return ""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hpc_board.domain.standing import Page, Standing
+from hpc_board.domain.time_change import change_text
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Log, Paragraph, Table, Tone
@@ -91,7 +92,7 @@ def history_rows(runs: Sequence[Standing], sign: str) -> list[tuple[str, ...]]:
     fastest = math.inf
     rows: list[tuple[str, ...]] = []
     for run, best in zip(runs, bests(runs), strict=True):
-        change = "" if fastest == math.inf else f"{100 * (run.score_s / fastest - 1):+.1f} %"
+        change = "" if fastest == math.inf else change_text(fastest, run.score_s, shown=run.change_shown)
         rows.append(
             (
                 moment_text(run.submitted_at),

@@ -93,7 +93,8 @@ def _check_file_name(name: str) -> None:
 def _check_text(ending: str, text: str, shown: str) -> None:
     if ending not in EXTENSIONS:
         raise InputError(
-            f"{one_line(shown)}: please provide a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file.",
+            f"{one_line(shown)}: this is no submission. Give a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP "
+            "(.hip) file.",
             hint="Rename the file if it is one of these.",
         )
     if not text.strip():
@@ -168,7 +169,7 @@ def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: Job
         unknown = [name for name in outright.given if name not in kind.job_options]
         if unknown:
             raise InputError(
-                f"{each.name}: the scheduler of cluster {each.cluster.name}, {kind.name}, has no --{unknown[0]}.",
+                f"{each.name}: cluster {each.cluster.name} (scheduler {kind.name}) has no option --{unknown[0]}.",
                 hint=f"Leave it out; jobs on {each.name} have: {', '.join(f'--{name}' for name in kind.job_options)}.",
             )
         most = job_folder.time_limit_seconds(task, each, mode)

@@ -191,11 +191,11 @@ def _kept_socket(file: Path, board: Path, socket: Path | None) -> Path | None:
     found = load(file, os.environ)
     if found.service is not None or found.board.resolve() != board.resolve():
         raise InputError(
-            f"{file} is there already, and its board is not {board}.", hint="Give another settings file with -o."
+            f"{file} exists already, and its board is not {board}.", hint="Give another settings file with -o."
         )
     if socket is not None and found.socket not in (None, socket):
         raise InputError(
-            f"{file} is there already, and its socket is {found.socket}.", hint="Change `serve.socket` there."
+            f"{file} exists already, and its socket is {found.socket}.", hint="Change `serve.socket` there."
         )
     return found.socket
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
 _ENTRIES = """
-SELECT feed.*, scores.submission, runs.emulated
+SELECT feed.*, scores.submission, runs.emulated, {former} AS former_run
   FROM feed
  CROSS JOIN scores ON scores.run = feed.run
  CROSS JOIN runs ON runs.id = feed.run
@@ -63,7 +63,7 @@ def feed(
         conditions.append("+feed.task IN (SELECT value FROM json_each(:among))")
         filters["among"] = json.dumps(sorted(among))
     where = " AND ".join(conditions) or "TRUE"
-    rows = db.query(_ENTRIES.format(where=where), {**filters, "limit": limit})
+    rows = db.query(_ENTRIES.format(former=ranking.FORMER_RUN, where=where), {**filters, "limit": limit})
     return tuple(map(_entry, rows))
 
 
@@ -106,6 +106,7 @@ def _entry(row: Mapping[str, Any]) -> FeedEntry:
         run=found.integer("run"),
         emulated=bool(found.integer("emulated")),
         news=told,
+        former_run=found.integer("former_run") if found.has("former_run") else None,
     )
 
 

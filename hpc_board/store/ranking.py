@@ -23,6 +23,13 @@ OF_USER = f"{ON_BOARD} AND user = :user"
 
 BETTER = "SELECT COUNT(*) AS rows FROM {table} WHERE {where} AND score_s < :score_s"
 
+FORMER_RUN = """
+(SELECT MIN(run) FROM scores AS earlier
+  WHERE earlier.task = feed.task AND earlier.task_version = feed.task_version AND earlier.gpu = feed.gpu
+    AND earlier.user = feed.user AND earlier.score_s = feed.former_s AND earlier.run <> feed.run)
+"""
+"""The run that an entry of the feed improved, if it still counts."""
+
 _ENTER = """
 INSERT INTO scores (run, submission, task, task_version, gpu, user, score_s, submitted_at)
 SELECT run, submission, task, task_version, gpu, user, score_s, submitted_at FROM passing_runs WHERE run = :run
@@ -57,16 +64,18 @@ def placing(db: Readable, run: Run) -> Placing | None:
         return None
     earlier = {**board._asdict(), "user": run.user, "run": run.id}
     before = db.table("scores").rows_where(f"{OF_USER} AND run < :run", earlier, limit=1)
-    entry = next(iter(db.table("feed").rows_where("run = ?", [row_id(run.id)])), None)
+    select = f"*, {FORMER_RUN} AS former_run"
+    entry = next(iter(db.table("feed").rows_where("run = ?", [row_id(run.id)], select=select)), None)
     told = None if entry is None else RowReader(entry, "feed")
     return Placing(
         rank=rank_of(db, board, best["score_s"]) if best["run"] == run.id else None,
         users=db.table("bests").count_where(ON_BOARD, board._asdict()),
         best_s=best["score_s"],
-        best_run=best["run"],
+        best_run=RowReader(best, "bests of run", "run").integer("run"),
         first=next(before, None) is None,
         former_rank=told.integer("former_rank") if told and told.has("former_rank") else None,
         former_s=told.score("former_s") if told and told.has("former_s") else None,
+        former_run=told.integer("former_run") if told and told.has("former_run") else None,
     )
 
 

@@ -35,12 +35,20 @@ def empty_text(words: str) -> Text:
 
 
 def coded(words: str, tone: Tone = Tone.PLAIN, limit: int = 65_536) -> Text:
-    """Return a text in a tone, without markup and control characters; code in backticks has its style, and not them."""
+    """Return a text of hpc-board in a tone, without control characters; code in backticks has its style, and not them.
+
+    A text that may hold a foreign one, such as a compiler's message, keeps its backticks by `plain_text`.
+    """
     text = Text(style=tone.value)
     for at, part in enumerate(_CODE.split(printable(words, limit))):
         # Every second part is code.
         text.append(part, Tone.ACCENT.value if at % 2 else None)
     return text
+
+
+def plain_text(words: str, tone: Tone = Tone.PLAIN, limit: int = 65_536) -> Text:
+    """Return a text of any origin in a tone, as it is but for control characters."""
+    return Text(printable(words, limit), tone.value)
 
 
 def toned(text: object, tone: Tone = Tone.PLAIN, limit: int = 200) -> Text:

@@ -338,7 +338,7 @@ def _ranked() -> Iterable[_Sent]:
     for user, gpu, mean_ns in (("bob", "H100", 20_000.0), ("ada", "A100", 22_000.0)):
         yield _Sent(user, "histo", "ranked", [_counted(gpu, mean_ns)], name=f"histo_{user}", code=HISTOGRAM)
     emulated = replace(_counted("H100", 90_000.0), emulated=True)
-    yield _Sent("cyd", "histo", "ranked", [emulated], code=HISTOGRAM)
+    yield _Sent("cyd", "histo", "ranked", [emulated], name="histo_cyd", code=HISTOGRAM)
 
 
 def _sorted(bounds_ns: tuple[float, float, float], **more: Any) -> SentRun:

@@ -63,7 +63,7 @@ CASES = (
         [
             "compare {submission_first} {submission_best}",
             "compare {submission_narrow_ada} {submission_narrow_bob}",
-            "compare {submission_histo_ada} {submission_histo_ada}",
+            "compare {submission_histo_bob} {submission_histo_cyd}",
         ],
     ),
     Case("boards", ["update open_sort --history", "create mine drafts/course --dry-run"], "cyd"),

@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from textual.widgets import Button, Input, Select
+from textual.widgets import Button, Input, Select, Static
 from textual.widgets._select import SelectOverlay
 
 from hpc_board.domain.job_options import JobOptions, OptionRules
@@ -626,6 +626,33 @@ async def test_the_options_field_completes_checks_and_sends_what_the_board_permi
         await press(pilot, *["backspace"] * len(" account=x"), "ctrl+s")
         (draft,) = board.sent
         assert draft.options == JobOptions(qos="night", time="10")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [("time=abc", 'expected a time up to a year as "MM"'), ("time=999", "--time 999 is longer than 0:")],
+)
+async def test_the_fault_of_an_option_is_at_its_field_and_in_the_place_of_the_script(
+    kernel: Path, options: str, words: str
+) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.options_input.focus()
+        await press(pilot, *options)
+        await settled(pilot)
+        assert words in str(screen.query_one("#options-note", Static).content)
+        assert words in str(screen.query_one("#command", Static).content)
+        assert not screen.error_box.display
+        (status,) = [line for line in text_of(pilot.app).splitlines() if line.startswith("  Options: --time")]
+        assert "…" in status
+        assert screen.query_one("#send", Button).disabled
+        await press(pilot, "ctrl+s")
+        assert screen.options_input.has_class("-faulty")
+        await press(pilot, *["backspace"] * len(options))
+        await settled(pilot)
+        assert "Ready: vectoradd on H100" in text_of(pilot.app)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 16)])

@@ -10,12 +10,14 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from hpc_board.report.blocks import Column, Table
+from hpc_board.errors import SchedulerError
+from hpc_board.report.blocks import Column, Facts, Paragraph, Table
 from hpc_board.tui import themes
 from hpc_board.tui.messages import RunsState
 from hpc_board.tui.palette import Tone, coded
 from hpc_board.tui.widgets.blocks import Blocks
 from hpc_board.tui.widgets.description import Description
+from hpc_board.tui.widgets.error_box import ErrorBox
 from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.title_bar import TitleBar
 from tests.tui.driving import app_on, settled, text_of, until
@@ -54,6 +56,20 @@ def test_code_in_a_text_has_a_style_in_place_of_backticks(words: str, shown: str
     assert text.plain == shown
     assert [text.plain[span.start : span.end] for span in text.spans] == code
     assert text.style == Tone.MUTED.value
+
+
+async def test_a_foreign_text_keeps_its_backticks() -> None:
+    foreign = "error: use of undeclared identifier `idx` in `kernel`"
+    async with app_on(FakeBoard()).run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        await pilot.app.screen.mount(Blocks(id="foreign"))
+        shown = pilot.app.screen.query_one("#foreign", Blocks)
+        shown.styles.height = 8
+        shown.show((Paragraph(foreign), Facts((("reason", "`sbatch` refused"),))))
+        pilot.app.screen.query_one(ErrorBox).show(SchedulerError(foreign))
+        await settled(pilot)
+        assert text_of(pilot.app).count(foreign) == 2
+        assert "`sbatch` refused" in text_of(pilot.app)
 
 
 class _Plain(App[None]):

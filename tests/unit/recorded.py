@@ -22,8 +22,10 @@ from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import Interval
+from hpc_board.files import LOCK_SECONDS
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import Mode
+from hpc_board.runs.cluster_locks import ClusterLocks
 from hpc_board.service.client import RemoteBoard
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.commands import run_hpc_board
@@ -113,11 +115,16 @@ class Recorded:
         code: bytes = KERNEL.encode(),
         task: str = "vectoradd_py",
     ) -> Run:
-        """Store a run that went through `statuses`, and is finished where there is a `result`."""
+        """Store a run that went through `statuses`, and is finished where there is a `result`.
+
+        A service that runs meanwhile sees the run as it is in the end.
+        """
         board = self.board
         board.settings.board.mkdir(exist_ok=True)
         store = Store(with_new_database(board.settings.board / "board.db"))
-        with store.file.session():
+        # Between its row and its first status, a pass would send the run, or end it.
+        with ClusterLocks(board.settings.board, store).of("here", wait_seconds=LOCK_SECONDS) as mine:
+            assert mine
             _, (run,) = store.submissions.add(
                 NewSubmission(
                     task=board.tasks.get(task),

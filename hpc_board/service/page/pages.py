@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ReferenceType, ref
 
+from msgspec.structs import replace
+
 from hpc_board.service.page.views import Content, content
 
 if TYPE_CHECKING:
@@ -96,4 +98,7 @@ def _is_present(board: "Board", kept: _Kept, mark: PageMark) -> bool:
     if ended is None or not same_rules or mark.minute - kept.made >= _ENDED_AGE:
         return False
     # Only others' runs change the page, and only if this one counts on its board.
-    return ended.placing is None or ended.placing == board.context.store.standings.placing(ended.run)
+    if ended.placing is None:
+        return True
+    # The measurements behind `change_shown` do not change.
+    return replace(ended.placing, change_shown=None) == board.context.store.standings.placing(ended.run)

@@ -24,6 +24,7 @@ from hpc_board.domain.draft import Draft, Preview
 from hpc_board.domain.job_options import NO_OPTIONS, GivenOptions, OptionRules, parsed
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
+from hpc_board.errors import BoardError
 from hpc_board.files import is_file, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode
@@ -93,6 +94,7 @@ class SubmitScreen(BoardScreen):
         self._edited = edited
         self._of_run = of_run
         self._taken: Choice | None = None
+        self._blamed: Choice | None = None
         """The draft that the app took when another screen was opened above; a newer form may have replaced it."""
         self._tasks: tuple[str, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
@@ -513,12 +515,24 @@ class SubmitScreen(BoardScreen):
         choice = self._choice
         self._ready, self._is_refused = "", False
         self.forget_failure("send")
+        if choice != self._blamed:
+            self.options_input.refuse("")
+            self._show_options()
         if choice.missing or self.options_input.fault:
             self.withdraw("draft")
             self._clear_preview()
         else:
-            self.ask("draft", lambda: self._checked(choice), self._show_draft)
+            self.ask("draft", lambda: self._checked(choice), self._show_draft, failed=partial(self._blame, choice))
         self._show_status()
+
+    def _blame(self, choice: Choice, error: BoardError) -> None:
+        """Show the board's refusal of an option at its field."""
+        if any(f"--{name}" in error.message for name in parsed(choice.options).given):
+            self._blamed = choice
+            self.options_input.refuse(error.message)
+            self.forget_failure("draft")
+            self._show_options()
+            self._show_status()
 
     def _allowed_gpus(self, task: str) -> tuple[Gpu, ...]:
         return self.board.gpus.allowed(self.board.tasks.get(task))
@@ -596,7 +610,14 @@ class SubmitScreen(BoardScreen):
         (self._left or self.path_input).focus()
 
     def _clear_preview(self) -> None:
-        self.call_later(self.preview.show, ())
+        self.call_later(self._empty_preview)
+
+    async def _empty_preview(self) -> None:
+        """Show no script, and the reason."""
+        error = self.failure_of("header") or self.failure_of("draft")
+        fault = self._fault
+        words = error.message if error is not None else fault[1] if fault is not None else ""
+        await self.preview.show((), f"No script yet. {words}" if words else "")
 
     @property
     def _is_changed(self) -> bool:

@@ -33,7 +33,7 @@ _COLUMNS = (
     Column("submitted", "Submitted", 16),
     Column("score", "Score", 8, right=True),
     Column("best", "", 1),
-    Column("change", "Vs best", 9, right=True),
+    Column("change", "Vs best", 9, right=True, most=19),
     Column("run", "Run", 6, right=True),
     Column("file", "File", 8, grows=True),
 )
@@ -52,8 +52,8 @@ class TrendScreen(BoardScreen):
     CSS_PATH = "trend.tcss"
     HELP: ClassVar[str] = (
         "Each point is a passing ranked run, the oldest on the left; the vertical axis is the score on a logarithmic "
-        "scale. ● is a personal best, ○ is not. The list has the newest run first. Vs best is relative to the fastest "
-        "earlier run. Enter opens the run."
+        "scale. ● is a personal best, ○ is not. The list has the newest run first. Vs best is the change from the "
+        "fastest earlier run. Enter opens the run."
     )
 
     plot = getters.query_one("#plot", Static)

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from hpc_board.model.text import printable
 from hpc_board.report import blocks
 from hpc_board.report.formatting import count_text
-from hpc_board.tui.palette import Tone, coded
+from hpc_board.tui.palette import Tone, plain_text
 
 _TONES = {
     blocks.Tone.PLAIN: Tone.PLAIN,
@@ -64,7 +64,7 @@ def _drawn(block: blocks.Block) -> RenderableType:
         case blocks.Heading(text):
             return Text(printable(text), f"bold {Tone.ACCENT.value}")
         case blocks.Paragraph(text, tone):
-            return Padding(coded(text, _TONES[tone]), (0, 0, 1, 0))
+            return Padding(plain_text(text, _TONES[tone]), (0, 0, 1, 0))
         case blocks.Table():
             return Padding(_table(block), (0, 0, 1, 0))
         case blocks.Facts(rows):
@@ -89,7 +89,7 @@ def facts(rows: Sequence[tuple[str, str]]) -> Drawn:
     drawn.add_column(overflow="fold")
     for name, value in rows:
         if value:
-            drawn.add_row(Text(printable(name)), coded(value))
+            drawn.add_row(Text(printable(name)), plain_text(value))
     return drawn
 
 

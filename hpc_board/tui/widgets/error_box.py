@@ -7,7 +7,7 @@ from textual.widgets import Static
 from textual.widgets._toast import ToastRack
 
 from hpc_board.errors import BoardError
-from hpc_board.tui.palette import Tone, coded
+from hpc_board.tui.palette import Tone, coded, plain_text
 
 
 class ErrorBox(VerticalScroll):
@@ -47,7 +47,7 @@ class ErrorBox(VerticalScroll):
             self.screen.focus_next()
         self.display = error is not None
         if error is not None:
-            parts = [Text(error.title, f"bold {Tone.BAD.value}"), coded(error.message, limit=4000)]
+            parts = [Text(error.title, f"bold {Tone.BAD.value}"), plain_text(error.message, limit=4000)]
             if error.hint:
                 parts.append(coded(error.hint, Tone.MUTED, 2000))
             if age:

@@ -37,6 +37,7 @@ class OptionsInput(CompletedInput):
         self._known: Collection[str] = OPTION_NAMES
         self._defaults: tuple[str, ...] = ()
         self._header = NO_OPTIONS
+        self._refusal = ""
         self._offer()
 
     def permit(self, rules: OptionRules, given: GivenOptions) -> None:
@@ -64,6 +65,10 @@ class OptionsInput(CompletedInput):
         """Set the options in the header of the file."""
         self._header = header
 
+    def refuse(self, reason: str) -> None:
+        """Set the reason for which the board refuses the options; empty for none."""
+        self._refusal = reason
+
     @property
     def options(self) -> JobOptions:
         """Return the options in the field.
@@ -83,7 +88,7 @@ class OptionsInput(CompletedInput):
             self.options  # noqa: B018 - it raises
         except BoardError as error:
             return error.message
-        return ""
+        return self._refusal
 
     @property
     def remark(self) -> Text:

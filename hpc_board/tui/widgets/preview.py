@@ -19,6 +19,7 @@ class PreviewPane(Vertical):
     """The scripts of a draft, a tab for each GPU."""
 
     _previews: tuple[Preview, ...] = ()
+    _reason = ""
 
     def compose(self) -> ComposeResult:
         """Yield the GPUs, and the command and the script for one of them."""
@@ -31,10 +32,11 @@ class PreviewPane(Vertical):
         """Show the text for an empty preview."""
         self._show(None)
 
-    async def show(self, previews: Sequence[Preview]) -> None:
-        """Show these scripts, and keep the selected GPU if it is among them."""
-        if tuple(previews) == self._previews:
+    async def show(self, previews: Sequence[Preview], reason: str = "") -> None:
+        """Show these scripts, and keep the selected GPU if it is among them; without one, show the `reason`."""
+        if (tuple(previews), reason) == (self._previews, self._reason):
             return
+        self._reason = reason
         tabs = self.query_one(Tabs)
         before = [preview.gpu.name for preview in self._previews]
         names = [preview.gpu.name for preview in previews]
@@ -62,8 +64,8 @@ class PreviewPane(Vertical):
         source = self.query_one(SourceView)
         source.display = preview is not None
         if preview is None:
-            words = "The batch script appears here once file, task and GPU are chosen."
-            self.query_one("#command", Static).update(toned(words, Tone.MUTED))
+            words = self._reason or "The batch script appears here once file, task and GPU are chosen."
+            self.query_one("#command", Static).update(toned(words, Tone.MUTED, 500))
             return
         command = toned(shlex.join(preview.command), Tone.MUTED, 1000)
         self.query_one("#command", Static).update(Text.assemble(("$ ", Tone.ACCENT.value), command))

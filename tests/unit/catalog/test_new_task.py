@@ -161,7 +161,7 @@ def test_a_new_task_never_touches_what_is_there(tmp_path: Path) -> None:
     for name in ("file", "folder", "link"):
         done = call("new", tmp_path / name)
         assert done.exit_code == 2
-        assert "is there already" in done.stderr
+        assert "exists already" in done.stderr
     assert (tmp_path / "file").read_text() == "mine"
     assert list((tmp_path / "folder").iterdir()) == []
     assert not (tmp_path / "elsewhere").exists()

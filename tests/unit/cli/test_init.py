@@ -49,7 +49,7 @@ def test_settings_that_init_wrote_with_any_umask_can_be_used(tmp_path: Path) -> 
     [
         (lambda board: (board.mkdir(), board.chmod(0o2770)), [], "is the board of a group"),
         (lambda board: board.write_text(""), [], "is no folder"),
-        (lambda board: (board.parent / "hpc-board.yaml").write_text("kept"), [], "is there already"),
+        (lambda board: (board.parent / "hpc-board.yaml").write_text("kept"), [], "exists already"),
     ],
     ids=["group", "file", "settings"],
 )

@@ -2,7 +2,9 @@
 
 import getpass
 import json
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import datetime, timedelta
 
 import pytest
@@ -440,9 +442,40 @@ def test_a_history_shows_every_run_in_the_order_of_its_submission(board: Recorde
     shown = lines(call(board, "history", "vectoradd_py"))
     assert [line.split(" ", 2)[2] for line in shown[-3:]] == [
         "30.0 µs * 1 kernel.py",
-        "40.0 µs +33.3 % 2 kernel.py",
-        "20.0 µs * -33.3 % 3 kernel.py",
+        "40.0 µs 33 % slower 2 kernel.py",
+        "20.0 µs * 50 % faster 3 kernel.py",
     ]
+
+
+@pytest.mark.parametrize(("spread_ns", "change"), [(3.0, "10 % faster"), (3000.0, "no difference shown")])
+def test_a_change_is_told_alike_by_run_feed_history_and_compare(board: Recorded, spread_ns: float, change: str) -> None:
+    for median_ns in (11_000.0, 10_000.0, 11_000.0):
+        case = timed_case(median_ns=median_ns)
+        assert case.timing is not None
+        samples = tuple(median_ns + spread_ns * step for step in (-1, 0, 1))
+        measured = replace(case, timing=replace(case.timing, samples_ns=samples))
+        board.add(result=result_of(Verdict.PASS, measured), score_s=median_ns / 1e9, user="ada")
+    assert lines(call(board, "feed"))[0].endswith(f"(was 11.0 µs: {change})")
+    assert f"First place on CPU: 10.0 µs, was 11.0 µs: {change}" in " ".join(lines(call(board, "run", "2")))
+    back = change.replace("faster", "slower than")
+    back = f"{back} from" if "difference" in back else back
+    assert f"Successful on CPU: 11.0 µs, {back} the user's best, 10.0 µs" in " ".join(lines(call(board, "run", "3")))
+    history = lines(call(board, "history", "vectoradd_py", "--user", "ada"))
+    assert [line.split(" ", 2)[2] for line in history[-2:]] == [
+        f"10.0 µs * {change} 2 kernel.py",
+        f"11.0 µs {change.replace('faster', 'slower')} 3 kernel.py",
+    ]
+    compared = " ".join(lines(call(board, "compare", "1", "2")))
+    assert f"1.1x {change} (" in compared
+
+
+def test_of_a_damaged_result_a_change_is_told_by_its_scores(board: Recorded) -> None:
+    for score_s in (11e-6, 10e-6):
+        board.add(result=result_of(Verdict.PASS, timed_case(median_ns=1e9 * score_s)), score_s=score_s, user="ada")
+    with closing(sqlite3.connect(board.board.settings.board / "board.db")) as db, db:
+        db.execute("DROP TRIGGER documents_stay")
+        db.execute("UPDATE documents SET document = '{' WHERE run = 1")
+    assert lines(call(board, "feed"))[0].endswith("(was 11.0 µs: 10 % faster)")
 
 
 def test_the_history_of_somebody_else_and_of_nobody(board: Recorded) -> None:
@@ -514,7 +547,7 @@ def told(news: News, user: str = "ada") -> str:
         (News(FeedKind.RECORD, 1, 12.3e-6), "ada took first place on softmax_py, H100: 12.3 µs"),
         (
             News(FeedKind.RECORD, 1, 12.3e-6, 1, 14e-6),
-            "ada improved first place on softmax_py, H100: 12.3 µs (was 14.0 µs)",
+            "ada improved first place on softmax_py, H100: 12.3 µs (was 14.0 µs: 14 % faster)",
         ),
         (
             News(FeedKind.PODIUM, 2, 12.3e-6, None, None, Entry("bob", 13e-6), (Entry("cyd", 20e-6),)),
@@ -528,7 +561,7 @@ def told(news: News, user: str = "ada") -> str:
         (News(FeedKind.FIRST, 7, 12.3e-6), "ada passed for the first time, rank 7, on softmax_py, H100: 12.3 µs"),
         (
             News(FeedKind.BEST, 7, 12.3e-6, 9, 14e-6, Entry("bob", 13e-6)),
-            "ada set a personal best, rank 7, on softmax_py, H100: 12.3 µs (was 14.0 µs, rank 9)",
+            "ada set a personal best, rank 7, on softmax_py, H100: 12.3 µs (was 14.0 µs: 14 % faster, 9th to 7th)",
         ),
         (
             News(FeedKind.RECORD, 1, 1e-6, None, None, None, tuple(Entry(f"u{n}", 1e-5) for n in range(9))),

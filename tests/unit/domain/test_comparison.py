@@ -12,14 +12,14 @@ from click.testing import CliRunner, Result
 
 from hpc_board.cli.main import cli
 from hpc_board.domain.comparison import Difference, compared
-from hpc_board.domain.run import Run
+from hpc_board.domain.run import Run, RunState
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import figures
 from hpc_board.model.task import Mode, Ranking
 from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.plain import plain
 from hpc_board.store import NewRun, NewSubmission, Store
-from tests.unit.recorded import AT, Recorded, result_of
+from tests.unit.recorded import AT, Recorded, result_of, status_of
 from tests.unit.report.test_report import finished
 from tests.values import replace
 
@@ -63,13 +63,13 @@ def test_a_difference_beyond_the_scatter_of_the_processes_is_shown_with_its_erro
     assert found.high
     # Both have a standard deviation of 1 %: sqrt(pi / 2) sqrt(2 / 3) % times t(4) = 2.776 on each side.
     assert math.log(found.high / found.low) / 2 == pytest.approx(2.776 * 0.01 * math.sqrt(math.pi / 3), rel=0.01)
-    assert found.text == "faster by 2x ± 0.058x"
+    assert found.text == "2.0x faster (± 0.058x)"
 
 
 def test_a_slower_one_is_told_as_such() -> None:
     found = difference(steady(5.0 * MS, 5.05 * MS, 4.95 * MS), steady(10.0 * MS, 10.1 * MS, 9.9 * MS))
     assert found.speedup == pytest.approx(0.5)
-    assert found.text == "slower by 2x ± 0.058x"
+    assert found.text == "2.0x slower (± 0.058x)"
 
 
 def test_a_difference_within_the_scatter_of_the_processes_is_not_shown() -> None:
@@ -93,7 +93,7 @@ def test_of_single_processes_the_scatter_of_the_calls_is_taken() -> None:
 
 def test_two_calls_say_nothing() -> None:
     found = difference(case([[MS, 2 * MS]]), case([[3 * MS, 4 * MS]]))
-    assert (found.low, found.shown, found.text) == (None, False, "too few samples to tell")
+    assert (found.low, found.shown, found.text) == (None, False, "2.3x slower (too few samples)")
 
 
 def test_at_most_one_run_in_twenty_of_equal_kernels_shows_a_difference() -> None:
@@ -108,22 +108,28 @@ def test_at_most_one_run_in_twenty_of_equal_kernels_shows_a_difference() -> None
 
 def test_a_large_scatter_is_told_as_a_range() -> None:
     found = difference(steady(10 * MS, 20 * MS, 12 * MS), steady(1 * MS, 2 * MS, 1.2 * MS))
-    assert re.fullmatch(r"faster by [\d.]+x to [\d.]+x", found.text)
-    assert difference(steady(10 * MS, 90 * MS), steady(5 * MS, 40 * MS)).text == "no difference shown: too much scatter"
+    assert re.fullmatch(r"10x faster \([\d.]+x to [\d.]+x\)", found.text)
+    assert (
+        difference(steady(10 * MS, 90 * MS), steady(5 * MS, 40 * MS)).text == "no difference shown (too much scatter)"
+    )
 
 
 @pytest.mark.parametrize(
-    ("factor", "words"), [(1.082, "8.2 % ± 1.1 %"), (1.99, "99 % ± 2 %"), (1.999, "2x ± 0.02x"), (3.4, "3.4x ± 0.034x")]
+    ("factor", "change", "error"),
+    [(1.082, "8.2 %", "1.1 %"), (1.99, "99 %", "2 %"), (1.999, "2.0x", "0.02x"), (3.4, "3.4x", "0.034x")],
 )
-def test_a_small_difference_is_told_in_percent_and_a_large_one_as_a_factor(factor: float, words: str) -> None:
-    assert Difference(factor, 1, factor, factor / 1.01, factor * 1.01).text == f"faster by {words}"
-    assert Difference(1, factor, 1 / factor, 1 / factor / 1.01, 1.01 / factor).text == f"slower by {words}"
+def test_a_small_difference_is_told_in_percent_and_a_large_one_as_a_factor(
+    factor: float, change: str, error: str
+) -> None:
+    faster = Difference(factor, 1, factor, factor / 1.01, factor * 1.01)
+    assert faster.text == f"{change} faster (± {error})"
+    assert Difference(1, factor, 1 / factor, 1 / factor / 1.01, 1.01 / factor).text == f"{change} slower (± {error})"
 
 
 def test_an_error_of_several_times_the_smaller_time_is_told_as_a_range() -> None:
-    assert Difference(14.5, 1, 14.5, 7.6, 27.7).text == "faster by 7.6x to 28x"
-    assert Difference(1, 14.5, 1 / 14.5, 1 / 27.7, 1 / 7.6).text == "slower by 7.6x to 28x"
-    assert Difference(14.5, 1, 14.5, 14.4, 14.6).text == "faster by 14.5x ± 0.1x"
+    assert Difference(14.5, 1, 14.5, 7.6, 27.7).text == "14x faster (7.6x to 28x)"
+    assert Difference(1, 14.5, 1 / 14.5, 1 / 27.7, 1 / 7.6).text == "14x slower (7.6x to 28x)"
+    assert Difference(14.5, 1, 14.5, 14.4, 14.6).text == "14x faster (± 0.1x)"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +160,7 @@ def test_the_score_of_single_processes_has_the_scatter_of_its_cases(ranking_by: 
     assert faster is not None
     assert faster.shown
     assert not faster.repeated
-    assert faster.text.startswith("faster by ")
+    assert " % faster (± " in faster.text
     same = [compared(scattered(chance, MS, 3 * MS), scattered(chance, MS, 3 * MS), ranking_by) for _ in range(1000)]
     false_alarms = sum(each.score is not None and each.score.shown for each in same)
     assert 0.005 < false_alarms / len(same) < 0.05
@@ -180,7 +186,7 @@ def test_processes_that_measured_some_cases_only_leave_the_score_those_that_meas
 
     score = compared(cases(1.0), cases(0.5), Ranking.GEOM).score
     assert score is not None
-    assert (score.text, score.repeated) == ("faster by 2x ± 0.058x", True)
+    assert (score.text, score.repeated) == ("2.0x faster (± 0.058x)", True)
 
 
 def test_a_case_with_too_few_calls_leaves_the_score_without_an_interval() -> None:
@@ -236,7 +242,7 @@ def test_two_submissions_are_compared_on_each_gpu_that_both_ran_on(board: Record
     assert "vectoradd_py on CPU: submission 2 (kernel.py by " in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("0 ")]
     assert line.split()[1:6] == ["1.00", "ms", "505", "µs", "1.99x"]
-    assert "faster by " in line
+    assert "99 % faster (± " in line
 
 
 def test_a_comparison_as_json_has_the_bounds(board: Recorded) -> None:
@@ -260,6 +266,9 @@ def test_submissions_without_a_gpu_in_common_have_nothing_to_compare(board: Reco
     done = call(board, "compare", str(one.submission), str(other.submission))
     assert done.exit_code == 2
     assert "submission 1 has times on CPU; submission 2 has times on H100" in done.stderr
+    untimed = board.add(status_of(RunState.CANCELLED))
+    done = call(board, "compare", str(one.submission), str(untimed.submission))
+    assert "submission 3 has no times" in done.stderr
 
 
 def test_a_gpu_that_one_of_them_has_no_times_of_is_named(board: Recorded) -> None:
@@ -351,5 +360,5 @@ def test_times_without_samples_have_a_speedup_and_no_confidence(board: Recorded)
     ]
     done = call(board, "compare", *(str(run.submission) for run in runs))
     assert done.exit_code == 0, done.output
-    assert "2x  too few samples to tell" in done.stdout
+    assert "2x  2.0x faster (too few samples)" in done.stdout
     assert "±" not in done.stdout

@@ -197,7 +197,7 @@ def test_a_backup_through_the_service_is_a_database(board: Recorded, door: Path,
     board.add(status_of(RunState.QUEUED))
     with asking(door) as remote:
         contents = remote.admin.backup(tmp_path / "copy.db")
-        assert "is there already" in refusal(lambda: remote.admin.backup(tmp_path / "copy.db")).message
+        assert "exists already" in refusal(lambda: remote.admin.backup(tmp_path / "copy.db")).message
     assert contents.runs == 1
     assert (tmp_path / "copy.db").read_bytes().startswith(b"SQLite format 3")
     assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == 0o600, "it holds all users' code"

@@ -41,6 +41,7 @@ from hpc_board.service.page.metrics import Metrics
 from hpc_board.service.passes import Passes
 from hpc_board.service.server import Service
 from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store.submissions import SubmissionGateway
 from tests.networks import own_address
 from tests.service import serving
 from tests.slurm.lab import free_ports
@@ -1307,6 +1308,18 @@ def test_the_latency_of_a_scheduler_is_counted(board: Recorded, door: Path) -> N
     found = numbers(door)
     assert found["hpc_board_scheduler_seconds_bucket", "here +Inf"] == found[key]
     assert found["hpc_board_scheduler_errors_total", "here"] == 0
+
+
+def test_no_pass_meets_a_recorded_run_before_it_has_its_state(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    add = SubmissionGateway.add
+
+    def add_and_pass(self: SubmissionGateway, new: NewSubmission) -> Any:
+        added = add(self, new)
+        board.board.context.reconciler.run_pass()
+        return added
+
+    monkeypatch.setattr(SubmissionGateway, "add", add_and_pass)
+    assert board.add(status_of(RunState.QUEUED)).state is RunState.QUEUED
 
 
 @ROOT

@@ -76,7 +76,7 @@ def test_a_backup_does_not_overwrite_a_file_unless_told_to(board: Recorded) -> N
     target.write_text("precious")
     done = call(board, "admin", "backup", target)
     assert done.exit_code == 2
-    assert "is there already" in done.stderr
+    assert "exists already" in done.stderr
     assert target.read_text() == "precious"
     assert call(board, "admin", "backup", target, "--force").exit_code == 0
     assert contents(target).runs == 0

@@ -142,7 +142,7 @@ def test_a_placing_says_what_a_run_means(store: Store) -> None:
 
     assert store.standings.placing(store.runs.get(first.id)) == Placing(None, 2, 1.0, best.id, first=True)
     assert store.standings.placing(store.runs.get(best.id)) == Placing(
-        2, 2, 1.0, best.id, first=False, former_rank=1, former_s=2.0
+        2, 2, 1.0, best.id, first=False, former_rank=1, former_s=2.0, former_run=first.id
     )
     assert store.standings.placing(store.runs.get(slower.id)) == Placing(None, 2, 1.0, best.id, first=False)
     assert store.standings.placing(store.runs.get(practice.id)) is None
