@@ -92,6 +92,16 @@ async def test_no_action_is_in_the_palette_twice_and_no_screen_leads_to_itself(
         assert {"Submit", "Runs", "Feed"} - set(names) == here
 
 
+async def test_the_palette_keeps_its_column_beside_long_names() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+p", *"ed")
+        words = ("Show recent changes of the standings", "Theme, dark")
+        await until(pilot, lambda: all(each in text_of(pilot.app) for each in words))
+        lines = text_of(pilot.app).splitlines()
+        assert len({line.index(each) for line in lines for each in words if each in line}) == 1
+
+
 async def test_an_action_is_done_from_the_palette_by_its_name() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
