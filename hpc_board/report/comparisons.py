@@ -29,7 +29,7 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
         rows.append(_row("score", comparison.score))
     names = [f"{each.submission} ({one_line(each.file_name)} by {one_line(each.user)})" for each in runs]
     return (
-        Heading(f"{one.task} on {one.gpu}: submission {names[1]} vs. {names[0]}"),
+        Heading(f"{one.task} on {one.gpu}: submission {names[0]} vs. {names[1]}"),
         Table(columns, tuple(rows), "No common benchmark case."),
         *_remarks(runs, results, comparison),
     )

@@ -19,21 +19,38 @@ def feed_lines(entries: Iterable[FeedEntry]) -> Facts | Paragraph:
 
 def feed_line(entry: FeedEntry) -> str:
     """Return a change in words: "ada took first place on softmax_py, H100: 12.3 µs (was bob, 13.0 µs)"."""
-    news = entry.news
+    news, deed = entry.news, _deed(entry.news)
     where = f"{one_line(entry.task)}, {one_line(entry.gpu)}{' (emulated)' if entry.emulated else ''}"
-    told = "; ".join(filter(None, (_compared(entry), _fallen(news))))
-    return f"{one_line(entry.user)} {_deed(news)} {where}: {score_text(news.score_s)}{f' ({told})' if told else ''}"
+    comma = "," if "," in deed else ""
+    return f"{one_line(entry.user)} {deed}{comma} on {where}: {score_text(news.score_s)}{_told(entry)}"
+
+
+def feed_change(entry: FeedEntry) -> str:
+    """Return a change without user, board and score: "took first place (was bob, 13.0 µs)"."""
+    return f"{_deed(entry.news)}{_told(entry)}"
+
+
+def former_score(news: News) -> float | None:
+    """Return the score that this one takes the place of: the former record, else the user's own."""
+    if news.kind is FeedKind.RECORD and news.beaten is not None:
+        return news.beaten.score_s
+    return news.former_s
+
+
+def _told(entry: FeedEntry) -> str:
+    told = "; ".join(filter(None, (_compared(entry), _fallen(entry.news))))
+    return f" ({told})" if told else ""
 
 
 def _deed(news: News) -> str:
     place = _PLACES.get(news.rank, f"{news.rank}th")
     if news.kind is FeedKind.RECORD:
-        return "improved first place on" if news.former_rank == 1 and not news.beaten else "took first place on"
+        return "improved first place" if news.former_rank == 1 and not news.beaten else "took first place"
     if news.kind is FeedKind.PODIUM:
-        return "shares first place on" if news.rank == 1 else f"took {place} place on"
+        return "shares first place" if news.rank == 1 else f"took {place} place"
     if news.kind is FeedKind.FIRST:
-        return f"passed for the first time, rank {news.rank}, on"
-    return f"set a personal best, rank {news.rank}, on"
+        return f"passed for the first time, rank {news.rank}"
+    return f"set a personal best, rank {news.rank}"
 
 
 def _compared(entry: FeedEntry) -> str:

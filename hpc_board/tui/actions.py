@@ -38,28 +38,30 @@ class _Lines(Provider):
     def __init__(self, lines: Sequence[PaletteLine], screen: Screen[Any], style: Style | None) -> None:
         super().__init__(screen, style)
         self._palette_lines = lines
-        self._name_cells = max(_NAME_MIN, *(cell_len(line.name) for line in lines if line.listed)) + 2
 
     async def discover(self) -> Hits:
         """Yield all listed lines."""
-        for line in self._palette_lines:
-            if line.listed:
-                yield DiscoveryHit(self._drawn(line), line.act, text=line.name)
+        listed = [line for line in self._palette_lines if line.listed]
+        for line in listed:
+            yield DiscoveryHit(self._drawn(line, _name_cells(listed)), line.act, text=line.name)
 
     async def search(self, query: str) -> Hits:
         """Yield the lines with a match in their names or, if they are listed, in their words."""
         matcher = self.matcher(query)
+        found: list[tuple[float, PaletteLine]] = []
         for line in self._palette_lines:
             score = matcher.match(line.name)
             if line.listed:
                 # A match in the name counts twice, as the words of other lines may have it by chance.
                 score = max(2 * score, matcher.match(line.words))
             if score > 0:
-                yield Hit(score, self._drawn(line), line.act, text=line.name)
+                found.append((score, line))
+        name_cells = _name_cells([line for _, line in found])
+        for score, line in found:
+            yield Hit(score, self._drawn(line, name_cells), line.act, text=line.name)
 
-    def _drawn(self, line: PaletteLine) -> Content:
+    def _drawn(self, line: PaletteLine, name_cells: int) -> Content:
         """Return a line with its key at the right end."""
-        name_cells = max(self._name_cells, cell_len(line.name) + 2)
         room = max(1, self.app.size.width - _EDGES - name_cells - cell_len(line.key) - 2)
         words = Content(line.words).truncate(room, ellipsis=True, pad=True)
         return Content.assemble(
@@ -68,6 +70,11 @@ class _Lines(Provider):
             "  ",
             (line.key, Tone.ACCENT.value),
         )
+
+
+def _name_cells(lines: Sequence[PaletteLine]) -> int:
+    """Return the width of the column of names."""
+    return max(_NAME_MIN, *(cell_len(line.name) for line in lines), 0) + 2
 
 
 class Actions(CommandPalette):

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -20,6 +20,7 @@ from textual.app import App, SuspendNotSupported
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
+from textual.filter import LineFilter
 from textual.reactive import var
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
@@ -207,17 +208,19 @@ class BoardApp(App[None]):
         self._focus_at: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
         self._role = Role.NONE
         themes.register(self)
-        if self.no_color:
-            # Textual would draw their colours black on black.
-            for name in themes.SIXTEEN.values():
-                self.unregister_theme(name)
-        self.theme = self._chosen_theme() or themes.DARK.name
+        self.theme = themes.COLOURLESS.name if self.no_color else self._chosen_theme() or themes.DARK.name
         themes.apply(self)
         self.set_keymap(dict(self._preferences.keys))
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Return the colours of the tones, for themes without them."""
         return themes.tone_variables(self.current_theme)
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Return the filters of drawn lines; without colours, that of `themes` replaces Textual's greys."""
+        if self.no_color:
+            return [themes.Colourless()]
+        return super().get_line_filters()
 
     def get_default_screen(self) -> Screen[None]:
         """Return the frame, which lies below all other screens."""
@@ -442,7 +445,9 @@ class BoardApp(App[None]):
         self.push_screen(Actions(self._theme_lines(), "Choose a theme …", show))
 
     def _theme_lines(self) -> list[PaletteLine]:
-        """Return a line for each theme."""
+        """Return a line for each theme; none without colours."""
+        if self.no_color:
+            return []
         # The one in use is first, since the list of themes shows the one under the cursor.
         names = dict.fromkeys([self.theme, themes.DARK.name, themes.LIGHT.name, *sorted(self.available_themes)])
         return [PaletteLine(name, self._theme_words(name), "", partial(self._choose_theme, name)) for name in names]
@@ -498,10 +503,13 @@ class BoardApp(App[None]):
             places.append(PaletteLine("Admin", words, "A", self.action_admin))
         return [
             *places,
-            PaletteLine("Theme", f"Choose the colours; now {self.theme}", "", self.action_themes),
+            *([] if self.no_color else [self._themes_line()]),
             PaletteLine("Help", "Show the keys of this screen", "?", self.action_help),
             PaletteLine("Quit", "Quit; runs go on", "q", self.action_quit),
         ]
+
+    def _themes_line(self) -> PaletteLine:
+        return PaletteLine("Theme", f"Choose the colours; now {self.theme}", "", self.action_themes)
 
     def _theme_words(self, name: str) -> str:
         now = "in use; " if name == self.theme else ""
@@ -528,7 +536,9 @@ class BoardApp(App[None]):
 
     def _fitting(self, theme: str) -> str:
         """Return the theme that shows `theme` in the terminal's colours."""
-        has_sixteen = not (self.is_headless or self.no_color) and self.console.color_system == "standard"
+        if self.no_color:
+            return themes.COLOURLESS.name
+        has_sixteen = not self.is_headless and self.console.color_system == "standard"
         return themes.SIXTEEN.get(theme, theme) if has_sixteen else theme
 
     @on(BackgroundFound)

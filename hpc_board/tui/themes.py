@@ -1,12 +1,16 @@
-"""Colours of the app: two themes of its own, and the tones that Textual's themes lack."""
+"""Colours of the app: its own themes, the tones that Textual's themes lack, and the look without colours."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
+from rich.color import Color as RichColor
+from rich.segment import Segment
 from rich.style import Style
 from rich.theme import Theme as RichTheme
 from textual.app import App
 from textual.color import Color
+from textual.filter import LineFilter
 from textual.theme import Theme
 
 
@@ -91,8 +95,63 @@ LIGHT = _theme(
     },
 )
 
+COLOURLESS = _theme(
+    "colourless",
+    dark=True,
+    colours={
+        "accent": "#ffff00",
+        "muted": "#808080",
+        "good": "#ffffff",
+        "waiting": "#ffffff",
+        "bad": "#ffff00",
+        "foreground": "#ffffff",
+        "background": "#000000",
+        "surface": "#000000",
+        "panel": "#000000",
+        "cursor": "#ffffff",
+        "on_cursor": "#000000",
+        "faint": "#000000",
+        "bar": "#808080",
+        "bar_hover": "#808080",
+    },
+)
+"""The theme of a terminal without colours, whose colours `Colourless` replaces."""
+
+_LIGHT_GROUND = 0.35
+_GREY = (0.2, 0.75)
+"""The brightness of greys that become dim; darker text lies on a light ground."""
+
+_HUE = 0.2
+
 SIXTEEN = {DARK.name: "ansi-dark", LIGHT.name: "ansi-light"}
 """Textual's themes in the terminal's own colours, for terminals with sixteen colours."""
+
+
+class Colourless(LineFilter):
+    """A filter that replaces colours: text with a hue is bold, grey text is dim, and a light ground is reversed."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's
+        """Return the segments in the terminal's own two colours."""
+        return [
+            Segment(text, None if style is None else _colourless(style), control) for text, style, control in segments
+        ]
+
+
+@lru_cache(1024)
+def _colourless(style: Style) -> Style:
+    ground, colour = _rgb(style.bgcolor), _rgb(style.color)
+    kept = style.without_color
+    if ground is not None and ground.brightness >= _LIGHT_GROUND and not style.reverse:
+        kept += Style(reverse=True)
+    if colour is not None and max(colour.normalized) - min(colour.normalized) >= _HUE:
+        kept += Style(bold=True)
+    elif colour is not None and _GREY[0] <= colour.brightness <= _GREY[1] and not kept.reverse:
+        kept += Style(dim=True)
+    return kept
+
+
+def _rgb(colour: RichColor | None) -> Color | None:
+    return None if colour is None or colour.is_default else Color.from_rich_color(colour)
 
 
 def tone_variables(theme: Theme) -> dict[str, str]:
@@ -128,8 +187,8 @@ def rich_theme(theme: Theme) -> RichTheme:
 
 def register(app: App[Any]) -> None:
     """Register the themes of an app, and select the dark one."""
-    app.register_theme(DARK)
-    app.register_theme(LIGHT)
+    for theme in (DARK, LIGHT, *([COLOURLESS] if app.no_color else [])):
+        app.register_theme(theme)
     app.theme = DARK.name
     app.console.push_theme(rich_theme(DARK))
 

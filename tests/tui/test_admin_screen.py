@@ -118,7 +118,7 @@ async def test_a_creator_has_their_own_boards_and_what_they_may_do_with_them() -
         shown = text_of(pilot.app)
         assert "vectoradd" in shown
         assert "grayscale" not in shown
-        for words in ("People", "Log", "Stop/start", "Limits\n", "Rerun"):
+        for words in ("2 Users", "Log", "Stop/start", "Limits\n", "Rerun"):
             assert words not in shown
         await press(pilot, "2", "S", "H", "R")
         assert isinstance(front(pilot.app), AdminScreen)
@@ -293,7 +293,7 @@ async def test_nothing_to_send_again_says_why() -> None:
         assert told(pilot.app).endswith("submission 3: it was removed; and 97 more")
 
 
-# People
+# Users
 
 
 async def test_people_have_their_roles_bans_and_the_limits_that_hold() -> None:
@@ -396,7 +396,7 @@ async def test_the_log_leads_to_what_it_is_about() -> None:
         assert "user eve" in text_of(pilot.app)
         assert "ranked 2/h, other none" in text_of(pilot.app)
         await press(pilot, "down", "enter")
-        assert "Admin / People " in text_of(pilot.app).splitlines()[0]
+        assert "Admin / Users " in text_of(pilot.app).splitlines()[0]
         assert "filter: eve" in text_of(pilot.app)
         await press(pilot, "4", "down", "enter")
         assert "Admin / Boards " in text_of(pilot.app).splitlines()[0]
@@ -577,7 +577,7 @@ async def test_the_name_of_a_page_opens_it_also_while_one_types() -> None:
         await press(pilot, "A", "slash", *"mat")
         await pilot.click(offset=(15, 2))
         await settled(pilot)
-        assert "Admin / People" in text_of(pilot.app)
+        assert "Admin / Users" in text_of(pilot.app)
         assert pilot.app.screen.focused is grid(pilot.app)
         await press(pilot, "1", "slash", *"ident", "enter")
         assert "filter: ident" in text_of(pilot.app)

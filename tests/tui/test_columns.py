@@ -55,6 +55,16 @@ async def test_a_wide_terminal_has_room_for_the_reasons(width: int, cells: int) 
         assert row.count("x") >= cells
 
 
+async def test_the_columns_of_a_wide_list_are_beside_its_names() -> None:
+    async with app_on(FakeBoard()).run_test(size=(200, 60)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "p")
+        grid = pilot.app.screen.query_one(Grid)
+        assert grid.size.width > 100
+        head = text_of(pilot.app).splitlines()[2]
+        assert head.index("Age") - head.index("State") < 60
+
+
 @pytest.mark.parametrize("width", [100, 120, 140])
 async def test_everyones_runs_have_their_age_before_their_reason(width: int) -> None:
     app = app_on(_board())

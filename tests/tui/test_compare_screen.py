@@ -74,7 +74,7 @@ async def test_two_rows_of_a_board_are_marked_and_compared() -> None:
         await until(pilot, lambda: told(pilot.app, "Submission 19 is marked."))
         await press(pilot, "home", "m")
         assert isinstance(pilot.app.screen, CompareScreen)
-        assert "submission 17 (submission.py by bob) vs. 19" in text_of(pilot.app)
+        assert "submission 19 (submission.py by ada) vs. 17" in text_of(pilot.app)
         assert "1.25x" in text_of(pilot.app)
         assert "25 % faster (±" in text_of(pilot.app)
         assert "95 % confidence interval" in text_of(pilot.app)

@@ -57,6 +57,18 @@ async def test_the_feed_tells_what_changed_and_leads_to_run_and_board() -> None:
         assert isinstance(pilot.app.screen, ReportScreen)
 
 
+async def test_a_narrow_feed_has_the_times_whole_and_a_wide_one_the_change_in_words() -> None:
+    async with app_on(feed_of(8)).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "f")
+        rows = [line.split() for line in text_of(pilot.app).splitlines()]
+        assert ["7", "min", "record", "carol", "vectoradd", "H100", "11.0", "µs", "12.1", "µs"] in rows
+        assert ["14", "min", "best", "carol", "vectoradd", "H100", "40.0", "µs", "41.0", "µs"] in rows
+        await pilot.resize_terminal(120, 40)
+        await settled(pilot)
+        assert "15.9 µs          took third place (ahead of eve, 16.0 µs; out of the top t" in text_of(pilot.app)
+
+
 async def test_the_feed_of_a_task_is_that_of_all_at_a_key() -> None:
     async with app_on(feed_of(8)).run_test(size=(80, 24)) as pilot:
         await settled(pilot)

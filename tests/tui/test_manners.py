@@ -92,6 +92,16 @@ async def test_no_action_is_in_the_palette_twice_and_no_screen_leads_to_itself(
         assert {"Submit", "Runs", "Feed"} - set(names) == here
 
 
+async def test_the_palette_keeps_its_column_beside_long_names() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+p", *"ed")
+        words = ("Show recent changes of the standings", "Theme, dark")
+        await until(pilot, lambda: all(each in text_of(pilot.app) for each in words))
+        lines = text_of(pilot.app).splitlines()
+        assert len({line.index(each) for line in lines for each in words if each in line}) == 1
+
+
 async def test_an_action_is_done_from_the_palette_by_its_name() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -343,7 +353,7 @@ async def test_no_color_counts_where_it_is_not_empty(
 
 
 @pytest.mark.parametrize("theme", sorted(themes.SIXTEEN.values()))
-async def test_without_colours_every_word_differs_from_its_ground(
+async def test_without_colours_the_terminal_keeps_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, theme: str
 ) -> None:
     memory = Memory(tmp_path / "app.json")
@@ -354,10 +364,14 @@ async def test_without_colours_every_word_differs_from_its_ground(
         await settled(pilot)
         strips = pilot.app.screen._compositor.render_strips(pilot.app.size)
         drawn = [(text, style) for strip in strips for text, style, _ in strip if text.strip() and style is not None]
-        assert [text for text, style in drawn if style.color is not None and style.color == style.bgcolor] == []
-        # A terminal without colours shows the selected row all the same.
+        assert [text for text, style in drawn if style.color is not None or style.bgcolor is not None] == []
+        # Structure remains: the selected row, the focused panel, and words that count less.
         assert "".join(text for text, style in drawn if style.reverse).split()[:2] == ["conv2d", "py"]
-        assert theme not in pilot.app.available_themes
+        assert any("Tasks 1/6" in text and style.bold for text, style in drawn)
+        assert any(" conv2d " in text and not style.bold for text, style in drawn)
+        assert any("Lang" in text and style.dim for text, style in drawn)
+        await press(pilot, "ctrl+p", *"theme")
+        assert "Theme" not in text_of(pilot.app)
 
 
 async def test_pasted_lines_in_a_field_stay_there_and_press_nothing() -> None:

@@ -85,6 +85,15 @@ async def test_the_pages_are_turned_and_chosen_with_the_mouse() -> None:
         assert "Median" in page(pilot.app)
 
 
+async def test_a_narrow_list_of_cases_has_the_room_that_its_rows_need() -> None:
+    cases = tuple(Case("test", index, f"size: {1000 + index}", Verdict.PASS) for index in range(8))
+    async with app_on(Telling(replace(result(RUNS[3]), cases=cases))).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "enter", "2")
+        assert "1000" in page(pilot.app)
+        assert "1007" in page(pilot.app)
+
+
 async def test_the_page_without_a_profile_leads_to_one() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)

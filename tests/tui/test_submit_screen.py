@@ -54,6 +54,31 @@ async def test_the_form_says_what_the_header_asks_for(kernel: Path, header: str,
         assert words in text_of(pilot.app)
 
 
+async def test_the_buttons_and_the_field_in_use_stay_in_sight_above_an_error(kernel: Path) -> None:
+    fault = InputError("--time 30 is longer than 0:20:00, " * 4, hint="Give a shorter time, or leave the option out.")
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        pilot.app.screen.query_one("#options").focus()
+        await press(pilot, *"time=30")
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.fail("submit", fault)
+        await settled(pilot)
+        lines = text_of(pilot.app).splitlines()
+        assert any("Give a shorter time" in line for line in lines)
+        assert any("Submit  " in line and "Watch" in line for line in lines[:-1])
+        assert any("Options time=30" in line for line in lines)
+
+
+async def test_an_open_list_of_the_form_has_a_border(kernel: Path) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        pilot.app.screen.query_one("#mode").focus()
+        await press(pilot, "enter")
+        overlay = next(each for each in pilot.app.screen.query(SelectOverlay) if each.display)
+        assert overlay.outer_size.height == overlay.option_count + 2
+
+
 async def test_the_form_says_when_those_who_wait_are_expected_to_start(kernel: Path) -> None:
     waiting = run(50, RunState.QUEUED, gpu="A100")
     later = replace(waiting, status=replace(waiting.status, expected_start=NOW))
@@ -545,7 +570,7 @@ async def test_a_click_elsewhere_closes_an_open_list(kernel: Path) -> None:
             await settled(pilot)
             assert (opened, task.expanded, task.has_focus) == (True, False, True)
         await press(pilot, "enter")
-        await pilot.click(SelectOverlay, offset=(3, 2))
+        await pilot.click(SelectOverlay, offset=(3, 3))
         await settled(pilot)
         assert (task.expanded, task.value) == (False, "grayscale")
         await press(pilot, "enter")

@@ -48,7 +48,7 @@ async def test_words_narrow_the_list_as_they_are_typed_and_escape_shows_all_agai
         await press(pilot, "escape")
         assert "filter" not in text_of(pilot.app)
         assert len(rows(text_of(pilot.app))) == len(TASKS)
-        assert not pilot.app.screen.query_one("#filter", Input).display
+        assert not pilot.app.screen.query_one("#search").display
 
 
 async def test_the_search_names_its_keys_and_a_list_without_a_match_has_the_whole_screen() -> None:

@@ -31,7 +31,7 @@ from hpc_board.tui.screens.form_dialog import AskLines, Line
 from hpc_board.tui.widgets.list_pane import ListPane
 from hpc_board.tui.widgets.sections import Sections
 
-_PAGES = (("boards", "Boards"), ("people", "People"), ("runs", "Ranked runs"), ("log", "Log"))
+_PAGES = (("boards", "Boards"), ("people", "Users"), ("runs", "Ranked runs"), ("log", "Log"))
 _FOR_CREATORS = _PAGES[:1]
 
 _ACTIONS = {
@@ -319,7 +319,7 @@ class AdminScreen(BoardScreen):
 
         self.app.push_screen(Confirm(question, "Send them", "Don't"), act)
 
-    # People
+    # Users
 
     def action_ban(self) -> None:
         """Ban the selected user from submitting, or lift the ban."""

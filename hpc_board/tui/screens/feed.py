@@ -11,8 +11,8 @@ from textual.binding import Binding, BindingType
 
 from hpc_board.board import Board
 from hpc_board.domain.feed import FeedEntry, FeedKind
-from hpc_board.report.feeds import feed_line
-from hpc_board.report.formatting import moment_text, span_text
+from hpc_board.report.feeds import feed_change, feed_line, former_score
+from hpc_board.report.formatting import moment_text, score_text, span_text
 from hpc_board.tui import targets
 from hpc_board.tui.messages import Open
 from hpc_board.tui.paging import Order, Page, forward
@@ -24,7 +24,12 @@ from hpc_board.tui.widgets.list_pane import Kind, ListPane
 _COLUMNS = (
     Column("age", "Age", 6, right=True),
     Column("kind", "Event", 6),
-    Column("line", "", 30, grows=True),
+    Column("user", "User", 8, most=16),
+    Column("task", "Task", 8, most=24),
+    Column("gpu", "GPU", 4, most=15),
+    Column("score", "Score", 8, right=True),
+    Column("was", "Was", 8, right=True),
+    Column("change", "Change", 24, grows=True, from_width=96),
 )
 _TONES = {
     FeedKind.RECORD: Tone.GOOD,
@@ -47,7 +52,8 @@ class FeedScreen(BoardScreen):
     ]
     HELP: ClassVar[str] = (
         "record: the best time on a board. podium: a rank among the first three. first: a user's first pass on a "
-        "board. best: a user's personal best. Ranks are those at the time of the change. Enter opens the run."
+        "board. best: a user's personal best. Was is the former record, or the user's own former score. Ranks are "
+        "those at the time of the change. Enter opens the run."
     )
 
     pane: getters.query_one[ListPane[FeedEntry]] = getters.query_one(ListPane)
@@ -138,7 +144,12 @@ class FeedScreen(BoardScreen):
         return {
             "age": toned(span_text(self.now() - entry.at), Tone.MUTED),
             "kind": toned(entry.news.kind, _TONES[entry.news.kind]),
-            "line": toned(feed_line(entry), Tone.OWN if own else Tone.PLAIN, 600),
+            "user": toned(entry.user, Tone.OWN if own else Tone.PLAIN),
+            "task": toned(entry.task),
+            "gpu": toned(f"{entry.gpu} (emulated)" if entry.emulated else entry.gpu),
+            "score": toned(score_text(entry.news.score_s)),
+            "was": toned(score_text(former_score(entry.news)), Tone.MUTED),
+            "change": toned(feed_change(entry), Tone.PLAIN, 600),
         }
 
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, VerticalScroll
+from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
@@ -149,11 +149,12 @@ class SubmitScreen(BoardScreen):
                 with Horizontal(classes="below"):
                     yield Label()
                     yield Static(id="options-note", markup=False)
-                yield Static(id="status", markup=False)
-                with Horizontal(id="buttons"):
-                    yield Button("Submit", id="send", variant="primary", compact=True)
-                    yield Button("Watch", id="watch", compact=True)
-                    yield Button("Show the script", id="show-script", compact=True)
+                with Vertical(id="foot"):
+                    yield Static(id="status", markup=False)
+                    with Horizontal(id="buttons"):
+                        yield Button("Submit", id="send", variant="primary", compact=True)
+                        yield Button("Watch", id="watch", compact=True)
+                        yield Button("Show the script", id="show-script", compact=True)
             yield PreviewPane(id="preview", classes="panel")
 
     def on_mount(self) -> None:

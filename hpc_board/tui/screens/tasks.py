@@ -14,7 +14,7 @@ from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container, Horizontal, VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -237,11 +237,18 @@ class TasksScreen(BoardScreen):
     def action_filter(self) -> None:
         """Open the filter, whose field is made when it is first needed."""
         self._set_reading(is_reading=False)
-        if not self.query("#filter"):
-            self.query_one("#list").mount(_filter_input(), before=0)
-        self.filter_input.display = True
+        if not self.query("#search"):
+            line = Horizontal(id="search")
+            self.query_one("#panes").mount(line)
+            # Mounted here, so that the field takes the focus at once.
+            line.mount(Static(toned("/", Tone.ACCENT), classes="sign", markup=False), _filter_input())
+        self._show_search(is_shown=True)
         # At once: the next key belongs to the field.
         self.set_focus(self.filter_input)
+
+    def _show_search(self, *, is_shown: bool) -> None:
+        for line in self.query("#search"):
+            line.display = is_shown
 
     def action_part(self, step: int) -> None:
         """Show the next or the previous part of the task."""
@@ -330,7 +337,7 @@ class TasksScreen(BoardScreen):
             return
         for field in self.query("#filter").results(Input):
             field.value = ""
-            field.display = False
+        self._show_search(is_shown=False)
         self.grid.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -416,7 +423,7 @@ class TasksScreen(BoardScreen):
     @on(Input.Submitted, "#filter")
     def _leave_filter(self) -> None:
         if not self.filter_input.value.strip():
-            self.filter_input.display = False
+            self._show_search(is_shown=False)
         self.grid.focus()
 
     def _show_tasks(self, catalog: Catalog) -> None:

@@ -9,6 +9,7 @@ from rich.text import Text
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.geometry import Size
 from textual.widgets import Static
 
 from hpc_board.model.result import Case, Timing, Verdict
@@ -25,6 +26,9 @@ from hpc_board.tui.widgets.histogram import histogram_lines
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
 
 _BAR_LINES = 5
+_BESIDE_BARS = 5
+"""The lines about a case that are not bars of its histogram."""
+
 _MESSAGE_CHARACTERS_MAX = 8000
 _PHASES = {"test": "test", "benchmark": "bench"}
 _STATE_TONES = {"running": Tone.ACCENT, "pass": Tone.GOOD}
@@ -88,7 +92,7 @@ class CasesPane(Container):
 
     _cases: tuple[Case | BegunCase, ...] = ()
     _processors: int | None = None
-    _drawn_width = 0
+    _drawn_size = Size(0, 0)
 
     def compose(self) -> ComposeResult:
         """Yield the text for an empty list, and the list."""
@@ -140,12 +144,12 @@ class CasesPane(Container):
         return None if self.pane.selected is None else self.pane.selected.case
 
     @property
-    def _details_width(self) -> int:
-        return self.query_one(".selected").size.width
+    def _details_size(self) -> Size:
+        return self.query_one(".selected").size
 
     def _details(self, each: _Numbered) -> RenderableType:
-        self._drawn_width = self._details_width
-        return _details(each, self._drawn_width, self._processors)
+        self._drawn_size = self._details_size
+        return _details(each, self._drawn_size, self._processors)
 
     @on(events.Resize)
     def _fit(self) -> None:
@@ -153,7 +157,7 @@ class CasesPane(Container):
         self.call_after_refresh(self._draw_again)
 
     def _draw_again(self) -> None:
-        if self._details_width != self._drawn_width:
+        if self._details_size != self._drawn_size:
             self.pane.redraw_details()
 
 
@@ -194,8 +198,8 @@ def _cells(each: _Numbered) -> dict[str, Text]:
     }
 
 
-def _details(each: _Numbered, width: int, processors: int | None) -> RenderableType:
-    case = each.case
+def _details(each: _Numbered, size: Size, processors: int | None) -> RenderableType:
+    case, width = each.case, size.width
     head = Text.assemble((f"{case.phase} {case.index + 1}: ", Tone.STRONG.value), each.outcome)
     head.append("  ").append_text(toned(case.spec, Tone.MUTED, 1000))
     if isinstance(case, BegunCase):
@@ -206,9 +210,10 @@ def _details(each: _Numbered, width: int, processors: int | None) -> RenderableT
         parts.append(Text(message, "" if case.verdict is Verdict.PASS else Tone.BAD.value))
     if case.timing is not None:
         timing, room = case.timing, max(2, width - 3)
+        bars = max(1, min(_BAR_LINES, size.height - _BESIDE_BARS))
         counted = "row" if in_rows(timing) else "call"
         parts += [_times(timing, width), *(coded(words, Tone.WAITING) for words in advice([case], processors))]
-        parts += histogram_lines(timing.samples_ns, timing.median_ns, room, _BAR_LINES, counted)
+        parts += histogram_lines(timing.samples_ns, timing.median_ns, room, bars, counted)
     return Group(*parts)
 
 

@@ -13,7 +13,7 @@ from hpc_board.tui.palette import Tone, coded, plain_text
 class ErrorBox(VerticalScroll):
     """The title, message and hint of an error, hidden without one.
 
-    The box can have the focus if it is scrollable.
+    The box can have the focus if it is scrollable. Its screen has the class `-failed` while it is shown.
     """
 
     def allow_focus(self) -> bool:
@@ -33,8 +33,10 @@ class ErrorBox(VerticalScroll):
         self._lift_messages()
 
     def on_resize(self) -> None:
-        """Keep messages above the box."""
+        """Keep messages above the box, and the focused field in sight, which has less room."""
         self._lift_messages()
+        if (focused := self.screen.focused) is not None:
+            focused.scroll_visible(animate=False)
 
     def _lift_messages(self) -> None:
         height = self.outer_size.height if self.display else 0
@@ -46,6 +48,7 @@ class ErrorBox(VerticalScroll):
         if error is None and self.has_focus:
             self.screen.focus_next()
         self.display = error is not None
+        self.screen.set_class(self.display, "-failed")
         if error is not None:
             parts = [Text(error.title, f"bold {Tone.BAD.value}"), plain_text(error.message, limit=4000)]
             if error.hint:

@@ -25,6 +25,11 @@ GAP = 1
 SIDES = 3
 """One cell before the columns, and two for the scrollbar, which must not cover numbers."""
 
+_ROOMY_FROM = 100
+_AIR = 16
+"""The cells behind the longest cell of a growing column in a table of `_ROOMY_FROM` cells or more, whose other columns
+would be far from it else."""
+
 _SCREENFUL = 20
 
 _DRAWN_MAX = 1_000
@@ -34,10 +39,11 @@ _DRAWN_MAX = 1_000
 class Column(msgspec.Struct, frozen=True):
     """A column of `width` cells.
 
-    `right` aligns it to the right; `grows` gives it the rest of the line. With `most`, it is as wide as its longest
-    cell, between `width` and `most`. A table narrower than `from_width` cells omits it, and so does one whose other
-    columns need its room; the highest `from_width` goes first, and a column without one always stays. A click on the
-    head of a column that `sorts` sorts by it, the greatest value first if it `falls`; another click reverses the order.
+    `right` aligns it to the right; `grows` gives it the rest of the line, in a wide table as far as its cells need it.
+    With `most`, it is as wide as its longest cell, between `width` and `most`. A table narrower than `from_width` cells
+    omits it, and so does one whose other columns need its room; the highest `from_width` goes first, and a column
+    without one always stays. A click on the head of a column that `sorts` sorts by it, the greatest value first if it
+    `falls`; another click reverses the order.
     """
 
     key: str
@@ -356,7 +362,12 @@ class Grid(DataTable[Text]):
         while spare() < 0 and (cut := [each for each in columns if wanted[each.key] > each.width]):
             wanted[max(cut, key=lambda column: wanted[column.key]).key] -= 1
         more = spare() // max(1, sum(column.grows for column in columns))
-        return tuple((each.key, max(4, wanted[each.key] + (more if each.grows else 0))) for each in columns)
+        return tuple((each.key, max(4, wanted[each.key] + self._growth(each, more, width))) for each in columns)
+
+    def _growth(self, column: Column, most: int, width: int) -> int:
+        if not column.grows or width < _ROOMY_FROM:
+            return most if column.grows else 0
+        return min(most, max(0, self._longest.get(column.key, 0) + _AIR - self._wanted(column)))
 
     def _wanted(self, column: Column) -> int:
         return max(column.width, min(self._longest.get(column.key, 0), column.most))
@@ -366,7 +377,7 @@ class Grid(DataTable[Text]):
         seen = set(map(id, known))
         rows = [row for row in self._shown if id(row) not in seen]
         for column in self._all_columns:
-            if column.most:
+            if column.most or column.grows:
                 longest = max((row.cells[column.key].cell_len for row in rows), default=0)
                 self._longest[column.key] = max(self._longest.get(column.key, 0), longest)
 

@@ -141,7 +141,9 @@ def coloured(code: str, language: str, app: App[object]) -> tuple[Text, ...]:
 def code_theme(app: App[object]) -> str:
     """Return the name of Rich's or Pygments' theme for code that suits the app's theme."""
     theme = app.current_theme
-    return "ansi_dark" if theme.ansi or app.no_color else "one-dark" if theme.dark else "friendly"
+    if app.no_color:
+        return "bw"
+    return "ansi_dark" if theme.ansi else "one-dark" if theme.dark else "friendly"
 
 
 def highlighted(code: str, language: str, theme: str) -> tuple[Text, ...]:
