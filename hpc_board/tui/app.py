@@ -590,8 +590,6 @@ class BoardApp(App[None]):
                 self._open_submit(target)
             case targets.Edit() as target:
                 self._edit(target)
-            case targets.Watch() as target:
-                self._open_watch(target)
             case targets.Sent(runs):
                 self._open(targets.Runs(first=runs[0]))
                 if len(runs) == 1:
@@ -637,24 +635,6 @@ class BoardApp(App[None]):
             self._notify_warning(f"{fault.message} {fault.hint}")
             return
         self._open_submit(targets.Submit(target.task, target.gpus, target.mode, target.file, edited=True))
-
-    def _open_watch(self, target: targets.Watch) -> None:
-        from hpc_board.model.task import Mode
-        from hpc_board.tui.recent_files import file_called
-        from hpc_board.tui.screens.base import THE_FILE, BoardScreen
-
-        def take(file: Path | None) -> None:
-            if file is None:
-                self.notify("Choose the file to watch, then press Watch.", markup=False)
-                self.post_message(Open(targets.Submit(target.task, target.gpus, Mode.TEST)))
-            else:
-                self.post_message(Open(replace(target, file=file)))
-
-        if target.file is not None:
-            self._open(target)
-        elif isinstance(self.screen, BoardScreen):
-            question = partial(file_called, target.file_name, self._choice, self._memory)
-            self.screen.ask("watch", question, take, whom=THE_FILE)
 
     @on(SideChosen)
     def _compare(self, event: SideChosen) -> None:

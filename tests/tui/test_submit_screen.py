@@ -34,7 +34,7 @@ from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.path_input import PathInput
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_board import A100, H100, L4, NOW, FakeBoard, run
+from tests.tui.fake_board import A100, H100, L4, NOW, RUNS, FakeBoard, run
 from tests.values import replace
 
 
@@ -230,11 +230,16 @@ async def test_the_watch_rests_behind_the_report_of_a_run(kernel: Path, monkeypa
 
 async def test_the_file_of_a_run_is_watched_where_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     brisk(monkeypatch)
-    file = tmp_path / "submission.py"
-    file.write_text("import torch\n")
+    file, other = tmp_path / "submission.py", tmp_path / "other" / "submission.py"
+    other.parent.mkdir()
+    for each in (file, other):
+        each.write_text("import torch\n")
     memory = Memory()
-    memory.set("submit", "files", (str(tmp_path / "gone" / "submission.py"), str(file)))
-    app = BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    sent = hashlib.sha256(b"sent").hexdigest()
+    remember_sent(memory, (tmp_path / "gone" / "submission.py", b"sent"), (file, b"sent"))
+    remember_sent(memory, (other, b"that of another task"))
+    board = FakeBoard(runs=[replace(each, code_sha256=sent) for each in RUNS])
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await pilot.press("r")
@@ -242,6 +247,7 @@ async def test_the_file_of_a_run_is_watched_where_it_is_known(tmp_path: Path, mo
         await pilot.press("down", "down", "down", "w")
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
         await until(pilot, lambda: "→ vectoradd on H100, mode test" in text_of(app))
+        assert app.screen._watched.file.absolute() == file
 
 
 async def test_the_file_of_a_run_is_asked_for_where_it_is_not_known() -> None:

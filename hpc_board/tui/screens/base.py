@@ -28,7 +28,7 @@ from hpc_board.tui import editor, local_files, targets
 from hpc_board.tui.keys import named
 from hpc_board.tui.messages import Answer, Heard, Open, RunsState, Tick
 from hpc_board.tui.preferences import Memory
-from hpc_board.tui.recent_files import known_files, sent_as
+from hpc_board.tui.recent_files import known_files, remember_sent, sent_as
 from hpc_board.tui.targets import Target
 from hpc_board.tui.widgets.error_box import ErrorBox
 from hpc_board.tui.widgets.key_line import KeyLine
@@ -288,36 +288,52 @@ class BoardScreen(Screen[None]):
     def submit_file_of(self, run: Run) -> None:
         """Open the form with task, GPU and next mode of a run, and with its file if it is the user's and exists."""
 
-        def question() -> Path | None:
-            if run.user != self.board.user:
-                return None
-            known, sent = known_files(self.memory), sent_as(self.memory, run.code_sha256)
-            return local_files.submitted_as(Path(run.file_name).name, run.code_sha256, known, sent)
-
         def fill(file: Path | None) -> None:
             own = run.user == self.board.user
             self.post_message(Open(targets.Submit(run.task, (run.gpu,), next_mode(run), file, of_run=own)))
 
-        self.ask("submit", question, fill, whom=THE_FILE)
+        self.ask("submit", partial(self._file_of, run), fill, whom=THE_FILE)
+
+    def watch_file_of(self, run: Run) -> None:
+        """Watch the file of a run, or open the form to choose another one."""
+
+        def watch(file: Path | None) -> None:
+            if file is not None:
+                self.post_message(Open(targets.Watch(file, run.task, (run.gpu,))))
+            else:
+                self.notify("Choose the file to watch, then press Watch.", markup=False)
+                self.post_message(Open(targets.Submit(run.task, (run.gpu,), Mode.TEST)))
+
+        self.ask("watch", partial(self._file_of, run), watch, whom=THE_FILE)
 
     def edit_file_of(self, run: Run) -> None:
         """Open the user's editor with the file of a run, and then the form with it."""
 
         def question() -> tuple[Path, bool]:
-            known = known_files(self.memory)
             name, code = self.board.submissions.code(run.submission)
             # Without an editor, no copy is written.
             if not editor.is_found(os.environ):
                 return Path(name), False
-            return local_files.of_run(run.id, Path(name).name, code, known)
+            known, sent = known_files(self.memory), sent_as(self.memory, run.code_sha256)
+            found = local_files.of_run(run.id, Path(name).name, code, known, sent)
+            # The edited file is found again by the code that the run has.
+            remember_sent(self.memory, (found[0], code))
+            return found
 
         def edit(found: tuple[Path, bool]) -> None:
             file, is_new = found
             if is_new:
                 self.notify(f"The file of run {run.id} is now {file}.", markup=False)
-            self.post_message(Open(targets.Edit(file, run.task, (run.gpu,), Mode.TEST)))
+            self.post_message(Open(targets.Edit(file, run.task, (run.gpu,), run.mode)))
 
         self.ask("edit", question, edit, whom=THE_FILE)
+
+    def _file_of(self, run: Run) -> Path | None:
+        """Return the user's own file of a run, as it is now, if it is known."""
+        if run.user != self.board.user:
+            return None
+        known, sent = known_files(self.memory), sent_as(self.memory, run.code_sha256)
+        return local_files.submitted_as(run.id, Path(run.file_name).name, run.code_sha256, known, sent)
 
     def look_again(self) -> None:
         """Update the screen; called while it is in front, about once a second, on a served board after a change."""

@@ -205,7 +205,7 @@ class RunsScreen(BoardScreen):
     def action_watch(self) -> None:
         """Test the selected run's file on every save."""
         if (run := self._selected) is not None:
-            self.post_message(Open(targets.Watch(run.file_name, run.task, (run.gpu,))))
+            self.watch_file_of(run)
 
     def action_edit(self) -> None:
         """Edit the selected run's file."""

@@ -230,7 +230,7 @@ class SubmitScreen(BoardScreen):
             return
         self._remember(choice.file)
         self.post_message(Chosen(choice))
-        self.post_message(Open(targets.Watch(choice.file.name, choice.task, choice.gpus, choice.file, choice.options)))
+        self.post_message(Open(targets.Watch(choice.file, choice.task, choice.gpus, choice.options)))
 
     def action_preview(self) -> None:
         """Switch between form and script."""
