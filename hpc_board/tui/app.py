@@ -72,9 +72,6 @@ WARNING_SECONDS = 20.0
 MEMORY_SECONDS = 5.0
 """The interval at which changes of the app's memory are written."""
 
-_ABOVE_TASKS = (targets.Runs, targets.Admin)
-"""The targets that open directly above the tasks, from any screen."""
-
 _GARBAGE_AFTER = 4_000
 """The new objects after which Python looks for garbage among them, in a tenth of a frame."""
 
@@ -591,6 +588,9 @@ class BoardApp(App[None]):
             case targets.Edit() as target:
                 self._edit(target)
             case targets.Sent(runs):
+                self._keep_drafts()
+                while self._place != targets.Tasks():
+                    self.pop_screen()
                 self._open(targets.Runs(first=runs[0]))
                 if len(runs) == 1:
                     self._open(targets.Report(runs[0]))
@@ -681,11 +681,7 @@ class BoardApp(App[None]):
         screen.target, screen.memory = target, self._memory
         if isinstance(self.screen, TooSmallScreen):
             self.pop_screen()
-        if isinstance(target, _ABOVE_TASKS):
-            self._keep_drafts()
-            while self._place != targets.Tasks():
-                self.pop_screen()
-        elif isinstance(target, targets.Submit) and isinstance(self._place, targets.Submit):
+        if isinstance(target, targets.Submit) and isinstance(self._place, targets.Submit):
             self.pop_screen()
         screen.way = getattr(self.screen, "place", ())
         screen.data_bind(BoardApp.runs_state, BoardApp.marked, BoardApp.asking_since)

@@ -127,7 +127,7 @@ class BoardScreen(Screen[None]):
         self.memory = Memory()
         """The app's memory, which the app sets before the screen is mounted."""
         self.way: tuple[str, ...] = ()
-        """The place of the screen from which this one was opened, which the app sets too; empty if it was new."""
+        """The place of the screen from which this one was opened, which the app sets too; empty above the tasks."""
         self._open_questions: dict[str, _Question] = {}
         self._numbers = itertools.count(1)
         self._failures: dict[str, BoardError] = {}
@@ -208,6 +208,10 @@ class BoardScreen(Screen[None]):
     def place(self) -> tuple[str, ...]:
         """Return the path of this screen as its title shows it; empty before that."""
         return self.title_bar.places if self.is_mounted else ()
+
+    def show_place(self, *places: str) -> None:
+        """Show the path to this screen, by which Esc leads back, and its own name."""
+        self.title_bar.show_place(*self.way, *places)
 
     @property
     def busy(self) -> bool:

@@ -147,7 +147,7 @@ class ReportScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read the run."""
         super().on_mount()
-        self.title_bar.show_place("Runs", f"Run {self.run_id}")
+        self.show_place(f"Run {self.run_id}")
         self._arrange()
         self.blocks.focus()
         self.look_again()

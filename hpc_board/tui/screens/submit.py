@@ -157,7 +157,7 @@ class SubmitScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read the tasks and the state of the GPUs."""
         super().on_mount()
-        self.title_bar.show_place(*(self.way or ("Tasks",)), "Submit")
+        self.show_place(*(() if self.way else ("Tasks",)), "Submit")
         self.query_one("#form").border_title = "Submission"
         self.preview.border_title = "Script"
         # The letters are keys outside of the fields: s submits, e edits again.

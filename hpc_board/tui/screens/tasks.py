@@ -152,7 +152,7 @@ class TasksScreen(BoardScreen):
     def on_mount(self) -> None:
         """Restore the selection."""
         super().on_mount()
-        self.title_bar.show_place("Tasks")
+        self.show_place("Tasks")
         self._wanted = self.memory.get("tasks", "selected", "") or None
         self.grid.focus()
         self.watch(self.grid, "is_fitted", self._paint_list, init=False)
@@ -472,7 +472,12 @@ class TasksScreen(BoardScreen):
 
     def _show_place(self) -> None:
         task = self._selected if self.has_class("-reading") else None
-        self.title_bar.show_place(*(("Tasks", task.name) if task else ("Tasks",)))
+        self.show_place(*(("Tasks", task.name) if task else ("Tasks",)))
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Return the path of an open task; the list lies below all screens, and is in no path."""
+        return super().place if self.has_class("-reading") else ()
 
     def on_tabs_tab_activated(self, event: "Tabs.TabActivated") -> None:
         """Show the part of the tab."""
