@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 from textual import events, on, work
@@ -23,7 +22,6 @@ from textual.dom import DOMNode
 from textual.reactive import var
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
-from textual.widget import Widget
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
@@ -45,6 +43,7 @@ from hpc_board.tui.terminal import (
     has_colours,
     notification_sequence,
 )
+from hpc_board.tui.type_ahead import TypeAhead
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -190,7 +189,7 @@ class BoardApp(App[None]):
         self._tick_seconds = tick_seconds
         self._follow_seconds = follow_seconds
         self._file = file
-        self._early_keys: list[events.Key] | None = []
+        self._type_ahead = TypeAhead(self, super().on_event)
         self._updates_runs = False
         self._follows_again = False
         self._memory = memory or Memory()
@@ -201,7 +200,6 @@ class BoardApp(App[None]):
         self._side: SideChosen | None = None
         self._drafts: dict[str, Choice] = {}
         """The last contents of the form by task."""
-        self._focus_at: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
         self._role = Role.NONE
         themes.register(self)
         if self.no_color:
@@ -270,28 +268,7 @@ class BoardApp(App[None]):
         self.set_interval(self._tick_seconds, self._post_tick)
         self.set_interval(MEMORY_SECONDS, self._keep_memory)
         # After the refresh, the screen has set its focus.
-        self.screen.call_after_refresh(self._take_early_keys)
-
-    async def _take_early_keys(self) -> None:
-        """Give the next key that was typed early to the screen; it may open another one for those behind it."""
-        if not self._early_keys or not self.screen_stack:
-            self._early_keys = None
-            return
-        key = self._early_keys.pop(0)
-        self._focus_at[key] = self.focused
-        taker = self.focused or self.screen
-        await super().on_event(key)
-        self._rise(taker)
-
-    def _rise(self, node: DOMNode) -> None:
-        """Take the next early key after the one before has risen from `node` to the app, and has had its effect.
-
-        A key that opens a field moves the focus: the next ones would overtake those that are still on their way to it.
-        """
-        risen = node.parent is None or not node.call_later(self._rise, node.parent)
-        # The key may have ended the app.
-        if risen and self.screen_stack:
-            self.screen.call_after_refresh(self.call_later, self._take_early_keys)
+        self.screen.call_after_refresh(self.call_later, self._type_ahead.give_next)
 
     def _start_updates(self) -> None:
         """Start the updates of runs, once the first list is shown: until then it needs the processor."""
@@ -324,14 +301,16 @@ class BoardApp(App[None]):
             self._memory.flush()
 
     async def on_event(self, event: events.Event) -> None:
-        """Record the widget that had the focus when a key was pressed; queue keys before the first screen."""
+        """Hold keys back until those before them have had their effect."""
         if isinstance(event, events.Key) and not event.is_forwarded:
-            if self._early_keys is not None and not self._leaves(event):
-                self._early_keys.append(event)
-                return
-            self._focus_at[event] = self.focused
             if event.key != "ctrl+c":
                 self._announce_exit(is_next=False)
+            if not self._leaves(event):
+                await self._type_ahead.take(event)
+                return
+        elif isinstance(event, events.Paste) and not event.is_forwarded:
+            await self._type_ahead.take(event)
+            return
         await super().on_event(event)
 
     def action_help_quit(self) -> None:
@@ -351,22 +330,10 @@ class BoardApp(App[None]):
             line.announce("Press ^c again to quit; runs go on." if is_next else "")
 
     def _leaves(self, key: events.Key) -> bool:
-        """Return whether a key before the first screen quits the app; a letter behind others may be for a field."""
+        """Return whether a key quits the app at once; a letter behind others may be for a field."""
         active = self.screen.active_bindings.get(key.key)
-        quits = active is not None and active.binding.action == "quit"
-        return quits and not (key.is_printable and self._early_keys)
-
-    def on_key(self, event: events.Key) -> None:
-        """Forward a key to the field that an earlier key has opened.
-
-        Keys pasted or typed fast are all sent to the list before the first of them opens the field.
-        """
-        focused = self.focused
-        if isinstance(focused, Input) and self._focus_at.get(event, focused) is not focused:
-            event.prevent_default()
-            again = events.Key(event.key, event.character)
-            self._focus_at[again] = focused
-            focused._forward_event(again)  # noqa: SLF001 - a posted event would look like a new key
+        quits = key.key == "ctrl+c" or (active is not None and active.binding.action == "quit")
+        return quits and not (key.is_printable and (self._type_ahead or self._type_ahead.has_begun))
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy a text to the clipboard of the terminal, also over SSH and through tmux and screen."""
@@ -622,6 +589,8 @@ class BoardApp(App[None]):
         """Run the user's editor in the place of the app, then open the form with the file."""
         from hpc_board.tui import editor
 
+        # Typed for the editor, these would be letters of commands in the form.
+        self._type_ahead.drop()
         fault: InputError | None = None
         try:
             with self.suspend():
@@ -685,6 +654,12 @@ class BoardApp(App[None]):
             self.pop_screen()
         screen.way = getattr(self.screen, "place", ())
         screen.data_bind(BoardApp.runs_state, BoardApp.marked, BoardApp.asking_since)
+
+        def take_opening(was_opening: bool, is_opening: bool) -> None:
+            if was_opening and not is_opening:
+                self._type_ahead.end_opening(screen)
+
+        self.watch(screen, "is_opening", take_opening, init=False)
         self.push_screen(screen)
         self._fit(*self.size)
         return screen

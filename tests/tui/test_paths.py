@@ -23,7 +23,7 @@ BOARD, AGAIN = "Board vectoradd", "Run 34 / Board vectoradd"
         ),
         (FakeBoard(), [("r", "Runs / own"), ("enter", "Runs / Run 41"), ("b", "Runs / Run 41 / Board vectoradd")]),
         (FakeBoard(), [("end b", BOARD), ("enter", f"{BOARD} / Run 34"), ("b", f"{BOARD} / {AGAIN}")]),
-        (FakeBoard(), [("end b", BOARD), ("v", f"{BOARD} / Submission 17 / submission.py")]),
+        (FakeBoard(), [("end b", BOARD), ("v", f"{BOARD} / Submission 17")]),
         (FakeBoard(), [("end b", BOARD), ("t", f"{BOARD} / H100 / bob"), ("enter", f"{BOARD} / H100 / bob / Run 34")]),
         (feed_of(8), [("end b f", f"{BOARD} / Feed / vectoradd"), ("b", f"{BOARD} / Feed / {BOARD}")]),
         (FakeBoard(), [("enter", "Tasks / conv2d"), ("b s", "Tasks / conv2d / Board conv2d / Submit")]),

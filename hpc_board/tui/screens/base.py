@@ -95,6 +95,8 @@ class BoardScreen(Screen[None]):
     """True if the screen shows the output of running jobs."""
     ACTIONS: ClassVar[tuple[str, ...]] = ("again", "cancel")
     """The subjects of questions that change the board, whose answers the user has to see."""
+    OPENINGS: ClassVar[tuple[str, ...]] = ("submit", "edit", "watch")
+    """The subjects of questions whose answers open another screen, for which the app holds keys back."""
     SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ()
     """The subjects whose errors the screen shows beside their cause instead of in the box."""
 
@@ -104,6 +106,8 @@ class BoardScreen(Screen[None]):
     """The submission that is marked for a comparison."""
     asking_since: var[datetime | None] = var(None)
     """The start of a query to the schedulers that has no answer yet."""
+    is_opening: var[bool] = var(False)
+    """True while a question is open whose answer opens another screen."""
     is_answered: var[bool] = var(False)
     """True once a question of this screen has been answered or has failed."""
 
@@ -191,6 +195,7 @@ class BoardScreen(Screen[None]):
         # A replacement inherits the start of the wait.
         since = self._open_questions[subject].since if subject in self._open_questions else self.now()
         asked = self._open_questions[subject] = _Question(whom, since, next(self._numbers), then, failed)
+        self._show_opening()
         find_out = partial(self._find_out, subject, asked.number, question)
         self.run_worker(find_out, group=subject, exclusive=True, thread=True)
 
@@ -249,6 +254,15 @@ class BoardScreen(Screen[None]):
         self._open_questions.pop(subject, None)
         self.workers.cancel_group(self, subject)
         self.forget_failure(subject)
+        self._show_opening()
+
+    def abandon_opening(self) -> None:
+        """Cancel the questions whose answers open another screen."""
+        for subject in self.OPENINGS:
+            self.withdraw(subject)
+
+    def _show_opening(self) -> None:
+        self.is_opening = any(map(self.is_open, self.OPENINGS))
 
     def offer_cancel(self, runs: Sequence[Run]) -> None:
         """Cancel those of the runs that have not ended, after confirmation, with one question to each scheduler."""
@@ -448,6 +462,7 @@ class BoardScreen(Screen[None]):
             asked.failed(event.failure)
         elif isawaitable(taken := asked.then(event.value)):
             await taken
+        self._show_opening()
         self.is_answered = True
         if event.failure is None:
             self._catch_up()

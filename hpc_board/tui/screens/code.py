@@ -62,7 +62,6 @@ class CodeScreen(BoardScreen):
     def _show(self, file: tuple[str, str]) -> None:
         name, text = file
         self.view.border_title = toned(name, limit=60)
-        self.show_place(f"Submission {self._submission}", one_line(name))
         if text:
             self.view.subject = one_line(name)
             self.view.show_source(text, name.rpartition(".")[2])

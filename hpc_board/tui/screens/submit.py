@@ -70,6 +70,7 @@ class SubmitScreen(BoardScreen):
         Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers again"),
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, "send")
+    OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "folders")
     SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("header",)
     HELP: ClassVar[str] = (
         "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. "

@@ -309,7 +309,7 @@ class TasksScreen(BoardScreen):
                 return path, False
             return local_files.of_starter(path, starter(task, _first(task)))
 
-        self.ask("write", question, edit)
+        self.ask("edit", question, edit)
 
     def action_copy(self) -> None:
         """Copy the text that is shown."""
@@ -325,6 +325,7 @@ class TasksScreen(BoardScreen):
         """Go back from a task to the list, or else clear the filter."""
         self.forget_failure("preferences")
         self.forget_failure("write")
+        self.forget_failure("edit")
         if self.has_class("-reading"):
             self._go_to_list()
             return
