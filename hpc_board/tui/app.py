@@ -19,6 +19,8 @@ from textual.app import App, SuspendNotSupported
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
+from textual.notifications import Notification
+from textual.notifications import Notify as Notified
 from textual.reactive import var
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
@@ -70,6 +72,9 @@ WARNING_SECONDS = 20.0
 
 MEMORY_SECONDS = 5.0
 """The interval at which changes of the app's memory are written."""
+
+_QUITS = ("quit", "quit_by_letter")
+"""The actions that quit the app at once."""
 
 _GARBAGE_AFTER = 4_000
 """The new objects after which Python looks for garbage among them, in a tenth of a frame."""
@@ -156,8 +161,8 @@ class BoardApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
-            Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside text fields; runs go on"),
-            Binding("q", "quit", show=False),
+            Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside the form and text fields; runs go on"),
+            Binding("q", "quit_by_letter", show=False, id="app.quit"),
             Binding("ctrl+p", "commands", "Actions", tooltip="Find an action by its name"),
             Binding("f1", "help", "Help", tooltip="Show the keys of this screen"),
             Binding("question_mark", "help", show=False),
@@ -198,6 +203,7 @@ class BoardApp(App[None]):
         self._quits_next = False
         """True after a first Ctrl+C, until another key."""
         self._side: SideChosen | None = None
+        self._mark_notice: Notification | None = None
         self._drafts: dict[str, Choice] = {}
         """The last contents of the form by task."""
         self._role = Role.NONE
@@ -221,6 +227,7 @@ class BoardApp(App[None]):
     def on_mount(self) -> None:
         """Follow changes of the theme, and signals."""
         self.theme_changed_signal.subscribe(self, lambda _: self._redraw())
+        self.screen_change_signal.subscribe(self, lambda _: self._withdraw_mark())
         self._handle_signals()
         self.theme = self._fitting(self.theme)
 
@@ -332,7 +339,7 @@ class BoardApp(App[None]):
     def _leaves(self, key: events.Key) -> bool:
         """Return whether a key quits the app at once; a letter behind others may be for a field."""
         active = self.screen.active_bindings.get(key.key)
-        quits = key.key == "ctrl+c" or (active is not None and active.binding.action == "quit")
+        quits = key.key == "ctrl+c" or (active is not None and active.binding.action in _QUITS)
         return quits and not (key.is_printable and (self._type_ahead or self._type_ahead.has_begun))
 
     def copy_to_clipboard(self, text: str) -> None:
@@ -422,7 +429,9 @@ class BoardApp(App[None]):
         return replace(line, act=act)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the admin key from users without the role, and on the Admin screen itself."""
+        """Hide the admin key from users without the role, and on Admin itself; a letter does not quit a filled form."""
+        if action == "quit_by_letter":
+            return not isinstance(self._place, targets.Submit)
         if action == "admin":
             return self._role.may_act_as(Role.CREATOR) and self._place != targets.Admin()
         return super().check_action(action, parameters)
@@ -442,6 +451,10 @@ class BoardApp(App[None]):
             self.exit(message=f"{what} `hpc-board runs` lists your runs.")
         else:
             self.exit()
+
+    async def action_quit_by_letter(self) -> None:
+        """Quit by a key that is a letter in text fields."""
+        await self.action_quit()
 
     def hang_up(self, code: int) -> None:
         """Quit after the loss of the terminal or a signal."""
@@ -611,10 +624,9 @@ class BoardApp(App[None]):
         first, self._side = self._side, None
         if first is None:
             self._side = event
-            words = f"Submission {event.submission} is marked. Mark another one to compare them."
-            self.notify(words, markup=False)
+            self._notify_mark(f"Submission {event.submission} is marked. Mark another one to compare them.")
         elif first.submission == event.submission:
-            self.notify(f"Submission {first.submission} is no longer marked.", markup=False)
+            self._notify_mark(f"Submission {first.submission} is no longer marked.")
         elif first.task and event.task and first.task != event.task:
             self._side = first
             words = (
@@ -626,6 +638,17 @@ class BoardApp(App[None]):
         else:
             self._open(targets.Compare(first.submission, event.submission))
         self.marked = None if self._side is None else self._side.submission
+
+    def _notify_mark(self, words: str) -> None:
+        """Show a notice on a mark until another screen is in front."""
+        self._withdraw_mark()
+        self._mark_notice = Notification(words, timeout=self.NOTIFICATION_TIMEOUT, markup=False)
+        self.post_message(Notified(self._mark_notice))
+
+    def _withdraw_mark(self) -> None:
+        if self._mark_notice is not None and self._mark_notice in self._notifications:
+            self._unnotify(self._mark_notice)
+        self._mark_notice = None
 
     @on(Chosen)
     def _remember(self, event: Chosen) -> None:

@@ -421,6 +421,20 @@ async def test_a_submission_from_a_run_leaves_the_list_of_runs_below_the_new_one
         assert pilot.app.screen.query_one(Grid).current == "8"
 
 
+async def test_a_letter_does_not_quit_a_form(kernel: Path) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s", *str(kernel))
+        form = pilot.app.screen
+        assert isinstance(form, SubmitScreen)
+        form.gpu_list.focus()
+        await press(pilot, "q")
+        assert (pilot.app.screen, pilot.app._exit) == (form, False)
+        assert "q Quit" not in text_of(pilot.app).replace("^q Quit", "")
+        await press(pilot, "ctrl+q")
+        assert pilot.app._exit
+
+
 async def test_of_two_open_forms_the_uppermost_one_has_the_draft(kernel: Path) -> None:
     async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
