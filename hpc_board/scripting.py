@@ -232,6 +232,7 @@ class Board:
         from hpc_board.domain.draft import DraftRequest, Source
         from hpc_board.domain.job_options import JobOptions, check
         from hpc_board.settings_file import given_options
+        from hpc_board.tui.recent_files import remember_submission
 
         try:
             options = JobOptions(**{name: str(value) for name, value in job_options.items()}, sbatch=tuple(sbatch))
@@ -245,14 +246,19 @@ class Board:
             task, (gpus,) if isinstance(gpus, str) else tuple(gpus), mode, note, given_options(options, os.environ)
         )
         submissions = self._board.submissions
+        paths: list[Path] = []
         with self._session():
             if isinstance(files, Mapping):
                 sources = [Source(*each) for each in files.items()]
                 drafts = submissions.draft_sources(sources, **msgspec.structs.asdict(request))
             else:
-                paths = [files] if isinstance(files, str | os.PathLike) else files
-                drafts = submissions.drafts([Path(path) for path in paths], request)
-            return self._runs_numbered([run.id for run in submissions.submit(*drafts, array=array)])
+                paths = [Path(path) for path in ([files] if isinstance(files, str | os.PathLike) else files)]
+                drafts = submissions.drafts(paths, request)
+            runs = submissions.submit(*drafts, array=array)
+            if paths:
+                sent = zip(paths, (draft.source.data for draft in drafts), strict=True)
+                remember_submission(os.environ, *sent)
+            return self._runs_numbered([run.id for run in runs])
 
     def wait(self, runs: Iterable[Run], *, timeout_seconds: float | None = None) -> Runs:
         """Wait until the runs have ended, and return them as they are then.

@@ -221,12 +221,10 @@ def _piped(name: str) -> "Source":
 
 
 def _remember(files: "Sequence[Path]", drafts: "Sequence[Draft]") -> None:
-    """Let the app find the files of these runs, if its memory can be written."""
-    from hpc_board.tui.preferences import Memory, state_file
-    from hpc_board.tui.recent_files import remember_sent
+    """Let the app find the files of these runs."""
+    from hpc_board.tui.recent_files import remember_submission
 
-    memory = Memory(state_file(os.environ))
-    remember_sent(memory, *((file, draft.source.data) for file, draft in zip(files, drafts, strict=True)))
+    remember_submission(os.environ, *((file, draft.source.data) for file, draft in zip(files, drafts, strict=True)))
 
 
 def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:

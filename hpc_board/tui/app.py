@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 from textual import events, on, work
@@ -21,10 +20,11 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.filter import LineFilter
+from textual.notifications import Notification
+from textual.notifications import Notify as Notified
 from textual.reactive import var
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
-from textual.widget import Widget
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
@@ -46,6 +46,7 @@ from hpc_board.tui.terminal import (
     has_colours,
     notification_sequence,
 )
+from hpc_board.tui.type_ahead import TypeAhead
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -73,8 +74,8 @@ WARNING_SECONDS = 20.0
 MEMORY_SECONDS = 5.0
 """The interval at which changes of the app's memory are written."""
 
-_ABOVE_TASKS = (targets.Runs, targets.Admin)
-"""The targets that open directly above the tasks, from any screen."""
+_QUITS = ("quit", "quit_by_letter")
+"""The actions that quit the app at once."""
 
 _GARBAGE_AFTER = 4_000
 """The new objects after which Python looks for garbage among them, in a tenth of a frame."""
@@ -161,8 +162,8 @@ class BoardApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
-            Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside text fields; runs go on"),
-            Binding("q", "quit", show=False),
+            Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside the form and text fields; runs go on"),
+            Binding("q", "quit_by_letter", show=False, id="app.quit"),
             Binding("ctrl+p", "commands", "Actions", tooltip="Find an action by its name"),
             Binding("f1", "help", "Help", tooltip="Show the keys of this screen"),
             Binding("question_mark", "help", show=False),
@@ -194,7 +195,7 @@ class BoardApp(App[None]):
         self._tick_seconds = tick_seconds
         self._follow_seconds = follow_seconds
         self._file = file
-        self._early_keys: list[events.Key] | None = []
+        self._type_ahead = TypeAhead(self, super().on_event)
         self._updates_runs = False
         self._follows_again = False
         self._memory = memory or Memory()
@@ -203,9 +204,9 @@ class BoardApp(App[None]):
         self._quits_next = False
         """True after a first Ctrl+C, until another key."""
         self._side: SideChosen | None = None
+        self._mark_notice: Notification | None = None
         self._drafts: dict[str, Choice] = {}
         """The last contents of the form by task."""
-        self._focus_at: WeakKeyDictionary[events.Key, Widget | None] = WeakKeyDictionary()
         self._role = Role.NONE
         themes.register(self)
         self.theme = themes.COLOURLESS.name if self.no_color else self._chosen_theme() or themes.DARK.name
@@ -229,6 +230,7 @@ class BoardApp(App[None]):
     def on_mount(self) -> None:
         """Follow changes of the theme, and signals."""
         self.theme_changed_signal.subscribe(self, lambda _: self._redraw())
+        self.screen_change_signal.subscribe(self, lambda _: self._withdraw_mark())
         self._handle_signals()
         self.theme = self._fitting(self.theme)
 
@@ -276,28 +278,7 @@ class BoardApp(App[None]):
         self.set_interval(self._tick_seconds, self._post_tick)
         self.set_interval(MEMORY_SECONDS, self._keep_memory)
         # After the refresh, the screen has set its focus.
-        self.screen.call_after_refresh(self._take_early_keys)
-
-    async def _take_early_keys(self) -> None:
-        """Give the next key that was typed early to the screen; it may open another one for those behind it."""
-        if not self._early_keys or not self.screen_stack:
-            self._early_keys = None
-            return
-        key = self._early_keys.pop(0)
-        self._focus_at[key] = self.focused
-        taker = self.focused or self.screen
-        await super().on_event(key)
-        self._rise(taker)
-
-    def _rise(self, node: DOMNode) -> None:
-        """Take the next early key after the one before has risen from `node` to the app, and has had its effect.
-
-        A key that opens a field moves the focus: the next ones would overtake those that are still on their way to it.
-        """
-        risen = node.parent is None or not node.call_later(self._rise, node.parent)
-        # The key may have ended the app.
-        if risen and self.screen_stack:
-            self.screen.call_after_refresh(self.call_later, self._take_early_keys)
+        self.screen.call_after_refresh(self.call_later, self._type_ahead.give_next)
 
     def _start_updates(self) -> None:
         """Start the updates of runs, once the first list is shown: until then it needs the processor."""
@@ -330,14 +311,16 @@ class BoardApp(App[None]):
             self._memory.flush()
 
     async def on_event(self, event: events.Event) -> None:
-        """Record the widget that had the focus when a key was pressed; queue keys before the first screen."""
+        """Hold keys back until those before them have had their effect."""
         if isinstance(event, events.Key) and not event.is_forwarded:
-            if self._early_keys is not None and not self._leaves(event):
-                self._early_keys.append(event)
-                return
-            self._focus_at[event] = self.focused
             if event.key != "ctrl+c":
                 self._announce_exit(is_next=False)
+            if not self._leaves(event):
+                await self._type_ahead.take(event)
+                return
+        elif isinstance(event, events.Paste) and not event.is_forwarded:
+            await self._type_ahead.take(event)
+            return
         await super().on_event(event)
 
     def action_help_quit(self) -> None:
@@ -357,22 +340,10 @@ class BoardApp(App[None]):
             line.announce("Press ^c again to quit; runs go on." if is_next else "")
 
     def _leaves(self, key: events.Key) -> bool:
-        """Return whether a key before the first screen quits the app; a letter behind others may be for a field."""
+        """Return whether a key quits the app at once; a letter behind others may be for a field."""
         active = self.screen.active_bindings.get(key.key)
-        quits = active is not None and active.binding.action == "quit"
-        return quits and not (key.is_printable and self._early_keys)
-
-    def on_key(self, event: events.Key) -> None:
-        """Forward a key to the field that an earlier key has opened.
-
-        Keys pasted or typed fast are all sent to the list before the first of them opens the field.
-        """
-        focused = self.focused
-        if isinstance(focused, Input) and self._focus_at.get(event, focused) is not focused:
-            event.prevent_default()
-            again = events.Key(event.key, event.character)
-            self._focus_at[again] = focused
-            focused._forward_event(again)  # noqa: SLF001 - a posted event would look like a new key
+        quits = key.key == "ctrl+c" or (active is not None and active.binding.action in _QUITS)
+        return quits and not (key.is_printable and (self._type_ahead or self._type_ahead.has_begun))
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy a text to the clipboard of the terminal, also over SSH and through tmux and screen."""
@@ -463,7 +434,9 @@ class BoardApp(App[None]):
         return replace(line, act=act)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the admin key from users without the role, and on the Admin screen itself."""
+        """Hide the admin key from users without the role, and on Admin itself; a letter does not quit a filled form."""
+        if action == "quit_by_letter":
+            return not isinstance(self._place, targets.Submit)
         if action == "admin":
             return self._role.may_act_as(Role.CREATOR) and self._place != targets.Admin()
         return super().check_action(action, parameters)
@@ -483,6 +456,10 @@ class BoardApp(App[None]):
             self.exit(message=f"{what} `hpc-board runs` lists your runs.")
         else:
             self.exit()
+
+    async def action_quit_by_letter(self) -> None:
+        """Quit by a key that is a letter in text fields."""
+        await self.action_quit()
 
     def hang_up(self, code: int) -> None:
         """Quit after the loss of the terminal or a signal."""
@@ -600,9 +577,10 @@ class BoardApp(App[None]):
                 self._open_submit(target)
             case targets.Edit() as target:
                 self._edit(target)
-            case targets.Watch() as target:
-                self._open_watch(target)
             case targets.Sent(runs):
+                self._keep_drafts()
+                while self._place != targets.Tasks():
+                    self.pop_screen()
                 self._open(targets.Runs(first=runs[0]))
                 if len(runs) == 1:
                     self._open(targets.Report(runs[0]))
@@ -634,6 +612,8 @@ class BoardApp(App[None]):
         """Run the user's editor in the place of the app, then open the form with the file."""
         from hpc_board.tui import editor
 
+        # Typed for the editor, these would be letters of commands in the form.
+        self._type_ahead.drop()
         fault: InputError | None = None
         try:
             with self.suspend():
@@ -648,34 +628,15 @@ class BoardApp(App[None]):
             return
         self._open_submit(targets.Submit(target.task, target.gpus, target.mode, target.file, edited=True))
 
-    def _open_watch(self, target: targets.Watch) -> None:
-        from hpc_board.model.task import Mode
-        from hpc_board.tui.recent_files import file_called
-        from hpc_board.tui.screens.base import THE_FILE, BoardScreen
-
-        def take(file: Path | None) -> None:
-            if file is None:
-                self.notify("Choose the file to watch, then press Watch.", markup=False)
-                self.post_message(Open(targets.Submit(target.task, target.gpus, Mode.TEST)))
-            else:
-                self.post_message(Open(replace(target, file=file)))
-
-        if target.file is not None:
-            self._open(target)
-        elif isinstance(self.screen, BoardScreen):
-            question = partial(file_called, target.file_name, self._choice, self._memory)
-            self.screen.ask("watch", question, take, whom=THE_FILE)
-
     @on(SideChosen)
     def _compare(self, event: SideChosen) -> None:
         """Mark the first of two submissions; open the comparison at the second."""
         first, self._side = self._side, None
         if first is None:
             self._side = event
-            words = f"Submission {event.submission} is marked. Mark another one to compare them."
-            self.notify(words, markup=False)
+            self._notify_mark(f"Submission {event.submission} is marked. Mark another one to compare them.")
         elif first.submission == event.submission:
-            self.notify(f"Submission {first.submission} is no longer marked.", markup=False)
+            self._notify_mark(f"Submission {first.submission} is no longer marked.")
         elif first.task and event.task and first.task != event.task:
             self._side = first
             words = (
@@ -687,6 +648,17 @@ class BoardApp(App[None]):
         else:
             self._open(targets.Compare(first.submission, event.submission))
         self.marked = None if self._side is None else self._side.submission
+
+    def _notify_mark(self, words: str) -> None:
+        """Show a notice on a mark until another screen is in front."""
+        self._withdraw_mark()
+        self._mark_notice = Notification(words, timeout=self.NOTIFICATION_TIMEOUT, markup=False)
+        self.post_message(Notified(self._mark_notice))
+
+    def _withdraw_mark(self) -> None:
+        if self._mark_notice is not None and self._mark_notice in self._notifications:
+            self._unnotify(self._mark_notice)
+        self._mark_notice = None
 
     @on(Chosen)
     def _remember(self, event: Chosen) -> None:
@@ -711,14 +683,16 @@ class BoardApp(App[None]):
         screen.target, screen.memory = target, self._memory
         if isinstance(self.screen, TooSmallScreen):
             self.pop_screen()
-        if isinstance(target, _ABOVE_TASKS):
-            self._keep_drafts()
-            while self._place != targets.Tasks():
-                self.pop_screen()
-        elif isinstance(target, targets.Submit) and isinstance(self._place, targets.Submit):
+        if isinstance(target, targets.Submit) and isinstance(self._place, targets.Submit):
             self.pop_screen()
         screen.way = getattr(self.screen, "place", ())
         screen.data_bind(BoardApp.runs_state, BoardApp.marked, BoardApp.asking_since)
+
+        def take_opening(was_opening: bool, is_opening: bool) -> None:
+            if was_opening and not is_opening:
+                self._type_ahead.end_opening(screen)
+
+        self.watch(screen, "is_opening", take_opening, init=False)
         self.push_screen(screen)
         self._fit(*self.size)
         return screen

@@ -55,7 +55,7 @@ VERBS: Mapping[str, Verb] = {
     "right_square_bracket": Verb("next page", ("turn(1)", "part(1)")),
     "tilde": Verb("go to the home folder", ("home",)),
     "question_mark": Verb("open the help, or close it", ("help", "dismiss")),
-    "q": Verb("quit; runs go on", ("quit", "app.quit")),
+    "q": Verb("quit; runs go on", ("quit_by_letter", "app.quit")),
     "A": Verb("go to Admin", ("admin",)),
     "V": Verb("Admin: open or close the board", ("visibility",)),
     "D": Verb("Admin: change the deadline", ("deadline",)),

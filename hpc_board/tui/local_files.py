@@ -26,21 +26,15 @@ def of_starter(path: Path, text: str) -> tuple[Path, bool]:
     return path, True
 
 
-def of_run(number: int, name: str, code: bytes, known: Sequence[Path]) -> tuple[Path, bool]:
-    """Return a file with the code of a run, and whether it is new.
-
-    The file is the first of the `known` ones with that name and these contents, or else a copy under a new name in the
-    current folder.
+def of_run(number: int, name: str, code: bytes, known: Sequence[Path], sent: Sequence[Path]) -> tuple[Path, bool]:
+    """Return the file of a run as `submitted_as` finds it, or else a new copy of its code, and whether it is new.
 
     Raises:
         InputError: the copy cannot be written.
     """
-    here, named = Path(name), _named(name, known)
-    parts = ["", *(f"-{each}" for each in range(2, _COPIES_MAX + 1))]
-    copies = [here.with_name(f"{here.stem}-run{number}{part}{here.suffix}") for part in parts]
-    for path in (*named, here, *copies):
-        if _holds(path, code):
-            return path, False
+    if (file := submitted_as(number, name, hashlib.sha256(code).hexdigest(), known, sent)) is not None:
+        return file, False
+    copies = _copies(number, name)
     for path in copies:
         if not os.path.lexists(path):
             write_file(path, code, force=False)
@@ -48,26 +42,31 @@ def of_run(number: int, name: str, code: bytes, known: Sequence[Path]) -> tuple[
     raise InputError(f"{copies[0]} and {_COPIES_MAX - 1} more copies exist.", hint="Remove some of them.")
 
 
-def submitted_as(name: str, sha256: str, known: Sequence[Path], sent: Sequence[Path]) -> Path | None:
+def submitted_as(number: int, name: str, sha256: str, known: Sequence[Path], sent: Sequence[Path]) -> Path | None:
     """Return the user's file of a run, as it is now; None if it is gone or not known to be that of the run.
 
     The file is the first of the `known` ones, or the one in the current folder, with that name and the contents
-    submitted then, or else the first of those `sent` with these contents, which may have changed since.
+    submitted then, or a copy in the current folder with these contents. Otherwise, it is the first of those `sent`
+    with these contents that has the name of the run's file or of its copies; it may have changed since.
     """
-    files = (*_named(name, known), Path(name))
+    copies = _copies(number, name)
+    files = (*_named([name], known), Path(name), *copies)
     same = (path for path in files if hashlib.sha256(_contents(path) or b"").hexdigest() == sha256)
-    return next(same, None) or next((path for path in _named(name, sent) if is_file(path)), None)
+    former = _named([name, *(copy.name for copy in copies)], sent)
+    return next(same, None) or next((path for path in former if is_file(path)), None)
 
 
-def _named(name: str, known: Sequence[Path]) -> list[Path]:
-    """Return the known files with this name, one in the current folder by its name alone."""
-    # A field of the form cuts the end of a long path.
+def _copies(number: int, name: str) -> list[Path]:
+    """Return the paths for copies of a run's file, in the current folder."""
     here = Path(name)
-    return [here if path == here.absolute() else path for path in known if path.name == name]
+    parts = ["", *(f"-{each}" for each in range(2, _COPIES_MAX + 1))]
+    return [here.with_name(f"{here.stem}-run{number}{part}{here.suffix}") for part in parts]
 
 
-def _holds(path: Path, code: bytes) -> bool:
-    return _contents(path) == code
+def _named(names: Sequence[str], known: Sequence[Path]) -> list[Path]:
+    """Return the known files with one of these names, one in the current folder by its name alone."""
+    # A field of the form cuts the end of a long path.
+    return [Path(path.name) if path == Path(path.name).absolute() else path for path in known if path.name in names]
 
 
 def _contents(path: Path) -> bytes | None:

@@ -1,17 +1,13 @@
 """The user's recently submitted files with their contents' hashes, and their folders."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hpc_board.errors import BoardError
-from hpc_board.files import is_file, is_folder
-from hpc_board.tui.preferences import Memory
-
-if TYPE_CHECKING:
-    from hpc_board.tui.choice import Choice
+from hpc_board.files import is_folder
+from hpc_board.tui.preferences import Memory, state_file
 
 _FILES_MAX = 20
 _SENT_MAX = 50
@@ -26,7 +22,7 @@ def remember(memory: Memory, *files: Path) -> None:
 
 
 def remember_sent(memory: Memory, *sent: tuple[Path, bytes]) -> None:
-    """Remember submitted files with their contents, by which `sent_as` finds the file of a run.
+    """Remember files with the contents that were submitted, by which `sent_as` finds the file of a run.
 
     The memory is written at once, if it can be: other programs of the user write into it, too.
     """
@@ -39,13 +35,18 @@ def remember_sent(memory: Memory, *sent: tuple[Path, bytes]) -> None:
         memory.flush()
 
 
+def remember_submission(environ: Mapping[str, str], *sent: tuple[Path, bytes]) -> None:
+    """Let the app of this user find the files of a submission, if its memory can be written."""
+    remember_sent(Memory(state_file(environ)), *sent)
+
+
 def known_files(memory: Memory) -> tuple[Path, ...]:
     """Return the recent files, the latest first."""
     return tuple(Path(file) for file in memory.read_again("submit", "files", ()))
 
 
 def sent_as(memory: Memory, digest: str) -> tuple[Path, ...]:
-    """Return the files whose contents had this sha256 when they were submitted, the latest first."""
+    """Return the files that were submitted with contents of this sha256, or copied from a run, the latest first."""
     sent = (line.split(" ", 1) for line in memory.read_again("submit", "sent", ()) if " " in line)
     return tuple(Path(path) for known, path in sent if known == digest)
 
@@ -54,12 +55,6 @@ def recent_folders(memory: Memory) -> tuple[Path, ...]:
     """Return the existing folders of recent files, the latest first."""
     folders = dict.fromkeys(file.parent for file in known_files(memory))
     return tuple(folder for folder in folders if is_folder(folder))[:_FOLDERS_MAX]
-
-
-def file_called(name: str, choice: "Choice", memory: Memory) -> Path | None:
-    """Return the chosen or latest submitted file with this name; None if there is none, or no longer."""
-    files: Sequence[Path] = (*([choice.file] if choice.file else []), *known_files(memory))
-    return next((file for file in files if file.name == name and is_file(file)), None)
 
 
 def _absolute(file: Path) -> Path:

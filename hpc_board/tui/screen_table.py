@@ -24,7 +24,7 @@ def screen_of(target: targets.Target, board: "Board", now: "Clock", choice: "Cho
             from hpc_board.tui.screens.submit import SubmitScreen
 
             return SubmitScreen(board, now, choice, edited=edited, of_run=of_run)
-        case targets.Watch(_, task, gpus, file, options) if file is not None:
+        case targets.Watch(file, task, gpus, options):
             from hpc_board.tui.screens.watch import Watched, WatchScreen
 
             return WatchScreen(board, now, Watched(file, task, gpus, options))

@@ -36,12 +36,11 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Watch(msgspec.Struct, frozen=True):
-    """The watch of a file, which is tested on every save; `file` is its path, if known, `options` are its jobs'."""
+    """The watch of a file, which is tested on every save; `options` are those of its jobs."""
 
-    file_name: str
+    file: Path
     task: str
     gpus: tuple[str, ...]
-    file: Path | None = None
     options: str = ""
 
 

@@ -146,7 +146,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     terminal.press("Escape")
     terminal.until("Runs / own", without="Go back")
     terminal.press("b")
-    terminal.until("double / Board", "No results on H100 yet", name="standings-hanging")
+    terminal.until("Board double", "No results on H100 yet", name="standings-hanging")
     terminal.press("Escape")
     terminal.until("Runs / own", "1 double", "running")
 
@@ -158,7 +158,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     terminal.press("Enter")
     terminal.until("Run 1", "no report from the harness yet", *DOWN, name="report-dead")
     terminal.press("b")
-    terminal.until("double / Board", "No results on H100 yet", *DOWN, name="standings-dead")
+    terminal.until("Board double", "No results on H100 yet", *DOWN, name="standings-dead")
     terminal.press("Escape")
     terminal.until("Run 1", *DOWN)
     terminal.press("Escape")

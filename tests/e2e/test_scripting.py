@@ -16,6 +16,8 @@ from hpc_board import Board, BoardError, scripting
 from hpc_board.domain.score_interval import Interval
 from hpc_board.errors import WaitExpired
 from hpc_board.model.result import Verdict
+from hpc_board.tui.preferences import Memory, state_file
+from hpc_board.tui.recent_files import known_files, sent_as
 from tests.conftest import short_folder
 from tests.e2e.installation import install
 from tests.service import serving
@@ -84,6 +86,7 @@ def recording(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
     """A board that the interface reaches by its files, and by its service."""
     found = recorded(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.delenv("HPC_BOARD_SERVICE", raising=False)
     monkeypatch.setenv("HPC_BOARD_CONFIG", str(found.settings))
     if request.param == "files":
@@ -113,6 +116,16 @@ def test_runs_and_standings_are_values_and_tables(recording: Recorded) -> None:
     runs = board.wait([run])
     assert (len(runs), runs[0], runs.best, runs[0:]) == (1, run, run, (run,))
     assert "cases" not in runs.rows()[0]
+
+
+def test_the_app_finds_the_files_that_the_interface_has_submitted(recording: Recorded) -> None:
+    board = Board()
+    texts = board.submit({"text.py": KERNEL}, gpus="CPU")
+    files = board.submit(recording.kernel, gpus="CPU")
+    board.cancel([*texts, *files])
+    memory = Memory(state_file(os.environ))
+    (run,) = [run for run in recording.board.runs.list() if run.id == files[0].id]
+    assert (known_files(memory), sent_as(memory, run.code_sha256)) == ((recording.kernel,), (recording.kernel,))
 
 
 @pytest.mark.usefixtures("recording")

@@ -21,6 +21,7 @@ from hpc_board.tui.screens.admin import AdminScreen
 from hpc_board.tui.screens.code import CodeScreen
 from hpc_board.tui.screens.form_dialog import AskLines
 from hpc_board.tui.screens.report import ReportScreen
+from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
@@ -99,7 +100,7 @@ async def test_an_admin_gets_there_by_the_key_and_by_the_palette() -> None:
         await pilot.press("down", "enter")
         await until(pilot, lambda: isinstance(front(pilot.app), AdminScreen))
         await press(pilot, "escape")
-        assert isinstance(front(pilot.app), TasksScreen)
+        assert isinstance(front(pilot.app), RunsScreen)
 
 
 async def test_the_key_types_a_letter_where_one_types() -> None:

@@ -98,11 +98,11 @@ async def test_a_gpu_leads_to_its_runs_and_back() -> None:
         await settled(pilot)
         await press(pilot, "r", "p", "down", "enter")
         assert isinstance(pilot.app.screen, RunsScreen)
-        assert "own · A100" in text_of(pilot.app)
+        assert "… / Runs / own · A100 " in text_of(pilot.app)
         await press(pilot, "p", "a")
         assert "everyone · H100" in text_of(pilot.app)
         # A GPU that another screen has led to is not remembered.
-        await press(pilot, "escape", "r")
+        await press(pilot, *["escape"] * 5, "r")
         assert text_of(pilot.app).splitlines()[0].split("ada")[0].strip().endswith("own")
 
 

@@ -3,15 +3,22 @@
 import hashlib
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.run import RunState
 from hpc_board.errors import InputError, Refused
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Mode
 from hpc_board.tui import editor, local_files
+from hpc_board.tui.app import BoardApp
+from hpc_board.tui.widgets.path_input import PathInput
 from tests.tmux import Tmux, shown_in
 from tests.tui.driving import app_on, press, settled, text_of
-from tests.tui.fake_board import FakeBoard
+from tests.tui.fake_board import FakeBoard, run
+from tests.values import replace
 
 ROOT = Path(__file__).parents[2]
 
@@ -137,15 +144,22 @@ def test_an_unchanged_original_is_edited_itself(tmp_path: Path, monkeypatch: pyt
     original = tmp_path / "folder" / "kernel.py"
     original.parent.mkdir()
     original.write_bytes(b"code")
-    assert local_files.of_run(7, "kernel.py", b"code", [original]) == (original, False)
+
+    def found(sent: Sequence[Path] = ()) -> tuple[Path, bool]:
+        return local_files.of_run(7, "kernel.py", b"code", [original], sent)
+
+    assert found() == (original, False)
     original.write_bytes(b"other")
-    assert local_files.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7.py"), True)
-    assert local_files.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7.py"), False)
-    Path("kernel-run7.py").write_bytes(b"edited")
-    assert local_files.of_run(7, "kernel.py", b"code", [original]) == (Path("kernel-run7-2.py"), True)
+    copy = Path("kernel-run7.py")
+    assert found() == (copy, True)
+    assert found() == (copy, False)
+    copy.write_bytes(b"edited")
+    assert found([copy.absolute()]) == (copy, False)
+    assert found([tmp_path / "kernel-run8.py", original]) == (original, False)
+    assert found() == (Path("kernel-run7-2.py"), True)
     Path("here.py").write_text("code")
-    assert local_files.of_run(8, "here.py", b"code", [Path("here.py").absolute()]) == (Path("here.py"), False)
-    assert Path("kernel-run7.py").read_bytes() == b"edited"
+    assert local_files.of_run(8, "here.py", b"code", [Path("here.py").absolute()], ()) == (Path("here.py"), False)
+    assert copy.read_bytes() == b"edited"
 
 
 def test_the_file_of_a_run_is_an_unchanged_one_or_else_one_that_was_submitted_so(
@@ -160,18 +174,65 @@ def test_the_file_of_a_run_is_an_unchanged_one_or_else_one_that_was_submitted_so
     here.write_text("here")
 
     def found(code: str, sent: Sequence[Path] = ()) -> Path | None:
-        return local_files.submitted_as("kernel.py", hashlib.sha256(code.encode()).hexdigest(), known, sent)
+        return local_files.submitted_as(7, "kernel.py", hashlib.sha256(code.encode()).hexdigest(), known, sent)
 
     assert found("older") == known[2]
     assert found("here") == Path("kernel.py")
     assert found("edited since") is None
     assert found("edited since", known[::2]) == known[2]
     assert found("edited since", [tmp_path / "other.py", here]) == Path("kernel.py")
+    copy = tmp_path / "kernel-run7.py"
+    copy.write_text("copy")
+    assert found("copy") == Path("kernel-run7.py")
+    assert found("edited since", [tmp_path / "kernel-run8.py", copy, here]) == Path("kernel-run7.py")
 
 
 def test_an_editor_with_an_open_quote_is_refused() -> None:
     with pytest.raises(InputError, match="is no command"):
         editor.command({"EDITOR": "vi 'a"})
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+async def test_the_copy_that_belongs_to_a_run_is_edited_and_sent_again_in_its_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
+    class Holding(FakeBoard):
+        def code(self, submission: int) -> tuple[str, bytes]:
+            assert submission == 3
+            return "kernel.py", b"import torch\n"
+
+    edited: list[Path] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VISUAL", "true")
+    monkeypatch.setattr(editor, "edit", lambda file, _: edited.append(file))
+    monkeypatch.setattr(BoardApp, "suspend", nullcontext)
+    digest, copy = hashlib.sha256(b"import torch\n").hexdigest(), Path("kernel-run7.py")
+    passed = run(7, RunState.FINISHED, mode=mode, verdict=Verdict.PASS)
+    async with app_on(Holding(runs=[replace(passed, file_name="kernel.py", code_sha256=digest)])).run_test() as pilot:
+
+        def field() -> str:
+            return pilot.app.screen.query_one(PathInput).value
+
+        def told() -> list[str]:
+            return [each.message for each in pilot.app._notifications]
+
+        await settled(pilot)
+        await press(pilot, "r", "e")
+        assert told() == [f"The file of run 7 is now {copy}."]
+        assert f"Ready: vectoradd on H100, mode {mode}: one job." in text_of(pilot.app)
+        copy.write_text("import torch  # edited\n")
+        await press(pilot, "escape", "e")
+        assert (field(), edited, list(tmp_path.iterdir())) == (str(copy), [copy, copy], [tmp_path / copy])
+        await press(pilot, "escape", "s")
+        assert field() == str(copy)
+        await press(pilot, "escape", "w")
+        assert f"{copy} → vectoradd on H100, mode test" in text_of(pilot.app)
+        # A new copy is told by its name.
+        copy.rename("mine.py")
+        pilot.app.clear_notifications()
+        await press(pilot, "escape", "e")
+        assert told() == [f"The file of run 7 is now {copy}."]
+        assert copy.read_text() == "import torch\n"
 
 
 async def test_a_file_that_others_may_not_see_is_not_edited() -> None:

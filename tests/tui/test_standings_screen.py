@@ -262,11 +262,11 @@ async def test_the_trend_is_that_of_the_selected_user() -> None:
     async with app_on(FakeBoard()).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "b")
-        assert "Tasks / vectoradd / Board " in text_of(pilot.app).splitlines()[0]
+        assert "hpc-board  Board vectoradd " in text_of(pilot.app).splitlines()[0]
         await press(pilot, "t")
         assert isinstance(pilot.app.screen, TrendScreen)
         assert "vectoradd on H100: bob" in text_of(pilot.app)
-        assert "Tasks / vectoradd / Board / H100 / bob " in text_of(pilot.app).splitlines()[0]
+        assert "hpc-board  Board vectoradd / H100 / bob " in text_of(pilot.app).splitlines()[0]
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60)])

@@ -34,7 +34,7 @@ from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.path_input import PathInput
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_board import A100, H100, L4, NOW, FakeBoard, run
+from tests.tui.fake_board import A100, H100, L4, NOW, RUNS, FakeBoard, run
 from tests.values import replace
 
 
@@ -255,11 +255,16 @@ async def test_the_watch_rests_behind_the_report_of_a_run(kernel: Path, monkeypa
 
 async def test_the_file_of_a_run_is_watched_where_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     brisk(monkeypatch)
-    file = tmp_path / "submission.py"
-    file.write_text("import torch\n")
+    file, other = tmp_path / "submission.py", tmp_path / "other" / "submission.py"
+    other.parent.mkdir()
+    for each in (file, other):
+        each.write_text("import torch\n")
     memory = Memory()
-    memory.set("submit", "files", (str(tmp_path / "gone" / "submission.py"), str(file)))
-    app = BoardApp(FakeBoard, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    sent = hashlib.sha256(b"sent").hexdigest()
+    remember_sent(memory, (tmp_path / "gone" / "submission.py", b"sent"), (file, b"sent"))
+    remember_sent(memory, (other, b"that of another task"))
+    board = FakeBoard(runs=[replace(each, code_sha256=sent) for each in RUNS])
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await pilot.press("r")
@@ -267,6 +272,10 @@ async def test_the_file_of_a_run_is_watched_where_it_is_known(tmp_path: Path, mo
         await pilot.press("down", "down", "down", "w")
         await until(pilot, lambda: isinstance(app.screen, WatchScreen))
         await until(pilot, lambda: "→ vectoradd on H100, mode test" in text_of(app))
+        assert isinstance(app.screen, WatchScreen)
+        assert app.screen._watched.file.absolute() == file
+        await pilot.press("G")  # the list has no runs yet
+        await settled(pilot)
 
 
 async def test_the_file_of_a_run_is_asked_for_where_it_is_not_known() -> None:
@@ -409,7 +418,7 @@ async def test_a_file_that_another_program_submits_meanwhile_is_in_the_form(tmp_
     [
         ((), TasksScreen, "Tasks / Submit"),
         (("enter",), TasksScreen, "Tasks / conv2d / Submit"),
-        (("end", "b"), StandingsScreen, "Tasks / vectoradd / Board / Submit"),
+        (("end", "b"), StandingsScreen, "Board vectoradd / Submit"),
         (("r",), RunsScreen, "Runs / Submit"),
         (("r", "enter"), ReportScreen, "Runs / Run 7 / Submit"),
     ],
@@ -437,6 +446,20 @@ async def test_a_submission_from_a_run_leaves_the_list_of_runs_below_the_new_one
         assert pilot.app.screen.query_one(Grid).current == "8"
 
 
+async def test_a_letter_does_not_quit_a_form(kernel: Path) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s", *str(kernel))
+        form = pilot.app.screen
+        assert isinstance(form, SubmitScreen)
+        form.gpu_list.focus()
+        await press(pilot, "q")
+        assert (pilot.app.screen, pilot.app._exit) == (form, False)
+        assert "q Quit" not in text_of(pilot.app).replace("^q Quit", "")
+        await press(pilot, "ctrl+q")
+        assert pilot.app._exit
+
+
 async def test_of_two_open_forms_the_uppermost_one_has_the_draft(kernel: Path) -> None:
     async with app_on(FakeBoard(runs=[_TESTED])).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -446,7 +469,8 @@ async def test_of_two_open_forms_the_uppermost_one_has_the_draft(kernel: Path) -
         await press(pilot, "s", *str(kernel))
         pilot.app.post_message(Open(targets.Runs()))
         await settled(pilot)
-        await press(pilot, "escape", "s")
+        # Below the list of runs are the form, the run, the other form, and the tasks.
+        await press(pilot, *["escape"] * 4, "s")
         assert pilot.app.screen.query_one(PathInput).value == str(kernel)
 
 

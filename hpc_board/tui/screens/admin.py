@@ -183,7 +183,7 @@ class AdminScreen(BoardScreen):
             pane.display = pane.id == page
         self.sections.show(page)
         self._pane.grid.focus()
-        self.title_bar.show_place("Admin", dict(self._pages)[page])
+        self.show_place("Admin", dict(self._pages)[page])
         self.refresh_bindings()
         self._ask(patient=False)
 

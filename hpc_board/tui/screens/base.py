@@ -28,7 +28,7 @@ from hpc_board.tui import editor, local_files, targets
 from hpc_board.tui.keys import named
 from hpc_board.tui.messages import Answer, Heard, Open, RunsState, Tick
 from hpc_board.tui.preferences import Memory
-from hpc_board.tui.recent_files import known_files, sent_as
+from hpc_board.tui.recent_files import known_files, remember_sent, sent_as
 from hpc_board.tui.targets import Target
 from hpc_board.tui.widgets.error_box import ErrorBox
 from hpc_board.tui.widgets.key_line import KeyLine
@@ -95,6 +95,8 @@ class BoardScreen(Screen[None]):
     """True if the screen shows the output of running jobs."""
     ACTIONS: ClassVar[tuple[str, ...]] = ("again", "cancel")
     """The subjects of questions that change the board, whose answers the user has to see."""
+    OPENINGS: ClassVar[tuple[str, ...]] = ("submit", "edit", "watch")
+    """The subjects of questions whose answers open another screen, for which the app holds keys back."""
     SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ()
     """The subjects whose errors the screen shows beside their cause instead of in the box."""
 
@@ -104,6 +106,8 @@ class BoardScreen(Screen[None]):
     """The submission that is marked for a comparison."""
     asking_since: var[datetime | None] = var(None)
     """The start of a query to the schedulers that has no answer yet."""
+    is_opening: var[bool] = var(False)
+    """True while a question is open whose answer opens another screen."""
     is_answered: var[bool] = var(False)
     """True once a question of this screen has been answered or has failed."""
 
@@ -127,7 +131,7 @@ class BoardScreen(Screen[None]):
         self.memory = Memory()
         """The app's memory, which the app sets before the screen is mounted."""
         self.way: tuple[str, ...] = ()
-        """The place of the screen from which this one was opened, which the app sets too; empty if it was new."""
+        """The place of the screen from which this one was opened, which the app sets too; empty above the tasks."""
         self._open_questions: dict[str, _Question] = {}
         self._numbers = itertools.count(1)
         self._failures: dict[str, BoardError] = {}
@@ -191,6 +195,7 @@ class BoardScreen(Screen[None]):
         # A replacement inherits the start of the wait.
         since = self._open_questions[subject].since if subject in self._open_questions else self.now()
         asked = self._open_questions[subject] = _Question(whom, since, next(self._numbers), then, failed)
+        self._show_opening()
         find_out = partial(self._find_out, subject, asked.number, question)
         self.run_worker(find_out, group=subject, exclusive=True, thread=True)
 
@@ -208,6 +213,10 @@ class BoardScreen(Screen[None]):
     def place(self) -> tuple[str, ...]:
         """Return the path of this screen as its title shows it; empty before that."""
         return self.title_bar.places if self.is_mounted else ()
+
+    def show_place(self, *places: str) -> None:
+        """Show the path to this screen, by which Esc leads back, and its own name."""
+        self.title_bar.show_place(*self.way, *places)
 
     @property
     def busy(self) -> bool:
@@ -245,6 +254,15 @@ class BoardScreen(Screen[None]):
         self._open_questions.pop(subject, None)
         self.workers.cancel_group(self, subject)
         self.forget_failure(subject)
+        self._show_opening()
+
+    def abandon_opening(self) -> None:
+        """Cancel the questions whose answers open another screen."""
+        for subject in self.OPENINGS:
+            self.withdraw(subject)
+
+    def _show_opening(self) -> None:
+        self.is_opening = any(map(self.is_open, self.OPENINGS))
 
     def offer_cancel(self, runs: Sequence[Run]) -> None:
         """Cancel those of the runs that have not ended, after confirmation, with one question to each scheduler."""
@@ -288,36 +306,52 @@ class BoardScreen(Screen[None]):
     def submit_file_of(self, run: Run) -> None:
         """Open the form with task, GPU and next mode of a run, and with its file if it is the user's and exists."""
 
-        def question() -> Path | None:
-            if run.user != self.board.user:
-                return None
-            known, sent = known_files(self.memory), sent_as(self.memory, run.code_sha256)
-            return local_files.submitted_as(Path(run.file_name).name, run.code_sha256, known, sent)
-
         def fill(file: Path | None) -> None:
             own = run.user == self.board.user
             self.post_message(Open(targets.Submit(run.task, (run.gpu,), next_mode(run), file, of_run=own)))
 
-        self.ask("submit", question, fill, whom=THE_FILE)
+        self.ask("submit", partial(self._file_of, run), fill, whom=THE_FILE)
+
+    def watch_file_of(self, run: Run) -> None:
+        """Watch the file of a run, or open the form to choose another one."""
+
+        def watch(file: Path | None) -> None:
+            if file is not None:
+                self.post_message(Open(targets.Watch(file, run.task, (run.gpu,))))
+            else:
+                self.notify("Choose the file to watch, then press Watch.", markup=False)
+                self.post_message(Open(targets.Submit(run.task, (run.gpu,), Mode.TEST)))
+
+        self.ask("watch", partial(self._file_of, run), watch, whom=THE_FILE)
 
     def edit_file_of(self, run: Run) -> None:
         """Open the user's editor with the file of a run, and then the form with it."""
 
         def question() -> tuple[Path, bool]:
-            known = known_files(self.memory)
             name, code = self.board.submissions.code(run.submission)
             # Without an editor, no copy is written.
             if not editor.is_found(os.environ):
                 return Path(name), False
-            return local_files.of_run(run.id, Path(name).name, code, known)
+            known, sent = known_files(self.memory), sent_as(self.memory, run.code_sha256)
+            found = local_files.of_run(run.id, Path(name).name, code, known, sent)
+            # The edited file is found again by the code that the run has.
+            remember_sent(self.memory, (found[0], code))
+            return found
 
         def edit(found: tuple[Path, bool]) -> None:
             file, is_new = found
             if is_new:
                 self.notify(f"The file of run {run.id} is now {file}.", markup=False)
-            self.post_message(Open(targets.Edit(file, run.task, (run.gpu,), Mode.TEST)))
+            self.post_message(Open(targets.Edit(file, run.task, (run.gpu,), run.mode)))
 
         self.ask("edit", question, edit, whom=THE_FILE)
+
+    def _file_of(self, run: Run) -> Path | None:
+        """Return the user's own file of a run, as it is now, if it is known."""
+        if run.user != self.board.user:
+            return None
+        known, sent = known_files(self.memory), sent_as(self.memory, run.code_sha256)
+        return local_files.submitted_as(run.id, Path(run.file_name).name, run.code_sha256, known, sent)
 
     def look_again(self) -> None:
         """Update the screen; called while it is in front, about once a second, on a served board after a change."""
@@ -428,6 +462,7 @@ class BoardScreen(Screen[None]):
             asked.failed(event.failure)
         elif isawaitable(taken := asked.then(event.value)):
             await taken
+        self._show_opening()
         self.is_answered = True
         if event.failure is None:
             self._catch_up()

@@ -92,7 +92,7 @@ class ClusterScreen(BoardScreen):
     def on_mount(self) -> None:
         """Query the schedulers."""
         super().on_mount()
-        self.title_bar.show_place("Cluster")
+        self.show_place("Cluster")
         self.pane.grid.focus()
         self.look_again()
 

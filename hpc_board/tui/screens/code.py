@@ -41,7 +41,7 @@ class CodeScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read the file."""
         super().on_mount()
-        self.title_bar.show_place("Board", f"Submission {self._submission}")
+        self.show_place(f"Submission {self._submission}")
         self.view.say("Loading the file …")
         self.view.view.focus()
         submission = self._submission
@@ -62,7 +62,6 @@ class CodeScreen(BoardScreen):
     def _show(self, file: tuple[str, str]) -> None:
         name, text = file
         self.view.border_title = toned(name, limit=60)
-        self.title_bar.show_place("Board", f"Submission {self._submission}", one_line(name))
         if text:
             self.view.subject = one_line(name)
             self.view.show_source(text, name.rpartition(".")[2])

@@ -55,7 +55,7 @@ class CompareScreen(BoardScreen):
 
     def _ask(self) -> None:
         one, other = self._sides
-        self.title_bar.show_place("Compare", f"{one} with {other}")
+        self.show_place("Compare", f"{one} with {other}")
 
         def question() -> list[Block]:
             blocks: list[Block] = []

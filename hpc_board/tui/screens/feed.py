@@ -124,8 +124,13 @@ class FeedScreen(BoardScreen):
     def _selected(self) -> FeedEntry | None:
         return self.pane.selected if self.is_mounted else None
 
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Return the path of this screen without the scope of its list."""
+        return super().place[:-1]
+
     def _show_place(self) -> None:
-        self.title_bar.show_place("Feed", self._only or "all tasks")
+        self.show_place("Feed", self._only or "all tasks")
 
     def _pages(self, _: str) -> Page[FeedEntry]:
         task = self._only

@@ -20,7 +20,7 @@ class NextStepsScreen(ModalScreen[str | None]):
 
     CSS_PATH = "next_steps.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("e", "choose('edit')", "Edit", tooltip="Edit the file of this run, then submit it in mode test"),
+        Binding("e", "choose('edit')", "Edit", tooltip="Edit the file of this run, then submit it"),
         Binding("w", "choose('watch')", "Watch", tooltip="Test the file on every save"),
         Binding("R", "choose('again')", "Rerun", tooltip="Submit the same file again"),
         Binding("2", "choose('cases')", "Cases", tooltip="Show the cases"),
@@ -70,7 +70,7 @@ class NextStepsScreen(ModalScreen[str | None]):
             toned("To reproduce it on your own machine (y copies this):", Tone.MUTED),
             *(Text.assemble(("$ ", Tone.ACCENT.value), printable(command)) for command in steps.commands),
             Text(),
-            Text.assemble(("e", Tone.ACCENT.value), "  edit the file and submit it in mode test"),
+            Text.assemble(("e", Tone.ACCENT.value), "  edit the file and submit it again"),
             Text.assemble(("w", Tone.ACCENT.value), "  test the file on every save"),
             Text.assemble(("R", Tone.ACCENT.value), "  submit the same file again, if the kernel was not at fault"),
         ]

@@ -147,7 +147,7 @@ class ReportScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read the run."""
         super().on_mount()
-        self.title_bar.show_place("Runs", f"Run {self.run_id}")
+        self.show_place(f"Run {self.run_id}")
         self._arrange()
         self.blocks.focus()
         self.look_again()
@@ -232,8 +232,7 @@ class ReportScreen(BoardScreen):
     def action_watch(self) -> None:
         """Test the file of this run on every save."""
         if self._read is not None:
-            run = self._read.run
-            self.post_message(Open(targets.Watch(run.file_name, run.task, (run.gpu,))))
+            self.watch_file_of(self._read.run)
 
     def action_edit(self) -> None:
         """Edit the file of this run."""

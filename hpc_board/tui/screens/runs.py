@@ -205,7 +205,7 @@ class RunsScreen(BoardScreen):
     def action_watch(self) -> None:
         """Test the selected run's file on every save."""
         if (run := self._selected) is not None:
-            self.post_message(Open(targets.Watch(run.file_name, run.task, (run.gpu,))))
+            self.watch_file_of(run)
 
     def action_edit(self) -> None:
         """Edit the selected run's file."""
@@ -316,14 +316,14 @@ class RunsScreen(BoardScreen):
     @property
     def place(self) -> tuple[str, ...]:
         """Return the path of this screen without the scope of its list."""
-        return super().place[:1]
+        return super().place[:-1]
 
     def _show_scope(self) -> None:
         places = ["everyone" if self._everyone else "own", *([self._gpu] if self._gpu else [])]
         old = self.now() - (self.answered_at(self.pane.subject) or self._opened_at)
         if old >= _STALE and not self.board.served:
             places.append(f"{span_text(old)} old")
-        self.title_bar.show_place("Runs", " · ".join(places))
+        self.show_place("Runs", " · ".join(places))
 
     def _notify_cancelled(self, numbers: Sequence[int]) -> None:
         self.pane.unchoose()

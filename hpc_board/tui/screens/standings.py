@@ -192,8 +192,7 @@ class StandingsScreen(BoardScreen):
         return self._gpus[first : first + count]
 
     def _show_place(self) -> None:
-        places = ["Tasks", self._task_name, "Board", *(["own runs"] if self._own else [])]
-        self.title_bar.show_place(*places)
+        self.show_place(f"Board {self._task_name}", *(["own runs"] if self._own else []))
 
     def _arrange(self) -> None:
         shown = self._beside

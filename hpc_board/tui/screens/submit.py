@@ -71,6 +71,7 @@ class SubmitScreen(BoardScreen):
         Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers again"),
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, "send")
+    OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "folders")
     SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("header",)
     HELP: ClassVar[str] = (
         "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. "
@@ -160,7 +161,7 @@ class SubmitScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read the tasks and the state of the GPUs."""
         super().on_mount()
-        self.title_bar.show_place(*(self.way or ("Tasks",)), "Submit")
+        self.show_place(*(() if self.way else ("Tasks",)), "Submit")
         self.query_one("#form").border_title = "Submission"
         self.preview.border_title = "Script"
         # The letters are keys outside of the fields: s submits, e edits again.
@@ -233,7 +234,7 @@ class SubmitScreen(BoardScreen):
             return
         self._remember(choice.file)
         self.post_message(Chosen(choice))
-        self.post_message(Open(targets.Watch(choice.file.name, choice.task, choice.gpus, choice.file, choice.options)))
+        self.post_message(Open(targets.Watch(choice.file, choice.task, choice.gpus, choice.options)))
 
     def action_preview(self) -> None:
         """Switch between form and script."""

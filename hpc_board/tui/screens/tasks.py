@@ -152,7 +152,7 @@ class TasksScreen(BoardScreen):
     def on_mount(self) -> None:
         """Restore the selection."""
         super().on_mount()
-        self.title_bar.show_place("Tasks")
+        self.show_place("Tasks")
         self._wanted = self.memory.get("tasks", "selected", "") or None
         self.grid.focus()
         self.watch(self.grid, "is_fitted", self._paint_list, init=False)
@@ -316,7 +316,7 @@ class TasksScreen(BoardScreen):
                 return path, False
             return local_files.of_starter(path, starter(task, _first(task)))
 
-        self.ask("write", question, edit)
+        self.ask("edit", question, edit)
 
     def action_copy(self) -> None:
         """Copy the text that is shown."""
@@ -332,6 +332,7 @@ class TasksScreen(BoardScreen):
         """Go back from a task to the list, or else clear the filter."""
         self.forget_failure("preferences")
         self.forget_failure("write")
+        self.forget_failure("edit")
         if self.has_class("-reading"):
             self._go_to_list()
             return
@@ -479,7 +480,12 @@ class TasksScreen(BoardScreen):
 
     def _show_place(self) -> None:
         task = self._selected if self.has_class("-reading") else None
-        self.title_bar.show_place(*(("Tasks", task.name) if task else ("Tasks",)))
+        self.show_place(*(("Tasks", task.name) if task else ("Tasks",)))
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Return the path of an open task; the list lies below all screens, and is in no path."""
+        return super().place if self.has_class("-reading") else ()
 
     def on_tabs_tab_activated(self, event: "Tabs.TabActivated") -> None:
         """Show the part of the tab."""

@@ -82,8 +82,8 @@ class TrendScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read the runs."""
         super().on_mount()
-        task, gpu = self._board_of
-        self.title_bar.show_place("Tasks", task, "Board", gpu, self._whose)
+        _, gpu = self._board_of
+        self.show_place(gpu, self._whose)
         self.plot.display = False
         self.query_one("#left-out").display = False
         self.pane.grid.focus()

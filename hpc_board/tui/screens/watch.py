@@ -137,7 +137,7 @@ class WatchScreen(BoardScreen):
     def on_mount(self) -> None:
         """Start the watch."""
         super().on_mount()
-        self.title_bar.show_place("Runs", "Watch")
+        self.show_place("Watch")
         self.pane.grid.focus()
         self.blocks.show([Paragraph(_FIRST_WORDS, ReportTone.QUIET)])
         self._show_standing()

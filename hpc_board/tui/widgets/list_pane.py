@@ -704,7 +704,7 @@ class ListPane(Vertical, Generic[T]):
     @on(Grid.Bottom)
     def _go_to_end(self, event: Grid.Bottom) -> None:
         event.stop()
-        if self._window.below:
+        if self._window.below and self._pages is not None:
             self.jump(Span(at_end=True))
             self.post_message(self.Wanted(self, anew=True))
 

@@ -21,20 +21,19 @@ FRESH = timedelta(seconds=5)
 class TitleBar(Horizontal):
     """The path of the screen on the left, the user and their runs in flight on the right."""
 
-    places: tuple[str, ...] = ()
-    """The path that is shown."""
-
     def compose(self) -> ComposeResult:
         """Yield the two parts of the line."""
-        yield Static(id="where", markup=False)
+        yield _Path(id="where", markup=False)
         yield Static(id="runs-state", markup=False)
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the path that is shown."""
+        return self.query_one(_Path).places
 
     def show_place(self, *places: str) -> None:
         """Show the path of this screen."""
-        self.places = places
-        way = [toned(place, Tone.MUTED) for place in places[:-1]] + [toned(places[-1], Tone.STRONG)]
-        line = Text.assemble(("hpc-board", Tone.ACCENT.value), "  ", Text(" / ", Tone.MUTED.value).join(way))
-        self._say("#where", line)
+        self.query_one(_Path).show(places)
 
     def show_runs_state(
         self, user: str, runs_state: RunsState, now: datetime, waiting: tuple[timedelta, str] | None = None
@@ -53,13 +52,38 @@ class TitleBar(Horizontal):
         if waiting is not None:
             whom = f" for {waiting[1]}" if width >= _ASKED_FROM_WIDTH else ""
             words.append(toned(f"waiting {span_text(waiting[0])}{whom}", Tone.WAITING))
-        self._say("#runs-state", Text(" · ", Tone.MUTED.value).join(words))
-
-    def _say(self, part: str, line: Text) -> None:
-        """Show a line; only one of another length lays the screen out again, which takes half a frame."""
-        static = self.query_one(part, Static)
+        line, static = Text(" · ", Tone.MUTED.value).join(words), self.query_one("#runs-state", Static)
         before = static.content
+        # Only a line of another length lays the screen out again, which takes half a frame.
         if not isinstance(before, Text) or before.cell_len != line.cell_len:
             static.update(line)
         elif before != line:
             static.update(line, layout=False)
+
+
+class _Path(Static):
+    """The path of a screen; a narrow line shows its end."""
+
+    places: tuple[str, ...] = ()
+    """The whole path."""
+
+    def show(self, places: tuple[str, ...]) -> None:
+        """Show the end of a path that fits."""
+        self.places = places
+        shown = [toned(place, Tone.MUTED) for place in places[:-1]] + [toned(places[-1], Tone.STRONG)]
+        line = _path_line(shown)
+        while len(shown) > 1 and line.cell_len > self.size.width > 0:
+            del shown[0]
+            line = _path_line([toned("…", Tone.MUTED), *shown])
+        if line != self.content:
+            self.update(line, layout=False)
+
+    def on_resize(self) -> None:
+        """Show more or less of the path."""
+        if self.places:
+            self.show(self.places)
+
+
+def _path_line(places: list[Text]) -> Text:
+    way = Text(" / ", Tone.MUTED.value).join(places)
+    return Text.assemble(("hpc-board", Tone.ACCENT.value), "  ", way)

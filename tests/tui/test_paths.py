@@ -1,0 +1,61 @@
+"""The path in the title: Esc leads back by it, from every screen to the one that opened it."""
+
+import pytest
+
+from hpc_board.domain.roles import Role
+from hpc_board.tui.app import BoardApp
+from tests.tui.driving import app_on, press, settled, text_of
+from tests.tui.fake_admin import AdminBoard
+from tests.tui.fake_board import FakeBoard
+from tests.tui.test_compare_screen import Timed
+from tests.tui.test_feed_screen import feed_of
+
+BOARD, AGAIN = "Board vectoradd", "Run 34 / Board vectoradd"
+
+
+@pytest.mark.parametrize(
+    ("board", "steps"),
+    [
+        (FakeBoard(), [("r", "Runs / own"), ("p", "Runs / Cluster"), ("enter", "Runs / Cluster / Runs / own · H100")]),
+        (
+            FakeBoard(),
+            [("r p a", "Runs / Cluster / Runs / everyone · H100"), ("p", "Runs / Cluster / Runs / Cluster")],
+        ),
+        (FakeBoard(), [("r", "Runs / own"), ("enter", "Runs / Run 41"), ("b", "Runs / Run 41 / Board vectoradd")]),
+        (FakeBoard(), [("end b", BOARD), ("enter", f"{BOARD} / Run 34"), ("b", f"{BOARD} / {AGAIN}")]),
+        (FakeBoard(), [("end b", BOARD), ("v", f"{BOARD} / Submission 17")]),
+        (FakeBoard(), [("end b", BOARD), ("t", f"{BOARD} / H100 / bob"), ("enter", f"{BOARD} / H100 / bob / Run 34")]),
+        (feed_of(8), [("end b f", f"{BOARD} / Feed / vectoradd"), ("b", f"{BOARD} / Feed / {BOARD}")]),
+        (FakeBoard(), [("enter", "Tasks / conv2d"), ("b s", "Tasks / conv2d / Board conv2d / Submit")]),
+        (Timed(), [("end b", BOARD), ("u m home m", f"{BOARD} / Compare / 17 with 19")]),
+        (feed_of(8), [("f", "Feed / all tasks"), ("enter", "Feed / Run 39"), ("b", "Feed / Run 39 / Board vectoradd")]),
+        (feed_of(8), [("f", "Feed / all tasks"), ("b", "Feed / Board vectoradd")]),
+        (feed_of(8), [("f ctrl+p r u n s enter", "Feed / Runs / own"), ("s", "Feed / Runs / Submit")]),
+        (AdminBoard(role=Role.ADMIN), [("A", "Admin / Boards"), ("enter", "Admin / Boards / Board conv2d")]),
+        (AdminBoard(role=Role.ADMIN), [("A 3", "Admin / Ranked runs"), ("enter", "Admin / Ranked runs / Run 41")]),
+        (AdminBoard(role=Role.ADMIN), [("r", "Runs / own"), ("A", "Runs / Admin / Boards")]),
+    ],
+)
+async def test_escape_leads_back_by_the_path_in_the_title(board: FakeBoard, steps: list[tuple[str, str]]) -> None:
+    app = app_on(board)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        screens, titles = [app.screen], [_title(app)]
+        for keys, title in steps:
+            await press(pilot, *keys.split())
+            screens.append(app.screen)
+            titles.append(title)
+            assert _title(app) == title
+        while len(screens) > 1:
+            screens.pop()
+            titles.pop()
+            await press(pilot, "escape")
+            while app.screen not in screens:
+                await press(pilot, "escape")
+            assert (app.screen, _title(app)) == (screens[-1], titles[-1])
+
+
+def _title(app: BoardApp) -> str:
+    """The path in the first line, between the app's name and the user."""
+    line = text_of(app).splitlines()[0]
+    return line.removeprefix(" hpc-board  ").partition("  ")[0]
