@@ -18,6 +18,7 @@ from hpc_board.store import Store
 from hpc_board.store.folder import DATABASE, check_own, is_served, make_board_folder
 
 if TYPE_CHECKING:
+    from hpc_board.boards.comparison import ChangesShown
     from hpc_board.boards.editor import BoardUser, LeaderboardEditor
     from hpc_board.boards.moderation import Moderation
     from hpc_board.catalog.known_tasks import TaskCache
@@ -71,6 +72,13 @@ class Installation:
         from hpc_board.catalog.known_tasks import TaskCache
 
         return TaskCache(file=None if self.served else self.settings.board / "tasks.json")
+
+    @cached_property
+    def changes(self) -> "ChangesShown":
+        """The significance of changes between runs."""
+        from hpc_board.boards.comparison import ChangesShown
+
+        return ChangesShown(self.reading)
 
     def served_by_another(self) -> bool:
         """Return whether a service, another process, owns the board: it alone sends and follows jobs."""

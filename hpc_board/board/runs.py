@@ -185,9 +185,7 @@ class Runs:
         """
         found = self._context.store.runs.whole(run)
         self.seen(found.run)
-        from hpc_board.boards.comparison import ChangesShown
-
-        placing = ChangesShown(self._context.store).of_placing(found.run, found.placing)
+        placing = self._context.installation.changes.of_placing(found.run, found.placing)
         result = found.result and readable(self._context, found.run, found.result)
         return msgspec.structs.replace(found, placing=placing, result=result)
 

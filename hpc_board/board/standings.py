@@ -58,10 +58,11 @@ class Standings:
         wanted = definition(store, found, version_called(version, found, store))
         names = dict.fromkeys(self._context.gpu(gpu).name for gpu in gpus)
         reader = user or self._context.user
-        return [
-            page(self._context.store, found, wanted, name, reader, rows=rows, limit=limit, offset=offset)
-            for name in names
-        ]
+        pages = [page(store, found, wanted, name, reader, rows=rows, limit=limit, offset=offset) for name in names]
+        if rows is Rows.NEWEST:
+            changes = self._context.installation.changes
+            pages = [replace(each, rows=tuple(changes.of_newest(wanted, each.rows))) for each in pages]
+        return pages
 
     def at_rank(self, task: str, gpu: str, rank: int, *, version: str | None = None) -> tuple[Standing, ...]:
         """Return the standings with this rank; several after a tie, none in the gap below it or past the end.
@@ -95,15 +96,12 @@ class Standings:
         Raises:
             InputError: no task or GPU has this name.
         """
-        from hpc_board.boards.comparison import ChangesShown
-
         known = self._tasks.catalog()
         name = None if task is None else known.task(task).name
         among = [each.name for each in known.tasks]
         on = None if gpu is None else self._context.gpu(gpu).name
-        store = self._context.store
-        entries = store.standings.feed(task=name, gpu=on, user=user, before=before, limit=limit, among=among)
-        changes = ChangesShown(store)
+        standings, changes = self._context.store.standings, self._context.installation.changes
+        entries = standings.feed(task=name, gpu=on, user=user, before=before, limit=limit, among=among)
         return tuple(
             replace(each, change_shown=changes.between(each.task, each.task_version, each.former_run, each.run))
             for each in entries
@@ -128,7 +126,6 @@ class Standings:
         Raises:
             InputError, Refused: as of `run`.
         """
-        from hpc_board.boards.comparison import ChangesShown
-
-        stored, store = self._runs.get(run.id), self._context.store
-        return ChangesShown(store).of_placing(stored, store.standings.placing(stored))
+        stored = self._runs.get(run.id)
+        placing = self._context.store.standings.placing(stored)
+        return self._context.installation.changes.of_placing(stored, placing)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -11,13 +12,16 @@ from hpc_board.domain.standing import Placing, Standing
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import Case, Result
-from hpc_board.model.task import Ranking, Task
+from hpc_board.model.task import Task
 from hpc_board.store import RunQuery, Store
 
 _HINT = "Modes benchmark and ranked measure times; `hpc-board runs --all --task NAME` lists what has run."
 
-HISTORY_COMPARED_MAX = 500
+HISTORY_COMPARED_MAX = 100
 """The number of a user's newest runs whose changes are compared by their measurements: a result takes 1 ms."""
+
+_CHANGES_KEPT = 20_000
+_RESULTS_KEPT = 32
 
 
 def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str] = ()) -> list[Compared]:
@@ -46,22 +50,20 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
 
 
 class ChangesShown:
-    """The significance of changes between runs of one version of a task; each result is read once."""
+    """The significance of changes between ended runs of one version of a task; the newest answers are kept."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._cases: dict[int, tuple[Case, ...]] = {}
-        self._rankings: dict[tuple[str, str], Ranking] = {}
+        # The many readers of a feed ask for the same changes again and again, from several threads.
+        self._shown = lru_cache(_CHANGES_KEPT)(self._compared)
+        self._cases = lru_cache(_RESULTS_KEPT)(self._cases_of)
+        self._ranking_by = lru_cache(_RESULTS_KEPT)(
+            lambda task, version: store.submissions.task(task, version).ranking_by
+        )
 
     def between(self, task: str, version: str, before: int | None, after: int) -> bool | None:
         """Return whether the scores of the runs `before` and `after` differ; None where that is unknown."""
-        if before is None:
-            return None
-        ranking_by = self._rankings.get((task, version))
-        if ranking_by is None:
-            ranking_by = self._rankings[task, version] = self._store.submissions.task(task, version).ranking_by
-        score = compared(self._cases_of(before), self._cases_of(after), ranking_by).score
-        return score.shown if score is not None and score.has_interval else None
+        return None if before is None else self._shown(task, version, before, after)
 
     def of_placing(self, run: Run, placing: Placing | None) -> Placing | None:
         """Return the placing of a run with the significance of its change."""
@@ -85,14 +87,16 @@ class ChangesShown:
             fastest = row if fastest is None or row.score_s < fastest.score_s else fastest
         return [replace(row, change_shown=shown[row.run]) for row in rows]
 
+    def _compared(self, task: str, version: str, before: int, after: int) -> bool | None:
+        score = compared(self._cases(before), self._cases(after), self._ranking_by(task, version)).score
+        return score.shown if score is not None and score.has_interval else None
+
     def _cases_of(self, run: int) -> tuple[Case, ...]:
-        if run not in self._cases:
-            # Of a damaged result, the score is known and no more.
-            result = None
-            with suppress(StorageError):
-                result = self._store.runs.result(run)
-            self._cases[run] = () if result is None else tuple(result.cases)
-        return self._cases[run]
+        # Of a damaged result, the score is known and no more.
+        result = None
+        with suppress(StorageError):
+            result = self._store.runs.result(run)
+        return () if result is None else tuple(result.cases)
 
 
 def _timed_runs(store: Store, submission: Submission) -> dict[str, tuple[Run, Result]]:

@@ -2,7 +2,6 @@
 
 from msgspec.structs import replace
 
-from hpc_board.boards.comparison import ChangesShown
 from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing
 from hpc_board.errors import InputError
 from hpc_board.model.score import reference_score_s
@@ -69,11 +68,10 @@ def page(
     score_s = reference_score_s(found.cases, shown.ranking_by)
     if found.leading is not None and score_s is not None:
         marks.append(_reference(found.leading, score_s))
-    listed = ChangesShown(store).of_newest(shown, found.rows) if rows is Rows.NEWEST else found.rows
     return Page(
         gpu=gpu,
         version=shown.version,
-        rows=tuple(replace(row, harness=shown.harness) for row in listed),
+        rows=tuple(replace(row, harness=shown.harness) for row in found.rows),
         total=found.total,
         offset=offset,
         own=found.own and replace(found.own, harness=shown.harness),

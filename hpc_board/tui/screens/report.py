@@ -85,13 +85,13 @@ class ReportScreen(BoardScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "next", "Next step", tooltip="Show the next steps after a run that did not pass"),
         Binding("c", "cancel", "Cancel", tooltip="Cancel this run"),
-        Binding("L", "log", "Log", tooltip="Switch between report and log"),
-        Binding("slash", "search_log", "Search", key_display="/", tooltip="Search the log"),
-        Binding("b", "standings", "Board", tooltip="Show the board of this run"),
         Binding("s", "submit", "Submit", tooltip="Submit the file of this run, or another one"),
-        Binding("R", "resubmit", "Rerun", tooltip="Submit the same file again"),
-        Binding("w", "watch", "Watch", tooltip="Test the file of this run on every save"),
         Binding("e", "edit", "Edit", tooltip="Edit the file of this run, then submit it"),
+        Binding("b", "standings", "Board", tooltip="Show the board of this run"),
+        Binding("L", "log", "Log", tooltip="Switch between report and log"),
+        Binding("w", "watch", "Watch", tooltip="Test the file of this run on every save"),
+        Binding("R", "resubmit", "Rerun", tooltip="Submit the same file again"),
+        Binding("slash", "search_log", "Search", key_display="/", tooltip="Search the log"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of this run"),
         *(
             Binding(str(number), f"show('{name}')", title, show=False, tooltip=f"Show the page {title}")

@@ -58,18 +58,18 @@ class RunsScreen(BoardScreen):
 
     CSS_PATH = "runs.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs"),
-        Binding("space", "select", "Select", tooltip="Select or unselect the run, for Cancel and Rerun"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
-        Binding("a", "everyone", "All users", tooltip="Switch between your runs and all users' runs"),
-        Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all runs read so far, or none"),
-        *SORT_KEYS,
         Binding("s", "submit", "Submit", tooltip="Submit the file of the selected run, or another one"),
-        Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again"),
+        Binding("e", "edit", "Edit", tooltip="Edit the file of the selected run, then submit it"),
+        Binding("c", "cancel", "Cancel", tooltip="Cancel the selected runs"),
+        Binding("slash", "filter", "Filter", key_display="/", tooltip="Filter the list by the words that you type"),
+        Binding("space", "select", "Select", tooltip="Select or unselect the run, for Cancel and Rerun"),
+        Binding("a", "everyone", "All users", tooltip="Switch between your runs and all users' runs"),
         Binding("b", "standings", "Board", tooltip="Show the board of the selected run"),
+        Binding("R", "resubmit", "Rerun", tooltip="Submit the files of the selected runs again"),
+        *SORT_KEYS,
         Binding("p", "cluster", "Cluster", tooltip="Show the state of the GPUs"),
+        Binding("asterisk", "toggle_all", "All", show=False, tooltip="Select all runs read so far, or none"),
         Binding("w", "watch", "Watch", show=False, tooltip="Test the file of the selected run on every save"),
-        Binding("e", "edit", "Edit", show=False, tooltip="Edit the file of the selected run, then submit it"),
         Binding("y", "copy", "Copy", show=False, tooltip="Copy the number of the selected run"),
         Binding("m", "mark", "Mark", show=False, tooltip="Mark the run; a second mark compares both"),
     ]

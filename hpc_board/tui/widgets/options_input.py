@@ -99,7 +99,7 @@ class OptionsInput(CompletedInput):
         applied = [text for text in (*self._defaults, _from(self._header, "the header")) if text]
         if applied:
             return toned(f"Set already: {'; '.join(applied)}.", Tone.MUTED, 300)
-        permitted = " ".join(self._names)
+        permitted = ", ".join(self._names)
         return toned(f"Permitted: {permitted}" if permitted else "No options are permitted here.", Tone.MUTED, 300)
 
 

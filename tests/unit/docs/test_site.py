@@ -83,9 +83,9 @@ def shown(site: Path, profile: Path) -> Iterator[tuple[str, Page]]:
 def test_the_site_plays_the_recording_of_the_app(site: Path, tmp_path: Path) -> None:
     with shown(site, tmp_path / "profile") as (address, page):
         page.open(f"{address}/app.html")
-        awaited(lambda: page.value("document.querySelector('#recording .ap-overlay-start') !== null"))
-        page.click("#recording .ap-overlay-start")
-        awaited(lambda: "hpc-board template heat" in page.value("document.querySelector('#recording').innerText"))
+        awaited(lambda: page.value("document.querySelector('[data-recording=app] .ap-overlay-start') !== null"))
+        page.click("[data-recording=app] .ap-overlay-start")
+        awaited(lambda: "hpc-board template heat" in page.value("document.querySelector('[data-recording=app]').innerText"))
         assert (page.complaints(), [each for each in page.requests() if not each.startswith((address, "data:"))]) == (
             [],
             [],
