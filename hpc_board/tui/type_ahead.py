@@ -52,15 +52,19 @@ class TypeAhead:
         self._held.clear()
 
     async def give_next(self) -> None:
-        """Give the next key, unless a screen is being opened: Esc ends that, and drops the others."""
+        """Give the next key, unless a screen is being opened: Esc ends that, and drops the keys before it."""
         self.has_begun, self._wait = True, None
         if not self._held or not self._app.screen_stack:
             return
         screen: Any = self._app.screen
         if getattr(screen, "is_opening", False):
-            if any(isinstance(each, events.Key) and each.key == "escape" for each in self._held):
+            escapes = [isinstance(each, events.Key) and each.key == "escape" for each in self._held]
+            if any(escapes):
+                behind = self._held[escapes.index(True) + 1 :]
+                # The end of the opening drops all that are held by then.
                 self.drop()
                 screen.abandon_opening()
+                self._held = behind
             return
         typed, wait = self._held.pop(0), self._begin_wait()
         path = (self._app.focused or screen).ancestors_with_self

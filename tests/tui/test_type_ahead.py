@@ -114,13 +114,17 @@ async def test_keys_are_dropped_where_no_screen_opens(monkeypatch: pytest.Monkey
         assert isinstance(pilot.app.screen, ClusterScreen)
 
 
-async def test_escape_ends_an_opening_and_drops_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_begun", [True, False])
+async def test_escape_ends_an_opening_and_drops_the_keys_before_it(
+    monkeypatch: pytest.MonkeyPatch, is_begun: bool
+) -> None:
     slow = Slow(monkeypatch)
     async with app_on(FakeBoard(runs=[PASSED])).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r")
         type_fast(pilot.app, "s", "q")
-        await asyncio.to_thread(slow.begun.wait, 20)
+        if is_begun:
+            await asyncio.to_thread(slow.begun.wait, 20)
         type_fast(pilot.app, "a", "escape", "p")
         await until(pilot, lambda: isinstance(pilot.app.screen, ClusterScreen))
         slow.end.set()
