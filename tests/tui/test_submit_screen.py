@@ -650,7 +650,7 @@ async def test_a_task_that_is_not_the_headers_is_told_at_once(tmp_path: Path) ->
 async def test_the_form_offers_only_the_options_that_a_gpu_of_the_task_has(kernel: Path) -> None:
     kernel.write_text("#!POPCORN leaderboard vectoradd\nimport torch\n")
     local = replace(L4, cluster=Cluster("here", "local"), partition="")
-    for gpus, words in (((local,), "Permitted: time retries"), ((H100, local), "Permitted: account qos")):
+    for gpus, words in (((local,), "Permitted: time, retries"), ((H100, local), "Permitted: account, qos")):
         async with app_on(FakeBoard(gpus=gpus), kernel).run_test(size=(120, 40)) as pilot:
             await settled(pilot)
             shown = text_of(pilot.app)

@@ -85,7 +85,9 @@ def test_the_site_plays_the_recording_of_the_app(site: Path, tmp_path: Path) -> 
         page.open(f"{address}/app.html")
         awaited(lambda: page.value("document.querySelector('[data-recording=app] .ap-overlay-start') !== null"))
         page.click("[data-recording=app] .ap-overlay-start")
-        awaited(lambda: "hpc-board template heat" in page.value("document.querySelector('[data-recording=app]').innerText"))
+        awaited(
+            lambda: "hpc-board template heat" in page.value("document.querySelector('[data-recording=app]').innerText")
+        )
         assert (page.complaints(), [each for each in page.requests() if not each.startswith((address, "data:"))]) == (
             [],
             [],
