@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.comparison import Comparison, Difference
 from hpc_board.domain.run import Run
+from hpc_board.domain.time_change import FACTOR_MIN
 from hpc_board.model.result import Result
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
@@ -70,9 +71,11 @@ def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
     if comparison.reference is not None and abs(comparison.reference - 1) > _MACHINES_DIFFER:
         factor = max(comparison.reference, 1 / comparison.reference)
         slower = runs[1 if comparison.reference > 1 else 0]
-        percent = figures(100 * (factor - 1), 2)
+        longer = (
+            f"{figures(factor, 2)}x as long" if factor >= FACTOR_MIN else f"{figures(100 * (factor - 1), 2)} % longer"
+        )
         yield Paragraph(
-            f"Machines differ: the task's reference took {percent} % longer in the run of submission "
+            f"Machines differ: the task's reference took {longer} in the run of submission "
             f"{slower.submission}; differences of that size are not significant.",
             Tone.BAD,
         )
