@@ -100,12 +100,10 @@ class Standings:
         name = None if task is None else known.task(task).name
         among = [each.name for each in known.tasks]
         on = None if gpu is None else self._context.gpu(gpu).name
-        standings, changes = self._context.store.standings, self._context.installation.changes
-        entries = standings.feed(task=name, gpu=on, user=user, before=before, limit=limit, among=among)
-        return tuple(
-            replace(each, change_shown=changes.between(each.task, each.task_version, each.former_run, each.run))
-            for each in entries
+        entries = self._context.store.standings.feed(
+            task=name, gpu=on, user=user, before=before, limit=limit, among=among
         )
+        return self._context.installation.changes.of_feed(entries)
 
     def places(self) -> tuple[Place, ...]:
         """Return the user's ranks on all leaderboards, also for old versions of tasks."""

@@ -1,35 +1,35 @@
 """Comparison of two submissions: their comparable runs and the differences of their times."""
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 
 from msgspec.structs import replace
 
-from hpc_board.domain.comparison import Compared, compared
+from hpc_board.domain.comparison import Compared, MeasuredScore, compared, measured_score, score_difference
+from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Placing, Standing
 from hpc_board.domain.submission import Submission
-from hpc_board.errors import InputError, StorageError
-from hpc_board.model.result import Case, Result
-from hpc_board.model.task import Task
+from hpc_board.domain.time_change import COMPARED_MAX
+from hpc_board.errors import DamagedRowError, InputError
+from hpc_board.model.result import Result
+from hpc_board.model.task import Ranking, Task
 from hpc_board.store import RunQuery, Store
 
 _HINT = "Modes benchmark and ranked measure times; `hpc-board runs --all --task NAME` lists what has run."
 
-HISTORY_COMPARED_MAX = 100
-"""The number of a user's newest runs whose changes are compared by their measurements: a result takes 1 ms."""
-
-_CHANGES_KEPT = 20_000
-_RESULTS_KEPT = 32
+_SCORES_KEPT = 20_000
+_RANKINGS_KEPT = 200
 
 
 def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str] = ()) -> list[Compared]:
     """Compare two submissions to one version of a task on `gpus`, or on each GPU with times of both.
 
     Raises:
-        InputError: their tasks or versions differ, or one of them has no times on a requested GPU.
+        InputError: they are the same, their tasks or versions differ, or one of them has no times on a requested GPU.
     """
+    if one.id == other.id:
+        raise InputError(f"submission {one.id} is given twice", hint="Compare it with another one.")
     if (one.task, one.task_version) != (other.task, other.task_version):
         kinds = "tasks" if one.task != other.task else f"versions of {one.task}"
         raise InputError(
@@ -50,20 +50,33 @@ def compare(store: Store, one: Submission, other: Submission, gpus: Sequence[str
 
 
 class ChangesShown:
-    """The significance of changes between ended runs of one version of a task; the newest answers are kept."""
+    """The significance of changes between ended runs of one version of a task; the scores of runs are kept."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        # The many readers of a feed ask for the same changes again and again, from several threads.
-        self._shown = lru_cache(_CHANGES_KEPT)(self._compared)
-        self._cases = lru_cache(_RESULTS_KEPT)(self._cases_of)
-        self._ranking_by = lru_cache(_RESULTS_KEPT)(
-            lambda task, version: store.submissions.task(task, version).ranking_by
-        )
+        # The many readers of a feed ask for the same runs again and again, from several threads.
+        self._score = lru_cache(_SCORES_KEPT)(self._score_of)
+        self._ranking_by = lru_cache(_RANKINGS_KEPT)(self._ranking_of)
 
     def between(self, task: str, version: str, before: int | None, after: int) -> bool | None:
         """Return whether the scores of the runs `before` and `after` differ; None where that is unknown."""
-        return None if before is None else self._shown(task, version, before, after)
+        if before is None:
+            return None
+        try:
+            ranking_by = self._ranking_by(task, version)
+            difference = score_difference(self._score(before, ranking_by), self._score(after, ranking_by))
+        except DamagedRowError:
+            # Of a damaged result or task, the score is known and no more.
+            return None
+        return difference.shown if difference is not None and difference.has_interval else None
+
+    def of_feed(self, entries: Sequence[FeedEntry]) -> tuple[FeedEntry, ...]:
+        """Return entries of a feed, the newest first, with the significance of the first COMPARED_MAX changes."""
+        shown = [
+            self.between(each.task, each.task_version, each.former_run, each.run) for each in entries[:COMPARED_MAX]
+        ]
+        compared_ones = (replace(each, change_shown=known) for each, known in zip(entries, shown, strict=False))
+        return (*compared_ones, *entries[COMPARED_MAX:])
 
     def of_placing(self, run: Run, placing: Placing | None) -> Placing | None:
         """Return the placing of a run with the significance of its change."""
@@ -75,10 +88,10 @@ class ChangesShown:
     def of_newest(self, task: Task, rows: Sequence[Standing]) -> list[Standing]:
         """Return a user's runs with the significance of the change of each from the fastest earlier one.
 
-        It is unknown for runs before the newest HISTORY_COMPARED_MAX.
+        It is unknown for runs before the newest COMPARED_MAX.
         """
         in_order = sorted(rows, key=lambda row: (row.submitted_at, row.run))
-        first = len(in_order) - HISTORY_COMPARED_MAX
+        first = len(in_order) - COMPARED_MAX
         shown: dict[int, bool | None] = {}
         fastest: Standing | None = None
         for index, row in enumerate(in_order):
@@ -87,16 +100,12 @@ class ChangesShown:
             fastest = row if fastest is None or row.score_s < fastest.score_s else fastest
         return [replace(row, change_shown=shown[row.run]) for row in rows]
 
-    def _compared(self, task: str, version: str, before: int, after: int) -> bool | None:
-        score = compared(self._cases(before), self._cases(after), self._ranking_by(task, version)).score
-        return score.shown if score is not None and score.has_interval else None
+    def _ranking_of(self, task: str, version: str) -> Ranking:
+        return self._store.submissions.task(task, version).ranking_by
 
-    def _cases_of(self, run: int) -> tuple[Case, ...]:
-        # Of a damaged result, the score is known and no more.
-        result = None
-        with suppress(StorageError):
-            result = self._store.runs.result(run)
-        return () if result is None else tuple(result.cases)
+    def _score_of(self, run: int, ranking_by: Ranking) -> MeasuredScore | None:
+        result = self._store.runs.result(run)
+        return None if result is None else measured_score(result.cases, ranking_by)
 
 
 def _timed_runs(store: Store, submission: Submission) -> dict[str, tuple[Run, Result]]:

@@ -22,8 +22,6 @@ def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: boo
     from hpc_board.cli.output import print_blocks, print_json, refresh
     from hpc_board.report.comparisons import comparison_report
 
-    if one == other:
-        raise click.UsageError(f"submission {one} is given twice.")
     board = open_()
     refresh(board)
     found = board.submissions.compare(one, other, gpus)

@@ -3,6 +3,12 @@
 FACTOR_MIN = 1.995
 """The least ratio of two times that is told as a factor, such as 2.0x; a smaller one is told in percent."""
 
+COMPARED_MAX = 50
+"""The number of the newest changes of a list that are compared by their measurements.
+
+A result takes 1 to 10 ms to read, by its samples.
+"""
+
 NO_DIFFERENCE = "no difference shown"
 """The words for two times that differ by no more than their scatter."""
 

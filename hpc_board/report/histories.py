@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hpc_board.domain.standing import Page, Standing
-from hpc_board.domain.time_change import change_text
+from hpc_board.domain.time_change import COMPARED_MAX, NO_DIFFERENCE, change_text
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Log, Paragraph, Table, Tone
@@ -54,7 +54,10 @@ def history_report(
     report: list[Block] = [heading, Paragraph(left_out)] if left_out else [heading]
     if len(runs) > 1:
         report.append(history_plot(runs, width, height, signs))
-    return *report, _table(runs, signs.best)
+    report.append(_table(runs, signs.best))
+    if len(runs) > COMPARED_MAX:
+        report.append(Paragraph(f'Runs before the newest {COMPARED_MAX} never have "{NO_DIFFERENCE}".', Tone.QUIET))
+    return tuple(report)
 
 
 def in_order(page: Page) -> list[Standing]:

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime, timedelta
+from unittest.mock import Mock
 
 import pytest
 from click.testing import Result
@@ -16,8 +17,8 @@ from hpc_board.domain.moderation import BAN, EVERYTHING, START, STOP, USER, Deci
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.score_interval import Interval
-from hpc_board.domain.standing import Mark, MarkKind, Page, Standing
-from hpc_board.errors import SchedulerRefused
+from hpc_board.domain.standing import Mark, MarkKind, Page, Rows, Standing
+from hpc_board.errors import SchedulerRefused, UnreadableError
 from hpc_board.model.result import Case, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.feeds import feed_line
@@ -466,16 +467,61 @@ def test_a_change_is_told_alike_by_run_feed_history_and_compare(board: Recorded,
         f"11.0 µs {change.replace('faster', 'slower')} 3 kernel.py",
     ]
     compared = " ".join(lines(call(board, "compare", "1", "2")))
-    assert f"1.1x {change} (" in compared
+    assert f"1.1x {change.replace('10 %', '10.0 %')} (" in compared
 
 
-def test_of_a_damaged_result_a_change_is_told_by_its_scores(board: Recorded) -> None:
-    for score_s in (11e-6, 10e-6):
-        board.add(result=result_of(Verdict.PASS, timed_case(median_ns=1e9 * score_s)), score_s=score_s, user="ada")
+def add_two_alike(board: Recorded) -> None:
+    """Two runs of ada's whose times scatter by more than they differ."""
+    for median_ns in (11_000.0, 10_000.0):
+        case = timed_case(median_ns=median_ns)
+        assert case.timing is not None
+        samples = tuple(median_ns + 3000.0 * step for step in (-1, 0, 1))
+        measured = replace(case, timing=replace(case.timing, samples_ns=samples))
+        board.add(result=result_of(Verdict.PASS, measured), score_s=median_ns / 1e9, user="ada")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        ("DROP TRIGGER documents_stay", "UPDATE documents SET document = '{' WHERE run = 1"),
+        ("DROP TRIGGER tasks_stay", "UPDATE tasks SET definition = '{'"),
+    ],
+)
+def test_of_a_damaged_row_a_change_is_told_by_its_scores(board: Recorded, damage: tuple[str, str]) -> None:
+    add_two_alike(board)
     with closing(sqlite3.connect(board.board.settings.board / "board.db")) as db, db:
-        db.execute("DROP TRIGGER documents_stay")
-        db.execute("UPDATE documents SET document = '{' WHERE run = 1")
+        for statement in damage:
+            db.execute(statement)
     assert lines(call(board, "feed"))[0].endswith("(was 11.0 µs: 10 % faster)")
+    assert "First place on CPU: 10.0 µs, was 11.0 µs: 10 % faster" in " ".join(lines(call(board, "run", "2")))
+
+
+def test_a_passing_fault_leaves_no_answer_behind(board: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_two_alike(board)
+    standings, runs = board.board.standings, type(board.board.context.store.runs)
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "result", Mock(side_effect=UnreadableError("database is locked")))
+        with pytest.raises(UnreadableError):
+            standings.feed()
+    assert [each.change_shown for each in standings.feed()] == [False, None]
+    # The scores of ended runs are read once.
+    monkeypatch.setattr(runs, "result", Mock(side_effect=UnreadableError("database is locked")))
+    assert [each.change_shown for each in standings.feed()] == [False, None]
+
+
+def test_the_newest_changes_alone_are_compared_by_their_measurements(
+    board: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_two_alike(board)
+    for module in ("boards.comparison", "report.histories"):
+        monkeypatch.setattr(f"hpc_board.{module}.COMPARED_MAX", 1)
+    faster = replace(timed_case(median_ns=9_000.0), timing=None)
+    board.add(result=result_of(Verdict.PASS, faster), score_s=9e-6, user="ada")
+    assert [each.change_shown for each in board.board.standings.feed()] == [None, None, None]
+    (page,) = board.board.standings.pages("vectoradd_py", ["CPU"], rows=Rows.NEWEST, user="ada")
+    history = plain(history_report("vectoradd_py", page, "ada"))
+    assert "10 % faster" in history
+    assert 'Runs before the newest 1 never have "no difference shown".' in history
 
 
 def test_the_history_of_somebody_else_and_of_nobody(board: Recorded) -> None:

@@ -63,13 +63,13 @@ def test_a_difference_beyond_the_scatter_of_the_processes_is_shown_with_its_erro
     assert found.high
     # Both have a standard deviation of 1 %: sqrt(pi / 2) sqrt(2 / 3) % times t(4) = 2.776 on each side.
     assert math.log(found.high / found.low) / 2 == pytest.approx(2.776 * 0.01 * math.sqrt(math.pi / 3), rel=0.01)
-    assert found.text == "2.0x faster (± 0.058x)"
+    assert found.text == "2.00x faster (± 0.058x)"
 
 
 def test_a_slower_one_is_told_as_such() -> None:
     found = difference(steady(5.0 * MS, 5.05 * MS, 4.95 * MS), steady(10.0 * MS, 10.1 * MS, 9.9 * MS))
     assert found.speedup == pytest.approx(0.5)
-    assert found.text == "2.0x slower (± 0.058x)"
+    assert found.text == "2.00x slower (± 0.058x)"
 
 
 def test_a_difference_within_the_scatter_of_the_processes_is_not_shown() -> None:
@@ -116,7 +116,7 @@ def test_a_large_scatter_is_told_as_a_range() -> None:
 
 @pytest.mark.parametrize(
     ("factor", "change", "error"),
-    [(1.082, "8.2 %", "1.1 %"), (1.99, "99 %", "2 %"), (1.999, "2.0x", "0.02x"), (3.4, "3.4x", "0.034x")],
+    [(1.082, "8.20 %", "1.1 %"), (1.99, "99.0 %", "2 %"), (1.999, "2.00x", "0.02x"), (3.4, "3.40x", "0.034x")],
 )
 def test_a_small_difference_is_told_in_percent_and_a_large_one_as_a_factor(
     factor: float, change: str, error: str
@@ -129,7 +129,7 @@ def test_a_small_difference_is_told_in_percent_and_a_large_one_as_a_factor(
 def test_an_error_of_several_times_the_smaller_time_is_told_as_a_range() -> None:
     assert Difference(14.5, 1, 14.5, 7.6, 27.7).text == "14x faster (7.6x to 28x)"
     assert Difference(1, 14.5, 1 / 14.5, 1 / 27.7, 1 / 7.6).text == "14x slower (7.6x to 28x)"
-    assert Difference(14.5, 1, 14.5, 14.4, 14.6).text == "14x faster (± 0.1x)"
+    assert Difference(14.5, 1, 14.5, 14.4, 14.6).text == "14.5x faster (± 0.1x)"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_processes_that_measured_some_cases_only_leave_the_score_those_that_meas
 
     score = compared(cases(1.0), cases(0.5), Ranking.GEOM).score
     assert score is not None
-    assert (score.text, score.repeated) == ("2.0x faster (± 0.058x)", True)
+    assert (score.text, score.repeated) == ("2.00x faster (± 0.058x)", True)
 
 
 def test_a_case_with_too_few_calls_leaves_the_score_without_an_interval() -> None:
@@ -242,7 +242,7 @@ def test_two_submissions_are_compared_on_each_gpu_that_both_ran_on(board: Record
     assert "vectoradd_py on CPU: submission 1 (kernel.py by " in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("0 ")]
     assert line.split()[1:6] == ["1.00", "ms", "505", "µs", "1.99x"]
-    assert "99 % faster (± " in line
+    assert "99.0 % faster (± " in line
 
 
 def test_a_comparison_as_json_has_the_bounds(board: Recorded) -> None:
