@@ -127,9 +127,13 @@ def user_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:
-        raise InputError(f"{path} exists already", hint="Give another name, or --force to overwrite it.") from error
+        raise InputError(
+            f"{shown_path(path)} exists already", hint="Give another name, or --force to overwrite it."
+        ) from error
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}", hint="Give another file or folder.") from error
+        raise InputError(
+            f"{shown_path(path)} cannot be written: {error.strerror}", hint="Give another file or folder."
+        ) from error
 
 
 def write_new_folder(folder: Path, contents: Mapping[str, str]) -> None:
@@ -141,9 +145,13 @@ def write_new_folder(folder: Path, contents: Mapping[str, str]) -> None:
     try:
         folder.mkdir()
     except FileExistsError as error:
-        raise InputError(f"{folder} exists already", hint="Give another name; what is there stays as it is.") from error
+        raise InputError(
+            f"{shown_path(folder)} exists already", hint="Give another name; what is there stays as it is."
+        ) from error
     except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror}", hint="Give another place.") from error
+        raise InputError(
+            f"{shown_path(folder)} cannot be made: {error.strerror}", hint="Give another place."
+        ) from error
     try:
         for name, text in contents.items():
             (folder / name).write_text(text, encoding="utf-8")

@@ -22,6 +22,7 @@ from hpc_board.cli.options import (
 )
 from hpc_board.cli.streams import unless_printed
 from hpc_board.errors import WaitExpired
+from hpc_board.files import shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -184,11 +185,17 @@ def _given_options(plain: "Mapping[str, str | None]", extras: "Sequence[str]") -
 
 def _check_none_twice(files: tuple[Path, ...]) -> None:
     """Raise a UsageError for a file that is given twice."""
-    seen = set()
+    seen: set[object] = set()
     for file in files:
-        if file.absolute() in seen:
-            raise click.UsageError(f"{file} is given twice.")
-        seen.add(file.absolute())
+        try:
+            found = os.stat(file)
+            known: object = (found.st_dev, found.st_ino)
+        except (OSError, ValueError):
+            # Its absence is told in its turn.
+            known = file.absolute()
+        if known in seen:
+            raise click.UsageError(f"{shown_path(file)} is given twice.")
+        seen.add(known)
 
 
 def _is_piped(files: tuple[Path, ...], name: str | None) -> bool:

@@ -13,6 +13,9 @@ RESULT_BYTES_MAX = 32 * 1024 * 1024
 CASES_MAX = 10_000
 SAMPLES_MAX = 10_000
 TEXT_MAX = 256 * 1024
+TIME_NS_MIN, TIME_NS_MAX = 1e-3, 1e18
+"""The least and the greatest time of a call in a result: a picosecond, and 30 years. 0 stands for none."""
+
 
 WIDE_INTERVAL = 0.1
 """Share of a time from which its interval is shown beside it."""
@@ -294,8 +297,11 @@ class _Fields:
     def number(self, key: str) -> float:
         return _number(self._get(key), f"{self._place}.{key}")
 
-    def number_or_none(self, key: str) -> float | None:
-        return None if not self.has(key) or self.absent(key) else self.number(key)
+    def time(self, key: str) -> float:
+        return _time(self._get(key), f"{self._place}.{key}")
+
+    def time_or_none(self, key: str) -> float | None:
+        return None if not self.has(key) or self.absent(key) else self.time(key)
 
     def amount(self, key: str) -> float:
         value = self.number(key)
@@ -345,6 +351,18 @@ def _number(value: Any, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e300:
         raise ResultError(f"{place} is not a finite number from 0")
     return float(value)
+
+
+def is_time_ns(value: float) -> bool:
+    """Return whether a finite number from 0 can be a time of a result."""
+    return value == 0 or TIME_NS_MIN <= value <= TIME_NS_MAX
+
+
+def _time(value: Any, place: str) -> float:
+    number = _number(value, place)
+    if not is_time_ns(number):
+        raise ResultError(f"{place} is not 0 or a time from {TIME_NS_MIN:g} to {TIME_NS_MAX:g} ns")
+    return number
 
 
 def _count(value: Any, place: str) -> int:
@@ -399,20 +417,20 @@ def _work(fields: _Fields) -> Work:
 def _timing(fields: _Fields) -> Timing:
     return Timing(
         runs=fields.integer("runs"),
-        mean_ns=fields.number("mean_ns"),
-        median_ns=fields.number("median_ns"),
+        mean_ns=fields.time("mean_ns"),
+        median_ns=fields.time("median_ns"),
         std_ns=fields.number("std_ns"),
         err_ns=fields.number("err_ns"),
-        best_ns=fields.number("best_ns"),
-        worst_ns=fields.number("worst_ns"),
-        samples_ns=tuple(_number(item, "a sample") for item in fields.items("samples_ns", SAMPLES_MAX)),
+        best_ns=fields.time("best_ns"),
+        worst_ns=fields.time("worst_ns"),
+        samples_ns=tuple(_time(item, "a sample") for item in fields.items("samples_ns", SAMPLES_MAX)),
         worker_runs=tuple(_count(item, "a worker's count") for item in fields.items("worker_runs", SAMPLES_MAX)),
-        baseline_ns=None if fields.absent("baseline_ns") else fields.number("baseline_ns"),
+        baseline_ns=None if fields.absent("baseline_ns") else fields.time("baseline_ns"),
         noisy=fields.truth("noisy"),
-        low_ns=fields.number_or_none("low_ns"),
-        high_ns=fields.number_or_none("high_ns"),
-        least_ns=fields.number_or_none("least_ns"),
-        claimed_ns=fields.number_or_none("claimed_ns"),
+        low_ns=fields.time_or_none("low_ns"),
+        high_ns=fields.time_or_none("high_ns"),
+        least_ns=fields.time_or_none("least_ns"),
+        claimed_ns=fields.time_or_none("claimed_ns"),
         busy_processors=fields.number("busy_processors") if fields.has("busy_processors") else 0.0,
     )
 

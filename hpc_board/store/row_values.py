@@ -13,6 +13,7 @@ from hpc_board.domain.job_options import NO_OPTIONS, JobOptions, check
 from hpc_board.domain.task_rules import is_plain_name
 from hpc_board.errors import DamagedRowError, InputError
 from hpc_board.model.names import NAME
+from hpc_board.model.result import is_time_ns
 from hpc_board.model.text import one_line
 
 Row = Mapping[str, Any]
@@ -117,9 +118,15 @@ class RowReader:
             value if isinstance(value, int | float) and 0 <= value < _NUMBER_MAX else self.fail(column, "such number")
         )
 
+    def time_ns(self, column: str) -> float:
+        """Return a time of calls in ns, or 0."""
+        value = self.number(column)
+        return value if is_time_ns(value) else self.fail(column, "time in ns")
+
     def score(self, column: str = "score_s") -> float:
-        """Return a number above 0, and finite."""
-        return self.number(column) or self.fail(column, "score")
+        """Return a time in s that ranks a run."""
+        value = self.number(column)
+        return value if value and is_time_ns(1e9 * value) else self.fail(column, "score")
 
     def moment(self, column: str) -> datetime:
         """Return a moment with its time zone."""

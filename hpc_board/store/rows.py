@@ -295,26 +295,26 @@ def case_value(row: Row) -> Case:
 def _timing(found: RowReader) -> Timing:
     return Timing(
         runs=found.integer("timed_calls"),
-        mean_ns=found.number("mean_ns"),
-        median_ns=found.number("median_ns"),
+        mean_ns=found.time_ns("mean_ns"),
+        median_ns=found.time_ns("median_ns"),
         std_ns=found.number("std_ns"),
         err_ns=found.number("err_ns"),
-        best_ns=found.number("best_ns"),
-        worst_ns=found.number("worst_ns"),
+        best_ns=found.time_ns("best_ns"),
+        worst_ns=found.time_ns("worst_ns"),
         samples_ns=(),
-        baseline_ns=_number(found, "baseline_ns"),
+        baseline_ns=_time_ns(found, "baseline_ns"),
         noisy=bool(found.integer("noisy")),
-        low_ns=_number(found, "low_ns"),
-        high_ns=_number(found, "high_ns"),
-        least_ns=_number(found, "least_ns"),
-        claimed_ns=_number(found, "claimed_ns"),
+        low_ns=_time_ns(found, "low_ns"),
+        high_ns=_time_ns(found, "high_ns"),
+        least_ns=_time_ns(found, "least_ns"),
+        claimed_ns=_time_ns(found, "claimed_ns"),
         # A row from before the column says nothing of others.
-        busy_processors=_number(found, "busy_processors") or 0.0,
+        busy_processors=found.number("busy_processors") if found.has("busy_processors") else 0.0,
     )
 
 
-def _number(found: RowReader, column: str) -> float | None:
-    return found.number(column) if found.has(column) else None
+def _time_ns(found: RowReader, column: str) -> float | None:
+    return found.time_ns(column) if found.has(column) else None
 
 
 def submission_value(row: Row) -> Submission:

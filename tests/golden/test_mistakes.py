@@ -35,6 +35,7 @@ MISTAKES = (
     "submit kernel.py -",
     "submit kernel.py --name other.py",
     "submit kernel.py ./kernel.py",
+    "submit kernel.py board/../kernel.py",
     "submit -",
     "submit kernel.py -g",
     "submit bare.py",

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.harness.processes.signals import signal_name
-from hpc_board.model.result import LIBRARY_MISSING, Case, Timing, Verdict
+from hpc_board.model.result import LIBRARY_MISSING, TIME_NS_MIN, Case, Timing, Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import CaseValue, case_text
 from hpc_board.model.text import one_line, printable
@@ -198,8 +198,8 @@ def _timing(report: Report, key: str) -> Timing:
     Raises:
         ValueError: the values are no valid times.
     """
-    mean = _number(report.word(f"{key}.mean"), "mean")
-    best, worst = (_number(report.word(f"{key}.{name}") or str(mean), name) for name in ("best", "worst"))
+    mean = _number(report.word(f"{key}.mean"), "mean", TIME_NS_MIN)
+    best, worst = (_number(report.word(f"{key}.{name}") or str(mean), name, TIME_NS_MIN) for name in ("best", "worst"))
     std, err = (_number(report.word(f"{key}.{name}") or "0", name, least=0.0) for name in ("std", "err"))
     runs = _number(report.word(f"{key}.runs") or "1", "runs")
     if not best * (1 - _ROUNDING) <= mean <= worst * (1 + _ROUNDING):

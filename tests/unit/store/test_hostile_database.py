@@ -188,6 +188,7 @@ def test_a_hostile_value_is_told_or_shown_without_harm(whole: Recorded, table: s
         ("feed", "fallen", "'[1]'", ("feed",), "row 3 of `feed`"),
         ("boards", "at", "'abc'", ("update", "course", "--history"), "row 1 of `boards`"),
         ("cases", "median_ns", "'fast'", ("runs", "--all", "--json"), "row 4 of `cases`"),
+        ("cases", "baseline_ns", "5e-324", ("runs", "--all", "--json"), "row 4 of `cases`"),
     ],
 )
 def test_an_error_names_the_table_and_the_row_and_what_to_do(
