@@ -188,7 +188,7 @@ def _check_none_twice(files: tuple[Path, ...]) -> None:
     seen: set[object] = set()
     for file in files:
         try:
-            found = os.stat(file)
+            found = file.stat()
             known: object = (found.st_dev, found.st_ino)
         except (OSError, ValueError):
             # Its absence is told in its turn.
