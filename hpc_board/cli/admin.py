@@ -90,7 +90,9 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
 @click.option(
     "--at-once", metavar="N", type=click.IntRange(1, 1000), help="With --each-node: jobs at the same time; default: 8."
 )
-@click.option("--timeout", metavar="SECONDS", type=SECONDS, help="Longest wait for the jobs; default: 600.")
+@click.option(
+    "--timeout", metavar="SECONDS", type=SECONDS, help="Longest wait for the jobs, 0 or more seconds; default: 600."
+)
 @json_option
 @click.pass_obj
 def check(

@@ -1,7 +1,7 @@
 """Exit codes of commands, and error messages on stderr."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +27,6 @@ _LISTED = {
 """The place that lists the values of an argument, by its name."""
 
 _ERROR_COLUMNS, _HINT_COLUMNS = len("error: "), len("hint: ")
-
-_NEAR = 0.7
-"""The least similarity of a typing error and the name that was meant, of 1; "--user" and "--quiet" have 0.4."""
-
-_OFFERED_MAX = 2
 
 DONE = 0
 NOT_PASSED = 1
@@ -143,31 +138,17 @@ def _print_usage_error(error: click.ClickException) -> None:
 
 
 def _message(error: click.ClickException) -> str:
-    """Return the message of an error; that of an unknown option or command offers the names that are near to it."""
+    """Return the message of an error; that of an unknown option or command offers a known one."""
+    from hpc_board.model.names import suggestion
+
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-        params = error.ctx.command.get_params(error.ctx)
-        return f"{error.message}{_offer(error.option_name, [name for each in params for name in each.opts])}"
+        options = [each for each in error.ctx.command.get_params(error.ctx) if isinstance(each, click.Option)]
+        names = [name for each in options for name in each.opts if name.startswith("--")]
+        return f'No such option "{error.option_name}".{suggestion(error.option_name, names)}'
     if isinstance(error, NoSuchCommand) and error.ctx is not None:
-        return f"{error.message}{_offer(error.command_name, getattr(error.ctx.command, 'commands', ()))}"
+        names = [*getattr(error.ctx.command, "commands", ())]
+        return f'No such command "{error.command_name}".{suggestion(error.command_name, names)}'
     return error.format_message()
-
-
-def _offer(wrong: str, names: Iterable[str]) -> str:
-    """Return a question with the names that are near to `wrong`, or of which it is a word; empty without one."""
-    word = wrong.lstrip("-").casefold()
-    found = [
-        name
-        for name in names
-        if len(name.lstrip("-")) > 1
-        and (_are_near(word, name.lstrip("-")) or {word, f"{word}s"} & {*name.lstrip("-").split("-")})
-    ]
-    return f" Did you mean {' or '.join(map(repr, found[:_OFFERED_MAX]))}?" if found else ""
-
-
-def _are_near(word: str, name: str) -> bool:
-    import difflib
-
-    return difflib.SequenceMatcher(None, word[:100], name).ratio() >= _NEAR
 
 
 def exit_code_of(board: "Board", runs: "Sequence[Run]") -> int:

@@ -64,7 +64,7 @@ class Count(click.ParamType[int]):
 
 
 class Seconds(click.ParamType[float]):
-    """A time-out in finite seconds; 0 does not wait."""
+    """A time-out in finite seconds, 0 or more; 0 does not wait."""
 
     name = "seconds"
 
@@ -75,7 +75,9 @@ class Seconds(click.ParamType[float]):
         except ValueError:
             seconds = math.nan
         if not 0 <= seconds < math.inf:
-            self.fail(f"{value!r} is not a number of seconds; omit the option to wait without limit.", param, ctx)
+            self.fail(
+                f"{value!r} is not a number of seconds, 0 or more; omit the option to wait without limit.", param, ctx
+            )
         return seconds
 
 

@@ -207,7 +207,7 @@ def _print_logs(board: "Board", run: "Run") -> None:
     "timeout_seconds",
     metavar="SECONDS",
     type=SECONDS,
-    help="Longest wait; the run goes on.",
+    help="Longest wait, 0 or more seconds; the run goes on.",
 )
 @json_option
 @click.pass_obj

@@ -99,7 +99,7 @@ _PIPED_NAME = "submission.py"
     "timeout_seconds",
     metavar="SECONDS",
     type=SECONDS,
-    help="Time-out of --wait; the runs continue.",
+    help="Time-out of --wait, 0 or more seconds; the runs continue.",
 )
 @json_option
 @click.pass_obj

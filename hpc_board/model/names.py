@@ -10,19 +10,30 @@ NAME_WORDS = "a name of letters, digits and . _ + - that begins with a letter or
 
 
 def suggestion(word: str, words: Iterable[str]) -> str:
-    """Return the sentence ' Did you mean "x"?' with the nearest of `words`, case aside; "" if none is near."""
-    near = nearest(word, words)
-    return f' Did you mean "{near}"?' if near else ""
+    """Return the sentence ' Did you mean "x"?' with the nearest of `words`; "" if none is near.
+
+    If no name differs by a typing error, the sentence has the first two of which `word` is a part between dashes.
+    """
+    words = list(words)
+    part = _compared(word)
+    holders = [each for each in words if {part, f"{part}s"} & {*_compared(each).split("-")}]
+    found = '" or "'.join([near] if (near := nearest(word, words)) else holders[:2])
+    return f' Did you mean "{found}"?' if found else ""
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """Return the one of `words` that is near to `word`, case aside; "" if none is."""
-    by_folded = {candidate.casefold(): candidate for candidate in words}
+    """Return the one of `words` that is near to `word`, case and leading dashes aside; "" if none is."""
+    by_compared = {_compared(candidate): candidate for candidate in words}
 
     import difflib
 
-    near = difflib.get_close_matches(word[:100].casefold(), by_folded, n=1)
-    return by_folded[near[0]] if near else ""
+    near = difflib.get_close_matches(_compared(word[:100]), by_compared, n=1)
+    return by_compared[near[0]] if near else ""
+
+
+def _compared(word: str) -> str:
+    """Return a name as it is compared: dashes before two names would make them similar."""
+    return word.lstrip("-").casefold()
 
 
 def listed(words: Iterable[str]) -> list[str]:

@@ -118,10 +118,13 @@ COLOURLESS = _theme(
 """The theme of a terminal without colours, whose colours `Colourless` replaces."""
 
 _LIGHT_GROUND = 0.35
+"""The least brightness of a ground that is light."""
+
 _GREY = (0.2, 0.75)
 """The brightness of greys that become dim; darker text lies on a light ground."""
 
 _HUE = 0.2
+"""The least difference of the strongest and the weakest part of a colour that has a hue."""
 
 SIXTEEN = {DARK.name: "ansi-dark", LIGHT.name: "ansi-light"}
 """Textual's themes in the terminal's own colours, for terminals with sixteen colours."""
@@ -140,7 +143,8 @@ class Colourless(LineFilter):
 @lru_cache(1024)
 def _colourless(style: Style) -> Style:
     ground, colour = _rgb(style.bgcolor), _rgb(style.color)
-    kept = style.without_color
+    # The meta of a style leads a click to its row.
+    kept = style.without_color + Style(meta=style.meta)
     if ground is not None and ground.brightness >= _LIGHT_GROUND and not style.reverse:
         kept += Style(reverse=True)
     if colour is not None and max(colour.normalized) - min(colour.normalized) >= _HUE:

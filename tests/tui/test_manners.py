@@ -374,6 +374,54 @@ async def test_without_colours_the_terminal_keeps_its_own(
         assert "Theme" not in text_of(pilot.app)
 
 
+async def test_without_colours_fields_and_the_open_tab_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+
+        def has(text: str, attribute: str) -> bool:
+            strips = pilot.app.screen._compositor.render_strips(pilot.app.size)
+            (style,) = [each.style for strip in strips for each in strip if each.text.strip() == text]
+            return bool(style and getattr(style, attribute))
+
+        await settled(pilot)
+        await press(pilot, "end", "s", "tab")
+        assert has(".py, .cpp, .cu, .cuh or .hip file", "underline")
+        assert has("optional", "underline")
+        await press(pilot, "escape", "b")
+        assert has("H100", "bold")
+        assert not has("A100", "bold")
+
+
+async def test_without_colours_clicks_reach_lists_palette_and_tree(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: Path
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    (tmp_path / "other.py").write_text("import torch\n")
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+
+        async def click(words: str) -> None:
+            strips = pilot.app.screen._compositor.render_strips(pilot.app.size)
+            lines = [strip.text for strip in strips]
+            (y,) = [number for number, line in enumerate(lines) if words in line]
+            await pilot.click(offset=(lines[y].index(words), y))
+            await settled(pilot)
+
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.task_select.focus()
+        await press(pilot, "enter")
+        await click("grayscale")
+        assert screen.task_select.value == "grayscale"
+        await press(pilot, "ctrl+p", *"browse")
+        await until(pilot, lambda: "Pick the file from a tree" in text_of(pilot.app))
+        await click("Pick the file from a tree")
+        await until(pilot, lambda: "other.py" in text_of(pilot.app))
+        await click("other.py")
+        assert screen.path_input.path == tmp_path / "other.py"
+        assert pilot.app.screen is screen
+
+
 async def test_pasted_lines_in_a_field_stay_there_and_press_nothing() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -541,9 +589,9 @@ def test_a_file_in_the_place_of_a_command_is_in_the_form(tmp_path: Path, tmux: T
     [
         (("kernel.py",), "the app needs a terminal. To submit without one: hpc-board submit kernel.py"),
         (("kernel.py", "--gpu", "CPU"), "To submit at once: hpc-board submit kernel.py --gpu CPU"),
-        (("submti",), "No such command 'submti'. Did you mean 'submit'?"),
+        (("submti",), 'No such command "submti". Did you mean "submit"?'),
         (("no-file.py",), "no-file.py: no such file or command."),
-        (("folder",), "No such command 'folder'."),
+        (("folder",), 'No such command "folder".'),
     ],
 )
 def test_a_word_that_is_neither_command_nor_file_is_no_command(

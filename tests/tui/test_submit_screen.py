@@ -10,7 +10,7 @@ from textual.widgets._select import SelectOverlay
 
 from hpc_board.domain.job_options import JobOptions, OptionRules
 from hpc_board.domain.run import RunState
-from hpc_board.errors import InputError
+from hpc_board.errors import InputError, Refused
 from hpc_board.model.gpu import Cluster, ContainerRuntime, JobContainer
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
@@ -678,11 +678,14 @@ async def test_the_options_field_completes_checks_and_sends_what_the_board_permi
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [("time=abc", 'expected a time up to a year as "MM"'), ("time=999", "--time 999 is longer than 0:")],
+    ("options", "words", "hint"),
+    [
+        ("time=abc", 'expected a time up to a year as "MM"', "Correct the value, or leave the option out."),
+        ("time=999", "--time 999 is longer than 0:", "Give a shorter time, or leave the option out."),
+    ],
 )
 async def test_the_fault_of_an_option_is_at_its_field_and_in_the_place_of_the_script(
-    kernel: Path, options: str, words: str
+    kernel: Path, options: str, words: str, hint: str
 ) -> None:
     async with app_on(FakeBoard(), kernel).run_test(size=(120, 40)) as pilot:
         await settled(pilot)
@@ -691,17 +694,56 @@ async def test_the_fault_of_an_option_is_at_its_field_and_in_the_place_of_the_sc
         screen.options_input.focus()
         await press(pilot, *options)
         await settled(pilot)
-        assert words in str(screen.query_one("#options-note", Static).content)
-        assert words in str(screen.query_one("#command", Static).content)
+        note = str(screen.query_one("#options-note", Static).content)
+        assert words in note
+        assert note.endswith(hint)
+        script = str(screen.query_one("#command", Static).content)
+        assert words in script
+        assert script.endswith(hint)
         assert not screen.error_box.display
-        (status,) = [line for line in text_of(pilot.app).splitlines() if line.startswith("  Options: --time")]
+        assert "  Correct the options." in text_of(pilot.app)
+        await pilot.resize_terminal(60, 16)
+        await settled(pilot)
+        (status,) = [line for line in text_of(pilot.app).splitlines() if line.lstrip().startswith("Options: --time")]
         assert "…" in status
+        await pilot.resize_terminal(120, 40)
         assert screen.query_one("#send", Button).disabled
         await press(pilot, "ctrl+s")
         assert screen.options_input.has_class("-faulty")
         await press(pilot, *["backspace"] * len(options))
         await settled(pilot)
         assert "Ready: vectoradd on H100" in text_of(pilot.app)
+
+
+async def test_refresh_asks_again_about_refused_options(kernel: Path) -> None:
+    board = FakeBoard(failures={"draft": Refused("--time 5 is longer than 0:20:00.")})
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        pilot.app.screen.query_one("#options").focus()
+        await press(pilot, *"time=5")
+        await settled(pilot)
+        assert "--time 5 is longer than 0:20:00." in text_of(pilot.app)
+        board.failures.clear()
+        await press(pilot, "f5")
+        assert "Ready: vectoradd on H100" in text_of(pilot.app)
+        board.rules = OptionRules(("qos",))
+        await press(pilot, "f5")
+        assert "The option --time (this field) is not permitted" in text_of(pilot.app)
+        assert pilot.app.screen.query_one("#send", Button).disabled
+
+
+@pytest.mark.parametrize(("name", "at_field"), [("--time", True), ("--timeout", False), ("--time-min", False)])
+async def test_an_error_of_another_option_is_not_at_the_field(kernel: Path, name: str, at_field: bool) -> None:
+    board = FakeBoard(failures={"draft": Refused(f"{name} 30 is refused.")})
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.options_input.focus()
+        await press(pilot, *"time=30")
+        await settled(pilot)
+        assert (f"{name} 30" in str(screen.query_one("#options-note", Static).content)) is at_field
+        assert screen.error_box.display is not at_field
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 16)])

@@ -1,6 +1,7 @@
 """The submit form: file, task, GPUs and mode, with a preview of the batch script."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -68,7 +69,7 @@ class SubmitScreen(BoardScreen):
             "s", "send(False)", "Submit", show=False, tooltip="Submit (outside text fields)", id="submit.send_letter"
         ),
         Binding("w", "watch", "Watch", tooltip="Submit the file in mode test on every save (outside text fields)"),
-        Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers again"),
+        Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers and the board again"),
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, "send")
     OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "folders")
@@ -95,8 +96,9 @@ class SubmitScreen(BoardScreen):
         self._edited = edited
         self._of_run = of_run
         self._taken: Choice | None = None
-        self._blamed: Choice | None = None
         """The draft that the app took when another screen was opened above; a newer form may have replaced it."""
+        self._blamed: Choice | None = None
+        """The choice whose options the board has refused."""
         self._tasks: tuple[str, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
         self._statuses: dict[str, GpuStatus] | None = None
@@ -170,7 +172,7 @@ class SubmitScreen(BoardScreen):
         self.path_input.cursor_position = len(self.path_input.value)
         self.ask("tasks", self.board.tasks.catalog, self._show_tasks)
         self.ask("options", self._rules, self._show_rules)
-        self.action_ask_gpus()
+        self._ask_gpus()
         self._ask_allowed()
         self._read_header(self.path_input.path)
 
@@ -180,8 +182,17 @@ class SubmitScreen(BoardScreen):
         return super().busy or self._typing is not None
 
     def action_ask_gpus(self) -> None:
-        """Read the state of the GPUs."""
+        """Read the state of the GPUs and the rules of options again, and check the form by them."""
 
+        def check(answer: tuple[OptionRules, GivenOptions]) -> None:
+            self._blamed = None
+            self._show_rules(answer)
+            self._check()
+
+        self._ask_gpus()
+        self.ask("options", self._rules, check)
+
+    def _ask_gpus(self) -> None:
         def question() -> tuple[Sequence[GpuStatus], Mapping[str, datetime]]:
             return self.board.gpus.statuses(), _expected(self.board.runs.in_flight())
 
@@ -292,6 +303,11 @@ class SubmitScreen(BoardScreen):
     def key_labels(self) -> Mapping[str, str]:
         """Return the label of the key that closes an open list, which Textual names otherwise."""
         return {"dismiss": "Back"}
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Update the state of the form, which names the fault of the options in a short terminal."""
+        super().on_resize(event)
+        self._show_status()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Close an open list at a click elsewhere; the keys in the last line are pressed."""
@@ -518,7 +534,7 @@ class SubmitScreen(BoardScreen):
         self._ready, self._is_refused = "", False
         self.forget_failure("send")
         if choice != self._blamed:
-            self.options_input.refuse("")
+            self.options_input.refuse(None)
             self._show_options()
         if choice.missing or self.options_input.fault:
             self.withdraw("draft")
@@ -529,9 +545,9 @@ class SubmitScreen(BoardScreen):
 
     def _blame(self, choice: Choice, error: BoardError) -> None:
         """Show the board's refusal of an option at its field."""
-        if any(f"--{name}" in error.message for name in parsed(choice.options).given):
+        if any(re.search(rf"--{name}(?![\w-])", error.message) for name in parsed(choice.options).given):
             self._blamed = choice
-            self.options_input.refuse(error.message)
+            self.options_input.refuse(error)
             self.forget_failure("draft")
             self._show_options()
             self._show_status()
@@ -681,7 +697,10 @@ class SubmitScreen(BoardScreen):
         elif self.has_failed(*_FORM_SUBJECTS) and not self._file_fault:
             text = Text("")
         elif fault is not None:
-            text = toned(fault[1], Tone.BAD if self._is_refused else Tone.WAITING)
+            # Except in a short terminal, the text below the options has their fault.
+            is_told = fault[0] is self.options_input and not self.has_class("-short")
+            words = "Correct the options." if is_told else fault[1]
+            text = toned(words, Tone.BAD if self._is_refused else Tone.WAITING)
         else:
             text = toned(self._ready, Tone.GOOD)
         self.status.update(text)

@@ -26,6 +26,8 @@ SIDES = 3
 """One cell before the columns, and two for the scrollbar, which must not cover numbers."""
 
 _ROOMY_FROM = 100
+"""The least cells of a table whose growing columns take no more of the line than they need."""
+
 _AIR = 16
 """The cells behind the longest cell of a growing column in a table of `_ROOMY_FROM` cells or more, whose other columns
 would be far from it else."""

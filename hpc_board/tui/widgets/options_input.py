@@ -37,7 +37,7 @@ class OptionsInput(CompletedInput):
         self._known: Collection[str] = OPTION_NAMES
         self._defaults: tuple[str, ...] = ()
         self._header = NO_OPTIONS
-        self._refusal = ""
+        self._refusal: BoardError | None = None
         self._offer()
 
     def permit(self, rules: OptionRules, given: GivenOptions) -> None:
@@ -65,9 +65,9 @@ class OptionsInput(CompletedInput):
         """Set the options in the header of the file."""
         self._header = header
 
-    def refuse(self, reason: str) -> None:
-        """Set the reason for which the board refuses the options; empty for none."""
-        self._refusal = reason
+    def refuse(self, refusal: BoardError | None) -> None:
+        """Set the error with which the board refuses the options; None without one."""
+        self._refusal = refusal
 
     @property
     def options(self) -> JobOptions:
@@ -83,16 +83,17 @@ class OptionsInput(CompletedInput):
 
     @property
     def fault(self) -> str:
-        """Return the fault of the field; empty without one."""
+        """Return the fault of the field with its remedy; empty without one."""
+        error = self._refusal
         try:
             self.options  # noqa: B018 - it raises
-        except BoardError as error:
-            return error.message
-        return self._refusal
+        except BoardError as found:
+            error = found
+        return "" if error is None else f"{error.message} {error.hint}".strip()
 
     @property
     def remark(self) -> Text:
-        """Return the line below the field: its fault, the options that apply without it, or the permitted ones."""
+        """Return the text below the field: its fault, the options that apply without it, or the permitted ones."""
         # An incomplete name is no fault yet.
         if (fault := self.fault) and completed(self.value, self._names) is None:
             return toned(fault, Tone.BAD, 300)
