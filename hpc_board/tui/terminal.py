@@ -10,8 +10,10 @@ import time
 from codecs import getincrementaldecoder
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from typing import Any, TextIO
 
 from textual._xterm_parser import XTermParser
+from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
 from hpc_board.model.text import one_line
@@ -131,11 +133,45 @@ def background_query(environ: Mapping[str, str]) -> str:
     return _BACKGROUND_QUERY
 
 
+class _Output:
+    """The output to the terminal, which is dropped after its loss.
+
+    An error would end the thread that writes, and the app's own loop would then wait for that thread for ever.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        """Write a text."""
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        """Write the texts that the buffer holds."""
+        with suppress(OSError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        """Return the descriptor of the terminal."""
+        return self._file.fileno()
+
+    def isatty(self) -> bool:
+        """Return whether it is a terminal."""
+        return self._file.isatty()
+
+
 class TerminalDriver(LinuxDriver):
     """Textual's driver, which shows bytes that are not UTF-8 as "\N{REPLACEMENT CHARACTER}" instead of crashing.
 
     If the app `follows_background`, the driver asks the terminal for it, and waits for no answer: there may be none.
     """
+
+    def __init__(
+        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._file: Any = _Output(self._file)
 
     def start_application_mode(self) -> None:
         """Start the terminal's mode for apps, and ask for its background."""
