@@ -1691,3 +1691,11 @@ def test_a_faster_ranked_run_says_the_change(board: Recorded) -> None:
     shown = call(board, "run", str(faster.id)).stdout
     assert "First place on CPU: 1.73 ms, was 5.81 ms: 3.4x faster, 2nd to 1st." in shown
     assert "was" not in read(board, "run", "1")["verdict_line"]
+
+
+@pytest.mark.parametrize("words", [("compare", f"--{'a' * 5000}"), ("run", "b" * 5000), ("c" * 5000,)])
+def test_an_endless_word_is_cut_in_an_error_of_usage(board: Recorded, words: tuple[str, ...]) -> None:
+    done = call(board, *words)
+    assert done.exit_code == 2
+    assert "…" in done.stderr
+    assert len(done.stderr) < 500
