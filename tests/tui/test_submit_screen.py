@@ -446,6 +446,16 @@ async def test_a_submission_from_a_run_leaves_the_list_of_runs_below_the_new_one
         assert pilot.app.screen.query_one(Grid).current == "8"
 
 
+async def test_the_title_of_a_run_that_was_just_sent_has_the_way_back_to_the_runs(tmp_path: Path) -> None:
+    file = tmp_path / "fast.py"
+    file.write_text("#!POPCORN leaderboard vectoradd\n#!POPCORN gpu H100\n")
+    async with app_on(FakeBoard(runs=[_TESTED]), file).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "ctrl+s")
+        assert isinstance(pilot.app.screen, ReportScreen)
+        assert "hpc-board  Runs / Run 8 " in text_of(pilot.app).splitlines()[0]
+
+
 async def test_a_letter_does_not_quit_a_form(kernel: Path) -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)

@@ -315,8 +315,8 @@ class RunsScreen(BoardScreen):
 
     @property
     def place(self) -> tuple[str, ...]:
-        """Return the path of this screen without the scope of its list."""
-        return super().place[:-1]
+        """Return the path of this screen without the scope of its list; a run just sent asks before this is mounted."""
+        return *self.way, "Runs"
 
     def _show_scope(self) -> None:
         places = ["everyone" if self._everyone else "own", *([self._gpu] if self._gpu else [])]
