@@ -55,7 +55,7 @@ _OF_ROWS = (
     Column("reference", "Ref", 8, right=True, from_width=86),
     _SPEEDUP,
     Column("scatter", "Interval", 15, most=18),
-    Column("samples", "Rows", 5, right=True, from_width=96),
+    Column("samples", "Samples", 7, right=True, from_width=98),
     Column("case", "Case", 8, grows=True),
 )
 _UNTIMED = (
