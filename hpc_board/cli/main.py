@@ -137,7 +137,7 @@ def _in_session(ctx: click.Context, open_: Open) -> "Board":
     "-V",
     "--version",
     prog_name="hpc-board",
-    message="%(prog)s, version %(version)s",
+    message="%(prog)s %(version)s",
     help="Show the version and exit.",
 )
 @click.pass_context

@@ -16,4 +16,4 @@ def version(as_json: bool) -> None:
 
         print_json(ReleaseView(version=__version__))
     else:
-        click.echo(f"hpc-board, version {__version__}")
+        click.echo(f"hpc-board {__version__}")

@@ -1558,7 +1558,7 @@ def test_short_options_are_those_of_the_long_ones(board: Recorded) -> None:
 
 @pytest.mark.parametrize("word", ["-V", "--version", "version"])
 def test_every_way_to_ask_for_the_version_has_one_answer(board: Recorded, word: str) -> None:
-    assert board.hpc_board(word).stdout == f"hpc-board, version {__version__}\n"
+    assert board.hpc_board(word).stdout == f"hpc-board {__version__}\n"
 
 
 def test_the_commands_are_listed_in_groups_and_none_is_left_out(board: Recorded) -> None:
