@@ -25,7 +25,7 @@ def main() -> None:
 def _version_printed() -> bool:
     """Print the version as click does, without the time that click takes to load; False where stdout takes none."""
     try:
-        os.write(1, f"hpc-board, version {__version__}\n".encode())
+        os.write(1, f"hpc-board {__version__}\n".encode())
     except OSError:
         return False
     return True
