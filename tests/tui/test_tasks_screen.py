@@ -358,6 +358,19 @@ async def test_a_key_and_a_click_on_a_head_sort_the_tasks_and_the_order_is_there
         assert rows(text_of(again)) == soonest
 
 
+async def test_tasks_that_were_never_read_load_no_longer() -> None:
+    board = FakeBoard(failures={"tasks": StorageError("the disk is full")})
+    async with app_on(board).run_test(size=(100, 24)) as pilot:
+        await settled(pilot)
+        assert "the disk is full" in text_of(pilot.app)
+        assert "Loading" not in text_of(pilot.app)
+        assert "No data yet. Retrying automatically." in text_of(pilot.app)
+        board.failures.clear()
+        await press(pilot, "f5")
+        assert "identity" in text_of(pilot.app)
+        assert "No data" not in text_of(pilot.app)
+
+
 async def test_tasks_without_a_best_time_are_last_in_both_directions() -> None:
     async with app_on(FakeBoard()).run_test(size=(100, 24)) as pilot:
         await settled(pilot)
