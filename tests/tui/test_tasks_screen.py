@@ -358,6 +358,16 @@ async def test_a_key_and_a_click_on_a_head_sort_the_tasks_and_the_order_is_there
         assert rows(text_of(again)) == soonest
 
 
+async def test_another_order_keeps_the_selected_task() -> None:
+    async with app_on(FakeBoard()).run_test(size=(100, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "down", "down")
+        grid = pilot.app.screen.query_one(Grid)
+        for key in ("O", "o", "o", "O"):
+            await press(pilot, key)
+            assert grid.current == "identity"
+
+
 async def test_tasks_that_were_never_read_load_no_longer() -> None:
     board = FakeBoard(failures={"tasks": StorageError("the disk is full")})
     async with app_on(board).run_test(size=(100, 24)) as pilot:
