@@ -1,5 +1,6 @@
 """The tasks as a user finds, reads and begins them: every test drives the app through its keys and reads its screen."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,14 @@ from textual import events
 from textual.widgets import Input
 
 from hpc_board.errors import StorageError
+from hpc_board.tui import editor
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.path_dialog import AskPath
 from hpc_board.tui.screens.standings import StandingsScreen
+from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
@@ -267,6 +270,17 @@ async def test_a_task_without_a_starter_offers_none() -> None:
         assert isinstance(pilot.app.screen, TasksScreen)
         await press(pilot, "3")
         assert "This task has no starter" in text_of(pilot.app)
+
+
+async def test_a_starter_that_is_written_to_be_edited_is_told_on_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "true")
+    monkeypatch.setattr(editor, "edit", lambda *_: None)
+    monkeypatch.setattr(BoardApp, "suspend", nullcontext)
+    async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "e")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+        assert [toast.message for toast in pilot.app._notifications] == ["Starter written to vectoradd.py."]
 
 
 async def test_the_starter_is_written_and_never_over_a_file_without_a_question(tmp_path: Path) -> None:

@@ -306,9 +306,9 @@ class TasksScreen(BoardScreen):
 
         def edit(found: tuple[Path, bool]) -> None:
             file, is_new = found
-            if is_new:
-                self._notify_written(file)
             self.post_message(Open(targets.Edit(file, task.name)))
+            if is_new:
+                self.call_later(self._notify_written, file)
 
         def question() -> tuple[Path, bool]:
             # Without an editor, no starter is written.
