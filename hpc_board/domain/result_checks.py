@@ -62,13 +62,18 @@ def result_faults(result: Result, run: Run, task: Task, device: Device | None, h
 
 def ended_at(result: Result, run: Run, collected_at: datetime) -> datetime | None:
     """Return the end of the job of `run` by its own clock; None if that is outside of the run's life."""
-    if not _MOMENT.fullmatch(result.ended_at):
+    return plausible_moment(result.ended_at, run.created_at, collected_at)
+
+
+def plausible_moment(text: str, first: datetime, last: datetime) -> datetime | None:
+    """Return the moment that a job's own clock told; None if it is not between these two."""
+    if not _MOMENT.fullmatch(text):
         return None
     try:
-        moment = datetime.fromisoformat(result.ended_at)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return moment if run.created_at <= moment <= collected_at else None
+    return moment if first <= moment <= last else None
 
 
 def is_model(gpu: str, device_name: str) -> bool:

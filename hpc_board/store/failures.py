@@ -102,8 +102,11 @@ def translated(path: Path, *, reading: bool = False) -> Iterator[None]:
         if failure in (_UNOPENABLE, _INPUT_OUTPUT) and _is_full(path):
             failure = _FULL
         what, hint = failure
+        # SQLite may say the same.
+        if (said := one_line(str(error), 200)) not in what:
+            what += f" ({said})"
         kind = UnreadableError if reading and failure not in (_FULL, _UNWRITABLE) else StorageError
-        raise kind(f"{path}: {what} ({one_line(str(error), 200)})", hint=hint) from error
+        raise kind(f"{path}: {what}", hint=hint) from error
 
 
 def _failure(error: Exception) -> tuple[str, str] | None:

@@ -42,6 +42,14 @@ SELECT count(*) AS count
  WHERE submissions.user = ?
 """
 
+_TOLD_STARTS = """
+SELECT run_details.id AS run, created_at, coalesce(ended_at, at) AS ended_at,
+       CASE WHEN json_valid(document) THEN json_extract(document, '$.started_at') END AS started_at
+  FROM documents JOIN run_details ON run_details.id = documents.run
+ WHERE documents.run IN (SELECT value FROM json_each(:runs))
+"""
+"""The starts of jobs by their own clocks."""
+
 
 class RunGateway:
     """The runs of a board: their statuses, which are only appended, and their results.
@@ -269,16 +277,28 @@ class RunGateway:
         return found
 
     def started(self, numbers: Collection[int]) -> dict[int, datetime]:
-        """Return the moment since which each of these runs was last seen running, without runs that never ran."""
+        """Return the moment since which each of these runs was last seen running, without runs that never ran.
+
+        For a job that began and ended between two looks, it is the start by the job's own clock, if that is plausible.
+        """
+        from hpc_board.domain.result_checks import plausible_moment
+
         statement = (
             "select run, max(at) as at from events where state = :running "
             "and run in (select value from json_each(:runs)) group by run"
         )
         given = {"running": RunState.RUNNING.value, "runs": json.dumps([*numbers])}
         with self._file.reading() as db:
-            return {
+            found = {
                 row["run"]: RowReader(row, "events of run", "run").moment("at") for row in db.query(statement, given)
             }
+            unseen = json.dumps([number for number in numbers if number not in found])
+            for row in db.query(_TOLD_STARTS, {"runs": unseen}):
+                reader = RowReader(row, "runs", "run")
+                told = plausible_moment(str(row["started_at"]), reader.moment("created_at"), reader.moment("ended_at"))
+                if told is not None:
+                    found[row["run"]] = told
+            return found
 
     def in_flight(
         self,

@@ -20,7 +20,6 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.filter import LineFilter
-from textual.notifications import Notification
 from textual.notifications import Notify as Notified
 from textual.reactive import var
 from textual.screen import Screen
@@ -70,6 +69,9 @@ NAMED_MAX = 20
 
 WARNING_SECONDS = 20.0
 """The time for which a warning is shown."""
+
+TOASTS_MAX = 2
+"""The most toasts at a time."""
 
 MEMORY_SECONDS = 5.0
 """The interval at which changes of the app's memory are written."""
@@ -204,7 +206,6 @@ class BoardApp(App[None]):
         self._quits_next = False
         """True after a first Ctrl+C, until another key."""
         self._side: SideChosen | None = None
-        self._mark_notice: Notification | None = None
         self._drafts: dict[str, Choice] = {}
         """The last contents of the form by task."""
         self._role = Role.NONE
@@ -230,7 +231,7 @@ class BoardApp(App[None]):
     def on_mount(self) -> None:
         """Follow changes of the theme, and signals."""
         self.theme_changed_signal.subscribe(self, lambda _: self._redraw())
-        self.screen_change_signal.subscribe(self, lambda _: self._withdraw_mark())
+        self.screen_change_signal.subscribe(self, lambda _: self._withdraw_notices(), immediate=True)
         self._handle_signals()
         self.theme = self._fitting(self.theme)
 
@@ -632,11 +633,13 @@ class BoardApp(App[None]):
     def _compare(self, event: SideChosen) -> None:
         """Mark the first of two submissions; open the comparison at the second."""
         first, self._side = self._side, None
+        # The notice of the mark before is over.
+        self._withdraw_notices()
         if first is None:
             self._side = event
-            self._notify_mark(f"Submission {event.submission} is marked. Mark another one to compare them.")
+            self.notify(f"Submission {event.submission} is marked. Mark another one to compare them.", markup=False)
         elif first.submission == event.submission:
-            self._notify_mark(f"Submission {first.submission} is no longer marked.")
+            self.notify(f"Submission {first.submission} is no longer marked.", markup=False)
         elif first.task and event.task and first.task != event.task:
             self._side = first
             words = (
@@ -649,16 +652,20 @@ class BoardApp(App[None]):
             self._open(targets.Compare(first.submission, event.submission))
         self.marked = None if self._side is None else self._side.submission
 
-    def _notify_mark(self, words: str) -> None:
-        """Show a notice on a mark until another screen is in front."""
-        self._withdraw_mark()
-        self._mark_notice = Notification(words, timeout=self.NOTIFICATION_TIMEOUT, markup=False)
-        self.post_message(Notified(self._mark_notice))
+    @on(Notified)
+    def _make_room(self, event: Notified) -> None:
+        """Withdraw the toast that says the same, and the oldest ones that are too many, those with warnings last."""
+        new, shown = event.notification, [*self._notifications]
+        same = [each for each in shown if (each.title, each.message) == (new.title, new.message)]
+        others = sorted((each for each in shown if each not in same), key=lambda each: each.severity != "information")
+        for each in (*same, *others[: max(0, len(others) + 1 - TOASTS_MAX)]):
+            self._unnotify(each, refresh=False)
 
-    def _withdraw_mark(self) -> None:
-        if self._mark_notice is not None and self._mark_notice in self._notifications:
-            self._unnotify(self._mark_notice)
-        self._mark_notice = None
+    def _withdraw_notices(self) -> None:
+        """Withdraw all toasts but warnings and errors, before the next screen or the next toast shows the others."""
+        for each in [*self._notifications]:
+            if each.severity == "information":
+                self._unnotify(each, refresh=False)
 
     @on(Chosen)
     def _remember(self, event: Chosen) -> None:

@@ -119,6 +119,7 @@ async def test_runs_are_marked_too_and_the_same_one_twice_is_none() -> None:
         await settled(pilot)
         await press(pilot, "r", "down", "down", "m", "m")
         await until(pilot, lambda: told(pilot.app, "is no longer marked"))
+        assert not told(pilot.app, "is marked")
 
 
 @pytest.mark.parametrize(

@@ -69,4 +69,4 @@ async def test_a_database_that_cannot_be_read_is_told_and_the_app_stays(tmp_path
     (tmp_path / "board" / "board.db").write_bytes(b"no database at all" * 100)
     app = app_on(Board(config.load(place.settings, {"XDG_STATE_HOME": str(tmp_path / "state")})))
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: "file is not a database" in text_of(app))
+        await until(pilot, lambda: "or move the file aside" in text_of(app))

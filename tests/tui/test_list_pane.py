@@ -285,3 +285,25 @@ async def test_a_move_of_the_cursor_draws_two_rows_and_a_look_draws_those_that_h
         app.pane.marked = 1
         await until(pilot, lambda: not app.pane.is_moving and text_of(app) != "")
         assert {int(key) // 10 for key in drawn} == {1}
+
+
+@pytest.mark.parametrize(("wanted", "selected"), [("95", "95"), ("83", "100")])
+async def test_a_list_that_is_read_before_it_has_a_size_knows_later_what_fits_beside_its_first_item(
+    wanted: str, selected: str
+) -> None:
+    class Hidden(Numbers):
+        def on_mount(self) -> None:
+            pane = self.query_one(ListPane)
+            pane.display = False
+            pane.select_once_read(wanted, beside_first=True)
+            super().on_mount()
+
+    app = Hidden(100)
+    async with app.run_test(size=(40, 12)) as pilot:
+        pane = app.query_one(ListPane)
+        await until(pilot, lambda: len(pane.window.items) > 0)
+        pane.display = True
+        await until(pilot, lambda: pane.grid.is_fitted)
+        await until(pilot, lambda: f"This is {selected}." in text_of(app))
+        assert pane.grid.current == selected
+        assert "100" in text_of(app).splitlines()[1]

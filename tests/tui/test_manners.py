@@ -710,3 +710,35 @@ async def test_a_message_lies_above_the_error_and_never_over_it() -> None:
         assert "the disk is full" in text_of(pilot.app)
         screen.forget_failure("test")
         await until(pilot, lambda: toast.region.bottom == 23)
+
+
+async def test_two_toasts_are_shown_at_a_time_and_the_same_one_once() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24), notifications=True) as pilot:
+        await settled(pilot)
+        app = pilot.app
+
+        def shown() -> list[str]:
+            return [each._notification.message for each in app.screen.query(Toast)]
+
+        for words in ("a sentence", "a warning", "another sentence", "a warning"):
+            app.notify(words, severity="warning" if "warning" in words else "information")
+        await until(pilot, lambda: shown() == ["another sentence", "a warning"])
+        # Information leaves before a warning does.
+        app.notify("a failure", severity="error")
+        await until(pilot, lambda: shown() == ["a warning", "a failure"])
+
+
+async def test_a_toast_goes_with_its_screen_and_a_warning_stays() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24), notifications=True) as pilot:
+        await settled(pilot)
+        pilot.app.notify("Copied 12.")
+        pilot.app.notify("the file system is slow", severity="warning")
+        await until(pilot, lambda: "Copied 12." in text_of(pilot.app))
+        await press(pilot, "r")
+        await until(pilot, lambda: "the file system is slow" in text_of(pilot.app))
+        assert "Copied 12." not in text_of(pilot.app)
+        pilot.app.notify("Copied 13.")
+        await until(pilot, lambda: "Copied 13." in text_of(pilot.app))
+        await press(pilot, "escape")
+        await until(pilot, lambda: "the file system is slow" in text_of(pilot.app))
+        assert "Copied" not in text_of(pilot.app)

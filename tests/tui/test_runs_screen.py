@@ -105,6 +105,24 @@ async def test_scope_and_selection_are_there_after_a_restart_and_a_filter_is_not
             assert app.screen.query_one(Grid).current == "38"
 
 
+@pytest.mark.parametrize(("remembered", "selected"), [(28, 42), (41, 41), (33, 33), (32, 42)])
+async def test_a_list_that_is_opened_again_begins_with_the_newest_run(
+    remembered: int, selected: int, tmp_path: Path
+) -> None:
+    memory = Memory(tmp_path / "app.json")
+    memory.set("runs", "selected", remembered)
+    board = FakeBoard(runs=[run(number, RunState.QUEUED) for number in range(42, 0, -1)])
+    app = BoardApp(lambda: board, now=lambda: NOW, tick_seconds=3600, memory=memory)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r")
+        assert app.screen.query_one(Grid).current == str(selected)
+        assert listed(app) == [str(number) for number in range(42, 32, -1)]
+        await press(pilot, "G")
+        await press(pilot, "enter", "escape")
+        assert app.screen.query_one(Grid).current == "1"
+
+
 async def test_a_filter_ends_with_its_list() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -400,7 +418,7 @@ async def test_a_key_and_a_click_on_a_head_sort_the_runs_and_the_order_is_there_
         assert listed(pilot.app) == newest[::-1]
         await press(pilot, "o")
         assert "Task▲" in text_of(pilot.app)
-        assert pilot.app.screen.query_one(Grid).cursor_row == 0
+        assert pilot.app.screen.query_one(Grid).current == "41"
         head = next(line for line in text_of(pilot.app).splitlines() if "Task▲" in line)
         for arrow in "▲▼":
             await pilot.click(Grid, offset=(head.index("Score") - 1, 1))
@@ -414,6 +432,22 @@ async def test_a_key_and_a_click_on_a_head_sort_the_runs_and_the_order_is_there_
         await press(pilot, "r")
         assert "▼Score" in text_of(again)
         assert listed(again) == by_score
+
+
+async def test_another_order_keeps_the_selected_run_and_counts_the_whole_of_a_short_list() -> None:
+    board = FakeBoard(runs=[run(number, RunState.QUEUED, user=f"user{number % 7}") for number in range(60, 0, -1)])
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "a", "down", "down")
+        grid = pilot.app.screen.query_one(Grid)
+        assert grid.current == "58"
+        await press(pilot, "O")
+        assert "Runs 58/60 " in text_of(pilot.app)
+        while "User▲" not in text_of(pilot.app):
+            await press(pilot, "o")
+            assert grid.current == "58"
+        assert "58" in listed(pilot.app)
+        assert "Runs 18/60 " in text_of(pilot.app)
 
 
 async def test_a_run_whose_state_changes_moves_in_the_order_of_states() -> None:

@@ -1,5 +1,6 @@
 """The tasks as a user finds, reads and begins them: every test drives the app through its keys and reads its screen."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,14 @@ from textual import events
 from textual.widgets import Input
 
 from hpc_board.errors import StorageError
+from hpc_board.tui import editor
 from hpc_board.tui.app import BoardApp
 from hpc_board.tui.preferences import Memory
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.screens.feed import FeedScreen
 from hpc_board.tui.screens.path_dialog import AskPath
 from hpc_board.tui.screens.standings import StandingsScreen
+from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
@@ -269,6 +272,17 @@ async def test_a_task_without_a_starter_offers_none() -> None:
         assert "This task has no starter" in text_of(pilot.app)
 
 
+async def test_a_starter_that_is_written_to_be_edited_is_told_on_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "true")
+    monkeypatch.setattr(editor, "edit", lambda *_: None)
+    monkeypatch.setattr(BoardApp, "suspend", nullcontext)
+    async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "e")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+        assert [toast.message for toast in pilot.app._notifications] == ["Starter written to vectoradd.py."]
+
+
 async def test_the_starter_is_written_and_never_over_a_file_without_a_question(tmp_path: Path) -> None:
     async with app_on(board_with_code()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
@@ -356,6 +370,29 @@ async def test_a_key_and_a_click_on_a_head_sort_the_tasks_and_the_order_is_there
         await settled(pilot)
         assert "▲Deadline" in text_of(again)
         assert rows(text_of(again)) == soonest
+
+
+async def test_another_order_keeps_the_selected_task() -> None:
+    async with app_on(FakeBoard()).run_test(size=(100, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "down", "down")
+        grid = pilot.app.screen.query_one(Grid)
+        for key in ("O", "o", "o", "O"):
+            await press(pilot, key)
+            assert grid.current == "identity"
+
+
+async def test_tasks_that_were_never_read_load_no_longer() -> None:
+    board = FakeBoard(failures={"tasks": StorageError("the disk is full")})
+    async with app_on(board).run_test(size=(100, 24)) as pilot:
+        await settled(pilot)
+        assert "the disk is full" in text_of(pilot.app)
+        assert "Loading" not in text_of(pilot.app)
+        assert "No data yet. Retrying automatically." in text_of(pilot.app)
+        board.failures.clear()
+        await press(pilot, "f5")
+        assert "identity" in text_of(pilot.app)
+        assert "No data" not in text_of(pilot.app)
 
 
 async def test_tasks_without_a_best_time_are_last_in_both_directions() -> None:

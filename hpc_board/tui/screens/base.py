@@ -319,8 +319,8 @@ class BoardScreen(Screen[None]):
             if file is not None:
                 self.post_message(Open(targets.Watch(file, run.task, (run.gpu,))))
             else:
-                self.notify("Choose the file to watch, then press Watch.", markup=False)
                 self.post_message(Open(targets.Submit(run.task, (run.gpu,), Mode.TEST)))
+                self.notify_after_opening("Choose the file to watch, then press Watch.")
 
         self.ask("watch", partial(self._file_of, run), watch, whom=THE_FILE)
 
@@ -340,11 +340,15 @@ class BoardScreen(Screen[None]):
 
         def edit(found: tuple[Path, bool]) -> None:
             file, is_new = found
-            if is_new:
-                self.notify(f"The file of run {run.id} is now {file}.", markup=False)
             self.post_message(Open(targets.Edit(file, run.task, (run.gpu,), run.mode)))
+            if is_new:
+                self.notify_after_opening(f"The file of run {run.id} is now {file}.")
 
         self.ask("edit", question, edit, whom=THE_FILE)
+
+    def notify_after_opening(self, words: str) -> None:
+        """Tell the user something on the screen that this one has just asked the app to open."""
+        self.call_later(self.notify, words, markup=False)
 
     def _file_of(self, run: Run) -> Path | None:
         """Return the user's own file of a run, as it is now, if it is known."""

@@ -125,8 +125,11 @@ class RunsScreen(BoardScreen):
     def on_mount(self) -> None:
         """Read the runs."""
         super().on_mount()
-        if selected := self._selected_at_first or self.memory.get("runs", "selected", 0):
-            self.pane.select_once_read(str(selected))
+        if self._selected_at_first:
+            self.pane.select_once_read(str(self._selected_at_first))
+        elif selected := self.memory.get("runs", "selected", 0):
+            # An older one would hide the new runs.
+            self.pane.select_once_read(str(selected), beside_first=True)
         self._show_scope()
         self.pane.grid.focus()
         self.look_again()

@@ -22,7 +22,7 @@ from hpc_board.board import Board
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.standing import Page, Place
-from hpc_board.errors import InputError
+from hpc_board.errors import BoardError, InputError
 from hpc_board.files import write_file
 from hpc_board.model.task import Task
 from hpc_board.model.text import printable
@@ -214,7 +214,7 @@ class TasksScreen(BoardScreen):
 
     def _look(self, *, patient: bool) -> None:
         self._looked_at = self.now()
-        self.ask("tasks", self.board.tasks.catalog, self._show_tasks, patient=patient)
+        self.ask("tasks", self.board.tasks.catalog, self._show_tasks, failed=self._show_no_tasks, patient=patient)
         self._ask_own()
 
     def action_submit(self) -> None:
@@ -306,9 +306,9 @@ class TasksScreen(BoardScreen):
 
         def edit(found: tuple[Path, bool]) -> None:
             file, is_new = found
-            if is_new:
-                self._notify_written(file)
             self.post_message(Open(targets.Edit(file, task.name)))
+            if is_new:
+                self.call_later(self._notify_written, file)
 
         def question() -> tuple[Path, bool]:
             # Without an editor, no starter is written.
@@ -426,6 +426,12 @@ class TasksScreen(BoardScreen):
         if not self.filter_input.value.strip():
             self._show_search(is_shown=False)
         self.grid.focus()
+
+    def _show_no_tasks(self, error: BoardError) -> None:
+        """Show that there is no data, if the tasks have never been read."""
+        self.pane.fail(error)
+        if self._catalog is None:
+            self.query_one("#facts", Static).update("")
 
     def _show_tasks(self, catalog: Catalog) -> None:
         before, selected = self._catalog, self._selected

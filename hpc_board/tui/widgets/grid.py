@@ -207,7 +207,10 @@ class Grid(DataTable[Text]):
             self.move_cursor(row=max(0, min(row, len(self._shown) - 1)))
 
     def show(self, rows: Iterable[Row], *, select: str | None = None) -> None:
-        """Show these rows. Select the row `select` in the middle, or else keep selection and scroll position."""
+        """Show these rows. Select the row `select`, or else keep selection and scroll position.
+
+        A row that does not fit beside the first ones is selected in the middle.
+        """
         current = self.current
         old, known = self._shown, {row.key: row for row in self._shown}
         self._shown = tuple(_unless_same(row, known.get(row.key)) for row in rows)
@@ -417,7 +420,7 @@ class Grid(DataTable[Text]):
         # The selected row stays on its line of the screen; a list at its top stays there.
         y = top + index - before if top else 0
         if anew:
-            y = max(0, index - self.size.height // 2)
+            y = 0 if index < self.screenful else max(0, index - self.size.height // 2)
         self.call_after_refresh(self._return_to, y)
 
     def _return_to(self, y: int) -> None:

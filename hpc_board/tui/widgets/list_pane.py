@@ -32,6 +32,9 @@ T = TypeVar("T")
 
 _UNKNOWN = "No data yet. Retrying automatically."
 
+_SORTED_MAX = 500
+"""The first items in another order, among which the list looks for the selected one."""
+
 _REST_SECONDS = 0.05
 """The time after which the cursor rests; a key that is held down repeats sooner."""
 
@@ -230,6 +233,8 @@ class ListPane(Vertical, Generic[T]):
         """The row whose details are shown."""
         self._heading = ""
         self._wanted: str | None = None
+        self._is_wanted_above = False
+        """True if the wanted item is selected only beside the first one."""
         self._edge: _Edge | None = None
         self._reported: str | None = None
         self._chosen: dict[str, T] = {}
@@ -248,6 +253,7 @@ class ListPane(Vertical, Generic[T]):
         """Show the order, and watch for other rows becoming visible."""
         self.grid.set_sorting(self._sorting)
         self.watch(self.grid, "scroll_y", self._scroll, init=False)
+        self.watch(self.grid, "is_fitted", self._select_wanted, init=False)
 
     def watch_marked(self, before: int | None, marked: int | None) -> None:
         """Put a sign before the items of the marked submission."""
@@ -369,7 +375,7 @@ class ListPane(Vertical, Generic[T]):
     def show_all(self, items: Iterable[T], *, select: str | None = None) -> None:
         """Show the whole list, and select the item with the key `select`, or else keep the selection."""
         self.forget()
-        self._wanted = select
+        self._wanted, self._is_wanted_above = select, False
         self._given = tuple(items)
         self.show([whole(self._given)])
 
@@ -385,16 +391,21 @@ class ListPane(Vertical, Generic[T]):
         self._rows = {}
 
     def jump(self, begin: Span, *, select: str | None = None) -> None:
-        """Read the list again from `begin` on, and select the item with the key `select`, or the one at that edge."""
+        """Read the list again from `begin` on, and select the item with the key `select`, or else that at the edge."""
         self.forget()
         self._window = replace(self._window, begin=begin)
-        self._wanted = select
-        self._edge = None if select is not None else _Edge.END if begin.at_end else _Edge.TOP
+        self._wanted, self._is_wanted_above = select, False
+        self._edge = _Edge.END if begin.at_end else _Edge.TOP if begin.after is None else None
         self.grid.scroll_home(animate=False)
 
-    def select_once_read(self, key: str) -> None:
-        """Select the item with this key if the next pages have it."""
-        self._wanted = key
+    def select_once_read(self, key: str, *, beside_first: bool = False) -> None:
+        """Select the item with this key if the next pages have it; `beside_first` only if it fits beside the first."""
+        self._wanted, self._is_wanted_above = key, beside_first
+
+    def _select_wanted(self) -> None:
+        """Select the wanted item once the table has its size, if the list has been read before."""
+        if self._is_known and self._wanted is not None:
+            self._show_rows(self._key_to_select())
 
     def redraw_details(self) -> None:
         """Redraw the details of the selected item."""
@@ -469,16 +480,14 @@ class ListPane(Vertical, Generic[T]):
                 self._sort(column, reverse=is_own)
 
     def _sort(self, column: Column, *, reverse: bool = False) -> None:
-        """Show the list in another order from its top on."""
+        """Show the list in another order, and keep the selected item if it is among the first of them."""
         self._sorting = Sorting(column.key, column.falls is not reverse)
         self._order = self._order_by_sorting
         self.grid.set_sorting(self._sorting)
         if self._pages is None:
-            self.forget()
-            self._edge = _Edge.TOP
-            self.show([whole(self._given)])
+            self.show_all(self._given, select=self.grid.current)
         else:
-            self.jump(Span())
+            self.jump(Span(limit=_SORTED_MAX), select=self.grid.current)
             self.post_message(self.Wanted(self, anew=True))
         self.post_message(self.Sorted(self._kind.remembered, column.key, reverse=reverse))
 
@@ -582,13 +591,20 @@ class ListPane(Vertical, Generic[T]):
         return row if row.sign == sign else replace(row, sign=sign)
 
     def _key_to_select(self) -> str | None:
+        if self._is_wanted_above and not self.grid.is_fitted:
+            return None  # the room for rows is unknown
         wanted, self._wanted = self._wanted, None
         keys = list(self._items)
-        if keys and self._edge is _Edge.TOP and not self._window.above:
-            wanted, self._edge = keys[0], None
+        if wanted in keys[: self.grid.screenful if self._is_wanted_above else None]:
+            found = wanted
+        elif keys and self._edge is _Edge.TOP and not self._window.above:
+            found = keys[0]
         elif keys and self._edge is _Edge.END and not self._window.below:
-            wanted, self._edge = keys[-1], None
-        return wanted if wanted in self._items else None
+            found = keys[-1]
+        else:
+            return None
+        self._edge = None
+        return found
 
     def _end_filling(self) -> None:
         self._is_filling = False

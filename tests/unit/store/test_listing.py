@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from hpc_board.domain.run import RunState, Status
 from hpc_board.domain.run_order import RunOrder, RunPosition, SortColumn
@@ -11,7 +10,8 @@ from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import NewSubmission, RunQuery, Store, listing
 from hpc_board.store.listing import EVERY_RUN
-from tests.unit.store.test_store import TASK, add, finish, later, new_run, numbers
+from tests.unit.store.test_store import TASK, add, finish, later, new_run, numbers, outcome
+from tests.values import replace
 
 
 @pytest.fixture
@@ -112,3 +112,21 @@ def test_the_start_of_a_run_is_that_of_its_last_time_on_a_node(store: Store) -> 
         store.runs.record(twice.id, Status(state, later(minutes)))
     assert store.runs.started([never.id, twice.id]) == {twice.id: later(4)}
     assert store.runs.started([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("told", "minutes"),
+    [
+        (later(3).isoformat(), 3),
+        (later(5).isoformat(), 5),
+        (later(-1).isoformat(), None),
+        (later(6).isoformat(), None),
+        ("", None),
+        ("yesterday", None),
+    ],
+)
+def test_a_job_that_nobody_saw_running_tells_its_start_itself(store: Store, told: str, minutes: int | None) -> None:
+    (short,) = add(store, "H100")
+    result = replace(outcome(short, Verdict.PASS), started_at=told)
+    assert store.runs.finish(short.id, Status(RunState.FINISHED, later(9)), result, 1e-5, later(5))
+    assert store.runs.started([short.id]) == ({} if minutes is None else {short.id: later(minutes)})

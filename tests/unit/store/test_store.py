@@ -760,7 +760,7 @@ def test_a_file_that_is_no_database_is_refused(path: Path, store: Store) -> None
     path.parent.mkdir()
     path.write_text("not a database\n" * 100)
 
-    assert "not a database" in failure_of(store.runs.in_flight, path).message
+    assert failure_of(store.runs.in_flight, path).message == f"{path}: this file is not a database"
     assert path.read_text().startswith("not a database")
 
 
