@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from textual.app import App, ComposeResult
 from textual.widgets import Button, Input, Select, Static
 from textual.widgets._select import SelectOverlay
 
@@ -30,11 +31,13 @@ from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.script_notes import unusual
+from hpc_board.tui.widgets import typed_select
 from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.path_input import PathInput
+from hpc_board.tui.widgets.typed_select import TypedSelect
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_board import A100, H100, L4, NOW, RUNS, FakeBoard, run
+from tests.tui.fake_board import A100, H100, L4, NOW, RUNS, TASKS, FakeBoard, run, task
 from tests.values import replace
 
 
@@ -642,6 +645,105 @@ async def test_a_task_that_is_not_the_headers_is_told_at_once(tmp_path: Path) ->
         await settled(pilot)
         assert "The header names task vectoradd, not grayscale." in " ".join(text_of(pilot.app).split())
         assert pilot.app.screen.query_one("#send", Button).disabled
+
+
+# Letters, clicks and pasted paths
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take all letters for those of one name."""
+    monkeypatch.setattr(typed_select, "PAUSE_SECONDS", 3600.0)
+
+
+def keys_of(app: App[None]) -> dict[str, str]:
+    """Return the keys in the last line by their labels."""
+    return {key.label: key.name for key in app.screen.query_one(KeyLine).keys}
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_name_that_is_typed_on_the_task_selects_it_and_submits_nothing(kernel: Path) -> None:
+    tasks = [*TASKS, task("softmax"), task("spmv"), task("wave-1d")]
+    board = FakeBoard(tasks=tasks)
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        await press(pilot, "tab", "tab")
+        assert screen.focused is screen.task_select
+        assert {"Submit": "^s", "Edit": "F4"}.items() <= keys_of(pilot.app).items()
+        assert "Watch" not in keys_of(pilot.app)
+        await press(pilot, *"spmv")
+        assert screen.task_select.value == "spmv"
+        assert (pilot.app.screen, screen.focused, board.sent) == (screen, screen.task_select, [])
+
+
+@pytest.mark.parametrize(
+    ("names", "letters", "value"),
+    [
+        ("alpha beta", "b", "beta"),
+        ("Alpha beta", "a", "Alpha"),
+        ("alpha beta", "bx", "beta"),
+        ("s1 s2 s3", "ss", "s2"),
+        ("s1 s2 s3", "ssss", "s1"),
+        ("s1 s2 s3", "s2", "s2"),
+        ("a_b a-c", "a-", "a-c"),
+        ("ssh sort", "ss", "ssh"),
+    ],
+)
+@pytest.mark.usefixtures("patient")
+async def test_letters_select_the_next_choice_that_begins_with_them(names: str, letters: str, value: str) -> None:
+    select = TypedSelect([(name, name) for name in names.split()])
+
+    class OneField(App[None]):
+        def compose(self) -> ComposeResult:
+            yield select
+
+    async with OneField().run_test() as pilot:
+        select.focus()
+        await pilot.press(*letters)
+        assert (select.value, select.expanded) == (value, False)
+
+
+async def test_after_a_pause_a_letter_begins_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typed_select, "PAUSE_SECONDS", -1.0)
+    select = TypedSelect([(name, name) for name in ("alpha", "beta", "ab")])
+
+    class OneField(App[None]):
+        def compose(self) -> ComposeResult:
+            yield select
+
+    async with OneField().run_test() as pilot:
+        select.focus()
+        await pilot.press(*"ab")
+        assert select.value == "beta"
+
+
+async def test_a_letter_submits_with_the_focus_on_the_gpus_and_the_last_line_says_so(kernel: Path) -> None:
+    board = FakeBoard()
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.gpu_list.focus()
+        await settled(pilot)
+        assert {"Submit": "s", "Edit": "e", "Watch": "w"}.items() <= keys_of(pilot.app).items()
+        await press(pilot, "s")
+        assert len(board.sent) == 1
+
+
+async def test_a_letter_that_cannot_submit_leads_to_no_list_that_would_take_the_next_one(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("import torch\n")
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.gpu_list.focus()
+        await press(pilot, "s", "g")
+        assert screen.focused is screen.gpu_list
+        assert screen.task_select.has_class("-faulty")
+        assert screen.task_select.is_blank()
 
 
 # Options of jobs

@@ -45,6 +45,7 @@ from hpc_board.tui.widgets.options_input import OptionsInput
 from hpc_board.tui.widgets.path_input import PathInput
 from hpc_board.tui.widgets.preview import PreviewPane
 
+from hpc_board.tui.widgets.typed_select import TypedSelect
 _CHECKS = ("tasks", "options", "allowed", "header", "draft")
 _FORM_SUBJECTS = (*_CHECKS, "send")
 
@@ -60,21 +61,18 @@ class SubmitScreen(BoardScreen):
         Binding("ctrl+s", "send", "Submit", priority=True, tooltip="Submit one job for each ticked GPU"),
         Binding("ctrl+o", "browse", "Browse", priority=True, tooltip="Pick the file from a tree of folders"),
         Binding("ctrl+g", "preview", "Script", priority=True, tooltip="Switch between the form and the batch script"),
-        Binding(
-            "e", "edit(False)", "Edit", show=False, tooltip="Edit the file in $VISUAL or $EDITOR (outside text fields)"
-        ),
+        Binding("e", "edit(False)", "Edit", tooltip="Edit the file in $VISUAL or $EDITOR (on the GPUs or a button)"),
         Binding("f4", "edit", "Edit", priority=True, tooltip="Edit the file in $VISUAL or $EDITOR"),
-        Binding(
-            "s", "send(False)", "Submit", show=False, tooltip="Submit (outside text fields)", id="submit.send_letter"
-        ),
-        Binding("w", "watch", "Watch", tooltip="Submit the file in mode test on every save (outside text fields)"),
+        Binding("s", "send(False)", "Submit", tooltip="Submit (on the GPUs or a button)", id="submit.send_letter"),
+        Binding("w", "watch", "Watch", tooltip="Submit the file in mode test on every save (on the GPUs or a button)"),
         Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers again"),
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, "send")
     OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "folders")
     SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("header",)
     HELP: ClassVar[str] = (
-        "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. "
+        "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. In Task and "
+        "Mode, letters select the next choice that begins with them. "
         "Options are those of the command `submit`, such as qos=night time=30 sbatch=--comment=x; Tab completes them. "
         "A header in the file (#!POPCORN leaderboard NAME, #!POPCORN gpus A B) chooses task and GPUs. `python?` marks "
         "a GPU whose Python is missing on this machine; `hpc-board gpus` names it. `start` is the expected start of "
@@ -133,11 +131,11 @@ class SubmitScreen(BoardScreen):
                     yield Static(id="file-note", markup=False)
                 with Horizontal(classes="field"):
                     yield Label("Task")
-                    yield Select[str]([], prompt="loading the tasks …", compact=True, id="task")
+                    yield TypedSelect[str]([], prompt="loading the tasks …", compact=True, id="task")
                 with Horizontal(classes="field"):
                     yield Label("Mode")
                     modes = [(f"{mode:<9}  {words}", mode) for mode, words in MODE_HELP.items()]
-                    yield Select(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
+                    yield TypedSelect(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
                 with Horizontal(classes="field"):
                     yield Label("Note")
                     yield Input(value=start.note, placeholder="optional", compact=True, id="note")
@@ -164,7 +162,7 @@ class SubmitScreen(BoardScreen):
         self.show_place(*(() if self.way else ("Tasks",)), "Submit")
         self.query_one("#form").border_title = "Submission"
         self.preview.border_title = "Script"
-        # The letters are keys outside of the fields: s submits, e edits again.
+        # The letters are keys there: s submits, e edits again.
         ready = self.query_one("#send") if self._choice.gpus else self.query_one(GpuList)
         (ready if self._edited else self.path_input).focus()
         self.path_input.cursor_position = len(self.path_input.value)
@@ -556,13 +554,13 @@ class SubmitScreen(BoardScreen):
     def _refuse(self, to_field: bool) -> None:
         """Go to the first field to fill or to mend, and emphasize the reason.
 
-        After a letter, not `to_field`, the focus goes to no text field, which would take the next letter.
+        After a letter, not `to_field`, the focus goes to no field that would take the next letter.
         """
         self._is_refused = True
         if self.has_class("-preview"):
             self._show_form()
         fault = self._fault
-        if fault is not None and (to_field or not isinstance(fault[0], Input)):
+        if fault is not None and (to_field or not isinstance(fault[0], Input | Select)):
             fault[0].focus()
         self._show_status()
         # The file may have been mended in another window.
