@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.app import App, ComposeResult
 from textual.widgets import Button, Input, Select, Static
 from textual.widgets._select import SelectOverlay
@@ -744,6 +745,18 @@ async def test_a_letter_that_cannot_submit_leads_to_no_list_that_would_take_the_
         assert screen.focused is screen.gpu_list
         assert screen.task_select.has_class("-faulty")
         assert screen.task_select.is_blank()
+
+
+@pytest.mark.parametrize("name", ["#task", "#mode"])
+async def test_a_click_whose_press_and_release_come_at_once_opens_a_list(kernel: Path, name: str) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        select = pilot.app.screen.query_one(name, Select)
+        x, y = select.region.offset
+        for kind in (events.MouseDown, events.MouseUp):
+            pilot.app.post_message(kind(None, x, y, 0, 0, 1, shift=False, meta=False, ctrl=False))
+        await settled(pilot)
+        assert select.expanded
 
 
 # Options of jobs

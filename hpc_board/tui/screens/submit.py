@@ -294,9 +294,11 @@ class SubmitScreen(BoardScreen):
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Close an open list at a click elsewhere; the keys in the last line are pressed."""
         where, focused = event.screen_offset, self.focused
-        if isinstance(focused, SelectOverlay) and not any(
-            widget.region.contains_point(where) for widget in (focused, self.query_one(KeyLine))
-        ):
+        if not isinstance(focused, SelectOverlay):
+            return
+        # A press whose release follows at once arrives here after the click, which has opened the list.
+        own = (focused, *self.query(Select).filter(".-expanded"), self.query_one(KeyLine))
+        if not any(widget.region.contains_point(where) for widget in own):
             focused.action_dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
