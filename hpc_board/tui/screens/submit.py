@@ -42,7 +42,7 @@ from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.widgets.gpu_list import GpuList
 from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.options_input import OptionsInput
-from hpc_board.tui.widgets.path_input import PathInput
+from hpc_board.tui.widgets.path_input import PathInput, completion
 from hpc_board.tui.widgets.preview import PreviewPane
 
 from hpc_board.tui.widgets.typed_select import TypedSelect
@@ -328,7 +328,19 @@ class SubmitScreen(BoardScreen):
 
     @on(Input.Changed, "#file")
     def _name_file(self) -> None:
-        self._rest_then(lambda: self._read_header(self.path_input.path))
+        self._rest_then(self._read_rested)
+
+    def _read_rested(self) -> None:
+        """Read the header of the named file, unless the name is a folder's or the beginning of another."""
+        value, named = self.path_input.value, self.path_input.named
+
+        def take(found: str | None) -> None:
+            if found is None and self.path_input.value == value and self._choice.file is None:
+                self._read_header(named)
+
+        self._read_header(self.path_input.path)
+        if named is not None and self._choice.file is None and not value.endswith("/"):
+            self.ask("completion", partial(completion, value), take, whom=THE_FILE)
 
     @on(Input.Blurred, "#file")
     def _finish_file(self) -> None:
