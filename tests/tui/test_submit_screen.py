@@ -797,6 +797,26 @@ async def test_a_path_without_a_file_is_told_when_typing_rests(tmp_path: Path, k
             assert "There is no such file." in text_of(pilot.app)
 
 
+# Tasks that no GPU of the board may run
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_task_without_a_gpu_here_has_the_reason(kernel: Path, size: tuple[int, int]) -> None:
+    kernel.write_text("#!POPCORN leaderboard heat\n")
+    board = FakeBoard(tasks=[*TASKS, task("heat", gpus=("CPU",))], gpus=(H100, A100))
+    reason = "No available GPUs for heat: it may run on CPU."
+    async with app_on(board, kernel).run_test(size=size) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        assert f"{reason} This board has: H100, A100." in str(screen.status.content)
+        assert f"GPUs    {reason}" in text_of(pilot.app)
+        screen.task_select.value = "vectoradd"
+        await settled(pilot)
+        assert reason not in text_of(pilot.app)
+        assert "[ ] A100" in text_of(pilot.app)
+
+
 # Options of jobs
 
 

@@ -21,6 +21,7 @@ from textual.widgets._select import SelectOverlay
 from hpc_board.board import Board
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, Preview
+from hpc_board.domain.gpus import none_allowed
 from hpc_board.domain.job_options import NO_OPTIONS, GivenOptions, OptionRules, parsed
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
@@ -44,8 +45,8 @@ from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.options_input import OptionsInput
 from hpc_board.tui.widgets.path_input import PathInput, completion
 from hpc_board.tui.widgets.preview import PreviewPane
-
 from hpc_board.tui.widgets.typed_select import TypedSelect
+
 _CHECKS = ("tasks", "options", "allowed", "header", "draft")
 _FORM_SUBJECTS = (*_CHECKS, "send")
 
@@ -97,6 +98,8 @@ class SubmitScreen(BoardScreen):
         """The draft that the app took when another screen was opened above; a newer form may have replaced it."""
         self._tasks: tuple[str, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
+        self._none_allowed: BoardError | None = None
+        """The reason if no GPU of the board may run the task."""
         self._statuses: dict[str, GpuStatus] | None = None
         self._expected: Mapping[str, datetime] = {}
         self._typing: Timer | None = None
@@ -408,9 +411,10 @@ class SubmitScreen(BoardScreen):
         self.options_input.permit(*answer)
         self._show_options()
 
-    def _show_allowed(self, task: str, gpus: tuple[Gpu, ...]) -> None:
+    def _show_allowed(self, task: str, answer: tuple[tuple[Gpu, ...], BoardError | None]) -> None:
         if task != self._choice.task:
             return
+        gpus, self._none_allowed = answer
         self._gpus = gpus
         if gpus:
             self.options_input.fit({name for gpu in gpus for name in kind_of(gpu.cluster).job_options})
@@ -520,6 +524,7 @@ class SubmitScreen(BoardScreen):
 
     def _ask_allowed(self) -> None:
         task = self._choice.task
+        self._none_allowed = None
         if task is not None:
             question = partial(self._allowed_gpus, task)
             self.ask("allowed", question, partial(self._show_allowed, task))
@@ -548,8 +553,10 @@ class SubmitScreen(BoardScreen):
             self._show_options()
             self._show_status()
 
-    def _allowed_gpus(self, task: str) -> tuple[Gpu, ...]:
-        return self.board.gpus.allowed(self.board.tasks.get(task))
+    def _allowed_gpus(self, name: str) -> tuple[tuple[Gpu, ...], BoardError | None]:
+        task = self.board.tasks.get(name)
+        gpus = self.board.gpus.allowed(task)
+        return gpus, None if gpus else none_allowed(task, self.board.gpus.all())
 
     def _checked(self, choice: Choice) -> tuple[Draft, Sequence[Preview]]:
         draft = self._draft(choice)
@@ -664,6 +671,8 @@ class SubmitScreen(BoardScreen):
         if asked and choice.task != asked:
             words = f"The header names task {asked}, not {choice.task}. Choose {asked}, or change the header."
             return self.task_select, words
+        if (none := self._none_allowed) is not None:
+            return self.gpu_list, f"{none.message} {none.hint}"
         if not choice.gpus:
             if self._asked and not _resolved(self._asked, self._gpus):
                 words = f"The header names {listing(self._asked)}, not available for {choice.task}. Choose a GPU."
@@ -679,7 +688,9 @@ class SubmitScreen(BoardScreen):
 
     def _show_gpus(self) -> None:
         expected = {name: start_text(at, self.now()) for name, at in self._expected.items()}
-        self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus, expected)
+        none = self._none_allowed
+        remarks = (none.message, none.hint) if none is not None else ()
+        self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus, expected, remarks)
         # The rest of a high terminal is below the form, and not in its middle.
         self.query_one("#gpu-field").styles.max_height = max(1, self.gpu_list.option_count)
         self.gpu_list.show_age(self.now())
