@@ -33,6 +33,14 @@ def allowed_gpus(task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
     return tuple(candidate for candidate in gpus if not named or candidate.name.casefold() in named)
 
 
+def none_allowed(task: Task, gpus: Sequence[Gpu]) -> InputError:
+    """Return the error of a task that allows none of `gpus`, those of the board."""
+    return InputError(
+        f"No available GPUs for {task.name}: it may run on {', '.join(task.gpus) or 'every GPU'}.",
+        hint=f"This board has: {', '.join(candidate.name for candidate in gpus) or 'none'}.",
+    )
+
+
 def runs_language(gpu: Gpu, language: Language, task: Task) -> bool:
     """Return whether `gpu` takes submissions of `task` in a language; an emulated one compiles all of them."""
     if language is Language.PY:

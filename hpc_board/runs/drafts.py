@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
 from hpc_board.domain.draft import Draft, DraftRequest, Source
-from hpc_board.domain.gpus import allowed_gpus, gpu, runs_language
+from hpc_board.domain.gpus import allowed_gpus, gpu, none_allowed, runs_language
 from hpc_board.domain.job_options import (
     JobOptions,
     OptionRules,
@@ -348,10 +348,7 @@ def _chosen_gpus(task: Task, options: Sequence[str], header: Directives, gpus: S
     allowed = allowed_gpus(task, gpus)
     names = [candidate.name for candidate in allowed]
     if not allowed:
-        raise InputError(
-            f"No available GPUs for {task.name}: it may run on {', '.join(task.gpus) or 'every GPU'}.",
-            hint=f"This board has: {', '.join(candidate.name for candidate in gpus) or 'none'}.",
-        )
+        raise none_allowed(task, gpus)
     from_header = _resolved_from_header(header, task, allowed, gpus)
     from_options = _resolved(options, task, allowed, gpus)
     not_in_header = [chosen.name for chosen in from_options if chosen not in from_header]

@@ -287,7 +287,7 @@ class FakeBoard(Board):
         self.sent: list[Draft] = []
         self.silent: dict[str, datetime] = {}
         self.tasks = self._part(Tasks, "catalog", get="task")
-        self.gpus = self._part(Gpus, get="gpu", allowed="allowed_gpus", statuses="gpu_statuses")
+        self.gpus = self._part(Gpus, get="gpu", all="all_gpus", allowed="allowed_gpus", statuses="gpu_statuses")
         self.runs = self._part(
             Runs,
             *("advance", "cancel", "cancel_each", "silent_since", "asked_at", "started", "in_flight", "followed"),
@@ -340,6 +340,9 @@ class FakeBoard(Board):
     def allowed_gpus(self, task: Task) -> tuple[Gpu, ...]:
         self._enter("allowed_gpus")
         return allowed_gpus(task, self.known_gpus)
+
+    def all_gpus(self) -> tuple[Gpu, ...]:
+        return self.known_gpus
 
     def gpu(self, name: str) -> Gpu:
         return gpu_called(name, self.known_gpus)

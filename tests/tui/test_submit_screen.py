@@ -5,6 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from textual import events
+from textual.app import App, ComposeResult
 from textual.widgets import Button, Input, Select, Static
 from textual.widgets._select import SelectOverlay
 
@@ -30,11 +32,13 @@ from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from hpc_board.tui.script_notes import unusual
+from hpc_board.tui.widgets import typed_select
 from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.path_input import PathInput
+from hpc_board.tui.widgets.typed_select import TypedSelect
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_board import A100, H100, L4, NOW, RUNS, FakeBoard, run
+from tests.tui.fake_board import A100, H100, L4, NOW, RUNS, TASKS, FakeBoard, run, task
 from tests.values import replace
 
 
@@ -652,6 +656,175 @@ async def test_a_task_that_is_not_the_headers_is_told_at_once(tmp_path: Path) ->
         await settled(pilot)
         assert "The header names task vectoradd, not grayscale." in " ".join(text_of(pilot.app).split())
         assert pilot.app.screen.query_one("#send", Button).disabled
+
+
+# Letters, clicks and pasted paths
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take all letters for those of one name."""
+    monkeypatch.setattr(typed_select, "PAUSE_SECONDS", 3600.0)
+
+
+def keys_of(app: App[None]) -> dict[str, str]:
+    """Return the keys in the last line by their labels."""
+    return {key.label: key.name for key in app.screen.query_one(KeyLine).keys}
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_name_that_is_typed_on_the_task_selects_it_and_submits_nothing(kernel: Path) -> None:
+    tasks = [*TASKS, task("softmax"), task("spmv"), task("wave-1d")]
+    board = FakeBoard(tasks=tasks)
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        await press(pilot, "tab", "tab")
+        assert screen.focused is screen.task_select
+        assert {"Submit": "^s", "Edit": "F4"}.items() <= keys_of(pilot.app).items()
+        assert "Watch" not in keys_of(pilot.app)
+        await press(pilot, *"spmv")
+        assert screen.task_select.value == "spmv"
+        assert (pilot.app.screen, screen.focused, board.sent) == (screen, screen.task_select, [])
+
+
+@pytest.mark.parametrize(
+    ("names", "letters", "value"),
+    [
+        ("alpha beta", "b", "beta"),
+        ("Alpha beta", "a", "Alpha"),
+        ("alpha beta", "bx", "beta"),
+        ("s1 s2 s3", "ss", "s2"),
+        ("s1 s2 s3", "ssss", "s1"),
+        ("s1 s2 s3", "s2", "s2"),
+        ("a_b a-c", "a-", "a-c"),
+        ("ssh sort", "ss", "ssh"),
+    ],
+)
+@pytest.mark.usefixtures("patient")
+async def test_letters_select_the_next_choice_that_begins_with_them(names: str, letters: str, value: str) -> None:
+    select = TypedSelect([(name, name) for name in names.split()])
+
+    class OneField(App[None]):
+        def compose(self) -> ComposeResult:
+            yield select
+
+    async with OneField().run_test() as pilot:
+        select.focus()
+        await pilot.press(*letters)
+        assert (select.value, select.expanded) == (value, False)
+
+
+async def test_after_a_pause_a_letter_begins_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(typed_select, "PAUSE_SECONDS", -1.0)
+    select = TypedSelect([(name, name) for name in ("alpha", "beta", "ab")])
+
+    class OneField(App[None]):
+        def compose(self) -> ComposeResult:
+            yield select
+
+    async with OneField().run_test() as pilot:
+        select.focus()
+        await pilot.press(*"ab")
+        assert select.value == "beta"
+
+
+async def test_a_letter_submits_with_the_focus_on_the_gpus_and_the_last_line_says_so(kernel: Path) -> None:
+    board = FakeBoard()
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.gpu_list.focus()
+        await settled(pilot)
+        assert {"Submit": "s", "Edit": "e", "Watch": "w"}.items() <= keys_of(pilot.app).items()
+        await press(pilot, "s")
+        assert len(board.sent) == 1
+
+
+async def test_a_letter_that_cannot_submit_leads_to_no_list_that_would_take_the_next_one(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("import torch\n")
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        screen.gpu_list.focus()
+        await press(pilot, "s", "g")
+        assert screen.focused is screen.gpu_list
+        assert screen.task_select.has_class("-faulty")
+        assert screen.task_select.is_blank()
+
+
+@pytest.mark.parametrize("name", ["#task", "#mode"])
+async def test_a_click_whose_press_and_release_come_at_once_opens_a_list(kernel: Path, name: str) -> None:
+    async with app_on(FakeBoard(), kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        select = pilot.app.screen.query_one(name, Select)
+        x, y = select.region.offset
+        for kind in (events.MouseDown, events.MouseUp):
+            pilot.app.post_message(kind(None, x, y, 0, 0, 1, shift=False, meta=False, ctrl=False))
+        await settled(pilot)
+        assert select.expanded
+
+
+@pytest.mark.parametrize("form", ["'{}' ", '"{}"\n', "{}  ", "{escaped}", "{}"])
+async def test_a_pasted_path_is_unquoted(tmp_path: Path, kernel: Path, form: str) -> None:
+    file = kernel.rename(tmp_path / "my kernel.py")
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s")
+        pilot.app.post_message(events.Paste(form.format(file, escaped=str(file).replace(" ", "\\ "))))
+        await settled(pilot)
+        assert pilot.app.screen.query_one(PathInput).value == str(file)
+        assert "Header: task vectoradd" in text_of(pilot.app)
+
+
+@pytest.mark.parametrize("name", ["it's.py", "a b.py", ""])
+async def test_a_pasted_path_that_is_no_word_of_a_shell_stays_as_it_is(name: str) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s")
+        pilot.app.post_message(events.Paste(f"{name}\n"))
+        await settled(pilot)
+        assert pilot.app.screen.query_one(PathInput).value == name
+
+
+async def test_a_path_without_a_file_is_told_when_typing_rests(tmp_path: Path, kernel: Path) -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "s")
+        field = pilot.app.screen.query_one(PathInput)
+        for beginning in (f"{tmp_path}/", str(kernel)[:-4]):
+            field.value = beginning
+            await settled(pilot)
+            assert "Choose a file." in text_of(pilot.app), "the beginning of a path is no fault"
+        for missing in (tmp_path / "none", tmp_path / "none.txt", tmp_path / "none.py"):
+            field.value = str(missing)
+            await settled(pilot)
+            assert field.has_focus
+            assert "There is no such file." in text_of(pilot.app)
+
+
+# Tasks that no GPU of the board may run
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_task_without_a_gpu_here_has_the_reason(kernel: Path, size: tuple[int, int]) -> None:
+    kernel.write_text("#!POPCORN leaderboard heat\n")
+    board = FakeBoard(tasks=[*TASKS, task("heat", gpus=("CPU",))], gpus=(H100, A100))
+    reason = "No available GPUs for heat: it may run on CPU."
+    async with app_on(board, kernel).run_test(size=size) as pilot:
+        await settled(pilot)
+        screen = pilot.app.screen
+        assert isinstance(screen, SubmitScreen)
+        assert f"{reason} This board has: H100, A100." in str(screen.status.content)
+        assert f"GPUs    {reason}" in text_of(pilot.app)
+        screen.task_select.value = "vectoradd"
+        await settled(pilot)
+        assert reason not in text_of(pilot.app)
+        assert "[ ] A100" in text_of(pilot.app)
 
 
 # Options of jobs

@@ -19,7 +19,7 @@ from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
 from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import app_on, press, settled, text_of, until
-from tests.tui.fake_board import NOW, TASKS, FakeBoard
+from tests.tui.fake_board import A100, H100, NOW, TASKS, FakeBoard
 from tests.values import replace
 
 TEMPLATE = "import torch\n\n\ndef custom_kernel(data):\n    return data\n"
@@ -160,7 +160,7 @@ async def test_an_open_task_that_leaves_the_board_gives_way_to_the_list() -> Non
         await press(pilot, "end", "enter")
         screen = pilot.app.screen
         assert isinstance(screen, TasksScreen)
-        screen._show_tasks(replace(board.tasks.catalog(), tasks=()))
+        screen._show_tasks((replace(board.tasks.catalog(), tasks=()), {}))
         await settled(pilot)
         assert "Tasks / " not in text_of(pilot.app).splitlines()[0]
         assert screen.query_one("#list").display
@@ -405,3 +405,19 @@ async def test_tasks_without_a_best_time_are_last_in_both_directions() -> None:
             has_rank = ["#" in line for line in lines]
             assert any(has_rank)
             assert has_rank == sorted(has_rank, reverse=True)
+
+
+async def test_a_task_without_a_gpu_here_says_so_in_the_list_and_the_reason_below_it() -> None:
+    async with app_on(FakeBoard(gpus=(H100, A100))).run_test(size=(120, 40)) as pilot:
+        await settled(pilot)
+        (line,) = [line for line in text_of(pilot.app).splitlines() if line.split()[:1] == ["identity"]]
+        assert "none here" in line
+        assert text_of(pilot.app).count("none here") == 1
+        screen = pilot.app.screen
+        assert isinstance(screen, TasksScreen)
+        assert "No available GPUs" not in str(screen.places.content)
+        await press(pilot, "down", "down")
+        reason = "No available GPUs for identity: it may run on L4. This board has: H100, A100."
+        assert str(screen.places.content) == reason
+        await press(pilot, "up")
+        assert reason not in str(screen.places.content)

@@ -22,6 +22,7 @@ from textual.widgets._select import SelectOverlay
 from hpc_board.board import Board
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, Preview
+from hpc_board.domain.gpus import none_allowed
 from hpc_board.domain.job_options import NO_OPTIONS, GivenOptions, OptionRules, parsed
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Directives
@@ -43,8 +44,9 @@ from hpc_board.tui.screens.pick_file import PickFile
 from hpc_board.tui.widgets.gpu_list import GpuList
 from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.options_input import OptionsInput
-from hpc_board.tui.widgets.path_input import PathInput
+from hpc_board.tui.widgets.path_input import PathInput, completion
 from hpc_board.tui.widgets.preview import PreviewPane
+from hpc_board.tui.widgets.typed_select import TypedSelect
 
 _CHECKS = ("tasks", "options", "allowed", "header", "draft")
 _FORM_SUBJECTS = (*_CHECKS, "send")
@@ -61,21 +63,18 @@ class SubmitScreen(BoardScreen):
         Binding("ctrl+s", "send", "Submit", priority=True, tooltip="Submit one job for each ticked GPU"),
         Binding("ctrl+o", "browse", "Browse", priority=True, tooltip="Pick the file from a tree of folders"),
         Binding("ctrl+g", "preview", "Script", priority=True, tooltip="Switch between the form and the batch script"),
-        Binding(
-            "e", "edit(False)", "Edit", show=False, tooltip="Edit the file in $VISUAL or $EDITOR (outside text fields)"
-        ),
+        Binding("e", "edit(False)", "Edit", tooltip="Edit the file in $VISUAL or $EDITOR (on the GPUs or a button)"),
         Binding("f4", "edit", "Edit", priority=True, tooltip="Edit the file in $VISUAL or $EDITOR"),
-        Binding(
-            "s", "send(False)", "Submit", show=False, tooltip="Submit (outside text fields)", id="submit.send_letter"
-        ),
-        Binding("w", "watch", "Watch", tooltip="Submit the file in mode test on every save (outside text fields)"),
+        Binding("s", "send(False)", "Submit", tooltip="Submit (on the GPUs or a button)", id="submit.send_letter"),
+        Binding("w", "watch", "Watch", tooltip="Submit the file in mode test on every save (on the GPUs or a button)"),
         Binding("f5", "ask_gpus", "Refresh", show=False, tooltip="Query the schedulers and the board again"),
     ]
     ACTIONS: ClassVar[tuple[str, ...]] = (*BoardScreen.ACTIONS, "send")
     OPENINGS: ClassVar[tuple[str, ...]] = (*BoardScreen.OPENINGS, "folders")
     SHOWN_BESIDE: ClassVar[tuple[str, ...]] = ("header",)
     HELP: ClassVar[str] = (
-        "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. "
+        "Tab accepts a grey completion, or else moves between the fields; Space ticks a GPU, * ticks all. In Task and "
+        "Mode, letters select the next choice that begins with them. "
         "Options are those of the command `submit`, such as qos=night time=30 sbatch=--comment=x; Tab completes them. "
         "A header in the file (#!POPCORN leaderboard NAME, #!POPCORN gpus A B) chooses task and GPUs. `python?` marks "
         "a GPU whose Python is missing on this machine; `hpc-board gpus` names it. `start` is the expected start of "
@@ -101,6 +100,8 @@ class SubmitScreen(BoardScreen):
         """The choice whose options the board has refused."""
         self._tasks: tuple[str, ...] = ()
         self._gpus: tuple[Gpu, ...] = ()
+        self._none_allowed: BoardError | None = None
+        """The reason if no GPU of the board may run the task."""
         self._statuses: dict[str, GpuStatus] | None = None
         self._expected: Mapping[str, datetime] = {}
         self._typing: Timer | None = None
@@ -135,11 +136,11 @@ class SubmitScreen(BoardScreen):
                     yield Static(id="file-note", markup=False)
                 with Horizontal(classes="field"):
                     yield Label("Task")
-                    yield Select[str]([], prompt="loading the tasks …", compact=True, id="task")
+                    yield TypedSelect[str]([], prompt="loading the tasks …", compact=True, id="task")
                 with Horizontal(classes="field"):
                     yield Label("Mode")
                     modes = [(f"{mode:<9}  {words}", mode) for mode, words in MODE_HELP.items()]
-                    yield Select(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
+                    yield TypedSelect(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
                 with Horizontal(classes="field"):
                     yield Label("Note")
                     yield Input(value=start.note, placeholder="optional", compact=True, id="note")
@@ -166,7 +167,7 @@ class SubmitScreen(BoardScreen):
         self.show_place(*(() if self.way else ("Tasks",)), "Submit")
         self.query_one("#form").border_title = "Submission"
         self.preview.border_title = "Script"
-        # The letters are keys outside of the fields: s submits, e edits again.
+        # The letters are keys there: s submits, e edits again.
         ready = self.query_one("#send") if self._choice.gpus else self.query_one(GpuList)
         (ready if self._edited else self.path_input).focus()
         self.path_input.cursor_position = len(self.path_input.value)
@@ -312,9 +313,11 @@ class SubmitScreen(BoardScreen):
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Close an open list at a click elsewhere; the keys in the last line are pressed."""
         where, focused = event.screen_offset, self.focused
-        if isinstance(focused, SelectOverlay) and not any(
-            widget.region.contains_point(where) for widget in (focused, self.query_one(KeyLine))
-        ):
+        if not isinstance(focused, SelectOverlay):
+            return
+        # A press whose release follows at once arrives here after the click, which has opened the list.
+        own = (focused, *self.query(Select).filter(".-expanded"), self.query_one(KeyLine))
+        if not any(widget.region.contains_point(where) for widget in own):
             focused.action_dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -344,7 +347,19 @@ class SubmitScreen(BoardScreen):
 
     @on(Input.Changed, "#file")
     def _name_file(self) -> None:
-        self._rest_then(lambda: self._read_header(self.path_input.path))
+        self._rest_then(self._read_rested)
+
+    def _read_rested(self) -> None:
+        """Read the header of the named file, unless the name is a folder's or the beginning of another."""
+        value, named = self.path_input.value, self.path_input.named
+
+        def take(found: str | None) -> None:
+            if found is None and self.path_input.value == value and self._choice.file is None:
+                self._read_header(named)
+
+        self._read_header(self.path_input.path)
+        if named is not None and self._choice.file is None and not value.endswith("/"):
+            self.ask("completion", partial(completion, value), take, whom=THE_FILE)
 
     @on(Input.Blurred, "#file")
     def _finish_file(self) -> None:
@@ -412,9 +427,10 @@ class SubmitScreen(BoardScreen):
         self.options_input.permit(*answer)
         self._show_options()
 
-    def _show_allowed(self, task: str, gpus: tuple[Gpu, ...]) -> None:
+    def _show_allowed(self, task: str, answer: tuple[tuple[Gpu, ...], BoardError | None]) -> None:
         if task != self._choice.task:
             return
+        gpus, self._none_allowed = answer
         self._gpus = gpus
         if gpus:
             self.options_input.fit({name for gpu in gpus for name in kind_of(gpu.cluster).job_options})
@@ -524,6 +540,7 @@ class SubmitScreen(BoardScreen):
 
     def _ask_allowed(self) -> None:
         task = self._choice.task
+        self._none_allowed = None
         if task is not None:
             question = partial(self._allowed_gpus, task)
             self.ask("allowed", question, partial(self._show_allowed, task))
@@ -552,8 +569,10 @@ class SubmitScreen(BoardScreen):
             self._show_options()
             self._show_status()
 
-    def _allowed_gpus(self, task: str) -> tuple[Gpu, ...]:
-        return self.board.gpus.allowed(self.board.tasks.get(task))
+    def _allowed_gpus(self, name: str) -> tuple[tuple[Gpu, ...], BoardError | None]:
+        task = self.board.tasks.get(name)
+        gpus = self.board.gpus.allowed(task)
+        return gpus, None if gpus else none_allowed(task, self.board.gpus.all())
 
     def _checked(self, choice: Choice) -> tuple[Draft, Sequence[Preview]]:
         draft = self._draft(choice)
@@ -572,13 +591,13 @@ class SubmitScreen(BoardScreen):
     def _refuse(self, to_field: bool) -> None:
         """Go to the first field to fill or to mend, and emphasize the reason.
 
-        After a letter, not `to_field`, the focus goes to no text field, which would take the next letter.
+        After a letter, not `to_field`, the focus goes to no field that would take the next letter.
         """
         self._is_refused = True
         if self.has_class("-preview"):
             self._show_form()
         fault = self._fault
-        if fault is not None and (to_field or not isinstance(fault[0], Input)):
+        if fault is not None and (to_field or not isinstance(fault[0], Input | Select)):
             fault[0].focus()
         self._show_status()
         # The file may have been mended in another window.
@@ -668,6 +687,8 @@ class SubmitScreen(BoardScreen):
         if asked and choice.task != asked:
             words = f"The header names task {asked}, not {choice.task}. Choose {asked}, or change the header."
             return self.task_select, words
+        if (none := self._none_allowed) is not None:
+            return self.gpu_list, f"{none.message} {none.hint}"
         if not choice.gpus:
             if self._asked and not _resolved(self._asked, self._gpus):
                 words = f"The header names {listing(self._asked)}, not available for {choice.task}. Choose a GPU."
@@ -683,7 +704,9 @@ class SubmitScreen(BoardScreen):
 
     def _show_gpus(self) -> None:
         expected = {name: start_text(at, self.now()) for name, at in self._expected.items()}
-        self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus, expected)
+        none = self._none_allowed
+        remarks = (none.message, none.hint) if none is not None else ()
+        self.gpu_list.show(self._gpus, self._statuses, self._choice.gpus, expected, remarks)
         # The rest of a high terminal is below the form, and not in its middle.
         self.query_one("#gpu-field").styles.max_height = max(1, self.gpu_list.option_count)
         self.gpu_list.show_age(self.now())

@@ -21,6 +21,7 @@ from textual.widgets import Input, Static
 from hpc_board.board import Board
 from hpc_board.domain.board_options import moment_words
 from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.gpus import allowed_gpus, none_allowed
 from hpc_board.domain.standing import Page, Place
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import write_file
@@ -109,6 +110,8 @@ class TasksScreen(BoardScreen):
     def __init__(self, board: Board, now: Clock) -> None:
         super().__init__(board, now)
         self._catalog: Catalog | None = None
+        self._none_allowed: Mapping[str, InputError] = {}
+        """The reasons of the tasks that no GPU of the board may run."""
         self._own: Mapping[tuple[str, str], Place] = {}
         self._known_places: dict[str, Sequence[Page]] = {}
         """The user's ranks in the tasks that were shown before."""
@@ -138,7 +141,7 @@ class TasksScreen(BoardScreen):
                     values={
                         "task": lambda task: task.name,
                         "language": languages,
-                        "gpus": lambda task: " ".join(task.gpus) or None,
+                        "gpus": lambda task: self._gpus_of(task) or None,
                         "best": lambda task: own.score_s if (own := self._own_of(task)) else None,
                         "rank": lambda task: own.rank if (own := self._own_of(task)) else None,
                         "left": lambda task: task.deadline,
@@ -214,8 +217,13 @@ class TasksScreen(BoardScreen):
 
     def _look(self, *, patient: bool) -> None:
         self._looked_at = self.now()
-        self.ask("tasks", self.board.tasks.catalog, self._show_tasks, failed=self._show_no_tasks, patient=patient)
+        self.ask("tasks", self._read, self._show_tasks, failed=self._show_no_tasks, patient=patient)
         self._ask_own()
+
+    def _read(self) -> tuple[Catalog, Mapping[str, InputError]]:
+        """Read the tasks, and the reasons of those that no GPU of the board may run."""
+        catalog, gpus = self.board.tasks.catalog(), self.board.gpus.all()
+        return catalog, {task.name: none_allowed(task, gpus) for task in catalog.tasks if not allowed_gpus(task, gpus)}
 
     def action_submit(self) -> None:
         """Submit a file for the selected task."""
@@ -433,8 +441,9 @@ class TasksScreen(BoardScreen):
         if self._catalog is None:
             self.query_one("#facts", Static).update("")
 
-    def _show_tasks(self, catalog: Catalog) -> None:
+    def _show_tasks(self, answer: tuple[Catalog, Mapping[str, InputError]]) -> None:
         before, selected = self._catalog, self._selected
+        catalog, self._none_allowed = answer
         self._catalog = catalog
         if catalog.faults:
             self.fail("faults", catalog.faults[0])
@@ -510,7 +519,10 @@ class TasksScreen(BoardScreen):
             self._show_places(boards)
 
     def _show_places(self, boards: Sequence[Page] | None) -> None:
-        self.places.update(toned("Loading your ranks …", Tone.MUTED) if boards is None else _places(boards))
+        if (none := self._none_allowed.get(self._shown or "")) is not None:
+            self.places.update(toned(f"{none.message} {none.hint}", Tone.WAITING, 300))
+        else:
+            self.places.update(toned("Loading your ranks …", Tone.MUTED) if boards is None else _places(boards))
 
     def _notify_written(self, path: Path) -> None:
         folder = path.parent
@@ -543,11 +555,14 @@ class TasksScreen(BoardScreen):
         return {
             "task": toned(task.name),
             "language": toned(languages(task), Tone.MUTED),
-            "gpus": toned(" ".join(task.gpus) or "all", Tone.MUTED),
+            "gpus": toned(self._gpus_of(task) or "all", Tone.MUTED),
             "best": toned(score_text(own.score_s) if own else "", Tone.OWN),
             "rank": toned(f"#{own.rank}" if own else "", Tone.OWN),
             "left": toned(left, tone),
         }
+
+    def _gpus_of(self, task: Task) -> str:
+        return "none here" if task.name in self._none_allowed else " ".join(task.gpus)
 
     def _own_of(self, task: Task) -> Place | None:
         """Return the user's best place in a task."""

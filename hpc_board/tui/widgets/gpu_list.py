@@ -45,10 +45,11 @@ class GpuList(OptionList):
         statuses: Mapping[str, GpuStatus] | None,
         ticked: Sequence[str],
         expected: Mapping[str, str] | None = None,
+        remarks: Sequence[str] = (),
     ) -> None:
         """Show these GPUs; `statuses` is None before the schedulers' first answer.
 
-        `expected` has the expected starts of waiting jobs by GPU, as far as known.
+        `expected` has the expected starts of waiting jobs by GPU, as far as known; `remarks` are lines below the GPUs.
         """
         self._offered = tuple(gpu.name for gpu in gpus)
         self._ticked = tuple(name for name in self._offered if name in ticked)
@@ -69,6 +70,7 @@ class GpuList(OptionList):
         self._asked_at = min(asked, default=None)
         if self._asked_at is not None:
             options.append(Option("", id=_AGE, disabled=True))
+        options += [Option(toned(remark, Tone.WAITING), disabled=True) for remark in remarks]
         self.clear_options()
         self.add_options(options)
         if gpus:

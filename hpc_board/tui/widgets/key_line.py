@@ -98,22 +98,27 @@ class KeyLine(Static, can_focus=False):
             self._draw()
 
     def _all_keys(self) -> list[Key]:
-        """Return one key for each action."""
+        """Return one key for each action: a letter where it acts, else the key that acts in text fields, too."""
         labels = {**self._labels, **getattr(self.screen, "key_labels", {})}
-        first: dict[str, ActiveBinding] = {}
+        first: dict[tuple[str, str], ActiveBinding] = {}
         for active in self.screen.active_bindings.values():
             if active.binding.show:
-                first.setdefault(active.binding.action, active)
+                action = active.binding.action
+                label = labels.get(action, active.binding.description)
+                name = action.partition("(")[0], label
+                before = first.get(name)
+                if before is None or (before.binding.priority and not active.binding.priority):
+                    first[name] = active
         return [
             Key(
                 active.binding.key,
                 self.app.get_key_display(active.binding),
-                labels.get(action, active.binding.description),
+                label,
                 active.tooltip,
                 active.enabled,
                 action == _HELP,
             )
-            for action, active in first.items()
+            for (action, label), active in first.items()
         ]
 
     def _hover(self, key: Key | None) -> None:

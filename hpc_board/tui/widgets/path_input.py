@@ -1,9 +1,11 @@
 """An input field for paths with completion."""
 
 import asyncio
+import shlex
 from pathlib import Path
 from typing import ClassVar
 
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.suggester import Suggester
@@ -41,6 +43,10 @@ class PathInput(CompletedInput):
             id=id,
         )
         self._offered = value
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Remove the quotes and blanks around a path, as terminals paste a dropped file."""
+        event.text = _unquoted(event.text)
 
     def on_resize(self) -> None:
         """Show the cursor: of a long path that the app has filled in, the end is seen, which has the file's name."""
@@ -93,6 +99,16 @@ def expanded(text: str) -> Path:
         return path.expanduser()
     except RuntimeError:
         return path
+
+
+def _unquoted(text: str) -> str:
+    """Return the first line of `text` without blanks around it, and unquoted if it is one word of a shell."""
+    line = (text.splitlines() or [""])[0].strip()
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        return line
+    return words[0] if len(words) == 1 else line
 
 
 def completion(value: str) -> str | None:
