@@ -277,8 +277,7 @@ class BoardApp(App[None]):
                 self._notify_warning(f"{self._preferences.fault.message} {self._preferences.fault.hint}")
         self.set_interval(self._tick_seconds, self._post_tick)
         self.set_interval(MEMORY_SECONDS, self._keep_memory)
-        # After the refresh, the screen has set its focus.
-        self.screen.call_after_refresh(self.call_later, self._type_ahead.give_next)
+        self._type_ahead.begin()
 
     def _start_updates(self) -> None:
         """Start the updates of runs, once the first list is shown: until then it needs the processor."""

@@ -197,8 +197,12 @@ class SubmitScreen(BoardScreen):
                 self._change(replace(self._choice, folder=file.parent))
                 self.post_message(Chosen(self._choice))
 
-        def pick(folders: Sequence[Path]) -> None:
+        def open_tree(folders: Sequence[Path]) -> None:
             self.app.push_screen(PickFile(self._choice.folder, folders), take)
+
+        def pick(folders: Sequence[Path]) -> None:
+            # As with other screens, the wait for this one ends before it is in front.
+            self.call_later(open_tree, folders)
 
         self.ask("folders", lambda: recent_folders(self.memory), pick, whom=THE_FILE)
 
