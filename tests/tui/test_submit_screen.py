@@ -446,17 +446,33 @@ async def test_a_submission_from_a_run_leaves_the_list_of_runs_below_the_new_one
         assert pilot.app.screen.query_one(Grid).current == "8"
 
 
-async def test_a_letter_does_not_quit_a_form(kernel: Path) -> None:
+@pytest.mark.parametrize("is_below", [False, True])
+async def test_a_letter_does_not_quit_while_a_form_has_contents(kernel: Path, is_below: bool) -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "s", *str(kernel))
         form = pilot.app.screen
         assert isinstance(form, SubmitScreen)
         form.gpu_list.focus()
+        if is_below:
+            await press(pilot, "ctrl+p", *"runs", "enter")
+            assert isinstance(pilot.app.screen, RunsScreen)
         await press(pilot, "q")
-        assert (pilot.app.screen, pilot.app._exit) == (form, False)
-        assert "q Quit" not in text_of(pilot.app).replace("^q Quit", "")
-        await press(pilot, "ctrl+q")
+        assert not pilot.app._exit
+        (toast,) = pilot.app._notifications
+        assert toast.message == "^q quits, and drops the contents of the form."
+        await press(pilot, "ctrl+p", *"quit")
+        assert "^q" in next(line for line in text_of(pilot.app).splitlines() if "Quit; runs go on" in line)
+        await press(pilot, "escape", "ctrl+q")
+        assert pilot.app._exit
+
+
+async def test_a_letter_quits_an_empty_form() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s", "q", "backspace", "tab", "tab")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+        await press(pilot, "q")
         assert pilot.app._exit
 
 

@@ -286,6 +286,12 @@ class SubmitScreen(BoardScreen):
         found = replace(self._choice, task=self._choice.task if self._choice.task in self._tasks else None)
         return None if found == self._taken else found
 
+    @property
+    def has_draft(self) -> bool:
+        """Return whether the form has more contents than those of a run."""
+        is_typed = self.is_mounted and self.path_input.named is not None
+        return (is_typed or self._choice.is_begun) and (self._is_changed or not self._of_run)
+
     def take_draft(self) -> Choice | None:
         """Return the draft, which this form has no more until it changes."""
         draft = self.draft
