@@ -1,6 +1,7 @@
 """The form, the watch over a file, and what the form says of headers, queues and scripts."""
 
 import hashlib
+import threading
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from textual.widgets._select import SelectOverlay
 
 from hpc_board.domain.job_options import JobOptions, OptionRules
 from hpc_board.domain.run import RunState
+from hpc_board.domain.submission import Directives
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Cluster, ContainerRuntime, JobContainer
 from hpc_board.model.result import Verdict
@@ -474,6 +476,31 @@ async def test_a_letter_quits_an_empty_form() -> None:
         assert isinstance(pilot.app.screen, SubmitScreen)
         await press(pilot, "q")
         assert pilot.app._exit
+
+
+async def test_a_submission_waits_for_the_header_of_its_file(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    board, read, end = FakeBoard(runs=[]), list[Path](), threading.Event()
+    header = board.submissions.header
+
+    def slow_header(file: Path) -> Directives:
+        read.append(file)
+        assert len(read) == 1 or end.wait(60)
+        return header(file)
+
+    monkeypatch.setattr(board.submissions, "header", slow_header)
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        # A second look at the header of the first file would swallow the key for its submission.
+        assert read == [kernel]
+        other = kernel.with_name("other.py")
+        other.write_text(kernel.read_text())
+        pilot.app.screen.query_one(PathInput).value = str(other)
+        await pilot.app._press_keys(["ctrl+s"])
+        await until(pilot, lambda: read == [kernel, other])
+        assert board.sent == []
+        end.set()
+        await settled(pilot)
+        assert len(board.sent) == 1
 
 
 async def test_of_two_open_forms_the_uppermost_one_has_the_draft(kernel: Path) -> None:

@@ -116,6 +116,8 @@ class SubmitScreen(BoardScreen):
         """True once the user has chosen the task or GPUs, which a header chooses too."""
         self._is_refused = False
         """True after a key that needs a complete form, until the next change."""
+        self._wanted: Choice | None = None
+        """The contents to submit once the header of the file is read; a header that changes them ends that."""
         self._left: Widget | None = None
         """The focused widget of the form before the focus went to the script."""
 
@@ -253,6 +255,7 @@ class SubmitScreen(BoardScreen):
         """Submit the contents of the form."""
         self._finish_file()
         if self.is_open("send") or self.is_open("header"):
+            self._wanted = self._choice if self.is_open("header") else None
             self._show_status()
             return
         if self._fault is not None:
@@ -338,7 +341,12 @@ class SubmitScreen(BoardScreen):
 
     @on(Input.Changed, "#file")
     def _name_file(self) -> None:
-        self._rest_then(lambda: self._read_header(self.path_input.path))
+        def read() -> None:
+            # A field that begins with a file reports it as a change.
+            if self.path_input.path != self._choice.file or self.has_failed("header"):
+                self._read_header(self.path_input.path)
+
+        self._rest_then(read)
 
     @on(Input.Blurred, "#file")
     def _finish_file(self) -> None:
@@ -441,6 +449,8 @@ class SubmitScreen(BoardScreen):
             self._settle_gpus()
         else:
             self._check()
+        if self._wanted == self._choice:
+            self.action_send()
 
     async def _show_draft(self, checked: tuple[Draft, Sequence[Preview]]) -> None:
         if self._choice.missing or self.options_input.fault:
@@ -489,7 +499,7 @@ class SubmitScreen(BoardScreen):
             self._typing = None
 
     def _read_header(self, file: Path | None) -> None:
-        self._header, self._asked, self._asked_task = None, (), None
+        self._header, self._asked, self._asked_task, self._wanted = None, (), None, None
         self._show_file_note()
         self.options_input.hear(NO_OPTIONS)
         self._show_options()
