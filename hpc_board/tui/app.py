@@ -164,7 +164,7 @@ class BoardApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = keys.named(
         [
-            Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside the form and text fields; runs go on"),
+            Binding("ctrl+q", "quit", "Quit", tooltip="Quit; q outside fields and filled forms; runs go on"),
             Binding("q", "quit_by_letter", show=False, id="app.quit"),
             Binding("ctrl+p", "commands", "Actions", tooltip="Find an action by its name"),
             Binding("f1", "help", "Help", tooltip="Show the keys of this screen"),
@@ -278,8 +278,7 @@ class BoardApp(App[None]):
                 self._notify_warning(f"{self._preferences.fault.message} {self._preferences.fault.hint}")
         self.set_interval(self._tick_seconds, self._post_tick)
         self.set_interval(MEMORY_SECONDS, self._keep_memory)
-        # After the refresh, the screen has set its focus.
-        self.screen.call_after_refresh(self.call_later, self._type_ahead.give_next)
+        self._type_ahead.begin()
 
     def _start_updates(self) -> None:
         """Start the updates of runs, once the first list is shown: until then it needs the processor."""
@@ -435,9 +434,7 @@ class BoardApp(App[None]):
         return replace(line, act=act)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the admin key from users without the role, and on Admin itself; a letter does not quit a filled form."""
-        if action == "quit_by_letter":
-            return not isinstance(self._place, targets.Submit)
+        """Hide the admin key from users without the role, and on Admin itself."""
         if action == "admin":
             return self._role.may_act_as(Role.CREATOR) and self._place != targets.Admin()
         return super().check_action(action, parameters)
@@ -459,8 +456,11 @@ class BoardApp(App[None]):
             self.exit()
 
     async def action_quit_by_letter(self) -> None:
-        """Quit by a key that is a letter in text fields."""
-        await self.action_quit()
+        """Quit by a key that is a letter in text fields, unless a form would lose its contents."""
+        if self._has_draft:
+            self.notify("^q quits, and drops the contents of the form.", markup=False)
+        else:
+            await self.action_quit()
 
     def hang_up(self, code: int) -> None:
         """Quit after the loss of the terminal or a signal."""
@@ -483,8 +483,12 @@ class BoardApp(App[None]):
             *places,
             *([] if self.no_color else [self._themes_line()]),
             PaletteLine("Help", "Show the keys of this screen", "?", self.action_help),
-            PaletteLine("Quit", "Quit; runs go on", "q", self.action_quit),
+            PaletteLine("Quit", "Quit; runs go on", self._quit_key, self.action_quit),
         ]
+
+    @property
+    def _quit_key(self) -> str:
+        return "^q" if self._has_draft or isinstance(self.focused, Input) else "q"
 
     def _themes_line(self) -> PaletteLine:
         return PaletteLine("Theme", f"Choose the colours; now {self.theme}", "", self.action_themes)
@@ -679,6 +683,11 @@ class BoardApp(App[None]):
             take = getattr(screen, "take_draft", None)
             if take is not None and (draft := take()) is not None:
                 self._remember(Chosen(draft))
+
+    @property
+    def _has_draft(self) -> bool:
+        """Return whether an open form has contents, such as one below other screens."""
+        return any(getattr(screen, "has_draft", False) for screen in self.screen_stack)
 
     @property
     def _place(self) -> targets.Target | None:

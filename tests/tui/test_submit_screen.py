@@ -1,6 +1,7 @@
 """The form, the watch over a file, and what the form says of headers, queues and scripts."""
 
 import hashlib
+import threading
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from textual.widgets._select import SelectOverlay
 
 from hpc_board.domain.job_options import JobOptions, OptionRules
 from hpc_board.domain.run import RunState
+from hpc_board.domain.submission import Directives
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.gpu import Cluster, ContainerRuntime, JobContainer
 from hpc_board.model.result import Verdict
@@ -460,18 +462,59 @@ async def test_the_title_of_a_run_that_was_just_sent_has_the_way_back_to_the_run
         assert "hpc-board  Runs / Run 8 " in text_of(pilot.app).splitlines()[0]
 
 
-async def test_a_letter_does_not_quit_a_form(kernel: Path) -> None:
+@pytest.mark.parametrize("is_below", [False, True])
+async def test_a_letter_does_not_quit_while_a_form_has_contents(kernel: Path, is_below: bool) -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "end", "s", *str(kernel))
         form = pilot.app.screen
         assert isinstance(form, SubmitScreen)
         form.gpu_list.focus()
+        if is_below:
+            await press(pilot, "ctrl+p", *"runs", "enter")
+            assert isinstance(pilot.app.screen, RunsScreen)
         await press(pilot, "q")
-        assert (pilot.app.screen, pilot.app._exit) == (form, False)
-        assert "q Quit" not in text_of(pilot.app).replace("^q Quit", "")
-        await press(pilot, "ctrl+q")
+        assert not pilot.app._exit
+        (toast,) = pilot.app._notifications
+        assert toast.message == "^q quits, and drops the contents of the form."
+        await press(pilot, "ctrl+p", *"quit")
+        assert "^q" in next(line for line in text_of(pilot.app).splitlines() if "Quit; runs go on" in line)
+        await press(pilot, "escape", "ctrl+q")
         assert pilot.app._exit
+
+
+async def test_a_letter_quits_an_empty_form() -> None:
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s", "q", "backspace", "tab", "tab")
+        assert isinstance(pilot.app.screen, SubmitScreen)
+        await press(pilot, "q")
+        assert pilot.app._exit
+
+
+async def test_a_submission_waits_for_the_header_of_its_file(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    board, read, end = FakeBoard(runs=[]), list[Path](), threading.Event()
+    header = board.submissions.header
+
+    def slow_header(file: Path) -> Directives:
+        read.append(file)
+        assert len(read) == 1 or end.wait(60)
+        return header(file)
+
+    monkeypatch.setattr(board.submissions, "header", slow_header)
+    async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        # A second look at the header of the first file would swallow the key for its submission.
+        assert read == [kernel]
+        other = kernel.with_name("other.py")
+        other.write_text(kernel.read_text())
+        pilot.app.screen.query_one(PathInput).value = str(other)
+        await pilot.app._press_keys(["ctrl+s"])
+        await until(pilot, lambda: read == [kernel, other])
+        assert board.sent == []
+        end.set()
+        await settled(pilot)
+        assert len(board.sent) == 1
 
 
 async def test_of_two_open_forms_the_uppermost_one_has_the_draft(kernel: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from textual import events
 from textual.app import App
+from textual.pilot import Pilot
 
 from hpc_board.domain.run import RunState
 from hpc_board.errors import StorageError
@@ -16,11 +17,16 @@ from hpc_board.tui import local_files
 from hpc_board.tui.screens.base import BoardScreen
 from hpc_board.tui.screens.cluster import ClusterScreen
 from hpc_board.tui.screens.feed import FeedScreen
+from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
+from hpc_board.tui.screens.standings import StandingsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
+from hpc_board.tui.type_ahead import TypeAhead
+from hpc_board.tui.widgets.grid import Grid
+from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.path_input import PathInput
 from tests.tmux import Tmux
-from tests.tui.driving import app_on, press, settled, text_of, until
+from tests.tui.driving import app_on, at_rest, press, settled, text_of, until
 from tests.tui.fake_board import FakeBoard, run
 from tests.tui.test_editor_loop import shown, start
 
@@ -143,16 +149,105 @@ async def test_the_app_is_left_while_a_screen_opens_slowly(monkeypatch: pytest.M
         slow.end.set()
 
 
-async def test_a_screen_that_reports_no_effect_holds_no_key_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def opening_slowly(pilot: Pilot[Any], slow: Slow, *typed: str) -> None:
+    """Open the form from the list of runs with these keys behind, and wait until it is on its way."""
+    await settled(pilot)
+    await press(pilot, "r")
+    type_fast(pilot.app, "s", *typed)
+    await asyncio.to_thread(slow.begun.wait, 20)
+    await until(pilot, lambda: at_rest(pilot.app))
+    assert isinstance(pilot.app.screen, RunsScreen)
+
+
+@pytest.mark.parametrize("ends_first", [True, False])
+async def test_keys_for_a_screen_that_opens_are_dropped_when_a_click_opens_another_one(
+    monkeypatch: pytest.MonkeyPatch, ends_first: bool
+) -> None:
+    slow = Slow(monkeypatch)
+    async with app_on(FakeBoard(runs=[PASSED])).run_test(size=(80, 24)) as pilot:
+        await opening_slowly(pilot, slow, *"faq.py")
+        await pilot.click(Grid, offset=(10, 2), times=2)
+        await until(pilot, lambda: isinstance(pilot.app.screen, ReportScreen))
+        if not ends_first:
+            await pilot.app._press_keys(["end"])
+            await until(pilot, lambda: at_rest(pilot.app))
+            assert (type(pilot.app.screen), pilot.app._exit) == (ReportScreen, False)
+        slow.end.set()
+        await settled(pilot)
+        assert not pilot.app._exit
+        assert pilot.app.screen.query_one(PathInput).value == ""
+
+
+async def test_a_click_on_the_last_line_ends_an_opening(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(monkeypatch)
+    async with app_on(FakeBoard(runs=[PASSED])).run_test(size=(80, 24)) as pilot:
+        await opening_slowly(pilot, slow, "a")
+        last = text_of(pilot.app).splitlines()[-1]
+        await pilot.click(KeyLine, offset=(last.index("b Board"), 0))
+        slow.end.set()
+        await settled(pilot)
+        assert [type(screen) for screen in pilot.app.screen_stack[2:]] == [RunsScreen, StandingsScreen]
+
+
+async def test_a_click_on_esc_ends_an_opening_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(monkeypatch)
+    async with app_on(FakeBoard(runs=[PASSED])).run_test(size=(80, 24)) as pilot:
+        await opening_slowly(pilot, slow, "a")
+        last = text_of(pilot.app).splitlines()[-1]
+        await pilot.click(KeyLine, offset=(last.index("Esc Back"), 0))
+        slow.end.set()
+        await settled(pilot)
+        assert isinstance(pilot.app.screen, RunsScreen)
+
+
+async def test_keys_typed_ahead_act_on_the_tree_of_files(tmp_path: Path) -> None:
+    (tmp_path / "one.py").touch()
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "end", "s")
+        type_fast(pilot.app, "ctrl+o", "o", "enter")
+        await settled(pilot)
+        assert pilot.app.screen.query_one(PathInput).path == tmp_path / "one.py"
+
+
+async def test_a_long_text_pasted_as_keys_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[object] = []
+    begin = TypeAhead._begin_wait
+
+    def counted(keys: TypeAhead) -> object:
+        waits.append(begin(keys))
+        return waits[-1]
+
+    monkeypatch.setattr(TypeAhead, "_begin_wait", counted)
+    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        type_fast(pilot.app, "end", "s", *"abc" * 500, "tab", "q")
+        await settled(pilot)
+        assert pilot.app.screen.query_one(PathInput).value == "abc" * 500
+        # The keys for one field wait for each other no more than a few do.
+        assert len(waits) < 20
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+async def test_a_wait_whose_end_is_lost_holds_no_key(monkeypatch: pytest.MonkeyPatch, is_busy: bool) -> None:
     app = app_on(FakeBoard())
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         monkeypatch.setattr(app._type_ahead, "_follow", lambda *_: None)
-        monkeypatch.setattr("hpc_board.tui.type_ahead._PATIENCE_SECONDS", 0.0)
+        monkeypatch.setattr("hpc_board.tui.type_ahead._LOOK_SECONDS", 0.01)
+        if is_busy:
+            monkeypatch.setattr("hpc_board.tui.type_ahead._CALM_LOOKS_MAX", 1_000_000)
         type_fast(app, "r", "p")
+        await until(pilot, lambda: [type(each) for each in app.screen_stack[2:]] == [RunsScreen, ClusterScreen])
+
+
+async def test_a_first_screen_that_is_replaced_at_once_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = app_on(FakeBoard())
+    monkeypatch.setattr("hpc_board.tui.type_ahead._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(app._type_ahead, "_await_focus", lambda _: None)
+    async with app.run_test(size=(80, 24)) as pilot:
+        type_fast(app, "r")
         await until(pilot, lambda: isinstance(app.screen, RunsScreen))
-        await press(pilot, "p")
-        assert isinstance(app.screen, ClusterScreen)
 
 
 def test_keys_typed_ahead_in_a_terminal_reach_the_form(tmp_path: Path, tmux: Tmux) -> None:

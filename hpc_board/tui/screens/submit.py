@@ -119,6 +119,8 @@ class SubmitScreen(BoardScreen):
         """True once the user has chosen the task or GPUs, which a header chooses too."""
         self._is_refused = False
         """True after a key that needs a complete form, until the next change."""
+        self._wanted: Choice | None = None
+        """The contents to submit once the header of the file is read; a header that changes them ends that."""
         self._left: Widget | None = None
         """The focused widget of the form before the focus went to the script."""
 
@@ -209,8 +211,12 @@ class SubmitScreen(BoardScreen):
                 self._change(replace(self._choice, folder=file.parent))
                 self.post_message(Chosen(self._choice))
 
-        def pick(folders: Sequence[Path]) -> None:
+        def open_tree(folders: Sequence[Path]) -> None:
             self.app.push_screen(PickFile(self._choice.folder, folders), take)
+
+        def pick(folders: Sequence[Path]) -> None:
+            # As with other screens, the wait for this one ends before it is in front.
+            self.call_later(open_tree, folders)
 
         self.ask("folders", lambda: recent_folders(self.memory), pick, whom=THE_FILE)
 
@@ -261,6 +267,7 @@ class SubmitScreen(BoardScreen):
         """Submit the contents of the form."""
         self._finish_file()
         if self.is_open("send") or self.is_open("header"):
+            self._wanted = self._choice if self.is_open("header") else None
             self._show_status()
             return
         if self._fault is not None:
@@ -293,6 +300,12 @@ class SubmitScreen(BoardScreen):
         # A header can name a task that the board lacks: the next form has the draft, for the task selected then.
         found = replace(self._choice, task=self._choice.task if self._choice.task in self._tasks else None)
         return None if found == self._taken else found
+
+    @property
+    def has_draft(self) -> bool:
+        """Return whether the form has more contents than those of a run."""
+        is_typed = self.is_mounted and self.path_input.named is not None
+        return (is_typed or self._choice.is_begun) and (self._is_changed or not self._of_run)
 
     def take_draft(self) -> Choice | None:
         """Return the draft, which this form has no more until it changes."""
@@ -357,7 +370,9 @@ class SubmitScreen(BoardScreen):
             if found is None and self.path_input.value == value and self._choice.file is None:
                 self._read_header(named)
 
-        self._read_header(self.path_input.path)
+        # A field that begins with a file reports it as a change.
+        if self.path_input.path != self._choice.file or self.has_failed("header"):
+            self._read_header(self.path_input.path)
         if named is not None and self._choice.file is None and not value.endswith("/"):
             self.ask("completion", partial(completion, value), take, whom=THE_FILE)
 
@@ -463,6 +478,8 @@ class SubmitScreen(BoardScreen):
             self._settle_gpus()
         else:
             self._check()
+        if self._wanted == self._choice:
+            self.action_send()
 
     async def _show_draft(self, checked: tuple[Draft, Sequence[Preview]]) -> None:
         if self._choice.missing or self.options_input.fault:
@@ -511,7 +528,7 @@ class SubmitScreen(BoardScreen):
             self._typing = None
 
     def _read_header(self, file: Path | None) -> None:
-        self._header, self._asked, self._asked_task = None, (), None
+        self._header, self._asked, self._asked_task, self._wanted = None, (), None, None
         self._show_file_note()
         self.options_input.hear(NO_OPTIONS)
         self._show_options()

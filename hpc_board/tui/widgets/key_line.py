@@ -1,6 +1,7 @@
 """The last line, with the keys of the screen that fit."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 from rich.cells import cell_len
@@ -79,10 +80,14 @@ class KeyLine(Static, can_focus=False):
         self._hover(None)
 
     def on_click(self, event: events.Click) -> None:
-        """Press the key under the mouse."""
+        """Press the key under the mouse; while the screen opens another one, that is for this screen, and ends it."""
         event.stop()
         key = self._key_at(event.x)
         if key is not None and key.enabled:
+            screen: Any = self.screen
+            # Esc ends it by itself, and does nothing else.
+            if getattr(screen, "is_opening", False) and key.key != "escape":
+                screen.abandon_opening()
             self.app.simulate_key(key.key)
 
     def _choose_again(self, screen: Screen[object]) -> None:
