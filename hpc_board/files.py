@@ -328,7 +328,7 @@ def decoded(data: bytes, source: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InputError(
-            f"Could not decode {source}, is it UTF-8? The byte at offset {error.start} is not.",
+            f"could not decode {source}, is it UTF-8? The byte at offset {error.start} is not.",
             hint="Save the file in UTF-8.",
         ) from error
 

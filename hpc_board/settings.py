@@ -280,7 +280,8 @@ def _clusters_and_gpus(
     found = (_cluster(document, name, part, base, section.jobs) for name, part in section.clusters.items())
     clusters = {cluster.name: cluster for cluster in found if cluster is not None}
     sandbox = _sandbox(document, ("defaults", "sandbox"), section.defaults.sandbox, base)
-    gpus = [_gpu(document, name, part, clusters, base, sandbox) for name, part in section.gpus.items()]
+    written = tuple(section.clusters)
+    gpus = [_gpu(document, name, part, clusters, written, base, sandbox) for name, part in section.gpus.items()]
     _check_gpu_names(document, tuple(section.gpus))
     if not gpus and not document.faults:
         document.fault(("gpus",), "no GPU is given; a board needs at least one")
@@ -480,9 +481,11 @@ def _gpu(
     name: str,
     part: Part,
     clusters: Mapping[str, Cluster],
+    written: Sequence[str],
     base: Path,
     sandbox: Sandbox | None,
 ) -> Gpu | None:
+    """Return a GPU, None if it has faults; `written` are the names of all clusters, also of those with faults."""
     place = ("gpus", name)
     cluster = clusters.get(document.peek(part, "cluster") or "")
     scheduler = None if cluster is None else kind_of(cluster)
@@ -490,8 +493,8 @@ def _gpu(
     if section is None:
         return None
     if not document.has(("clusters", section.cluster)):
-        near = suggestion(section.cluster, clusters)
-        known = ", ".join(clusters) or "none"
+        near = suggestion(section.cluster, written)
+        known = ", ".join(written) or "none"
         document.fault((*place, "cluster"), f'there is no cluster "{section.cluster}".{near} Clusters: {known}')
     cluster = cluster or Cluster(section.cluster, EMBEDDED)
     image = section.sandbox.image if section.sandbox is not None else None

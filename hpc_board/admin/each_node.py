@@ -31,7 +31,7 @@ def check_nodes(gpus: Sequence[Gpu], plan: Plan) -> tuple[list[Checked], list[No
     listing = [gpu for gpu in gpus if isinstance(plan.schedulers[gpu.cluster.name], ListingNodes)]
     if not listing:
         raise InputError(
-            "No cluster of these GPUs lists its nodes.", hint="--each-node is for Slurm; leave it out elsewhere."
+            "no cluster of these GPUs lists its nodes.", hint="--each-node is for Slurm; leave it out elsewhere."
         )
     rehearsed = check(listing, plan, send=False)
     refused = [each for each in rehearsed if not each.proven]

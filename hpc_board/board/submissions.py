@@ -306,7 +306,7 @@ class Submissions:
         drafts = [milestone_draft(each, found, on) for each, on in shown if on]
         if not drafts:
             raise InputError(
-                f"No milestone of {found.name} is shown on {', '.join(gpu.name for gpu in chosen) or 'any GPU here'}.",
+                f"no milestone of {found.name} is shown on {', '.join(gpu.name for gpu in chosen) or 'any GPU here'}.",
                 hint=f"`hpc-board task {found.name}` lists its GPUs, and those that each milestone leaves out.",
             )
         return self._submit([Sent(draft, self._context.user) for draft in drafts], None, by_rules=False)

@@ -215,7 +215,7 @@ class Moderation(msgspec.Struct, frozen=True):
         """
         drafts.check_owner(found, self.user)
         if not text.strip():
-            raise InputError("The note is empty.", hint="Give a text.")
+            raise InputError("the note is empty.", hint="Give a text.")
         drafts.check_note(text)
         self.store.moderation.add_note(found.id, text.strip(), self.user, utc_now())
 
@@ -333,6 +333,6 @@ def _check_name(user: str) -> None:
 def _reason(text: str, *, needed: bool = False) -> str:
     reason = text.strip()
     if needed and not reason:
-        raise InputError("The reason is empty.", hint="Give --reason; the user sees it.")
+        raise InputError("the reason is empty.", hint="Give --reason; the user sees it.")
     drafts.check_reason(reason)
     return reason

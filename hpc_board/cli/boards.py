@@ -71,7 +71,7 @@ def create(
     from hpc_board.domain.board_options import RequestedOptions
 
     if len(words) not in (1, 2):
-        raise click.UsageError("Give NAME and SOURCE, or SOURCE alone.")
+        raise click.UsageError("give NAME and SOURCE, or SOURCE alone.")
     board = open_()
     options = RequestedOptions(deadline, gpus or None, closed or None, members, show_code=show_code or None)
     plans = board.leaderboards.plan_creation(words[-1], words[0] if len(words) == 2 else None, options)

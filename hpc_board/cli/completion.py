@@ -29,5 +29,5 @@ def completion(ctx: click.Context, shell: str | None) -> None:
     name = shell or PurePath(os.environ.get("SHELL", "")).name
     found = get_completion_class(name) if name in _SHELLS else None
     if found is None:
-        raise click.UsageError(f"No completion for the shell {name!r}. Give one of: {', '.join(_SHELLS)}.")
+        raise click.UsageError(f"no completion for the shell {name!r}. Give one of: {', '.join(_SHELLS)}.")
     click.echo(found(ctx.find_root().command, {}, "hpc-board", "_HPC_BOARD_COMPLETE").source())

@@ -90,7 +90,7 @@ def export(
     from hpc_board.report.formatting import count_text
 
     if output == "-" and sys.stdout.isatty() and (form == "parquet" or with_code):
-        raise click.UsageError("Not printed to a terminal; use -o FILE.")
+        raise click.UsageError("not printed to a terminal; use -o FILE.")
     board = open_()
     chosen = listed(gpus)
     wanted = board.admin.export(form, tasks=tasks, gpus=chosen, since=since, with_code=with_code)

@@ -165,16 +165,16 @@ class _BlockedRuns:
 
 
 def _detail(board: "Board", run: "Run") -> str:
-    """Return the detail of a run's state: the reason for its wait, or its current case."""
+    """Return the detail of a run's state: the reason for its wait, or the number of its current case."""
     from hpc_board.model.text import one_line
-    from hpc_board.report.runs import step_text
+    from hpc_board.report.run_words import place_text
 
     if run.state == "queued":
         return one_line(run.status.reason)
     if run.state.unsent:
         return one_line(run.blocked_by)
     progress = board.runs.progress(run.id) if run.state == "running" else []
-    return step_text(progress[-1]) if progress else ""
+    return place_text(progress[-1]) if progress else ""
 
 
 def _table(shown: "Sequence[tuple[Run, str]]", now: datetime, width: int) -> "Table":

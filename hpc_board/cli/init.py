@@ -163,7 +163,7 @@ def _whole(path: Path | None) -> Path | None:
 def _board(folder: Path | None) -> Path:
     board = _expanded(folder or Path("~/hpc-board")).absolute()
     if not str(board).isprintable():
-        raise InputError("The path of the board's folder has unprintable characters.")
+        raise InputError("the path of the board's folder has unprintable characters.")
     return board
 
 

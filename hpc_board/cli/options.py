@@ -228,7 +228,7 @@ def sort_column_called(name: str) -> "SortColumn":
     key = name.strip().casefold()
     if key not in set(SortColumn):
         raise InputError(
-            f'Runs cannot be sorted by "{one_line(name, 80)}".{suggestion(key, list(SortColumn))}',
+            f'runs cannot be sorted by "{one_line(name, 80)}".{suggestion(key, list(SortColumn))}',
             hint=f"Columns: {', '.join(SortColumn)}.",
         )
     return SortColumn(key)

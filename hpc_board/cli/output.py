@@ -162,7 +162,7 @@ def require_terminal() -> None:
         click.UsageError: stdin is no terminal.
     """
     if not sys.stdin.isatty():
-        raise click.UsageError("No terminal for the confirmation; use --yes.")
+        raise click.UsageError("no terminal for the confirmation; use --yes.")
 
 
 def refresh(board: "Board") -> None:

@@ -169,7 +169,7 @@ class OptionRules(msgspec.Struct, frozen=True):
             if name not in self.names:
                 permitted = ", ".join(self.names) or "none"
                 raise Refused(
-                    f"The option --{name} ({origin}) is not permitted on this board: `{self.setting}` in its settings "
+                    f"the option --{name} in {origin} is not permitted on this board: `{self.setting}` in its settings "
                     f"permits {permitted}.",
                     hint="Leave it out, or ask the board's admin.",
                 )
@@ -193,7 +193,7 @@ class OptionRules(msgspec.Struct, frozen=True):
             self.check(options, origin)
             found = options.over(found)
         if len(found.sbatch) > SBATCH_OPTIONS_MAX:
-            raise InputError(f"These are {len(found.sbatch)} options of sbatch, more than {SBATCH_OPTIONS_MAX}.")
+            raise InputError(f"there are {len(found.sbatch)} options of sbatch, more than {SBATCH_OPTIONS_MAX}.")
         return found
 
 
@@ -241,7 +241,7 @@ def check(options: JobOptions, origin: str) -> None:
     for name, value in (*values, *(("sbatch", extra) for extra in options.sbatch)):
         wrong = fault(name, value)
         if wrong:
-            raise InputError(f"{wrong} ({origin}).", hint="Correct the value, or leave the option out.")
+            raise InputError(f"{wrong}, in {origin}.", hint="Correct the value, or leave the option out.")
 
 
 def completed(text: str, names: Sequence[str]) -> str | None:

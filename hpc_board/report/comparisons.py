@@ -19,18 +19,19 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
     one, other = runs
     specs = short_specs(case.spec for case in comparison.cases)
     columns = (
-        Column(f"CASE: {specs.names}" if specs.names else "CASE", flexible=True),
-        Column(f"SUBMISSION {one.submission}", right=True, leaves=2),
-        Column(f"SUBMISSION {other.submission}", right=True, leaves=3),
-        Column("SPEEDUP", right=True, leaves=1),
-        Column(f"{other.submission} IS"),
+        Column("CASE", flexible=True, least=24),
+        Column(f"SUBMISSION {one.submission}", right=True, stays=True),
+        Column(f"SUBMISSION {other.submission}", right=True, stays=True),
+        Column("SPEEDUP", right=True, stays=True),
+        Column(f"{other.submission} IS", flexible=True, least=14, leaves=1, wraps=True),
     )
     rows = [_row(spec, case.difference) for spec, case in zip(specs.texts, comparison.cases, strict=True)]
     if comparison.score is not None and len(rows) > 1:
         rows.append(_row("score", comparison.score))
+    cases = f" (case: {specs.names})" if specs.names else ""
     names = [f"{each.submission} ({one_line(each.file_name)} by {one_line(each.user)})" for each in runs]
     return (
-        Heading(f"{one.task} on {one.gpu}: submission {names[0]} vs. {names[1]}"),
+        Heading(f"{one.task} on {one.gpu}{cases}: {names[0]} vs. {names[1]}"),
         Table(columns, tuple(rows), "No common benchmark case."),
         *_remarks(runs, results, comparison),
     )

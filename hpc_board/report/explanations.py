@@ -1,11 +1,13 @@
 """Explanations of verdicts and of runs without a result."""
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import LIBRARY_MISSING, Verdict
+from hpc_board.model.task import Mode
 
 
 class Meaning(msgspec.Struct, frozen=True):
@@ -15,35 +17,67 @@ class Meaning(msgspec.Struct, frozen=True):
     next: str
 
 
+BELOW = dict.fromkeys(("message", "build", "log", "evidence"), "below")
+"""The words for the places of a run's output in a report."""
+
+PAGES = {
+    "message": "on the page Overview (key 1)",
+    "log": "on the page Log (key 3)",
+    "build": "on the page Build (key 4)",
+    "evidence": "on the page Evidence (key 6)",
+}
+"""The words for the places of a run's output in the app."""
+
+
 def verdict_meaning(
-    verdict: Verdict, message: str = "", *, on_cpu: bool = False, below: str | None = None, stored: bool = True
+    verdict: Verdict,
+    message: str = "",
+    *,
+    on_cpu: bool = False,
+    below: str | None = None,
+    stored: bool = True,
+    mode: Mode | None = None,
+    uneven: bool = False,
+    places: Mapping[str, str] = BELOW,
 ) -> Meaning:
     """Explain a verdict.
 
     `message` is that of the result; `on_cpu` says that the board's jobs run on a CPU; `below` is the text that the
-    report shows further down, None for the usual; a run that is not `stored` is a trial of the task's author.
+    report shows further down, None for the usual; a run that is not `stored` is a trial of the task's author. `mode` is
+    the run's; `uneven` says that cases failed only at sizes
+    that are no multiple of a block; `places` has the words for the places of
+    the run's output.
     """
+    meaning = _verdict_meaning(verdict, message, on_cpu=on_cpu, below=below, stored=stored)
+    advice = ""
+    if verdict is Verdict.WRONG_VALUE and uneven and not _ALL_WRONG.search(message):
+        advice = "; sizes that are no multiple of a block are the usual cause"
+    elif verdict is Verdict.COMPILE_ERROR and mode is not Mode.TEST:
+        advice = "; try `--mode test` before `ranked`"
+    return Meaning(meaning.what, meaning.next.format(**places, advice=advice))
+
+
+def _verdict_meaning(verdict: Verdict, message: str, *, on_cpu: bool, below: str | None, stored: bool) -> Meaning:
     if verdict is Verdict.TASK_ERROR and not stored:
         return _TASK_OF_AUTHOR
     if below is not None and verdict in _BARE and _BARE[verdict][0] not in below:
         return _BARE[verdict][1]
     if on_cpu and verdict is Verdict.DEVICE_ERROR and _NO_ARCH not in message:
         return _COMPILED_FOR_GPU if "compile" in message else _NO_GPU_HERE
-    if verdict is Verdict.WRONG_VALUE and _ALL_WRONG.search(message):
-        return _WRONG_EVERYWHERE
     for told, words, meaning in _BY_MESSAGE:
         if verdict is told and words in message:
             return meaning
     return _VERDICTS[verdict]
 
 
-def state_meaning(state: RunState) -> Meaning:
-    """Explain the end of a run without a result.
+def state_meaning(state: RunState, places: Mapping[str, str] = BELOW) -> Meaning:
+    """Explain the end of a run without a result; `places` has the words for the places of its output.
 
     Raises:
         KeyError: the state is not an end, or is `finished`, which the verdict explains.
     """
-    return _ENDS[state]
+    meaning = _ENDS[state]
+    return Meaning(meaning.what, meaning.next.format(**places))
 
 
 _NO_ARCH = "nothing says what to compile for"
@@ -90,11 +124,6 @@ _COMPILED_FOR_GPU = Meaning(
 
 _ALL_WRONG = re.compile(r"\b(\d+) of \1 [a-z]+ (?:are|differ)\b")
 """The end of a check's message if every element is wrong."""
-
-_WRONG_EVERYWHERE = Meaning(
-    "The output differs from the reference by more than the tolerance.",
-    "Reproduce the failed case locally.",
-)
 
 _NO_COMPILER = Meaning(
     "No compiler for this language on the node; your kernel was not judged.",
@@ -163,7 +192,7 @@ _VERDICTS = {
     ),
     Verdict.WRONG_VALUE: Meaning(
         "The output differs from the reference by more than the tolerance.",
-        "Reproduce the failed case locally; sizes that are no multiple of a block are the usual cause.",
+        "Reproduce the failed case locally{advice}.",
     ),
     Verdict.WRONG_NONFINITE: Meaning(
         "The output is wrong and contains NaN or infinity.",
@@ -179,7 +208,7 @@ _VERDICTS = {
     ),
     Verdict.COMPILE_ERROR: Meaning(
         "The submission did not compile.",
-        "Fix the first error in the compiler output below; try `--mode test` before `ranked`.",
+        "Fix the first error in the compiler output {build}{advice}.",
     ),
     Verdict.COMPILE_TIMEOUT: Meaning(
         "Compilation exceeded its time limit.",
@@ -187,11 +216,11 @@ _VERDICTS = {
     ),
     Verdict.LOAD_ERROR: Meaning(
         "The submission failed to load, or lacks the function that the task calls.",
-        "Read the error below; compare imports and function name with `hpc-board template TASK`.",
+        "Read the error {message}; compare imports and function name with `hpc-board template TASK`.",
     ),
     Verdict.EXCEPTION: Meaning(
         "The submission raised an exception.",
-        "The traceback below names the line; reproduce the failed case locally.",
+        "The traceback {message} names the line; reproduce the failed case locally.",
     ),
     Verdict.CRASH: Meaning(
         "The submission's process died, by a signal or an exit.",
@@ -266,10 +295,10 @@ _ENDS = {
     ),
     RunState.LOST: Meaning(
         "The scheduler no longer knows the job, and no result arrived.",
-        "Resubmit; if it repeats, show the evidence below to the admin.",
+        "Resubmit; if it repeats, show the evidence {evidence} to the admin.",
     ),
     RunState.ERROR: Meaning(
         "hpc-board or the cluster failed, not your kernel: the job was not sent, or left no valid result.",
-        "Read the reason and the job output below, then resubmit; if it repeats, show both to the admin.",
+        "Read the reason and the job output {log}, then resubmit; if it repeats, show both to the admin.",
     ),
 }

@@ -5,6 +5,7 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import zip_longest
 
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Paragraph, Table, Tone
@@ -83,19 +84,21 @@ def _beside(used: int, width: int | None) -> int | None:
     return None if left is None or left < _WRAPPED_MIN else left
 
 
-def _wrapped(text: str, width: int | None) -> list[str]:
-    """Return the lines of a text, broken at spaces but before a unit; a long word, such as a path, stays whole."""
+def _wrapped(text: str, width: int | None, *, break_words: bool = False) -> list[str]:
+    """Return the lines of a text, broken at spaces but before a unit.
+
+    A word that is too long, such as a path, stays whole unless `break_words`.
+    """
     if width is None:
         return text.splitlines() or [""]
     return [
         piece.replace(_HARD_SPACE, " ")
         for line in text.splitlines() or [""]
-        for piece in _pieces(_BEFORE_UNIT.sub(_HARD_SPACE, line), width)
+        for piece in textwrap.wrap(
+            _BEFORE_UNIT.sub(_HARD_SPACE, line), width, break_long_words=break_words, break_on_hyphens=False
+        )
+        or [""]
     ]
-
-
-def _pieces(line: str, width: int) -> list[str]:
-    return textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], str]) -> Iterator[str]:
@@ -109,7 +112,17 @@ def _table_lines(table: Table, width: int | None, paint: Callable[[str, Tone], s
     yield paint(_row_line(titles, table.columns, widths, cut=cut), Tone.QUIET)
     for number, row in enumerate(table.rows):
         tone = table.tones[number] if table.tones else Tone.PLAIN
-        yield _row_line(row, table.columns, widths, cut=cut, paint=partial(_painted, paint=paint, tone=tone))
+        for line in _row_lines(row, table.columns, widths) if cut else [row]:
+            yield _row_line(line, table.columns, widths, cut=cut, paint=partial(_painted, paint=paint, tone=tone))
+
+
+def _row_lines(row: tuple[str, ...], columns: tuple[Column, ...], widths: list[int]) -> list[tuple[str, ...]]:
+    """Return the cells of each line of a row; only columns that wrap have more than one."""
+    parts = [
+        _wrapped(cell, width, break_words=True) if column.wraps else [cell]
+        for cell, column, width in zip(row, columns, widths, strict=True)
+    ]
+    return list(zip_longest(*parts, fillvalue=""))
 
 
 def _painted(text: str, column: Column, *, paint: Callable[[str, Tone], str], tone: Tone) -> str:
@@ -154,12 +167,12 @@ def _widths(table: Table, width: int | None) -> list[int]:
         ]
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     least = [column.least if column.flexible else each for each, column in zip(widths, table.columns, strict=True)]
-    excess = _narrow(widths, least, excess)
-    _narrow(widths, [1] * len(widths), excess)
+    excess = narrow(widths, least, excess)
+    narrow(widths, [1] * len(widths), excess)
     return widths
 
 
-def _narrow(widths: list[int], least: Sequence[int], excess: int) -> int:
+def narrow(widths: list[int], least: Sequence[int], excess: int) -> int:
     """Narrow the widest column by a cell at a time, none below its `least`, and return the excess that is left."""
     while excess > 0:
         wider = [index for index, each in enumerate(widths) if each > least[index]]

@@ -1,7 +1,9 @@
 """A run as blocks: its outcome, its cases, and all that is known of it."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from hpc_board.domain.run import RETRY, Progress, Run, RunState, Status
@@ -16,7 +18,7 @@ from hpc_board.model.score import duration_text
 from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
-from hpc_board.report.explanations import state_meaning, verdict_meaning
+from hpc_board.report.explanations import BELOW, PAGES, Meaning, state_meaning, verdict_meaning
 from hpc_board.report.formatting import bytes_text, count_text, moment_text, speedup_text, telling_line
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.moderation import removal_text
@@ -50,8 +52,12 @@ _BY_INPUTS = (
 )
 """The verdicts that may depend on a call's input values, and so on their seed."""
 
+_BLOCK_MIN = 16
+"""The smallest usual block of threads or elements; all larger ones are multiples of it."""
+
 _CELL_CHARACTERS_MAX = 200
 _FAILED = "failed to "
+_SEED = re.compile(r"; seed: *-?\d+\b|\bseed: *-?\d+; ")
 _SHORT_HASH = 12
 
 
@@ -154,7 +160,7 @@ def run_evidence(run: Run, history: Sequence[Status]) -> tuple[Block, ...]:
     """Return every status of a run with its time and source, and the meaning of an end without a result."""
     blocks: list[Block] = []
     if run.state.ended and run.state is not RunState.FINISHED:
-        meaning = state_meaning(run.state)
+        meaning = state_meaning(run.state, {**PAGES, "evidence": BELOW["evidence"]})
         blocks.append(Paragraph(f"{meaning.what}\n{meaning.next}"))
     blocks.append(_without_empty(_history_table(history)))
     last = run.status
@@ -265,11 +271,9 @@ def _result_blocks(
     run: Run, result: Result, placing: Placing | None, cases: Sequence[Case], reader: str = ""
 ) -> Iterator[Block]:
     passed = result.verdict is Verdict.PASS
-    yield Paragraph(_passed_text(run, result, placing, reader) if passed else _failed_text(result), run_tone(run))
+    yield Paragraph(_passed_text(run, result, placing, reader) if passed else _failed_text(run, result), run_tone(run))
     if not passed:
-        on_cpu = run.emulated or run.gpu.upper() == "CPU"
-        below = "\n".join([result.build.text, *_long_messages(result)])
-        meaning = verdict_meaning(result.verdict, result.message, on_cpu=on_cpu, below=below, stored=run.stored)
+        meaning = result_meaning(run, result, on_cpu=run.emulated or run.gpu.upper() == "CPU")
         note = _seed_note(run, result)
         yield Paragraph(f"{meaning.what}\n{meaning.next}{note}")
     if run.emulated:
@@ -284,9 +288,46 @@ def _result_blocks(
     yield from profile_log(result)
 
 
+def result_meaning(run: Run, result: Result, *, on_cpu: bool, places: Mapping[str, str] = BELOW) -> Meaning:
+    """Explain the result of a run that did not pass; `places` has the words for the places of its output."""
+    return verdict_meaning(
+        result.verdict,
+        result.message,
+        on_cpu=on_cpu,
+        below="\n".join([result.build.text, *_long_messages(result)]),
+        stored=run.stored,
+        mode=run.mode,
+        uneven=_fails_at_uneven_sizes(result.cases),
+        places=places,
+    )
+
+
+def raised_at(run: Run, result: Result) -> str:
+    """Return the place of an exception in the run's file, "kernel.py:9: "; empty if no traceback names one."""
+    file = re.escape(one_line(run.file_name))
+    for text in _long_messages(result):
+        if lines := re.findall(rf'^  File "{file}", line (\d+)', text, re.MULTILINE):
+            return f"{one_line(run.file_name)}:{lines[-1]}: "
+    return ""
+
+
 def _long_messages(result: Result) -> list[str]:
     """Return the messages that the report shows in full below the outcome."""
     return [text for text in (result.message, *(case.message for case in result.cases)) if "\n" in text.strip()]
+
+
+def _fails_at_uneven_sizes(cases: Sequence[Case]) -> bool:
+    """Return whether every failed case has a size that is no multiple of a block, and a passed one has not."""
+    passed = [_is_of_blocks(case) for case in cases if case.verdict is Verdict.PASS]
+    failed = [_is_of_blocks(case) for case in cases if case.verdict is not Verdict.PASS]
+    return any(passed) and not any(failed)
+
+
+def _is_of_blocks(case: Case) -> bool:
+    """Return whether the numbers of a case above 1 are multiples of a block."""
+    numbers = [int(number) for number in re.findall(r"(?<!seed): *(\d{1,18})(?= *(?:;|$))", case.spec)]
+    sizes = [number for number in numbers if number > 1]
+    return bool(sizes) and not any(size % _BLOCK_MIN for size in sizes)
 
 
 def _seed_note(run: Run, result: Result) -> str:
@@ -357,8 +398,8 @@ def _passed_counts(result: Result) -> str:
     return f"{_counts_text(replace(result, cases=passed)) or 'no cases'} passed"
 
 
-def _failed_text(result: Result) -> str:
-    message = cause_first(telling_line(result.message, 2000))
+def _failed_text(run: Run, result: Result) -> str:
+    message = raised_at(run, result) + cause_first(telling_line(result.message, 2000))
     verdict = verdict_text(result.verdict)
     told = f"{verdict[0].upper()}{verdict[1:]}"
     if not verdict.startswith(_FAILED):
@@ -366,26 +407,37 @@ def _failed_text(result: Result) -> str:
     rest = without_verdict(message, result.verdict)
     if rest != message:
         return f"{told} {rest}"
-    return f"{told}. {message}" if message else f"{told}."
+    return f"{told}{';' if ':' in told else ':'} {message}" if message else f"{told}."
 
 
 def _tests_table(cases: Sequence[Case]) -> Table:
     columns = (
         Column("#", right=True),
         Column("OUTCOME", toned=True),
-        Column("MESSAGE", flexible=True, least=20, aligned=True),
+        Column("MESSAGE", flexible=True, least=20, aligned=True, wraps=True),
         Column("CASE", flexible=True),
     )
-    rows = tuple(
-        (
-            str(case.index + 1),
-            verdict_text(case.verdict),
-            without_verdict(telling_line(case.message, _CELL_CHARACTERS_MAX), case.verdict),
-            spec,
-        )
-        for case, spec in zip(cases, short_specs(case.spec for case in cases).texts, strict=True)
+    specs = short_specs(case.spec for case in cases).texts
+    groups = [tuple(group) for _, group in groupby(zip(cases, specs, strict=True), lambda each: _sameness(each[0]))]
+    rows = tuple(_tests_row(group) for group in groups)
+    return _without_empty(Table(columns, rows, tones=tuple(_case_tone(group[0][0]) for group in groups)))
+
+
+def _sameness(case: Case) -> tuple[Any, ...]:
+    """Return a key that is equal for cases with the same failure, which a message tells; any other case has its own."""
+    failed = case.verdict is not Verdict.PASS and case.message.strip()
+    return (case.verdict, telling_line(case.message)) if failed else (case.index,)
+
+
+def _tests_row(group: Sequence[tuple[Case, str]]) -> tuple[str, ...]:
+    """Return the row of consecutive cases with the same failure, each with its short text: mostly of one case."""
+    (first, spec), (last, _) = group[0], group[-1]
+    return (
+        f"{first.index + 1}" if len(group) == 1 else f"{first.index + 1} to {last.index + 1}",
+        verdict_text(first.verdict),
+        without_verdict(telling_line(first.message, _CELL_CHARACTERS_MAX), first.verdict),
+        spec if len(group) == 1 else f"{spec} and {len(group) - 1} more",
     )
-    return _without_empty(Table(columns, rows, tones=tuple(map(_case_tone, cases))))
 
 
 def _case_tone(case: Case) -> Tone:
@@ -406,7 +458,7 @@ def _benchmarks_table(cases: Sequence[Case], *, own_eval: bool, peak: Peak | Non
         Column("OF PEAK"),
         Column("MEAN", right=True, leaves=1),
         Column("CALLS", right=True, leaves=2),
-        Column("MESSAGE", flexible=True),
+        Column("MESSAGE", flexible=True, wraps=True),
     )
     specs = short_specs(case.spec for case in cases)
     rows = tuple(
@@ -470,11 +522,12 @@ def _without_empty(table: Table) -> Table:
 
 def _end_blocks(run: Run, history: Sequence[Status], log: str, partial: Result | None) -> Iterator[Block]:
     if run.state is RunState.FINISHED:
-        yield Paragraph(f"Finished: {outcome(run)}. {printable(run.message)}".rstrip(), run_tone(run))
+        message = printable(run.message).strip()
+        yield Paragraph(f"Finished: {outcome(run)}" + (f"; {message}" if message else "."), run_tone(run))
         return
     meaning = state_meaning(run.state)
     reason = printable(run.status.reason).strip()
-    yield Paragraph(f"Ended without a result: {outcome(run)}." + (f" {reason}" if reason else ""), Tone.BAD)
+    yield Paragraph(f"Ended without a result: {outcome(run)}" + (f"; {reason}" if reason else "."), Tone.BAD)
     if partial is not None:
         message = printable(partial.message).strip()
         yield Paragraph(f"Progress: {_passed_counts(partial)}" + (f"; {message}" if message else "."))
@@ -551,8 +604,8 @@ def _unconfirmed_blocks(run: Run) -> Iterator[Block]:
 
 
 def step_text(step: Progress) -> str:
-    """Return the position of a running harness on one line: "benchmark 2 of 5: size: 1024"."""
-    place, message = place_text(step), step_message(step)
+    """Return the position of a running harness on one line, without the seed: "benchmark 2 of 5: size: 1024"."""
+    place, message = place_text(step), _SEED.sub("", step_message(step))
     return one_line(f"{place}: {message}" if message else place)
 
 

@@ -85,7 +85,7 @@ def check_source(source: Source) -> None:
 def _check_file_name(name: str) -> None:
     if not name.isprintable() or len(name.encode(errors="replace")) > _FILE_NAME_BYTES_MAX:
         raise InputError(
-            f"Invalid file name {one_line(name, 80)}.",
+            f"invalid file name {one_line(name, 80)}.",
             hint=f"Use printable characters, at most {_FILE_NAME_BYTES_MAX} bytes.",
         )
 
@@ -242,13 +242,13 @@ def _task(option: str | None, header: Directives, find_task: Callable[[str], Tas
     found = find_task(option) if option is not None else None
     if option is not None and header.leaderboard is not None and option != header.leaderboard:
         raise InputError(
-            f'The file\'s header names the task "{one_line(header.leaderboard, 80)}", not "{one_line(option, 80)}".',
+            f'the file\'s header names the task "{one_line(header.leaderboard, 80)}", not "{one_line(option, 80)}".',
             hint="Choose that task (or omit --task), or correct the header.",
         )
     name = option if option is not None else header.leaderboard
     if not name:
         raise InputError(
-            "Missing task name.",
+            "missing task name.",
             hint="Give --task NAME, or begin the file with a line `#!POPCORN leaderboard NAME`.",
         )
     return found or find_task(name)
@@ -354,7 +354,7 @@ def _chosen_gpus(task: Task, options: Sequence[str], header: Directives, gpus: S
     not_in_header = [chosen.name for chosen in from_options if chosen not in from_header]
     if header.gpus and not_in_header:
         raise InputError(
-            f"The file's header names {', '.join(chosen.name for chosen in from_header)}, "
+            f"the file's header names {', '.join(chosen.name for chosen in from_header)}, "
             f"not {', '.join(not_in_header)}.",
             hint="Choose from the header's GPUs (or omit --gpu), or correct the header.",
         )
@@ -376,7 +376,7 @@ def _resolved_from_header(
         return _resolved(header.gpus, task, allowed, gpus)
     except InputError as error:
         raise InputError(
-            f"In the file's header: {error.message}",
+            f"in the file's header: {error.message}",
             hint=f"Correct or remove the GPUs in the header. {error.hint}",
         ) from error
 
@@ -386,12 +386,12 @@ def _resolved(words: Sequence[str], task: Task, allowed: Sequence[Gpu], gpus: Se
     names = listed(words)
     if len(names) > GPU_NAMES_MAX:
         raise InputError(
-            f"These are {len(names):,} names of GPUs, more than {GPU_NAMES_MAX}.", hint="Name each once, or `all`."
+            f"there are {len(names):,} names of GPUs, more than {GPU_NAMES_MAX}.", hint="Name each once, or `all`."
         )
     resolved: list[Gpu] = []
     for name in names:
         if not name:
-            raise InputError("A GPU's name is empty.", hint="Give --gpu NAME, --gpu A,B or --gpu all.")
+            raise InputError("a GPU's name is empty.", hint="Give --gpu NAME, --gpu A,B or --gpu all.")
         for candidate in allowed if name.casefold() == "all" else [gpu(name, gpus)]:
             if candidate not in allowed:
                 raise InputError(

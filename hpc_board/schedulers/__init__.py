@@ -339,7 +339,7 @@ class SchedulerKind(ABC, Generic[ClusterT, GpuT]):
         if count == 1 or gpu.device is Device.CPU:
             return gpu
         raise InputError(
-            f"The task needs {count} GPUs, and the scheduler of {gpu.name}, {self.name}, gives each job one.",
+            f"the task needs {count} GPUs, and the scheduler of {gpu.name}, {self.name}, gives each job one.",
             hint="Submit it to a GPU of a cluster whose scheduler gives a job several.",
         )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from textual.app import App
 
-from hpc_board.domain.comparison import Compared, compared
+from hpc_board.domain.comparison import CaseDifference, Compared, Comparison, Difference, compared
 from hpc_board.domain.run import RunState
 from hpc_board.domain.standing import Mark, MarkKind
 from hpc_board.errors import InputError
@@ -76,7 +76,7 @@ async def test_two_rows_of_a_board_are_marked_and_compared() -> None:
         await press(pilot, "home", "m")
         assert isinstance(pilot.app.screen, CompareScreen)
         assert [each.message for each in pilot.app._notifications] == ["an error"]
-        assert "submission 19 (submission.py by ada) vs. 17" in text_of(pilot.app)
+        assert "19 (submission.py by ada) vs. 17" in text_of(pilot.app)
         assert "1.25x" in text_of(pilot.app)
         assert "25.0 % faster (±" in text_of(pilot.app)
         assert "95 % confidence interval" in text_of(pilot.app)
@@ -100,11 +100,11 @@ async def test_a_comparison_in_a_small_terminal_leaves_a_column_out_and_cuts_non
         pilot.app.clear_notifications()
         await settled(pilot)
         text = text_of(pilot.app)
-        (head,) = [line for line in text.splitlines() if "Case: size" in line]
-        assert head.split() == ["Case:", "size", "Submission", "17", "17", "is"]
-        assert "1024              9.60 µs  25.0 % faster (± 1.5 %)" in text
+        (head,) = [line for line in text.splitlines() if "Submission 19" in line]
+        assert head.split() == ["Case", "Submission", "19", "Submission", "17", "Speedup"]
+        assert "1024         12.0 µs        9.60 µs    1.25x" in text
         assert "score " in text
-        assert "+2 columns on a wider terminal" in text
+        assert "+1 column on a wider terminal" in text
 
 
 async def test_the_sides_can_be_swapped() -> None:
@@ -226,3 +226,33 @@ async def test_a_real_board_leads_from_the_feed_to_the_comparison(tmp_path: Path
         assert "# mine, 6170 ns" in text_of(app)
         await press(pilot, "escape", "end", "m", "home", "m")
         assert "4x" in text_of(app)
+
+
+class Scattered(Timed):
+    """Has submissions whose cases have long names and too much scatter."""
+
+    def compare(self, one: int, other: int, gpus: Sequence[str] = ()) -> list[Compared]:
+        (found,) = super().compare(one, other, gpus)
+        wide = Difference(12.3e3, 9.84e3, 1.25, 0.1, 9, repeated=True)
+        cases = tuple(
+            CaseDifference(index, f"rows: {8192 + index}; columns: 257; steps: 16; seed: 3", wide) for index in range(2)
+        )
+        return [replace(found, comparison=Comparison(cases, wide, None))]
+
+
+@pytest.mark.parametrize(("width", "has_words"), [(80, True), (60, False)])
+async def test_a_narrow_comparison_keeps_both_times_and_the_ratio(width: int, *, has_words: bool) -> None:
+    board = Scattered()
+    async with app_on(board).run_test(size=(width, 24)) as pilot:
+        await settled(pilot)
+        await pilot.app.push_screen(CompareScreen(board, lambda: NOW, 19, 17))
+        await settled(pilot)
+        lines = text_of(pilot.app).splitlines()
+    head = next(line for line in lines if "Submission 19" in line)
+    assert head.split()[:6] == ["Case", "Submission", "19", "Submission", "17", "Speedup"]
+    (row,) = [line for line in lines if "8192 x 257 x 16" in line]
+    assert "12.3 µs" in row
+    assert "9.84 µs" in row
+    assert "1.25x" in row
+    assert any("no difference" in line for line in lines) is has_words
+    assert any("(case: rows x columns x" in line for line in lines)

@@ -899,7 +899,7 @@ async def test_the_options_field_completes_checks_and_sends_what_the_board_permi
         await press(pilot, "ctrl+s")
         assert not board.sent
         await press(pilot, "backspace", "space", *"account=x")
-        assert "The option --account (this field) is not permitted" in text_of(pilot.app)
+        assert "the option --account in this field is not permitted" in text_of(pilot.app)
         await press(pilot, *["backspace"] * len(" account=x"), "ctrl+s")
         (draft,) = board.sent
         assert draft.options == JobOptions(qos="night", time="10")

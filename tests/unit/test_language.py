@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board import errors
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = ("hpc_board", "scripts")
 # Tasks as their authors write them.
@@ -102,6 +104,38 @@ def test_the_check_finds_a_break_of_the_rule(text: str) -> None:
 
 def test_the_check_takes_a_plain_sentence() -> None:
     assert faults('def is_sound():\n    """Return whether it is sound."""\n    return "nobody"') == []
+
+
+# The messages of errors follow "error: " or a title, and begin in lower case but for a name. click has its own.
+ERRORS = {*(name for name, each in vars(errors).items() if isinstance(each, type)), "UsageError"} - {"Fault"}
+NAMES = ("Parquet ", "Slurm ", "Socket timed out", "GPU ", "Missing argument ")
+# The sort keys of runs have their messages there.
+LATER = {"hpc_board/cli/options.py"}
+
+
+def capitals(text: str) -> list[str]:
+    """Return the messages of errors of a module's text that begin with a capital letter, each with its line."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rpartition(".")[2] in ERRORS:
+            first = node.args[0].values[0] if isinstance(node.args[0], ast.JoinedStr) else node.args[0]
+            message = first.value if isinstance(first, ast.Constant) else ""
+            if isinstance(message, str) and message[:1].isupper() and not message.startswith(NAMES):
+                found.append(f"{first.lineno}: {message}")
+    return found
+
+
+def test_the_message_of_an_error_begins_in_lower_case() -> None:
+    found = {path: capitals(text) for path, text in modules("hpc_board").items() if path not in LATER}
+    assert {path: lines for path, lines in found.items() if lines} == {}
+
+
+@pytest.mark.parametrize(
+    ("message", "is_fault"),
+    [("'There is none.'", True), ("f'There is no {name}.'", True), ("'there is none.'", False), ("name", False)],
+)
+def test_the_check_finds_a_message_that_begins_with_a_capital(message: str, *, is_fault: bool) -> None:
+    assert bool(capitals(f"raise errors.InputError({message}, hint='Give one.')")) is is_fault
 
 
 # Comments give reasons, in sentences of the same kind.

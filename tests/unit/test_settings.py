@@ -365,7 +365,16 @@ gpus:
     ]
     assert found[0].startswith('line 1: taskz: is not a known key. Did you mean "tasks"?')
     assert found[1] == f"line 2: tasks[0]: {tmp_path}/missing is not a folder"
-    assert found[4] == ('line 7: gpus.H100.cluster: there is no cluster "mian". Did you mean "main"? Clusters: main')
+    assert found[4] == (
+        'line 7: gpus.H100.cluster: there is no cluster "mian". Did you mean "main"? Clusters: main, other'
+    )
+
+
+def test_a_cluster_with_faults_is_named_among_the_clusters(tmp_path: Path) -> None:
+    text = "clusters: {here: {scheduler: locl}}\ngpus: {CPU: {cluster: her, device: cpu}}\n"
+    scheduler, cluster = faults(tmp_path, text)
+    assert scheduler.startswith("line 1: clusters.here.scheduler: ")
+    assert cluster == 'line 2: gpus.CPU.cluster: there is no cluster "her". Did you mean "here"? Clusters: here'
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def with_gpus(gpu: Gpu, count: int) -> Gpu:
         return gpu
     if style in (RequestStyle.NONE, RequestStyle.CONSTRAINT) or match is None:
         raise InputError(
-            f"The task needs {count} GPUs, and gpus.{gpu.name}.request ({style} {value}) cannot ask for a number.",
+            f"the task needs {count} GPUs, and gpus.{gpu.name}.request ({style} {value}) cannot ask for a number.",
             hint='Use a request such as {style: gres, value: "gpu:h100:1"} in the settings.',
         )
     kind = match["kind"] or ""

@@ -24,6 +24,12 @@ class NextStepsScreen(ModalScreen[str | None]):
         Binding("w", "choose('watch')", "Watch", tooltip="Test the file on every save"),
         Binding("R", "choose('again')", "Rerun", tooltip="Submit the same file again"),
         Binding("2", "choose('cases')", "Cases", tooltip="Show the cases"),
+        *(
+            Binding(
+                key, f"choose('{page}')", page.capitalize(), show=False, tooltip=f"Show the page {page.capitalize()}"
+            )
+            for key, page in (("1", "overview"), ("3", "log"), ("4", "build"), ("6", "evidence"))
+        ),
         Binding("y", "copy", "Copy", tooltip="Copy the commands"),
         Binding("escape", "dismiss", "Back"),
     ]

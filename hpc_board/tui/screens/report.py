@@ -263,7 +263,7 @@ class ReportScreen(BoardScreen):
             "edit": self.action_edit,
             "watch": self.action_watch,
             "again": self.action_resubmit,
-            "cases": lambda: self.action_show("cases"),
+            **{name: partial(self.action_show, name) for name in _NAMES},
         }
         self.app.push_screen(NextStepsScreen(run.id, steps), go)
 

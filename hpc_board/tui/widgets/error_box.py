@@ -50,7 +50,7 @@ class ErrorBox(VerticalScroll):
         self.display = error is not None
         self.screen.set_class(self.display, "-failed")
         if error is not None:
-            parts = [Text(error.title, f"bold {Tone.BAD.value}"), plain_text(error.message, limit=4000)]
+            parts = [Text(f"{error.title}:", f"bold {Tone.BAD.value}"), plain_text(error.message, limit=4000)]
             if error.hint:
                 parts.append(coded(error.hint, Tone.MUTED, 2000))
             if age:

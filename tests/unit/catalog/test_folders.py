@@ -426,7 +426,7 @@ def test_an_unknown_task_is_answered_with_the_nearest_name(tmp_path: Path) -> No
     with pytest.raises(InputError) as caught:
         tasks([tmp_path]).task("vectorad")
     assert caught.value.message == 'unknown task "vectorad". Did you mean "vectoradd_py"?'
-    assert caught.value.hint == "Tasks: sort_py, vectoradd_py."
+    assert caught.value.hint == "`hpc-board list` lists the tasks."
     with pytest.raises(InputError) as caught:
         Catalog(()).task("x\x1b[31m\n")
     assert caught.value.message == 'unknown task "x".'

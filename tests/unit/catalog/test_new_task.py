@@ -298,7 +298,7 @@ def test_a_ranked_trial_has_times_a_score_and_no_place_on_a_board(double: Path) 
             "load_error",
             "ZeroDivisionError",
         ),
-        ("import os\ndef custom_kernel(data):\n    os._exit(1)\n", "crash", "Failed: crashed."),
+        ("import os\ndef custom_kernel(data):\n    os._exit(1)\n", "crash", "Failed: crashed;"),
     ],
 )
 @pytest.mark.slow
@@ -319,7 +319,7 @@ def test_a_task_that_fails_by_itself_ends_with_status_1(double: Path) -> None:
     (double / "reference.py").write_text(REFERENCE.replace("rng.uniform(1, 2)", "1 / 0"))
     done = call("test", double, "--submission", kernel(double))
     assert done.exit_code == 1
-    assert "Not judged: task error." in done.stdout
+    assert "Not judged: task error;" in done.stdout
     assert "ZeroDivisionError" in done.stdout
 
 

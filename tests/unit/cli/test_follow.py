@@ -2,12 +2,15 @@
 
 from datetime import timedelta
 from io import StringIO
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from rich.console import Console
 
-from hpc_board.cli.follow import _BlockedRuns, _table, report_unsent
-from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.board import Board
+from hpc_board.cli.follow import _BlockedRuns, _detail, _table, report_unsent
+from hpc_board.domain.run import Progress, Run, RunState, Status
 from tests.unit.recorded import AT
 from tests.unit.report.test_report import run_of
 from tests.values import replace
@@ -58,6 +61,17 @@ def test_a_narrow_terminal_keeps_number_state_and_time_of_a_run(width: int, line
         now = AT + timedelta(seconds=67)
         console.print(_table([(run_of(RunState.RUNNING), "test 3 of 9")], now, width))
     assert capture.get().rstrip() == line
+
+
+def test_the_progress_of_a_run_fits_one_line_without_sizes_and_seed() -> None:
+    message = "rows: 8192; columns: 2570; steps: 128; seed: 4244 (process 1 of 3)"
+    step = Progress("2030-05-17T12:00:00Z", "benchmark", 2, 3, message)
+    running = run_of(RunState.RUNNING)
+    board = cast("Board", SimpleNamespace(runs=SimpleNamespace(progress={running.id: [step]}.get)))
+    console = Console(file=StringIO(), width=80)
+    with console.capture() as capture:
+        console.print(_table([(running, _detail(board, running))], AT + timedelta(seconds=67), 80))
+    assert capture.get().rstrip() == "run 12 H100 running 1:07 round 1 of 3, benchmark 2 of 3"
 
 
 WHY = "will never start: no node of the partition has what is asked for; cancel it (PartitionConfig)"

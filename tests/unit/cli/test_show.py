@@ -403,7 +403,7 @@ def test_milestones_are_sent_only_where_a_submission_may_be(board: Recorded, mon
 def test_milestones_that_are_shown_on_none_of_the_gpus_are_an_error(board: Recorded) -> None:
     with_milestones(board, "hpc_board: {milestones: [{name: naive, source: naive.py, exclude_gpus: [H100]}]}\n")
     done = call(board, "admin", "milestones", "narrow")
-    assert (done.exit_code, "No milestone of narrow is shown on H100." in done.stderr) == (2, True)
+    assert (done.exit_code, "no milestone of narrow is shown on H100." in done.stderr) == (2, True)
 
 
 def test_a_milestone_that_the_scheduler_refuses_is_seen_in_the_exit_code(

@@ -239,7 +239,7 @@ def test_two_submissions_are_compared_on_each_gpu_that_both_ran_on(board: Record
     one, other = add(board, MS, 1.01 * MS), add(board, 0.5 * MS, 0.51 * MS)
     done = call(board, "compare", str(one.submission), str(other.submission))
     assert done.exit_code == 0, done.output
-    assert "vectoradd_py on CPU: submission 1 (kernel.py by " in done.stdout
+    assert "vectoradd_py on CPU (case: size): 1 (kernel.py by " in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("0 ")]
     assert line.split()[1:6] == ["1.00", "ms", "505", "µs", "1.99x"]
     assert "99.0 % faster (± " in line

@@ -59,7 +59,7 @@ def test_a_value_that_could_be_more_than_one_value_is_refused(name: str, value: 
     assert fault(name, value)
     given = JobOptions(sbatch=(value,)) if name == "sbatch" else of_values({name: value})
     if value:
-        with pytest.raises(InputError, match=r"\(the command\)"):
+        with pytest.raises(InputError, match=r", in the command\."):
             check(given, "the command")
 
 
@@ -95,7 +95,7 @@ def test_variables_that_the_settings_do_not_admit_are_not_even_looked_at() -> No
     environment = of_environment({"SBATCH_ACCOUNT": "$(id)", "SBATCH_TIMELIMIT": "soon", "SBATCH_PARTITION": "x"})
     given = GivenOptions(environment=environment)
     assert OptionRules().effective(given, NO_OPTIONS, "k.py") == NO_OPTIONS
-    with pytest.raises(InputError, match=r"\(a variable SBATCH_\*\)"):
+    with pytest.raises(InputError, match=r"in a variable SBATCH_\*\."):
         OptionRules(environment=True).effective(given, NO_OPTIONS, "k.py")
 
 

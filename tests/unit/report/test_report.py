@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.comparison import CaseDifference, Comparison, Difference
 from hpc_board.domain.run import Progress, Run, RunState, Status
 from hpc_board.domain.score_interval import Interval
 from hpc_board.domain.standing import Page, Placing, Standing
@@ -21,6 +22,7 @@ from hpc_board.model.result import LIBRARY_MISSING, Case, Log, Result, Verdict, 
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.report import explanations
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
+from hpc_board.report.comparisons import comparison_report
 from hpc_board.report.explanations import state_meaning, verdict_meaning
 from hpc_board.report.formatting import span_text, telling_line
 from hpc_board.report.logs import message_log, nothing_printed, run_logs
@@ -149,7 +151,7 @@ def test_a_cell_is_bounded_where_no_terminal_bounds_it() -> None:
 def test_a_message_that_belongs_to_no_case_is_shown_whole_below_what_it_means() -> None:
     result = result_of(Verdict.LOAD_ERROR, message="ImportError: x\nTraceback (most recent call last):\n    import x")
     text = text_of(run_summary(finished(result), result))
-    assert "Failed to load. ImportError: x\n\n" in text
+    assert "Failed to load: ImportError: x\n\n" in text
     assert text.index(verdict_meaning(Verdict.LOAD_ERROR).next) < text.index("--- message ---\nImportError: x\nTrace")
 
 
@@ -482,7 +484,7 @@ def test_a_failed_run_says_which_case_failed_why_and_what_to_do() -> None:
         message="test case 2 (size: 127): 5 of 127 elements differ",
     )
     text = text_of(run_report(finished(result), result))
-    assert "Failed: wrong value. 5 of 127 elements differ, in test case 2 (size: 127)\n" in text
+    assert "Failed: wrong value; 5 of 127 elements differ, in test case 2 (size: 127)\n" in text
     meaning = verdict_meaning(Verdict.WRONG_VALUE)
     assert meaning.what in text
     assert meaning.next in text
@@ -490,19 +492,21 @@ def test_a_failed_run_says_which_case_failed_why_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "headline", "has_cause"),
+    ("message", "headline", "passed", "has_cause"),
     [
-        ("wrong value at [0]: expected 1, got 2; 387 of 387 elements are wrong", "wrong value at [0]: ", False),
-        ("3 of 387 elements differ", "wrong value. 3 of 387 elements differ", True),
-        ("wrong values: 387 of 1387 differ", "wrong value. wrong values: 387 of", True),
+        ("wrong value at [0]: expected 1, got 2; 387 of 387 elements are wrong", "wrong value at [0]: ", 256, False),
+        ("3 of 387 elements differ", "wrong value; 3 of 387 elements differ", 256, True),
+        ("3 of 387 elements differ", "wrong value; 3 of 387 elements differ", 127, False),
+        ("wrong values: 387 of 1387 differ", "wrong value; wrong values: 387 of", 256, True),
     ],
 )
 def test_a_failure_is_told_once_and_its_usual_cause_only_where_it_fits(
-    message: str, headline: str, has_cause: bool
+    message: str, headline: str, passed: int, has_cause: bool
 ) -> None:
+    before = [Case("test", index, f"size: {passed}; seed: 3", Verdict.PASS) for index in (0, 1)]
     case = Case("test", 2, "size: 387; seed: 4242", Verdict.WRONG_VALUE, message)
     whole = f"test case 3 of 3 (size: 387; seed: 4242): {message}"
-    result = result_of(Verdict.WRONG_VALUE, case, message=whole)
+    result = result_of(Verdict.WRONG_VALUE, *before, case, message=whole)
     text = text_of(run_report(finished(result), result))
     assert f"Failed: {headline}" in text
     # The seed is needed to repeat the case.
@@ -641,7 +645,7 @@ def test_a_killed_supervisor_is_no_reason_to_look_for_calls_of_exit(number: int)
     verdict, message = killed(number, last, memory_ran_out=False)
     result = result_of(verdict, message=message)
     text = text_of(run_report(finished(result), result))
-    assert "Failed: crashed." in text
+    assert "Failed: crashed; the supervisor" in text
     assert "Resubmit; if it repeats, the kernel kills its parent or the node runs out of memory" in text
     assert "exit()" not in text
 
@@ -695,7 +699,7 @@ def test_a_run_that_ended_without_a_result_shows_meaning_reason_evidence_and_out
     history = (Status(RunState.QUEUED, AT), status)
     text = text_of(run_report(run_of(state, status=status), None, history, (), log="bash: python: not found\n"))
     meaning = state_meaning(state)
-    assert f"Ended without a result: {state_text(state)}. gone" in text
+    assert f"Ended without a result: {state_text(state)}; gone" in text
     assert meaning.what in text
     assert meaning.next in text
     assert "squeue: missing; no result file after 300 s" in text
@@ -1092,3 +1096,84 @@ def test_every_verdict_and_state_has_words_of_its_own() -> None:
 def test_a_reason_leads_with_its_cause(message: str, reason: str | None) -> None:
     run = replace(finished(result_of(Verdict.WRONG_VALUE)), message=message)
     assert why(run) == (reason or message)
+
+
+def test_sizes_are_no_cause_if_a_case_of_whole_blocks_fails_too() -> None:
+    cases = (
+        Case("test", 0, "size: 256; seed: 3", Verdict.PASS),
+        Case("test", 1, "size: 512; seed: 3", Verdict.WRONG_VALUE, "3 of 512 differ"),
+        Case("test", 2, "size: 387; seed: 3", Verdict.WRONG_VALUE, "3 of 387 differ"),
+    )
+    result = result_of(Verdict.WRONG_VALUE, *cases)
+    assert "no multiple of a block" not in text_of(run_report(finished(result), result))
+
+
+def _raised(index: int, line: int = 9) -> Case:
+    frames = (
+        f'  File "kernel.py", line {line - 2}, in f\n    g()\n  File "kernel.py", line {line}, in g\n    t["boom"]\n'
+    )
+    message = f"KeyError: 'boom'\n{HEADER}\n{frames}  File \"lib.py\", line 3, in h\nKeyError: 'boom'"
+    return Case("test", index, f"size: {index + 1}; seed: 3", Verdict.EXCEPTION, message)
+
+
+def test_the_headline_of_an_exception_has_the_last_line_of_the_users_file() -> None:
+    result = result_of(Verdict.EXCEPTION, _raised(0), message="test case 1 (size: 1; seed: 3): KeyError: 'boom'")
+    text = text_of(run_report(finished(result), result))
+    assert "Failed: exception; kernel.py:9: KeyError: 'boom', in test case 1 (size: 1; seed: 3)\n" in text
+    other = finished(result, file_name="other.py")
+    assert "Failed: exception; KeyError: 'boom', in test case 1" in text_of(run_report(other, result))
+
+
+def test_consecutive_cases_with_one_failure_share_a_row_so_that_a_small_screen_has_the_traceback() -> None:
+    passed = Case("test", 3, "size: 4; seed: 3", Verdict.PASS)
+    result = result_of(Verdict.EXCEPTION, *map(_raised, range(3)), passed, *map(_raised, range(4, 6)))
+    text = text_of(run_overview(finished(result), result))
+    assert "1 to 3  exception  KeyError: 'boom'  1 and 2 more\n" in text
+    assert "     4  pass                         4\n" in text
+    assert "5 to 6  exception  KeyError: 'boom'  5 and 1 more\n" in text
+    assert text[: text.index("--- test 1 ---")].count("\n") < 24
+
+
+def test_cases_that_fail_alike_without_a_message_keep_their_rows() -> None:
+    cases = [Case("test", index, f"size: {index}", Verdict.CRASH) for index in range(2)]
+    text = text_of(run_report(finished(result_of(Verdict.CRASH, *cases)), result_of(Verdict.CRASH, *cases)))
+    assert "1  crashed  0\n2  crashed  1\n" in text
+
+
+def test_a_message_that_is_too_wide_goes_on_in_the_next_line() -> None:
+    message = "expected a tensor of the shape (3, 4) and the type float32 on the device of the inputs, got a list"
+    result = result_of(Verdict.WRONG_SHAPE, Case("test", 0, "size: 7", Verdict.WRONG_SHAPE, message))
+    lines = plain(run_report(finished(result), result), 80).splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith("1  "))
+    cells = [line[16:].removesuffix("7").strip() for line in lines[first : lines.index("", first)]]
+    assert " ".join(cells) == message
+    assert all(len(line) <= 80 and "…" not in line for line in lines)
+
+
+def test_a_compiler_error_of_a_test_is_not_answered_with_the_advice_to_test() -> None:
+    result = replace(
+        result_of(Verdict.COMPILE_ERROR, message="g++ ended with status 1"), build=Log("k.cpp:3: error: x")
+    )
+    for mode, advised in ((Mode.TEST, False), (Mode.RANKED, True)):
+        text = text_of(run_report(finished(result, mode=mode), result))
+        assert "Fix the first error in the compiler output below" in text
+        assert ("--mode test" in text) is advised
+
+
+def _narrow(width: int) -> str:
+    difference = Difference(12.3e3, 9.84e3, 1.25, 0.1, 9, repeated=True)
+    case = CaseDifference(0, "rows: 8192; columns: 2570; steps: 128; seed: 3", difference)
+    result = result_of(Verdict.PASS, timed_case())
+    runs = [finished(result, submission=number) for number in (1, 2)]
+    return plain(comparison_report(runs, [result, result], Comparison((case,), None, None)), width)
+
+
+def test_a_narrow_comparison_wraps_its_words_and_then_leaves_them_out() -> None:
+    title, head, row, rest, *_ = _narrow(72).splitlines()
+    assert title == "vectoradd_py on H100 (case: rows x columns x steps): 1 (kernel.py by ada) vs. 2 (kernel.py by ada)"
+    assert head == "CASE               SUBMISSION 1  SUBMISSION 2  SPEEDUP  2 IS"
+    assert row == "8192 x 2570 x 128       12.3 µs       9.84 µs    1.25x  no difference"
+    assert rest.strip() == "shown (too much"
+    _, head, row, *_ = _narrow(60).splitlines()
+    assert head == "CASE               SUBMISSION 1  SUBMISSION 2  SPEEDUP"
+    assert row == "8192 x 2570 x 128       12.3 µs       9.84 µs    1.25x"

@@ -136,8 +136,9 @@ def test_the_cases_that_have_begun_are_known_with_their_texts() -> None:
 def test_a_list_has_the_round_before_the_case_and_the_message_has_it_only_there() -> None:
     assert place_text(_round(2, 3, 1), short=True) == "round 2/3, bench 1/3"
     assert place_text(_again(1, 2), short=True) == "repeat 1/5, bench 2/3"
-    assert step_text(_round(2, 3, 1)) == "round 2 of 3, benchmark 1 of 3: size: 1; seed: 2"
-    assert step_text(_again(1, 2)) == "repeat 1 of 5, benchmark 2 of 3: size: 1; seed: 2, measuring again: busy machine"
+    assert step_text(Progress("", "test", 1, 2, "seed: -4; seeds: 3")) == "test 1 of 2: seeds: 3"
+    assert step_text(_round(2, 3, 1)) == "round 2 of 3, benchmark 1 of 3: size: 1"
+    assert step_text(_again(1, 2)) == "repeat 1 of 5, benchmark 2 of 3: size: 1, measuring again: busy machine"
 
 
 def test_a_task_with_its_own_eval_measures_once() -> None:

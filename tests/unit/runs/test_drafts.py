@@ -72,9 +72,9 @@ def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
         ("a.py", b"abc\xff", "is it UTF-8? The byte at offset 3 is not"),
         ("a.txt", b"x", "Give a Python (.py), C++ (.cpp), CUDA (.cu / .cuh) or HIP (.hip) file"),
         ("a", b"x", "Give a Python (.py)"),
-        ("a\x1b[31m.py", b"x", "Invalid file name a.py"),
-        ("a\nb.py", b"x", "Invalid file name"),
-        ("é" * 101 + ".py", b"x", "Invalid file name"),
+        ("a\x1b[31m.py", b"x", "invalid file name a.py"),
+        ("a\nb.py", b"x", "invalid file name"),
+        ("é" * 101 + ".py", b"x", "invalid file name"),
     ],
 )
 def test_a_file_that_cannot_be_a_submission_is_refused(tmp_path: Path, name: str, data: bytes, message: str) -> None:
@@ -122,14 +122,14 @@ def test_options_alone_say_everything() -> None:
 @pytest.mark.parametrize(
     ("text", "options", "message", "hint"),
     [
-        ("pass", {}, "Missing task name.", "--task NAME"),
+        ("pass", {}, "missing task name.", "--task NAME"),
         (
             "#!POPCORN leaderboard sort_py",
             {"task": "add_py"},
-            'The file\'s header names the task "sort_py", not "add_py".',
+            'the file\'s header names the task "sort_py", not "add_py".',
             "omit --task",
         ),
-        ("#!POPCORN leaderboard sort_p", {}, 'unknown task "sort_p". Did you mean "sort_py"?', "add_py, sort_py"),
+        ("#!POPCORN leaderboard sort_p", {}, 'unknown task "sort_p". Did you mean "sort_py"?', "hpc-board list"),
         ("#!POPCORN", {}, "kernel.py: !POPCORN directive missing its keyword", "#!POPCORN leaderboard NAME"),
         ("#!POPCORN leaderboard a\x1b]0;x\x07b", {}, 'unknown task "ab".', "Tasks"),
         ("#!POPCORN \x1b[31mred", {}, "kernel.py: invalid !POPCORN directive: red", "#!POPCORN"),
@@ -137,19 +137,19 @@ def test_options_alone_say_everything() -> None:
         (
             "#!POPCORN gpus H10",
             {"task": "add_py", "gpus": ["CPU"]},
-            'In the file\'s header: unknown GPU "H10". Did you mean "H100"?',
+            'in the file\'s header: unknown GPU "H10". Did you mean "H100"?',
             "Correct or remove the GPUs in the header.",
         ),
-        ("pass", {"task": "add_py", "gpus": ["A100,"]}, "A GPU's name is empty.", "--gpu A,B"),
+        ("pass", {"task": "add_py", "gpus": ["A100,"]}, "a GPU's name is empty.", "--gpu A,B"),
         ("pass", {"task": "sort_py", "gpus": ["CPU"]}, "GPU CPU not available for sort_py.", "one of: H100, A100."),
         ("pass", {"task": "sort_py"}, "sort_py has 2 GPUs: H100, A100.", "--gpu NAME or --gpu all"),
         (
             "#!POPCORN gpus H100",
             {"task": "sort_py", "gpus": ["H100", "A100"]},
-            "The file's header names H100, not A100.",
+            "the file's header names H100, not A100.",
             "omit --gpu",
         ),
-        ("pass", {"task": "sort_py", "board": [CPU]}, "No available GPUs for sort_py", "This board has: CPU."),
+        ("pass", {"task": "sort_py", "board": [CPU]}, "no available GPUs for sort_py", "This board has: CPU."),
         (
             "pass",
             {"task": "add_py", "mode": "rankt"},
@@ -220,7 +220,7 @@ def test_a_task_s_own_eval_in_python_runs_on_amd_s_gpus_too() -> None:
 
 def test_ranks_are_refused_where_no_request_can_ask_for_their_gpus() -> None:
     several = replace(ADD, harness="task", multi_gpu=True, tests=({"world_size": 4},))
-    with pytest.raises(InputError, match="The task needs 4 GPUs"):
+    with pytest.raises(InputError, match="the task needs 4 GPUs"):
         drafted(task="add_py", gpus=["H100"], catalog=Catalog((several,)))
 
 

@@ -226,7 +226,7 @@ def test_a_request_asks_for_as_many_gpus_as_a_task_has_ranks(style: RequestStyle
 )
 def test_a_request_without_a_place_for_a_number_is_refused(style: RequestStyle, value: str) -> None:
     gpu = with_options(PLAIN, request=Request(style, value))
-    with pytest.raises(InputError, match="The task needs 2 GPUs, and"):
+    with pytest.raises(InputError, match="the task needs 2 GPUs, and"):
         with_gpus(gpu, 2)
 
 
