@@ -36,7 +36,7 @@ def allowed_gpus(task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
 def none_allowed(task: Task, gpus: Sequence[Gpu]) -> InputError:
     """Return the error of a task that allows none of `gpus`, those of the board."""
     return InputError(
-        f"no available GPUs for {task.name}: it may run on {', '.join(task.gpus) or 'every GPU'}.",
+        f"{task.name} has no GPU here: it may run on {', '.join(task.gpus) or 'every GPU'}.",
         hint=f"This board has: {', '.join(candidate.name for candidate in gpus) or 'none'}.",
     )
 

@@ -859,7 +859,7 @@ async def test_a_path_without_a_file_is_told_when_typing_rests(tmp_path: Path, k
 async def test_a_task_without_a_gpu_here_has_the_reason(kernel: Path, size: tuple[int, int]) -> None:
     kernel.write_text("#!POPCORN leaderboard heat\n")
     board = FakeBoard(tasks=[*TASKS, task("heat", gpus=("CPU",))], gpus=(H100, A100))
-    reason = "No available GPUs for heat: it may run on CPU."
+    reason = "heat has no GPU here: it may run on CPU."
     async with app_on(board, kernel).run_test(size=size) as pilot:
         await settled(pilot)
         screen = pilot.app.screen

@@ -415,9 +415,9 @@ async def test_a_task_without_a_gpu_here_says_so_in_the_list_and_the_reason_belo
         assert text_of(pilot.app).count("none here") == 1
         screen = pilot.app.screen
         assert isinstance(screen, TasksScreen)
-        assert "No available GPUs" not in str(screen.places.content)
+        assert "has no GPU here" not in str(screen.places.content)
         await press(pilot, "down", "down")
-        reason = "No available GPUs for identity: it may run on L4. This board has: H100, A100."
+        reason = "identity has no GPU here: it may run on L4. This board has: H100, A100."
         assert str(screen.places.content) == reason
         await press(pilot, "up")
         assert reason not in str(screen.places.content)

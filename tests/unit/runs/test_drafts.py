@@ -149,7 +149,7 @@ def test_options_alone_say_everything() -> None:
             "the file's header names H100, not A100.",
             "omit --gpu",
         ),
-        ("pass", {"task": "sort_py", "board": [CPU]}, "no available GPUs for sort_py", "This board has: CPU."),
+        ("pass", {"task": "sort_py", "board": [CPU]}, "sort_py has no GPU here", "This board has: CPU."),
         (
             "pass",
             {"task": "add_py", "mode": "rankt"},
