@@ -44,9 +44,8 @@ def verdict_meaning(
 
     `message` is that of the result; `on_cpu` says that the board's jobs run on a CPU; `below` is the text that the
     report shows further down, None for the usual; a run that is not `stored` is a trial of the task's author. `mode` is
-    the run's; `uneven` says that cases failed only at sizes
-    that are no multiple of a block; `places` has the words for the places of
-    the run's output.
+    the run's; `uneven` says that cases failed only at sizes that are no multiple of a block; `places` has the words for
+    the places of the run's output.
     """
     meaning = _verdict_meaning(verdict, message, on_cpu=on_cpu, below=below, stored=stored)
     advice = ""
