@@ -22,7 +22,6 @@ from hpc_board.cli.options import (
 )
 from hpc_board.cli.streams import unless_printed
 from hpc_board.errors import WaitExpired
-from hpc_board.files import shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -194,6 +193,8 @@ def _check_none_twice(files: tuple[Path, ...]) -> None:
             # Its absence is told in its turn.
             known = file.absolute()
         if known in seen:
+            from hpc_board.files import shown_path
+
             raise click.UsageError(f"{shown_path(file)} is given twice.")
         seen.add(known)
 

@@ -13,7 +13,6 @@ from hpc_board.domain.job_options import NO_OPTIONS, JobOptions, check
 from hpc_board.domain.task_rules import is_plain_name
 from hpc_board.errors import DamagedRowError, InputError
 from hpc_board.model.names import NAME
-from hpc_board.model.result import is_time_ns
 from hpc_board.model.text import one_line
 
 Row = Mapping[str, Any]
@@ -120,11 +119,15 @@ class RowReader:
 
     def time_ns(self, column: str) -> float:
         """Return a time of calls in ns, or 0."""
+        from hpc_board.model.result import is_time_ns
+
         value = self.number(column)
         return value if is_time_ns(value) else self.fail(column, "time in ns")
 
     def score(self, column: str = "score_s") -> float:
         """Return a time in s that ranks a run."""
+        from hpc_board.model.result import is_time_ns
+
         value = self.number(column)
         return value if value and is_time_ns(1e9 * value) else self.fail(column, "score")
 

@@ -956,7 +956,7 @@ async def test_refresh_asks_again_about_refused_options(kernel: Path) -> None:
         assert "Ready: vectoradd on H100" in text_of(pilot.app)
         board.rules = OptionRules(("qos",))
         await press(pilot, "f5")
-        assert "The option --time (this field) is not permitted" in text_of(pilot.app)
+        assert "the option --time in this field is not permitted" in text_of(pilot.app)
         assert pilot.app.screen.query_one("#send", Button).disabled
 
 

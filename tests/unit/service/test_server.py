@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from hpc_board.board.gpus import Gpus
+from hpc_board.model.gpu import Gpu
 from hpc_board.service.conversation import Bounds
 from hpc_board.service.log import ServiceLog
 from hpc_board.service.server import Service
@@ -47,7 +48,7 @@ def test_an_answer_under_way_leaves_before_the_service_ends(
 ) -> None:
     path, asked, go_on = folder / "board.sock", threading.Event(), threading.Event()
 
-    def slow(_: object) -> tuple[()]:
+    def slow(_: object) -> tuple[Gpu, ...]:
         asked.set()
         assert go_on.wait(30)
         return ()
