@@ -101,7 +101,9 @@ async def test_every_dialog_lists_its_keys() -> None:
         assert isinstance(app, BoardApp)
         app.push_screen(Confirm("Cancel run 40?", "Cancel the run", "Keep it"))
         await settled(pilot)
-        assert key_line(app) == "Enter Confirm Esc Back"
+        assert key_line(app) == "Enter Cancel the run Esc Back"
+        await press(pilot, "tab")
+        assert key_line(app) == "Enter Keep it Esc Back"
         await press(pilot, "escape")
         app.push_screen(AskPath("Write the starter to", Path("kernel.py")))
         await settled(pilot)

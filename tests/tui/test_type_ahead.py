@@ -258,3 +258,17 @@ def test_keys_typed_ahead_in_a_terminal_reach_the_form(tmp_path: Path, tmux: Tmu
     shown(tmux, "#1")
     tmux("send-keys", "-t", "app", "r", "Home", "s", *"quite.py")
     assert "Runs / Submit" in shown(tmux, "quite.py")
+
+
+async def test_a_filter_opens_again_at_once_after_one_that_nothing_fitted() -> None:
+    board = FakeBoard(runs=[PASSED])
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "slash", *"zz")
+        assert "Runs 0 of 1" in text_of(pilot.app)
+        # The whole list is read slowly after Esc.
+        board.held["runs"] = threading.Event()
+        await pilot.press("escape", "slash", *"spq")
+        await until(pilot, lambda: "/ spq" in text_of(pilot.app))
+        assert isinstance(pilot.app.screen, RunsScreen)
+        board.held["runs"].set()

@@ -1,5 +1,6 @@
 """The dialog for confirmations."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual import on
@@ -46,6 +47,15 @@ class Confirm(ModalScreen[bool]):
     def on_mount(self) -> None:
         """Focus the answer that Enter gives."""
         self.query_one("#no" if self._destroys else "#yes").focus()
+
+    def on_descendant_focus(self) -> None:
+        """Name the answer with the focus in the line of keys."""
+        self.refresh_bindings()
+
+    @property
+    def key_labels(self) -> Mapping[str, str]:
+        """Return the answer that Enter gives."""
+        return {"press": self._yes if self.focused is self.query_one("#yes") else self._no}
 
     def action_press(self) -> None:
         """Close with the answer that has the focus."""

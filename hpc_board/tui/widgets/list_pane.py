@@ -219,6 +219,8 @@ class ListPane(Vertical, Generic[T]):
         self._window = Window(self._order)
         self._turn = 0
         self._is_known = False
+        self._is_narrowing = False
+        """True from a change of the words until the list has been read by them."""
         self._is_filling = False
         self._rows: dict[str, Row] = {}
         self._rows_read: Mapping[str, Row] = {}
@@ -334,8 +336,8 @@ class ListPane(Vertical, Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the list has been read and has no items."""
-        return self._is_known and not self._items
+        """Return whether the list has been read, by its present words, and has no items."""
+        return self._is_known and not self._is_narrowing and not self._items
 
     @property
     def is_moving(self) -> bool:
@@ -504,6 +506,7 @@ class ListPane(Vertical, Generic[T]):
         if not self.is_filtered and self._window.items:
             self.unfiltered = self.length
         self.words, self.scope = words, scope
+        self._is_narrowing = True
         self._chosen = {}
         self.jump(Span(), select=None if words else self.grid.current)
         self.post_message(self.Wanted(self, anew=True))
@@ -559,6 +562,7 @@ class ListPane(Vertical, Generic[T]):
         # The filter may have changed since the question.
         if turn == self._turn:
             self._rows_read = pages.rows
+            self._is_narrowing = False
             self.show(pages.parts)
             self._rows_read = {}
 
