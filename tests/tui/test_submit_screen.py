@@ -883,7 +883,7 @@ async def test_the_form_offers_only_the_options_that_a_gpu_of_the_task_has(kerne
             await settled(pilot)
             shown = text_of(pilot.app)
             assert words in shown
-            assert ("such as time=30" in shown) == (gpus == (local,))
+            assert ("such as time=5" in shown) == (gpus == (local,))
 
 
 async def test_the_options_field_completes_checks_and_sends_what_the_board_permits(kernel: Path) -> None:

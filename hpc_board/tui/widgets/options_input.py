@@ -18,11 +18,11 @@ from hpc_board.errors import BoardError
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.path_input import CompletedInput
 
-_EXAMPLES = (("qos", "qos=night"), ("time", "time=30"))
+_EXAMPLES = (("qos", "qos=night"), ("time", "time=5"))
 
 
 class OptionsInput(CompletedInput):
-    """A field for options such as "qos=night time=30"; it knows the `rules` of the board once they are read."""
+    """A field for options such as "qos=night time=5"; it knows the `rules` of the board once they are read."""
 
     def __init__(self, *, value: str, id: str) -> None:  # noqa: A002 - Textual's name for it
         self._suggester = _OptionSuggester()
