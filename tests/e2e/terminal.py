@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.e2e.boards import BoardFiles
@@ -44,10 +45,13 @@ class _Recording:
         """Record the screen after a key."""
         self._record(_PRESS_SECONDS)
 
-    def write(self, target: Path, title: str) -> None:
-        """Write all up to now."""
-        lines = self._module.cast(self._recorder.changes, *self._size, title)
-        target.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    def write(self, target: Path, title: str, folders: Sequence[Path]) -> None:
+        """Write all up to now, with other names for these folders."""
+        text = "".join(f"{line}\n" for line in self._module.cast(self._recorder.changes, *self._size, title))
+        for folder in map(str, folders):
+            # Another length would move the rest of the line.
+            text = text.replace(folder, f"/home/{'kernels-' * len(folder)}"[: len(folder)])
+        target.write_text(text, encoding="utf-8")
 
     def _record(self, seconds: float) -> None:
         self._at += seconds
@@ -62,6 +66,7 @@ class Terminal:
     ) -> None:
         self._tmux = tmux
         self._captures = captures
+        self._folder = files.folder
         self._recording: _Recording | None = None
         self._count = 0
         program = files.folder / "bin" / "hpc-board"
@@ -118,4 +123,4 @@ class Terminal:
     def write_recording(self, title: str) -> None:
         """Write what the screen has shown to `recording.cast`, beside the captures."""
         if self._recording is not None and self._captures is not None:
-            self._recording.write(self._captures / "recording.cast", title)
+            self._recording.write(self._captures / "recording.cast", title, (_ROOT, self._folder.parent.parent))

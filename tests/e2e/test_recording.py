@@ -58,6 +58,7 @@ def test_the_recording_of_the_manual_is_small_and_goes_from_a_starter_to_a_rank(
 def test_the_recording_of_an_evening_on_slurm_goes_to_a_first_place() -> None:
     assert EVENING.stat().st_size < 900_000
     told = " ".join(texts(EVENING, 120, 40).split())
+    assert "/tmp/" not in told
     assert [words for words in SHOWN_IN_THE_EVENING if words not in told] == []
 
 
