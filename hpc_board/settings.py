@@ -523,6 +523,7 @@ def _gpu(
         env=dict(section.env),
         template=None if template is None else str(template),
         minimum_isolation=section.minimum_isolation or "",
+        minimum_clock=section.minimum_clock or "",
         sandbox=confined,
     )
     return gpu if scheduler is None else scheduler.read_gpu(document, place, section, gpu)

@@ -162,7 +162,9 @@ def _time_that_counts(timing: Timing) -> float:
     """Return the time that follows from the samples: of rows their lower quartile, of calls the workers' median."""
     if timing.low_ns is None:
         return statistics.median(timing.worker_medians_ns)
-    return max(lower_quartile(timing.samples_ns), timing.least_ns or 0.0)
+    of_calls = timing.slack_ns is not None
+    found = statistics.median(timing.worker_medians_ns) if of_calls else lower_quartile(timing.samples_ns)
+    return max(found, timing.least_ns or 0.0)
 
 
 def _is_consistent(timing: Timing | None) -> TypeGuard[Timing]:

@@ -35,6 +35,7 @@ class JobSpec:
     shown_as: str
     rules: Rules
     minimum_isolation: str
+    minimum_clock: str
     files: tuple[str, ...]
     tests: tuple[Mapping[str, CaseValue], ...]
     benchmarks: tuple[Mapping[str, CaseValue], ...]
@@ -83,6 +84,7 @@ def facts(path: Path) -> JobSpec:
         shown_as=value.get("shown_as") or task["submission"],
         rules=Rules(const_inputs=task["const_inputs"], fresh_output=task["fresh_output"]),
         minimum_isolation=value.get("minimum_isolation", ""),
+        minimum_clock=value.get("minimum_clock", ""),
         files=tuple(task["files"]),
         tests=tuple(case_of(case) for case in task["tests"]),
         benchmarks=tuple(case_of(case) for case in task["benchmarks"]),

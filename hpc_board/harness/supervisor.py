@@ -33,7 +33,7 @@ from hpc_board.harness.progress import Progress, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, peak_of
-from hpc_board.model.result import INTERRUPTED, Case, Log, Result, Verdict
+from hpc_board.model.result import INTERRUPTED, JUDGE, WORKER, Case, Log, Result, Verdict
 from hpc_board.model.score import score_s
 from hpc_board.model.task import OWN, Mode
 
@@ -295,6 +295,8 @@ class Supervisor:
         """Time the benchmark cases in the existing worker, if there is one, and in as many more as `workers` says."""
         allowance = TimeBudget(seconds)
         windows = None
+        if self._job.device == "hip":
+            self._note_worker_clock("HIP gives the judge no window: its memory and its queues are not tried yet")
         if self._job.device == "cuda":
             if first is not None:
                 # The windows need a GPU without work of the submission.
@@ -303,7 +305,10 @@ class Supervisor:
             windows = self._windows(judge, seconds, allowance)
         if windows is not None:
             self._benchmarks = windows
-            windows.run(None, workers)
+            try:
+                windows.run(None, workers)
+            finally:
+                self._provenance.update(windows.facts())
         else:
             timed = self._rows if self._job.device == "cpu" else self._claims
             self._benchmarks = found = timed(judge, seconds, lambda: self._new_worker(allowance))
@@ -337,10 +342,19 @@ class Supervisor:
             windows.check()
         except MemoryNotShared as error:
             processes.dismiss(trusted)
-            self._provenance["clock"] = f"worker: {error.message}"
+            self._note_worker_clock(error.message)
             return None
-        self._provenance["clock"] = "judge"
         return windows
+
+    def _note_worker_clock(self, reason: str) -> None:
+        """Record that the times are the worker's claims, unless the board's ranks need the judge's clock."""
+        self._provenance.update({"clock": WORKER, "clock_reason": reason})
+        if self._job.minimum_clock == JUDGE:
+            message = (
+                f"ranked runs on {self._job.gpu} need the judge's clock, and this node has none: {reason}. To rank "
+                f"times of the kernel's own process, set minimum_clock: worker for gpus.{self._job.gpu} in the settings"
+            )
+            raise CallFailed(Verdict.INFRA_ERROR, message, worker_lost=True)
 
     def _rows(self, judge: Child, seconds: float, new_worker: Callable[[], Worker]) -> RowBenchmarks:
         """Return the benchmarks of a device where all work that a submission has begun can be stopped."""

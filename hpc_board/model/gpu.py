@@ -96,7 +96,8 @@ class Gpu(Value):
 
     `time_limit_seconds` is None if the task's own limits decide. `retries` is the number of further jobs for a run
     whose job the cluster failed. `minimum_isolation` is the lowest level (S0 to S4) at which a ranked or verified
-    run may be judged, "" for any; `sandbox` is the container around it, `container` the one in which the judge
+    run may be judged, "" for any; `minimum_clock` is JUDGE if a ranked run on a GPU needs the judge's clock, else "".
+    `sandbox` is the container around a run, `container` the one in which the judge
     itself runs, `python` being the image's then. `emulated` marks a GPU name whose jobs run on the CPU: a test
     cluster. `partition` is the cluster's partition with this GPU, "" without partitions. `scheduler_options` are
     the scheduler's own keys of the settings; its package alone reads them.
@@ -115,6 +116,7 @@ class Gpu(Value):
     env: Mapping[str, str] = made(default_factory=dict)
     template: str | None = None
     minimum_isolation: str = ""
+    minimum_clock: str = ""
     sandbox: Sandbox | None = None
     scheduler_options: object = None
 

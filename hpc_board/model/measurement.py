@@ -61,15 +61,37 @@ def lower_quartile(values: Sequence[float]) -> float:
 
 
 def quartile_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return two of the values that enclose the true lower quartile in 8 of 10 measurements.
+    """Return two of the values that enclose the true lower quartile in 8 of 10 measurements."""
+    return _quantile_interval(values, QUARTILE)
 
-    The number of values below the quartile is binomial, so no form of their distribution is assumed (order statistics:
+
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return two of the values that enclose the true median in 8 of 10 measurements."""
+    return _quantile_interval(values, 0.5)
+
+
+def workers_interval(workers_ns: Sequence[float]) -> tuple[float, float]:
+    """Return bounds of the time of all possible workers, right in 8 of 10 measurements; from at least two workers.
+
+    Processes differ by more than their calls do: by memory, clocks and, in windows, overhead. So the number of
+    independent values is that of the workers, and their mean is distributed as Student's t.
+    """
+    count = len(workers_ns)
+    half_ns = _STUDENT[min(count - 2, len(_STUDENT) - 1)] * statistics.stdev(workers_ns) / math.sqrt(count)
+    mean_ns = statistics.fmean(workers_ns)
+    return max(0.0, mean_ns - half_ns), mean_ns + half_ns
+
+
+def _quantile_interval(values: Sequence[float], share: float) -> tuple[float, float]:
+    """Return two of the values that enclose a quantile, the `share` of all possible values that are below it.
+
+    The number of values below the quantile is binomial, so no form of their distribution is assumed (order statistics:
     Conover, Practical Nonparametric Statistics, 3.2). A tenth is left out at either end, as far as so few values allow.
     """
     ordered, count, below = sorted(values), len(values), 0.0
     low, high = 0, count - 1
     for place in range(count):
-        below += _binomial(count, place)
+        below += _binomial(count, place, share)
         if below <= _TAIL:
             low = place
         if below >= 1 - _TAIL:
@@ -78,10 +100,14 @@ def quartile_interval(values: Sequence[float]) -> tuple[float, float]:
     return ordered[low], ordered[high]
 
 
-def _binomial(count: int, place: int) -> float:
-    """Return the probability that `place` of `count` values are below the quartile; by logarithms, for any count."""
+def _binomial(count: int, place: int, share: float) -> float:
+    """Return the probability that `place` of `count` values are below a quantile; by logarithms, for any count."""
     combinations = math.lgamma(count + 1) - math.lgamma(place + 1) - math.lgamma(count - place + 1)
-    return math.exp(combinations + place * math.log(QUARTILE) + (count - place) * math.log(1 - QUARTILE))
+    return math.exp(combinations + place * math.log(share) + (count - place) * math.log(1 - share))
+
+
+_STUDENT = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372, 1.363, 1.356, 1.350)
+"""The 0.9 quantiles of Student's t for 1, 2, ... degrees of freedom."""
 
 
 def least_of_alone_ns(alone_ns: Sequence[float]) -> float:

@@ -20,6 +20,9 @@ TIME_NS_MIN, TIME_NS_MAX = 1e-3, 1e18
 WIDE_INTERVAL = 0.1
 """Share of a time from which its interval is shown beside it."""
 
+AUDITED, JUDGE, WORKER = "audited", "judge", "worker"
+"""The clocks of a GPU: the worker's within the bounds of the judge's windows, the judge's, or the worker's alone."""
+
 INTERRUPTED = "interrupted"
 """The fact in a result's provenance that names the signal which told its job to end."""
 
@@ -99,6 +102,10 @@ class Timing(Value):
     `median_ns` is the time that counts, their lower quartile, and `low_ns` to `high_ns` its interval. `least_ns` is the
     lower bound of a call's time, independent of the rows. `claimed_ns` is the median by the worker's own clock, which
     counts for nothing; `busy_processors` is the number of processors that others used meanwhile.
+
+    On a GPU with the judge's windows `slack_ns` is the error of a window, and the largest gain of a false claim:
+    `median_ns` is the larger one of the workers' median `claimed_ns` and `least_ns`, the judge's window less its
+    overhead and the slack. Without `claimed_ns` the samples are windows, and no slack is subtracted.
     """
 
     runs: int
@@ -117,6 +124,7 @@ class Timing(Value):
     least_ns: float | None = None
     claimed_ns: float | None = None
     busy_processors: float = 0.0
+    slack_ns: float | None = None
 
     @property
     def interval(self) -> float:
@@ -432,6 +440,7 @@ def _timing(fields: _Fields) -> Timing:
         least_ns=fields.time_or_none("least_ns"),
         claimed_ns=fields.time_or_none("claimed_ns"),
         busy_processors=fields.number("busy_processors") if fields.has("busy_processors") else 0.0,
+        slack_ns=fields.time_or_none("slack_ns"),
     )
 
 

@@ -144,11 +144,12 @@ def run_outcome(
 
 def _vouching_text(run: Run, result: Result) -> str:
     """Return account, harness, isolation, node and job of a run in one line."""
-    isolation = result.provenance.get("isolation")
+    isolation, clock = result.provenance.get("isolation"), result.provenance.get("clock")
     parts = (
         run.trust,
         "judged by the task's own harness" if _by_own_eval(result) else "",
         f"isolation {isolation}" if isolation else "",
+        f"clock {clock}" if clock else "",
         "run as root" if result.provenance.get("root") else "",
         f"node {run.status.node}" if run.status.node else "",
         f"job {run.status.job_id}" if run.status.job_id else "",

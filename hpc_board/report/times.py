@@ -16,7 +16,7 @@ def scatter_name(cases: Sequence[Case]) -> str:
 
 
 def in_rows(timing: Timing | None) -> bool:
-    """Return whether rows of calls were timed, and not single calls."""
+    """Return whether rows of calls were timed, or calls within the judge's windows: their time has an interval."""
     return timing is not None and timing.low_ns is not None
 
 
@@ -67,13 +67,23 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[str]:
             f"Noisy timing: standard error of {_named(errors, '±')} (busy machine or unstable kernel). "
             "Resubmit to confirm."
         )
+    throttled = [str(case.index + 1) for case, timing in timed if timing.noisy and timing.slack_ns is not None]
+    if throttled:
+        yield (
+            f"Throttled GPU: heat or power supply lowered its clocks in most calls of {_benchmarks(throttled)}. "
+            "Resubmit to confirm."
+        )
     noisy = [str(case.index + 1) for case, timing in timed if timing.noisy and not in_rows(timing)]
     if noisy:
         yield (
-            f"Noisy timing: in {'benchmark' if len(noisy) == 1 else 'benchmarks'} {', '.join(noisy)} the processes, or "
-            "the reference's times before and after them, differ by more than the task's `spread` and `drift`. "
+            f"Noisy timing: in {_benchmarks(noisy)} the processes, or the reference's times before and after them, "
+            "differ by more than the task's `spread` and `drift`. "
             "Resubmit to confirm."
         )
+
+
+def _benchmarks(numbers: Sequence[str]) -> str:
+    return f"{'benchmark' if len(numbers) == 1 else 'benchmarks'} {', '.join(numbers)}"
 
 
 def _named(shares: Sequence[tuple[float, int]], sign: str) -> str:

@@ -270,6 +270,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
         "arch": gpu.arch,
         # A submission that runs under another account than its author's could reach that account's files in any mode.
         "minimum_isolation": gpu.minimum_isolation if run.mode is Mode.RANKED or run.trust == "verified" else "",
+        "minimum_clock": gpu.minimum_clock if run.mode is Mode.RANKED else "",
         "allow_root": kind_of(gpu.cluster).judges_as_root(gpu.cluster),
         "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
         # A task may read the node's folders that the settings mount in the container: data for its inputs.

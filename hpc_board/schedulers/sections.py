@@ -129,6 +129,8 @@ class GpuSection(Section, frozen=True):
     """A batch script template to use in place of the one that ships."""
     minimum_isolation: Literal["S0", "S1", "S2", "S3", "S4"] | None = None
     """The least isolation of ranked runs, and of all on a served board; a node with less ends them as infra_error."""
+    minimum_clock: Literal["worker", "judge"] | None = None
+    """`judge` ends ranked runs without the judge's clock as infra_error: the default of CUDA GPUs on a served board."""
     sandbox: SandboxSection | None = None
     """The container around the processes that run a submission; a node that cannot make it ends runs as infra_error."""
 

@@ -1,4 +1,4 @@
-"""The isolation that a served board requires of its nodes."""
+"""The isolation and the clock that a served board requires of its nodes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hpc_board.model.gpu import Device, Gpu
+from hpc_board.model.result import JUDGE
 from hpc_board.settings import Settings
 
 if TYPE_CHECKING:
@@ -18,9 +20,13 @@ _RUNS_MAX = 50
 
 
 def demanding(settings: Settings) -> Settings:
-    """Return `settings` with the isolation ISOLATION for each GPU without a level of its own."""
-    gpus = (gpu if gpu.minimum_isolation else replace(gpu, minimum_isolation=ISOLATION) for gpu in settings.gpus)
-    return msgspec.structs.replace(settings, gpus=tuple(gpus))
+    """Return `settings` with the isolation ISOLATION for each GPU without a level, and the judge's clock for CUDA."""
+    return msgspec.structs.replace(settings, gpus=tuple(map(_demanding, settings.gpus)))
+
+
+def _demanding(gpu: Gpu) -> Gpu:
+    clock = gpu.minimum_clock or (JUDGE if gpu.device is Device.CUDA else "")
+    return replace(gpu, minimum_isolation=gpu.minimum_isolation or ISOLATION, minimum_clock=clock)
 
 
 class Shortfall(msgspec.Struct, frozen=True):

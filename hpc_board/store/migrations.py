@@ -496,6 +496,11 @@ def m015_attempts(db: "Database") -> None:
     db.execute(_RUNS_WITH_ATTEMPTS)
 
 
+def m016_slack(db: "Database") -> None:
+    """Add the error of the judge's windows on a GPU; null in older rows, and elsewhere."""
+    db.execute("ALTER TABLE cases ADD COLUMN slack_ns REAL")
+
+
 _STEPS = (
     m001_board,
     m002_partials,
@@ -512,6 +517,7 @@ _STEPS = (
     m013_pruned,
     m014_scores,
     m015_attempts,
+    m016_slack,
 )
 STEP_NAMES = frozenset(step.__name__ for step in _STEPS)
 _SET = "hpc_board"

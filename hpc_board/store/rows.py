@@ -141,6 +141,7 @@ def case_row(run: int, number: int, case: Case) -> dict[str, Any]:
         "least_ns": timing and timing.least_ns,
         "claimed_ns": timing and timing.claimed_ns,
         "busy_processors": timing and timing.busy_processors,
+        "slack_ns": timing and timing.slack_ns,
     }
 
 
@@ -310,6 +311,7 @@ def _timing(found: RowReader) -> Timing:
         claimed_ns=_time_ns(found, "claimed_ns"),
         # A row from before the column says nothing of others.
         busy_processors=found.number("busy_processors") if found.has("busy_processors") else 0.0,
+        slack_ns=_time_ns(found, "slack_ns"),
     )
 
 

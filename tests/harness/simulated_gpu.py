@@ -150,7 +150,14 @@ class Tensor:
 '''
 
 
-def simulating(name: str, *, waiting: bool = True, change_ns_min: float = -1e9, edits: tuple[Edit, ...] = ()) -> bytes:
+def simulating(
+    name: str,
+    *,
+    waiting: bool = True,
+    change_ns_min: float = -1e9,
+    scatter_ns_max: float = 1e12,
+    edits: tuple[Edit, ...] = (),
+) -> bytes:
     """Return the harness file with a simulated GPU, whose memory lies in files of /dev/shm that begin with a name."""
     driver = _DRIVER.replace('NAME = "simulated"', f"NAME = {name!r}")
     driver = driver if waiting else driver.replace("WAITING = True", "WAITING = False")
@@ -166,6 +173,7 @@ def simulating(name: str, *, waiting: bool = True, change_ns_min: float = -1e9, 
             Edit("measure/window_benchmarks.py", "_CHANGE_NS_MIN = 20_000.0", f"_CHANGE_NS_MIN = {change_ns_min}"),
             # Real time scatters by milliseconds, that of a GPU by less than a microsecond.
             Edit("measure/window_benchmarks.py", "_SHORT_NS = 20_000.0", "_SHORT_NS = 5_000_000.0"),
+            Edit("measure/window_benchmarks.py", "SCATTER_NS_MAX = 5000.0", f"SCATTER_NS_MAX = {scatter_ns_max}"),
             Edit("wire/payload.py", 'return str(tensor.device) != "cpu"', "return True"),
             Edit("worker/worker.py", 'sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)', "0"),
             Edit(

@@ -1,8 +1,9 @@
 """The judge's side of a window: it writes the inputs of a call, starts it, takes its outputs, and times all of that.
 
-Both clocks are events of the judge's own process, which no submission reaches. The first one precedes the writing of
-the inputs, the second one follows the copying of the outputs, and one GPU computes for one process at a time: so all
-work of a call lies within its window. docs/design/timing.md has the steps.
+All clocks are events of the judge's own process, which no submission reaches. The first one precedes the writing of
+the inputs, the second one follows a kernel of the judge behind the call's end, and the third one the copying of the
+outputs. One GPU computes for one process at a time: so all work of a call lies before the second event, or makes the
+copying longer. docs/design/timing.md has the steps.
 """
 
 import random
@@ -112,7 +113,7 @@ class GpuWindow:
             challenge = kept.tensor([self._challenge], dtype=kept.int64, device="cuda")
             place = kept.view(kept.narrow(memory, 0, CHALLENGE_AT, 8), kept.int64)
             self._response = kept.view(kept.narrow(memory, 0, RESPONSE_AT, 8), kept.int64)
-            self._events = device.events(2)
+            self._events = device.events(3)
             kept.synchronize()
             device.flush(device.fills(len(inputs) + len(self._places)))
             kept.record(self._events[0], stream)
@@ -126,33 +127,38 @@ class GpuWindow:
         self._driver.await_value(device.stream_address, address + DONE_AT, number)
 
     def end(self) -> None:
-        """Copy the outputs once the worker's flag says that they are there, and stop the clock; all of it is queued."""
-        kept = self._kept
+        """Stop the clock once the worker's flag says that the outputs are there, and copy them; all of it is queued.
+
+        Before the clock stops, a kernel of the judge takes the response: the GPU has turned to the judge by then. The
+        copies come after it, since an output that the kernel has left in a cache is copied faster than another one.
+        """
+        kept, stream = self._kept, self._device.stream
         with kept.plainly():
+            self._response = kept.mul(self._response, 1)
+            kept.record(self._events[1], stream)
             pairs = zip(self._places, self._taken, strict=True)
             parts = [part for place, copy in pairs for part in self._device.parts(place, copy)]
             _entropy.shuffle(parts)
             for source, target in parts:
                 kept.copy_(target, source)
-            self._response = kept.clone(self._response)
-            kept.record(self._events[1], self._device.stream)
+            kept.record(self._events[2], stream)
             compared = zip(self._targets, self._sources, strict=True) if self._compared else ()
             # At once: later work of the worker's GPU could restore the inputs.
             self._changes = [kept.any(kept.ne(target, source)) for target, source in compared]
 
-    def elapsed_ns(self, seconds: float) -> float | None:
-        """Return the time between the two clocks, None if the second one has not stopped within `seconds`."""
+    def elapsed_ns(self, seconds: float) -> tuple[float, float] | None:
+        """Return the times of the window and of the copying behind it; None if these are not over in `seconds`."""
         kept = self._kept
-        start, end = self._events
+        start, end, copied = self._events
         begun = time.monotonic()
-        while not kept.query(end):
+        while not kept.query(copied):
             waited = time.monotonic() - begun
             if waited > seconds:
                 return None
             if waited > _BUSY_SECONDS:
                 time.sleep(_POLL_SECONDS)
         self._device.used()
-        return float(kept.elapsed_ms(start, end)) * 1e6
+        return float(kept.elapsed_ms(start, end)) * 1e6, float(kept.elapsed_ms(end, copied)) * 1e6
 
     def responded(self) -> bool:
         """Return whether the worker's GPU has multiplied the challenge within the window."""

@@ -26,6 +26,7 @@ from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.device import Device, DeviceMissing, open_device
 from hpc_board.harness.device.faults import LIBRARIES, fault, lacking, message_of, unreadable
 from hpc_board.harness.device.gpu_driver import NotShared
+from hpc_board.harness.device.throttling import Throttling
 from hpc_board.harness.judge.forms import Difference, layout_difference
 from hpc_board.harness.judge.windows import Windows, unusable
 from hpc_board.harness.processes.memory import keep_freed_memory
@@ -51,9 +52,11 @@ def serve(channel: Channel) -> None:
     try:
         device = open_device(frame["device"])
         sys.path.insert(0, frame["folder"])
+        facts = _facts(device)
         judge = _Judge(
             importlib.import_module("reference"),
             device,
+            Throttling(str(facts["gpu_uuid"])) if "gpu_uuid" in facts else None,
             frame["value_bytes"],
             compiled=frame.get("compiled", False),
             other_python=frame["other_python"],
@@ -61,7 +64,7 @@ def serve(channel: Channel) -> None:
     except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
         channel.send(_failed("reference.py cannot be imported", error, frame["device"], frame["other_python"]))
         return
-    channel.send({"type": "ready", "facts": _facts(device) | judge.facts() | {"judge_isolation": level}})
+    channel.send({"type": "ready", "facts": facts | judge.facts() | {"judge_isolation": level}})
     for frame, fds in channel.requests():
         if frame["type"] == "forget":
             judge.forget()
@@ -78,6 +81,7 @@ class _Judge:
         self,
         reference: ModuleType,
         device: Device,
+        throttling: Throttling | None,
         value_bytes: int,
         *,
         compiled: bool,
@@ -86,6 +90,7 @@ class _Judge:
         self._reference = reference
         self._other_python = other_python
         self._device = device
+        self._throttling = throttling
         self._value_bytes = value_bytes
         self._compiled = compiled
         self._held: dict[int, Any] = {}
@@ -117,7 +122,9 @@ class _Judge:
             return self._window(frame, fds)
         if frame["type"] == "compare":
             return self._compare(frame, fds[0])
-        return self._check(frame, fds)
+        # Right after the call, and before the check's own work.
+        throttled = self._throttling is not None and self._throttling.is_active()
+        return {**self._check(frame, fds), "throttled": throttled}
 
     def _generate(self, frame: Frame) -> Frame:
         step = "the task cannot make the inputs: generate_input fails"
@@ -382,7 +389,12 @@ def _facts(device: Device) -> "dict[str, Any]":
 
 
 def _checked(verdict: Verdict, message: str) -> Frame:
-    return {"type": "checked", "verdict": verdict, "message": printable(message, _MESSAGE_MAX)}
+    return {
+        "type": "checked",
+        "verdict": verdict,
+        "message": printable(message, _MESSAGE_MAX),
+        "throttled": False,
+    }
 
 
 def _failed(step: str, error: BaseException, device: str, other_python: str = "") -> Frame:

@@ -62,10 +62,10 @@ class Windows:
 
     def _closed(self, window: GpuWindow, seconds: float) -> Frame:
         """Return the window's time and write the outputs to their file; no time if it is still open after `seconds`."""
-        elapsed_ns = window.elapsed_ns(seconds)
-        found = {**unusable(""), "elapsed_ns": elapsed_ns}
-        if elapsed_ns is None:
-            return found
+        elapsed = window.elapsed_ns(seconds)
+        if elapsed is None:
+            return unusable("")
+        found = {**unusable(""), "elapsed_ns": elapsed[0], "copied_ns": elapsed[1]}
         (copy,) = self._copy
         for at, content in zip(self._outputs, window.outputs(), strict=True):
             write_at(copy, at, content)
@@ -88,7 +88,14 @@ class Windows:
 def unusable(fault: str) -> Frame:
     """Return the answer for memory of a worker that cannot be used."""
     text = printable(fault, _MESSAGE_MAX)
-    return {"type": "windowed", "elapsed_ns": None, "fault": text, "responded": False, "unchanged": False}
+    return {
+        "type": "windowed",
+        "elapsed_ns": None,
+        "copied_ns": 0,
+        "fault": text,
+        "responded": False,
+        "unchanged": False,
+    }
 
 
 def _of_text(handles: Sequence[str]) -> list[bytes]:

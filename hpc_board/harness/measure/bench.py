@@ -125,11 +125,11 @@ class Bench:
                 parts = answers[-1].parts if called.by_address else ()
                 self._row_output_bytes[index] = sum(size for _, _, size in parts) or worker.output_bytes[index]
                 probe = not timed and _entropy.randrange(_LATE_PROBES) == 0
-                message = self._check_outputs(numbers, group, answers, copies, probe=probe)
+                message, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)
         except CallFailed:
             self._judge.send({"type": "forget"})
             raise
-        return replace(called, message=message)
+        return replace(called, message=message, throttled=throttled)
 
     def _make_inputs(self, index: int, group: str, numbers: Sequence[int], seeds: Sequence[int]) -> list[Generated]:
         """Have the judge make the inputs of a row."""
@@ -260,15 +260,16 @@ class Bench:
 
     def _check_outputs(
         self, numbers: Sequence[int], group: str, outputs: Sequence[Output], copies: Sequence[int], *, probe: bool
-    ) -> str:
-        """Have the outputs of a row checked, and return the judge's message about the last one."""
-        message = ""
+    ) -> tuple[str, bool]:
+        """Have the outputs of a row checked; return the message about the last one, and whether the GPU was slowed."""
         with self._step("check the output"):
-            for number, output, copy in zip(numbers, outputs, copies, strict=True):
-                message = self._check(number, group, output, copy, probe=probe)
-        return message
+            checked = [
+                self._check(number, group, output, copy, probe=probe)
+                for number, output, copy in zip(numbers, outputs, copies, strict=True)
+            ]
+        return checked[-1].message, any(each.throttled for each in checked)
 
-    def _check(self, number: int, group: str, output: Output, copy: int, *, probe: bool) -> str:
+    def _check(self, number: int, group: str, output: Output, copy: int, *, probe: bool) -> Checked:
         opinion = self._opinion({"type": "check", "call": number, "group": group}, copy, "check the output")
         wrong = opinion.verdict is not Verdict.PASS
         if (wrong or probe) and output.changes_later(copy, self.limits.value_bytes):
@@ -276,7 +277,7 @@ class Bench:
             raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True)
         if wrong:
             raise CallFailed(opinion.verdict, opinion.message)
-        return opinion.message
+        return opinion
 
     def _judged(self, kind: type[OfJudge], task: str) -> OfJudge:
         """Return the judge's answer to a request."""

@@ -18,7 +18,7 @@ from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.worker_handle import rest_of_room
 from hpc_board.harness.processes.calls import CalledInWindow, CallFailed, MemoryNotShared, judge_answer
 from hpc_board.harness.wire.channel import Frame
-from hpc_board.harness.wire.replies import Filled, Generated, Opened, Queued, Reserved, SharedPlace, Windowed
+from hpc_board.harness.wire.replies import Checked, Filled, Generated, Opened, Queued, Reserved, SharedPlace, Windowed
 from hpc_board.model.result import Verdict
 
 _CLOSED_SECONDS = 2.0
@@ -50,7 +50,8 @@ class GpuBench(Bench):
     ) -> CalledInWindow:
         """Have the GPU make one call within a window, and have its output checked unless a trusted worker made it.
 
-        A call that is not queued in time waits for the GPU itself: it is made `by_host`, with its processes running.
+        A call that is not queued in time waits for the GPU itself: it is made `by_host`, with its processes running. If
+        that is known before, its window opens at once.
 
         Raises:
             MemoryNotShared: no window can hold this call.
@@ -62,7 +63,7 @@ class GpuBench(Bench):
             generated = self._made(index, group, number, seed)
             room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
             reserved = self._reserve(worker, held, generated, number, room, self._returned(held, index, made))
-            queued = worker.queue(self._rules, challenged=made is not Made.NOTHING)
+            queued = worker.queue(self._rules, challenged=made is not Made.NOTHING, by_host=by_host)
             window = {
                 "type": "window",
                 "call": number,
@@ -83,12 +84,12 @@ class GpuBench(Bench):
                 worker.finish(self.phase)
             if found.elapsed_ns is None:
                 by_host, found = True, self._closed_at_last(worker)
-            message = ""
+            checked = Checked(Verdict.PASS, "")
             if made is Made.CALL:
-                message = self._checked(found, index, number, group, copy)
+                checked = self._checked(found, index, number, group, copy)
             else:
                 self._judge.send({"type": "forget"})
-        return CalledInWindow(found.elapsed_ns or 0.0, by_host, message)
+        return CalledInWindow(found.elapsed_ns or 0.0, found.copied_ns, by_host, checked.message, checked.throttled)
 
     def _opened(
         self, worker: GpuWorker, held: ExitStack, window: Frame, queued: Queued | None, room: int
@@ -167,8 +168,8 @@ class GpuBench(Bench):
             raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
         return found
 
-    def _checked(self, found: Windowed, index: int, number: int, group: str, copy: int) -> str:
-        """Have a call's output and the inputs checked, and return the judge's message."""
+    def _checked(self, found: Windowed, index: int, number: int, group: str, copy: int) -> Checked:
+        """Have a call's output and the inputs checked, and return the judge's opinion."""
         if not found.responded:
             message = "its GPU did not meet the judge's challenge within the call"
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
@@ -179,7 +180,7 @@ class GpuBench(Bench):
         opinion = self._opinion({"type": "check", "call": number, "group": group}, copy, "check the output")
         if opinion.verdict is not Verdict.PASS:
             raise CallFailed(opinion.verdict, opinion.message)
-        return opinion.message
+        return opinion
 
 
 def _listed(place: SharedPlace) -> list[int]:

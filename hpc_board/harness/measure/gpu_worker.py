@@ -48,10 +48,11 @@ class GpuWorker(Worker):
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it reserved nothing", worker_lost=True)
         return answer
 
-    def queue(self, rules: Rules, *, challenged: bool) -> Queued | None:
+    def queue(self, rules: Rules, *, challenged: bool, by_host: bool) -> Queued | None:
         """Have the call queued behind the judge's sign; None if it waits for the GPU itself, and so for the sign.
 
-        If `challenged`, a kernel before it computes the response to the judge's challenge.
+        If `challenged`, a kernel before it computes the response to the judge's challenge. Nothing is awaited if the
+        call is known to wait for the GPU (`by_host`).
 
         Raises:
             CallFailed: the call failed, or the worker sent another frame.
@@ -68,6 +69,8 @@ class GpuWorker(Worker):
                 "challenged": challenged,
             }
         )
+        if by_host:
+            return None
         try:
             return self._queued(_QUEUE_SECONDS, "")
         except CallFailed as error:

@@ -98,7 +98,7 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
             )
             if self._failed():
                 return self.cases()
-        self._check_floors()
+        self._conclude()
         return self.cases()
 
     def _failed(self) -> bool:
@@ -131,7 +131,8 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         finally:
             self._dismiss(worker)
 
-    def _check_floors(self) -> None:
+    def _conclude(self) -> None:
+        """Fail the cases whose times no right call can take."""
         for index, measured in self._measured.items():
             measured.failure = measured.failure or floor_failure(
                 self._timing(index), self._bench.work.get(index), 0, self._peak

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hpc_board.model.limits import Limits
-from hpc_board.model.measurement import calls_needed, lower_quartile, quartile_interval
+from hpc_board.model.measurement import (
+    calls_needed,
+    lower_quartile,
+    median_interval,
+    quartile_interval,
+    workers_interval,
+)
 from hpc_board.model.peaks import Peak, Work
 from hpc_board.model.result import Timing
 
@@ -61,6 +67,47 @@ def of_rows(
         high_ns=max(high_ns, least_ns),
         least_ns=least_ns,
         claimed_ns=statistics.median(claimed_ns) if claimed_ns else None,
+        busy_processors=busy,
+    )
+
+
+def of_two_clocks(
+    claims: Sequence[Sequence[float]],
+    windows: Sequence[Sequence[float]],
+    reference_ns: Sequence[float],
+    *,
+    slack_ns: float,
+    floor_ns: float,
+    busy: float,
+    noisy: bool,
+) -> Timing:
+    """Return the statistics of the calls of each worker by its own clock, which the windows of the judge bound.
+
+    `windows` are those of each worker less their overhead, and `slack_ns` is their error. Without claims, as for calls
+    that need the processor, the windows are the times. The interval is that of the workers, or that of the calls of a
+    single worker.
+    """
+    allowed_ns = slack_ns if claims else 0.0
+    bound_ns = statistics.median(map(statistics.median, windows)) - allowed_ns
+    by_window = not claims or bound_ns > statistics.median(map(statistics.median, claims))
+    counted = [[time_ns - allowed_ns for time_ns in each] for each in windows] if by_window else claims
+    medians_ns = [statistics.median(each) for each in counted]
+    if len(medians_ns) > 1:
+        low_ns, high_ns = workers_interval(medians_ns)
+    else:
+        low_ns, high_ns = median_interval(counted[0])
+        if by_window:
+            # The overhead of one process is uncertain; those of several differ as their times do.
+            low_ns, high_ns = low_ns - slack_ns, high_ns + slack_ns
+    time_ns = max(floor_ns, statistics.median(medians_ns))
+    return replace(
+        timing(claims or windows, reference_ns, noisy=noisy),
+        median_ns=time_ns,
+        low_ns=max(floor_ns, min(time_ns, low_ns)),
+        high_ns=max(time_ns, high_ns),
+        least_ns=max(floor_ns, bound_ns) if claims else floor_ns,
+        claimed_ns=statistics.median(map(statistics.median, claims)) if claims else None,
+        slack_ns=allowed_ns,
         busy_processors=busy,
     )
 

@@ -1,40 +1,54 @@
-"""Benchmarks of a GPU by the judge's clock: the time of each call's window, minus that of a window without a call.
+"""Benchmarks of a GPU by two clocks: the worker's own events, and the windows of the judge, which bound them.
 
-The judge's process writes the inputs of a call into the worker's memory, gives the sign that starts it, takes the
-outputs, and times all of that by its own events (device/gpu_window.py). No time that the worker reports counts. The
-overhead of a window is measured in the same process, before it imports the submission and while no other process of the
-submission exists: windows of two processes differ by microseconds. docs/design/timing.md has the estimator and its
-error.
+A worker times its calls as the field does: by events, with cold caches. That is exact for an honest kernel, and proves
+nothing of another one. The judge's process also encloses calls in windows between its own events
+(device/gpu_window.py): no submission makes them shorter, and they are exact within some microseconds. The time that
+counts is the worker's claim, but at least the window's time less that error, the slack. The overhead of a window is
+measured in the same process, before it imports the submission and while no other process of the submission exists:
+windows of two processes differ by microseconds. docs/design/timing.md has the estimator and its error.
 """
 
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from hpc_board.harness.measure.contention import OtherWork
 from hpc_board.harness.measure.gpu_bench import GpuBench, Made
 from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.passes import Passes
 from hpc_board.harness.measure.phases import Say, of_the_task
-from hpc_board.harness.measure.timing import of_rows
+from hpc_board.harness.measure.timing import of_two_clocks
 from hpc_board.harness.processes.calls import CalledInWindow, CallFailed, MemoryNotShared, secret_seed
-from hpc_board.model.measurement import calls_needed, lower_quartile, quartile_interval
+from hpc_board.model.measurement import calls_needed, median_interval
 from hpc_board.model.peaks import Peak
-from hpc_board.model.result import Timing, Verdict
+from hpc_board.model.result import AUDITED, JUDGE, Timing, Verdict
 from hpc_board.model.score import duration_text
 
 _OVERHEAD_WINDOWS = 8
 _NOTHING_WINDOWS = 3
-_REFERENCE_WINDOWS = 5
+_REFERENCE_CALLS = 5
+_AUDIT_WINDOWS = 8
 _CHECKS = 3
 _TRIALS = 3
 _CLOCK_NS = 300.0
-"""Width of an interval that is as narrow as the windows of a quiet GPU make it."""
+"""Width of an interval that is as narrow as the times of a quiet GPU make it."""
 
 _WIDE_NS = 1000.0
 _SHORT_NS = 20_000.0
 """Difference by which a window is too short to contain the steps of every window."""
+
+SLACK_NS = 1000.0
+SLACK_SHARE = 0.02
+"""Least error of a window, in nanoseconds and as a share of its time."""
+
+_EXCESS_NS_MAX = 5000.0
+"""Longest time by which a call in a window may take longer for its cold address translation and code."""
+
+SCATTER_NS_MAX = 5000.0
+"""Difference between windows without a call up to which they bound any time."""
 
 _CHANGE_NS_MIN = 20_000.0
 """Least time for two changes of a GPU between processes, 265 us on an H200; a small kernel alone takes 3 us.
@@ -48,39 +62,86 @@ _BY_HOST = (
 )
 
 
+@dataclass(frozen=True)
+class _Overhead:
+    """The time of a window without a call, and the longest time to copy such outputs behind it."""
+
+    window_ns: float = 0.0
+    copied_ns: float = 0.0
+
+    def call_ns(self, call: CalledInWindow) -> float:
+        """Return the time of a call, negative if its window is too short for one.
+
+        Work that goes on behind the window makes the copying of the outputs longer, and counts.
+        """
+        return call.window_ns - self.window_ns + max(0.0, call.copied_ns - self.copied_ns)
+
+
 @dataclass
 class _Measured:
     """Measurements of one benchmark case.
 
-    `passes` holds the times of each worker's calls, and `reference_ns` those of the reference. `overhead_ns` is the
-    overhead of the present worker's windows, and `host_overhead_ns` that of windows in which its processes run: that of
-    copies alone, since a submission decides itself which other steps of such a window it takes. `by_host`: the kernel's
-    calls need the processor while the GPU works. `busy` is the number of processors that others used during each pass.
+    `claims` holds the times of each worker's calls by its own clock, `windows` those by the judge's, and `reference_ns`
+    those of the reference by its own. `overhead` is the overhead of the present worker's windows, and `host_overhead`
+    that of windows in which its processes run: that of copies alone, since a submission decides itself which other
+    steps of such a window it takes. `overheads_ns` are those of all processes so far, and `drift_ns` is the change of
+    the trusted worker's from the begin to the end. `excess_ns` is the time by which the reference takes longer in a
+    window. `by_host`: the kernel's calls need the processor while the GPU works. `busy` is the number of processors
+    that others used during each pass, and `throttled` says that the GPU protected itself in most calls of one.
     """
 
-    passes: list[list[float]] = field(default_factory=list)
+    claims: list[list[float]] = field(default_factory=list)
+    windows: list[list[float]] = field(default_factory=list)
     reference_ns: list[float] = field(default_factory=list)
-    overhead_ns: float = 0.0
-    host_overhead_ns: float = 0.0
+    overhead: _Overhead = field(default_factory=_Overhead)
+    host_overhead: _Overhead = field(default_factory=_Overhead)
+    overheads_ns: list[float] = field(default_factory=list)
+    drift_ns: float = 0.0
+    excess_ns: float = 0.0
     by_host: bool = False
     busy: list[float] = field(default_factory=list)
+    throttled: bool = False
     failure: CallFailed | None = None
 
     @property
     def note(self) -> str:
         """Return a remark on a case that passes; "" without one."""
-        return _BY_HOST if self.by_host else ""
+        found = None if self.by_host else self.timing(0.0)
+        if found is None or found.claimed_ns is None or found.claimed_ns >= found.median_ns:
+            return _BY_HOST if self.by_host else ""
+        return (
+            f"its process measured {duration_text(found.claimed_ns)}, less than the judge's windows allow: "
+            f"{duration_text(found.median_ns)}, of which {duration_text(self.slack_ns)} are subtracted already"
+        )
+
+    @property
+    def scatter_ns(self) -> float:
+        """Return the difference between the overheads of this run's processes."""
+        return max(self.overheads_ns) - min(self.overheads_ns) if self.overheads_ns else 0.0
+
+    @property
+    def slack_ns(self) -> float:
+        """Return the time by which the window of an honest call may be too long."""
+        window_ns = statistics.median(map(statistics.median, self.windows)) if self.windows else 0.0
+        return max(SLACK_NS, SLACK_SHARE * window_ns, self.scatter_ns, min(_EXCESS_NS_MAX, self.excess_ns))
 
     def call_ns(self, call: CalledInWindow) -> float:
-        """Return the time of a call, negative if its window is too short for one."""
-        return call.window_ns - (self.host_overhead_ns if call.by_host else self.overhead_ns)
+        """Return the time of a call in a window; see `_Overhead`."""
+        return (self.host_overhead if call.by_host else self.overhead).call_ns(call)
 
     def timing(self, floor_seconds: float) -> Timing | None:
         """Return the times so far; None before the first window."""
-        if not self.passes:
+        if not self.windows:
             return None
-        busy, floor = statistics.median(self.busy or [0.0]), 1e9 * floor_seconds
-        return of_rows(self.passes, self.reference_ns, [], floor_ns=floor, least_ns=0.0, busy=busy)
+        return of_two_clocks(
+            [] if self.by_host else self.claims,
+            self.windows,
+            self.reference_ns,
+            slack_ns=self.slack_ns,
+            floor_ns=1e9 * floor_seconds,
+            busy=statistics.median(self.busy or [0.0]),
+            noisy=self.throttled,
+        )
 
 
 class WindowBenchmarks(Passes[GpuWorker, _Measured]):
@@ -107,6 +168,18 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         self._trusted = trusted
         self._load = load
         self._has_reference = has_reference
+        self._throttled_calls = 0
+
+    def facts(self) -> dict[str, Any]:
+        """Return the provenance of the times: the clock, the reason if it is the judge's alone, and its drift."""
+        by_host = [str(index + 1) for index, each in self._measured.items() if each.by_host]
+        drift_ns = max((each.drift_ns for each in self._measured.values()), key=abs, default=0.0)
+        facts: dict[str, Any] = {"clock": JUDGE if by_host else AUDITED, "clock_drift_ns": drift_ns}
+        if by_host:
+            facts["clock_reason"] = f"the calls of benchmark case {', '.join(by_host)} wait for the GPU themselves"
+        if self._throttled_calls:
+            facts["throttled_calls"] = self._throttled_calls
+        return facts
 
     def _measurements(self) -> _Measured:
         return _Measured()
@@ -126,17 +199,17 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
                 self._known_output(index)
             for made in (Made.NOTHING, Made.RESPONSE):
                 count = _CHECKS if index == 0 else 1
-                windows_ns = [self._overhead_ns(self._trusted, index, made) for _ in range(count)]
-                least_ns.setdefault(made, min(windows_ns))
+                windows = [self._empty_window(self._trusted, index, made) for _ in range(count)]
+                least_ns.setdefault(made, min(each.window_ns for each in windows))
         change_ns = least_ns[Made.RESPONSE] - least_ns[Made.NOTHING]
         if change_ns < _CHANGE_NS_MIN:
             message = f"a kernel takes {change_ns / 1e3:.0f} us, less than a change between processes: is MPS in use?"
             raise MemoryNotShared(message)
 
-    def _overhead_ns(self, worker: GpuWorker, index: int, made: Made) -> float:
-        """Return the time of a window without a call, of a worker that has imported nothing of a submission."""
+    def _empty_window(self, worker: GpuWorker, index: int, made: Made) -> CalledInWindow:
+        """Return a window without a call, of a worker that has imported nothing of a submission."""
         try:
-            return self._gpu.window(worker, index, secret_seed(), made).window_ns
+            return self._gpu.window(worker, index, secret_seed(), made)
         except MemoryNotShared:
             raise
         except CallFailed as error:
@@ -144,10 +217,14 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
             message = f"a window without a call fails: {error.verdict}: {error.message}"
             raise CallFailed(verdict, message, worker_lost=True) from error
 
-    def _overheads_ns(self, worker: GpuWorker, index: int) -> float:
+    def _overhead(self, worker: GpuWorker, index: int) -> _Overhead:
         """Return the overhead of a worker's windows; the first one is not counted, since PyTorch allocates memory."""
-        windows_ns = [self._overhead_ns(worker, index, Made.RESPONSE) for _ in range(1 + _OVERHEAD_WINDOWS)]
-        return lower_quartile(windows_ns[1:])
+        windows = [self._empty_window(worker, index, Made.RESPONSE) for _ in range(1 + _OVERHEAD_WINDOWS)][1:]
+        return _Overhead(statistics.median(each.window_ns for each in windows), max(each.copied_ns for each in windows))
+
+    def _host_overhead(self, worker: GpuWorker, index: int) -> _Overhead:
+        windows = [self._empty_window(worker, index, Made.NOTHING) for _ in range(_NOTHING_WINDOWS)]
+        return _Overhead(min(each.window_ns for each in windows), max(each.copied_ns for each in windows))
 
     def _known_output(self, index: int) -> None:
         """Make sure that an output of the case exists, which the trusted worker can return."""
@@ -156,20 +233,20 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
                 self._bench.call(self._trusted, index, [secret_seed()], timed=True)
 
     def _begin(self, cases: Sequence[int]) -> GpuWorker:
-        """Return a new worker, after the overheads of its windows and times of the reference were measured."""
+        """Return a new worker, after the overheads of its windows were measured, and once the reference's times."""
         self._gpu.release_windows()
         for index in cases:
             measured = self._measured.setdefault(index, self._measurements())
-            self._known_output(index)
-            if self._has_reference:
+            if not measured.overheads_ns:
+                self._known_output(index)
                 self._time_reference(index, measured)
         worker = self._new_worker()
         try:
             for index in cases:
                 measured = self._measured[index]
-                measured.overhead_ns = self._overheads_ns(worker, index)
-                nothing_ns = (self._overhead_ns(worker, index, Made.NOTHING) for _ in range(_NOTHING_WINDOWS))
-                measured.host_overhead_ns = min(nothing_ns)
+                measured.overhead = self._overhead(worker, index)
+                measured.overheads_ns.append(measured.overhead.window_ns)
+                measured.host_overhead = self._host_overhead(worker, index)
             self._load(worker)
         except BaseException:
             self._dismiss(worker)
@@ -177,45 +254,93 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         return worker
 
     def _time_reference(self, index: int, measured: _Measured) -> None:
-        """Add times of the reference, unless its calls wait for the GPU themselves; the first one is not counted."""
-        overhead_ns, start = self._overheads_ns(self._trusted, index), time.monotonic()
+        """Measure the trusted worker's overhead, and the reference by both clocks; first calls are not counted.
+
+        A reference that waits for the GPU itself says nothing of windows.
+        """
+        overhead, start = self._overhead(self._trusted, index), time.monotonic()
+        measured.overheads_ns.append(overhead.window_ns)
+        windows_ns: list[float] = []
+        if not self._has_reference:
+            return
         with of_the_task():
-            self._gpu.window(self._trusted, index, secret_seed())
-            for _ in range(_REFERENCE_WINDOWS):
-                found = self._gpu.window(self._trusted, index, secret_seed())
-                if not found.by_host:
-                    measured.reference_ns.append(max(1.0, found.window_ns - overhead_ns))
-                if time.monotonic() - start > self._limits.baseline_seconds:
+            for number in range(1 + _REFERENCE_CALLS):
+                window = self._gpu.window(self._trusted, index, secret_seed())
+                claim = self._bench.call(self._trusted, index, [secret_seed()], timed=True)
+                if number > 0:
+                    measured.reference_ns.append(claim.claimed_ns)
+                    windows_ns += [] if window.by_host else [overhead.call_ns(window)]
+                if number > 0 and time.monotonic() - start > self._limits.baseline_seconds:
                     break
+        if windows_ns:
+            measured.excess_ns = statistics.median(windows_ns) - statistics.median(measured.reference_ns)
 
     def _measure(self, worker: GpuWorker, index: int, measured: _Measured, *, again: bool) -> None:
-        """Measure one case with one worker: calls that warm up, then one window for each call."""
+        """Measure one case with one worker: calls that warm up, calls by its own clock, then calls in windows."""
         del again
         for _ in range(self._limits.warmup_calls):
             self._bench.call(worker, index, [secret_seed()], timed=True)
-        trials = [self._gpu.window(worker, index, secret_seed(), by_host=measured.by_host) for _ in range(_TRIALS)]
+        trials = [self._window(worker, index, measured) for _ in range(_TRIALS)]
         measured.by_host = measured.by_host or sum(each.by_host for each in trials) > _TRIALS / 2
-        times_ns: list[float] = []
-        others, start = OtherWork(), time.monotonic()
-        while not self._enough(times_ns, time.monotonic() - start):
-            call = self._gpu.window(worker, index, secret_seed(), by_host=measured.by_host)
-            times_ns.append(measured.call_ns(call))
-        shortest_ns = lower_quartile(times_ns)
-        if shortest_ns < -_SHORT_NS:
-            message = f"a window with a call is {duration_text(-shortest_ns)} shorter than one without a call"
+        others, claims_ns = OtherWork(), list[float]()
+        if not measured.by_host:
+            claims_ns = self._repeated(measured, partial(self._claim, worker, index))
+        windowed = partial(self._windowed, worker, index, measured)
+        windows_ns = self._repeated(measured, windowed, None if measured.by_host else _AUDIT_WINDOWS)
+        if statistics.median(windows_ns) < -_SHORT_NS:
+            short = duration_text(-statistics.median(windows_ns))
+            message = f"a window with a call is {short} shorter than one without a call"
             raise CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
-        measured.passes.append([max(1.0, time_ns) for time_ns in times_ns])
+        if claims_ns:
+            measured.claims.append(claims_ns)
+        measured.windows.append([max(1.0, time_ns) for time_ns in windows_ns])
         measured.busy.append(others.processors())
 
-    def _enough(self, times_ns: Sequence[float], seconds: float) -> bool:
-        """Return whether a worker's windows of a case tell its time, or `seconds` of wall time are too many."""
-        limits, count = self._limits, len(times_ns)
-        if count < calls_needed(times_ns, limits, self._workers):
+    def _window(self, worker: GpuWorker, index: int, measured: _Measured) -> CalledInWindow:
+        return self._gpu.window(worker, index, secret_seed(), by_host=measured.by_host)
+
+    def _windowed(self, worker: GpuWorker, index: int, measured: _Measured) -> tuple[float, bool]:
+        """Return the time of a call in a window, and whether the GPU was throttled."""
+        window = self._window(worker, index, measured)
+        return measured.call_ns(window), window.throttled
+
+    def _claim(self, worker: GpuWorker, index: int) -> tuple[float, bool]:
+        """Return the time of a call by the worker's own clock, and whether the GPU was throttled."""
+        called = self._bench.call(worker, index, [secret_seed()], timed=True)
+        return called.claimed_ns, called.throttled
+
+    def _repeated(
+        self, measured: _Measured, call: Callable[[], tuple[float, bool]], count: int | None = None
+    ) -> list[float]:
+        """Return the times of `count` calls, or of as many as tell the time of one.
+
+        Calls on a throttled GPU are left out if enough others remain.
+        """
+        found: list[tuple[float, bool]] = []
+        start = time.monotonic()
+        while len(found) < count if count else not self._enough(found, time.monotonic() - start):
+            found.append(call())
+        times_ns = _unthrottled(found)
+        self._throttled_calls += len(found) - len(times_ns)
+        if len(times_ns) < (count // 2 if count else self._needed(found)):
+            measured.throttled = True
+            return [time_ns for time_ns, _ in found]
+        return times_ns
+
+    def _needed(self, found: Sequence[tuple[float, bool]]) -> int:
+        return calls_needed([time_ns for time_ns, _ in found], self._limits, self._workers)
+
+    def _enough(self, found: Sequence[tuple[float, bool]], seconds: float) -> bool:
+        """Return whether a worker's calls tell the time of one, or `seconds` of wall time are too many."""
+        limits, needed, times_ns = self._limits, self._needed(found), _unthrottled(found)
+        if len(found) < needed:
             return False
-        if self._workers * count >= limits.timed_calls_max or self._workers * seconds >= limits.case_seconds:
+        if self._workers * len(found) >= limits.timed_calls_max or self._workers * seconds >= limits.case_seconds:
             return True
-        low_ns, high_ns = quartile_interval(times_ns)
-        return high_ns - low_ns <= max(_CLOCK_NS, limits.relative_error * lower_quartile(times_ns))
+        if len(times_ns) < needed:
+            return False
+        low_ns, high_ns = median_interval(times_ns)
+        return high_ns - low_ns <= max(_CLOCK_NS, limits.relative_error * statistics.median(times_ns))
 
     def _is_wide(self, index: int) -> bool:
         """Return whether more workers have to measure a case, for another reason than the clock's own resolution."""
@@ -223,3 +348,20 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         return found is not None and found.interval * found.median_ns > max(
             _WIDE_NS, self._limits.interval * found.median_ns
         )
+
+    def _conclude(self) -> None:
+        """Measure the trusted worker's overhead again, and fail the cases for which windows are too uncertain."""
+        self._gpu.release_windows()
+        for index, measured in self._measured.items():
+            measured.overheads_ns.append(self._overhead(self._trusted, index).window_ns)
+            measured.drift_ns = measured.overheads_ns[-1] - measured.overheads_ns[0]
+            found = self._timing(index)
+            allowed_ns = max(SCATTER_NS_MAX, self._limits.interval * found.median_ns if found else 0.0)
+            if measured.scatter_ns > allowed_ns:
+                words = f"windows without a call differ by {duration_text(measured.scatter_ns)} within this run"
+                measured.failure = CallFailed(Verdict.UNSTABLE, f"{words}: other work shares the GPU, or disturbs it")
+        super()._conclude()
+
+
+def _unthrottled(found: Sequence[tuple[float, bool]]) -> list[float]:
+    return [time_ns for time_ns, throttled in found if not throttled]

@@ -67,7 +67,8 @@ class Called:
     ran any more; `claimed_ns` is the worker's own time for the calls alone. During `waited_ns` of the wall time other
     processes had the processor that the worker waited for, see `ProcessorTimes`. `ran_ns` is the run time of the
     supervisor and of the worker's first thread meanwhile. `by_address`: the worker listed its outputs' addresses;
-    otherwise it wrote them out within the wall time. `message` is the judge's.
+    otherwise it wrote them out within the wall time. `message` is the judge's; `throttled`: the GPU had lowered its
+    clocks for its own protection right after the call.
     """
 
     calls: int
@@ -77,6 +78,7 @@ class Called:
     waited_ns: float = 0.0
     ran_ns: float = 0.0
     by_address: bool = True
+    throttled: bool = False
 
     @property
     def overhead_ns(self) -> float:
@@ -97,12 +99,15 @@ class Called:
 class CalledInWindow:
     """A right answer to a call on a GPU, and the time of its window by the judge's own events.
 
-    `by_host`: the processes of the submission ran meanwhile, since the call needed them. `message` is the judge's.
+    `copied_ns` is the time of copying the outputs behind the window. `by_host`: the processes of the submission ran
+    meanwhile, since the call needed them. `message` is the judge's; `throttled`: see `Called`.
     """
 
     window_ns: float
+    copied_ns: float = 0.0
     by_host: bool = False
     message: str = ""
+    throttled: bool = False
 
 
 class TimeBudget:

@@ -119,11 +119,13 @@ class Opened:
 class Windowed:
     """The time of a window by the judge's clock, None if it is not closed yet.
 
-    `fault` says that the worker's memory is not as it says. `responded` states that the worker's GPU has computed the
-    response to the challenge, `unchanged` that the inputs still hold their values.
+    `copied_ns` is the time of copying the outputs behind the window. `fault` says that the worker's memory is not as
+    it says. `responded` states that the worker's GPU has computed the response to the challenge, `unchanged` that the
+    inputs still hold their values.
     """
 
     elapsed_ns: float | None
+    copied_ns: float = 0.0
     fault: str = ""
     responded: bool = False
     unchanged: bool = False
@@ -172,10 +174,11 @@ class Filled:
 
 @dataclass(frozen=True)
 class Checked:
-    """The judge's opinion of an output."""
+    """The judge's opinion of an output; `throttled`: the GPU had lowered its clocks for its own protection."""
 
     verdict: Verdict
     message: str
+    throttled: bool = False
 
 
 OfJudge = TypeVar("OfJudge", Ready, Generated, Filled, Checked, Opened, Windowed)
@@ -295,7 +298,11 @@ def _windowed(frame: Frame) -> Windowed:
     if elapsed_ns is not None:
         elapsed_ns = _amount(elapsed_ns)
     return Windowed(
-        elapsed_ns, _text(frame["fault"], _MESSAGE_MAX), frame["responded"] is True, frame["unchanged"] is True
+        elapsed_ns,
+        _amount(frame["copied_ns"]),
+        _text(frame["fault"], _MESSAGE_MAX),
+        frame["responded"] is True,
+        frame["unchanged"] is True,
     )
 
 
@@ -334,7 +341,9 @@ def _amount(value: Any) -> float:
 
 
 def _checked(frame: Frame) -> Checked:
-    return Checked(Verdict(_text(frame["verdict"], 40)), _text(frame["message"], _MESSAGE_MAX))
+    return Checked(
+        Verdict(_text(frame["verdict"], 40)), _text(frame["message"], _MESSAGE_MAX), frame["throttled"] is True
+    )
 
 
 def _text(value: Any, limit: int) -> str:

@@ -38,7 +38,7 @@ class CaseView(View, frozen=True):
     mean_ns: Nanoseconds | UnsetType = UNSET
     """their mean"""
     median_ns: Nanoseconds | UnsetType = UNSET
-    """the time that counts: by the judge's clock the lower quartile, by a worker's the median"""
+    """the time that counts: on a CPU the lower quartile of its rows, on a GPU the median"""
     std_ns: Nanoseconds | UnsetType = UNSET
     """the sample standard deviation"""
     err_ns: Nanoseconds | UnsetType = UNSET
@@ -50,17 +50,20 @@ class CaseView(View, frozen=True):
     baseline_ns: Nanoseconds | UnsetType | None = UNSET
     """the median of the reference, timed in between"""
     noisy: bool | UnsetType = UNSET
-    """true where, by a worker's clock, its processes or the reference's times differ by more than the task allows"""
+    """true where, by a worker's clock, its processes or the reference's times differ by more than the task allows, or
+    the GPU was throttled"""
     low_ns: Nanoseconds | UnsetType | None = UNSET
     """the lower bound of the confidence interval of `median_ns`, by the judge's clock"""
     high_ns: Nanoseconds | UnsetType | None = UNSET
     """its upper bound"""
     least_ns: Nanoseconds | UnsetType | None = UNSET
-    """the lower bound of a call's time: on a CPU independent of the rows, on a GPU the floor"""
+    """the lower bound of a call's time: on a CPU independent of rows, on a GPU the judge's window less `slack_ns`"""
     claimed_ns: Nanoseconds | UnsetType | None = UNSET
-    """the median by the kernel's own clock on a CPU, which counts for nothing"""
+    """the median by the kernel's own clock: on a CPU it counts for nothing, on a GPU down to `least_ns`"""
     busy_processors: float | UnsetType = UNSET
     """the number of processors that others used meanwhile"""
+    slack_ns: Nanoseconds | UnsetType | None = UNSET
+    """on a GPU the error of the judge's window, the largest gain of a false claim; 0 without a claim"""
     speedup: float | UnsetType | None = UNSET
     """the ratio of `baseline_ns` to `median_ns`"""
     samples_ns: list[Nanoseconds] | UnsetType = UNSET

@@ -211,7 +211,7 @@ def _details(each: _Numbered, size: Size, processors: int | None) -> RenderableT
     if case.timing is not None:
         timing, room = case.timing, max(2, width - 3)
         bars = max(1, min(_BAR_LINES, size.height - _BESIDE_BARS))
-        counted = "row" if in_rows(timing) else "call"
+        counted = "row" if in_rows(timing) and timing.slack_ns is None else "call"
         parts += [_times(timing, width), *(coded(words, Tone.WAITING) for words in advice([case], processors))]
         parts += histogram_lines(timing.samples_ns, timing.median_ns, room, bars, counted)
     return Group(*parts)

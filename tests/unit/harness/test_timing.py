@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpc_board.domain.score_interval import Interval, full_score_text, score_interval
-from hpc_board.harness.measure.timing import enough, of_rows, timing
+from hpc_board.harness.measure.timing import enough, of_rows, of_two_clocks, timing
 from hpc_board.model.limits import Limits, limit_faults
 from hpc_board.model.measurement import calls_needed, scatters, spread
 from hpc_board.model.result import Case, Timing, Verdict
@@ -154,3 +154,37 @@ def test_of_rows_the_lower_quartile_counts_and_no_less_than_the_floor_and_calls_
     assert (slow.median_ns, slow.low_ns, slow.high_ns, slow.least_ns, slow.is_busy) == (20, 10, 20, 20, False)
     tiny = of_rows(rows, [], [1.0], floor_ns=100, least_ns=0, busy=0)
     assert (tiny.median_ns, tiny.low_ns, tiny.high_ns) == (100, 100, 100)
+
+
+def two_clocks(claims: list[list[float]], windows: list[list[float]], slack_ns: float = 1.0) -> Timing:
+    return of_two_clocks(claims, windows, [30.0], slack_ns=slack_ns, floor_ns=1, busy=0, noisy=False)
+
+
+def test_a_claim_within_the_bound_of_the_windows_counts() -> None:
+    found = two_clocks([[20.0, 21.0, 22.0], [19.0, 20.0, 20.5], [22.0, 22.0, 23.0]], [[21.5], [20.0], [22.5]])
+    assert (found.median_ns, found.claimed_ns, found.least_ns, found.slack_ns) == (21, 21, 20.5, 1)
+    assert list(found.samples_ns) == [20, 21, 22, 19, 20, 20.5, 22, 22, 23]
+    half_ns = 1.886 / 3**0.5
+    assert (found.low_ns, found.high_ns) == pytest.approx((21 - half_ns, 21 + half_ns), abs=1e-3)
+
+
+def test_a_claim_gains_no_more_than_the_slack() -> None:
+    found = two_clocks([[0.1], [0.1], [0.1]], [[20.0, 400.0, 20.0], [21.0], [22.0]], slack_ns=2.0)
+    assert (found.median_ns, found.claimed_ns, found.least_ns) == (19, 0.1, 19)
+    assert (found.low_ns or 0) < 19 < (found.high_ns or 0)
+
+
+def test_windows_count_where_no_claim_does() -> None:
+    found = two_clocks([], [[20.0, 22.0, 21.0]], slack_ns=3.0)
+    assert (found.median_ns, found.claimed_ns, found.least_ns, found.slack_ns) == (21, None, 1, 0)
+    assert (found.low_ns, found.high_ns) == (17, 25), "the overhead of a single process is uncertain"
+
+
+def test_the_interval_of_a_single_worker_is_that_of_its_calls() -> None:
+    found = two_clocks([[float(number) for number in range(1, 22)]], [[11.0]])
+    assert (found.median_ns, found.low_ns, found.high_ns) == (11, 8, 14)
+
+
+def test_the_floor_bounds_both_clocks() -> None:
+    assert two_clocks([[0.2]], [[0.3]]).median_ns == 1
+    assert two_clocks([], [[0.3]]).median_ns == 1

@@ -2,10 +2,11 @@
 
 import math
 import random
+import statistics
 
 import pytest
 
-from hpc_board.model.measurement import least_of_alone_ns, lower_quartile, quartile_interval
+from hpc_board.model.measurement import least_of_alone_ns, lower_quartile, quartile_interval, workers_interval
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,18 @@ def test_calls_alone_bound_what_a_row_may_say() -> None:
 def test_thousands_of_values_have_an_interval_too() -> None:
     low, high = quartile_interval(range(5000))
     assert 1200 < low < 1250 < high < 1300
+
+
+@pytest.mark.parametrize("between_ns", [500.0, 1000.0, 2000.0])
+@pytest.mark.parametrize("workers", [3, 5])
+def test_the_interval_of_workers_that_differ_holds_the_time_of_all_in_eight_of_ten_runs(
+    workers: int, between_ns: float
+) -> None:
+    generator = random.Random(11)
+    held = 0
+    for _ in range(2000):
+        offsets_ns = [generator.gauss(0, between_ns) for _ in range(workers)]
+        times_ns = [[20e3 + each + generator.gauss(0, 300) for _ in range(7)] for each in offsets_ns]
+        low_ns, high_ns = workers_interval([statistics.median(each) for each in times_ns])
+        held += low_ns <= 20e3 <= high_ns
+    assert 0.77 < held / 2000 < 0.83

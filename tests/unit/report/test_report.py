@@ -1005,6 +1005,16 @@ def test_a_quiet_machine_with_narrow_intervals_takes_no_words() -> None:
     assert "other work" not in text
 
 
+def test_a_throttled_gpu_is_told_and_its_clock_named() -> None:
+    case = row_case()
+    assert case.timing is not None
+    result = in_rows(replace(case, timing=replace(case.timing, noisy=True, slack_ns=1000.0)))
+    result = replace(result, provenance={**result.provenance, "clock": "audited"})
+    text = " ".join(text_of(run_summary(finished(result), result)).split())
+    assert "Throttled GPU: heat or power supply lowered its clocks in most calls of benchmark 1." in text
+    assert "clock audited" in " ".join(text_of(run_overview(finished(result), result)).split())
+
+
 def test_processes_that_differ_are_told_in_a_sentence() -> None:
     case = timed_case()
     assert case.timing is not None

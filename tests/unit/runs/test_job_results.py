@@ -141,6 +141,23 @@ def test_a_score_is_stored_with_its_interval(world: World) -> None:
     assert (ended.interval.low_s, ended.interval.high_s) == pytest.approx((1.99e-6, 2.01e-6))
 
 
+@pytest.mark.parametrize(("median_ns", "accepted"), [(2000.0, True), (2500.0, False), (1900.0, False), (1990.0, False)])
+def test_of_two_clocks_the_claims_count_and_no_less_than_the_windows_allow(
+    world: World, median_ns: float, accepted: bool
+) -> None:
+    run, task = world.run(), a_task()
+    world.advance.launch([run])
+    calls = timing(*(1990.0, 2000.0, 2010.0) * 3)
+    told = replace(
+        calls, median_ns=median_ns, worker_runs=(3, 3, 3), low_ns=1990.0, high_ns=2010.0, least_ns=1950.0, slack_ns=50.0
+    )
+    result = right_result(run, task)
+    cases = tuple(replace(case, timing=case.timing and told) for case in result.cases)
+    world.leave(run, job_folder.RESULT, replace(result, cases=cases).to_json().encode())
+    world.advance()
+    assert (world.store.runs.get(run.id).state is RunState.FINISHED) is accepted
+
+
 def first_case(result: Result, **changes: Any) -> Result:
     return replace(result, cases=(replace(result.cases[0], **changes), *result.cases[1:]))
 

@@ -116,6 +116,12 @@ def test_scripts_that_tell_slurm_the_same_go_together_whatever_their_tasks() -> 
     assert job_folder.array_script(longer, slurm) != job_folder.array_script(scripts[0], slurm)
 
 
+@pytest.mark.parametrize(("mode", "wanted"), [(Mode.RANKED, "judge"), (Mode.BENCHMARK, "")])
+def test_the_judges_clock_is_demanded_of_ranked_runs(mode: Mode, wanted: str) -> None:
+    gpu = replace(CPU, minimum_clock="judge")
+    assert job_folder.facts(run(1, RunState.CREATED, mode=mode), TASK, gpu, code=b"x")["minimum_clock"] == wanted
+
+
 @pytest.mark.parametrize(
     ("mode", "trust", "wanted"),
     [(Mode.RANKED, "self-run", "S3"), (Mode.TEST, "self-run", ""), (Mode.TEST, "verified", "S3")],

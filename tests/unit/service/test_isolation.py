@@ -7,6 +7,7 @@ from pathlib import Path
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
 from hpc_board.service.isolation import demanding, shortfalls
+from hpc_board.settings import load
 from tests.service import serving
 from tests.unit.recorded import (
     Recorded,
@@ -20,6 +21,14 @@ def test_a_served_board_demands_isolation_unless_a_gpu_names_its_own_level(board
     board.settings.write_text(text)
     found = {gpu.name: gpu.minimum_isolation for gpu in demanding(board.board.settings).gpus}
     assert found == {"CPU": "S3", "H100": "S1"}
+
+
+def test_a_served_board_demands_the_judges_clock_of_cuda_gpus_unless_they_name_another(board: Recorded) -> None:
+    text = board.settings.read_text().replace("device: cpu}", "device: cuda}")
+    for settings, clock in ((text, "judge"), (text.replace("cuda}", "cuda, minimum_clock: worker}"), "worker")):
+        board.settings.write_text(settings)
+        found = {gpu.name: gpu.minimum_clock for gpu in demanding(load(board.settings, {})).gpus}
+        assert found == {"CPU": "", "H100": clock}
 
 
 def test_a_gpu_whose_newest_runs_fell_short_of_the_level_is_named_at_the_start(board: Recorded, folder: Path) -> None:
