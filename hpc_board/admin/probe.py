@@ -28,6 +28,7 @@ from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.harness.confine.sandbox import lacking, reaches
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.node_probe import ANSWER, GREETING, INSPECTION_BYTES_MAX, Greeting, NodeProbe
+from hpc_board.model.result import JUDGE, WORKER, Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.runs import job_folder
@@ -53,6 +54,9 @@ _SKEW_SECONDS = 5.0
 _LATE_SECONDS = 30.0
 _SCRATCH_BYTES = 2**30
 _TASKS_NAMED_MAX = 3
+_SINGLE = ("Exclusive_Process", "Exclusive_Thread", "Prohibited")
+"""Compute modes of NVIDIA's driver that admit at most one process."""
+
 _LINKED = (
     "Install its packages by copies (`uv` with `--link-mode copy`): jobs see no folder of a home that links lead to."
 )
@@ -548,6 +552,36 @@ def _gpus(report: _Report) -> Iterator[Diagnostic]:
         )
 
 
+def _compute_mode(report: _Report) -> Iterator[Diagnostic]:
+    one = report.found.gpus[0] if len(report.found.gpus) == 1 else None
+    if one and one.compute_mode in _SINGLE:
+        message = f"its compute mode is {one.compute_mode}: the judge and the kernel, two processes, cannot both use it"
+        yield Diagnostic(Severity.ERROR, "gpu", message, "Ask root to run `nvidia-smi --compute-mode=DEFAULT`.")
+
+
+def _trial(report: _Report) -> Iterator[Diagnostic]:
+    """Yield the end of the trial kernel and the clock of ranked times."""
+    found, key = report.found.trial, f"{report.where}.minimum_clock"
+    if found is None:
+        return
+    reason = one_line(found.reason, 500)
+    if found.verdict != Verdict.PASS:
+        message = f"a small kernel ended as {one_line(found.verdict, 40)}: {one_line(found.message, 500)}"
+        yield Diagnostic(Severity.ERROR, "trial", message, "Every run here would end so: mend the cause on the node.")
+    elif found.clock != WORKER:
+        message = f"a small kernel passed; its clock is `{one_line(found.clock, 40)}`" + (
+            f": {reason}" if reason else ""
+        )
+        yield Diagnostic(Severity.OK, "trial", message)
+    elif report.gpu.minimum_clock == JUDGE:
+        message = f"the judge has no clock here, so ranked runs end as infra_error: {reason}"
+        yield Diagnostic(Severity.ERROR, "trial", message, f"Mend the cause, or set {key} to `worker`.")
+    else:
+        message = f"the judge has no clock here, so times are claims of the kernels' own processes: {reason}"
+        hint = f"Mend the cause; or set {key} to `judge`, which keeps such times out of ranks."
+        yield Diagnostic(Severity.WARNING, "trial", message, hint)
+
+
 def gpu_names(found: NodeProbe) -> tuple[str, ...]:
     """Return the GPUs that the job can use, by their driver's names, the kernel's default device first."""
     if found.torch.devices:
@@ -645,5 +679,17 @@ def _times(report: _Report) -> Iterator[Diagnostic]:
     )
 
 
-_RULES: tuple[Rule[_Report], ...] = (_job, _modules, _gpus, _torch, _compilers, _isolation, _sandbox, _scratch, _times)
+_RULES: tuple[Rule[_Report], ...] = (
+    _job,
+    _modules,
+    _gpus,
+    _compute_mode,
+    _torch,
+    _compilers,
+    _isolation,
+    _sandbox,
+    _trial,
+    _scratch,
+    _times,
+)
 """The checks of a probe job's report."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc_board.harness.build.toolchain import ToolchainMissing, toolchain
+from hpc_board.harness.clock_trial import trial
 from hpc_board.harness.confine.container import ContainerUnavailable, container
 from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.sandbox import readable_folders
@@ -48,6 +49,7 @@ _GPU_FIELDS = (
     "clocks.sm",
     "clocks.max.sm",
     "clocks.mem",
+    "compute_mode",
 )
 # Imported as the judge imports it: a package that links to a folder which jobs do not see is missing in a run alone.
 # The release of ROCm or CUDA is reported beside the driver's name for the device.
@@ -99,6 +101,7 @@ def inspect(path: Path, harness: Path) -> int:
         torch, gpu_speeds = _torch(harness, scratch, readable, measured=measured)
         described, error = _contained(job.get("sandbox"), harness, scratch)
         free = shutil.disk_usage(scratch).free
+        tried = trial(job, harness, folder / "trial") if job["device"] != "cpu" and torch.devices else None
     finally:
         remove(scratch)
     found = NodeProbe(
@@ -116,6 +119,7 @@ def inspect(path: Path, harness: Path) -> int:
         modules=_cut(os.environ.get("HPC_BOARD_MODULES", "")),
         sandbox=described,
         sandbox_error=error,
+        trial=tried,
         scratch=str(scratch.parent),
         scratch_free_bytes=free,
         greeted_at=greeted_at,

@@ -32,6 +32,7 @@ class SeenGpu:
     clock_sm: str = ""
     clock_sm_max: str = ""
     clock_memory: str = ""
+    compute_mode: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,24 @@ class Torch:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """The end of a small kernel's run on the node's GPU, and the clock of its times with the reason for it."""
+
+    verdict: str
+    message: str = ""
+    clock: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class NodeProbe:
     """A node as seen by a job of one GPU entry.
 
     `visible` holds the variables for visible devices, `compilers` the version of each available compiler. `modules` is
     the source of the `module` command, if the entry has modules, and `speeds` are the rates of the benchmark, if one
     was asked for. `sandbox` describes the container that the settings ask for, `sandbox_error` is the reason if the
-    node cannot create it. `greeted_at` and `answered_at` are the times by the node's clock at which it wrote its
-    greeting and saw the answer; 0 without one.
+    node cannot create it. `trial` is None on a CPU, and without PyTorch. `greeted_at` and `answered_at` are the times
+    by the node's clock at which it wrote its greeting and saw the answer; 0 without one.
     """
 
     nonce: str
@@ -84,6 +95,7 @@ class NodeProbe:
     speeds: tuple[Speed, ...] = ()
     sandbox: str = ""
     sandbox_error: str = ""
+    trial: Trial | None = None
     scratch: str = ""
     scratch_free_bytes: int = 0
     greeted_at: float = 0.0

@@ -19,8 +19,8 @@ from hpc_board.schedulers.slurm.kind import SLURM
 
 NVIDIA_SMI = """\
 #!/bin/sh
-echo "NVIDIA H100 80GB HBM3, GPU-0, 570.1, Disabled, 81559, 345, 1980, 2619"
-printf 'NVIDIA H100 80GB HBM3, GPU-1, 570.1, Disabled, 81559, [N/A], \\033[31m, 2619\\n'
+echo "NVIDIA H100 80GB HBM3, GPU-0, 570.1, Disabled, 81559, 345, 1980, 2619, Default"
+printf 'NVIDIA H100 80GB HBM3, GPU-1, 570.1, Disabled, 81559, [N/A], \\033[31m, 2619, Prohibited\\n'
 echo "No devices were found"
 """
 
@@ -34,7 +34,8 @@ def started(
     (folder / "bin").mkdir(exist_ok=True)
     (folder / HARNESS).write_bytes(harness_bytes())
     inspect = {"nonce": "n", "answer_seconds": answer_seconds}
-    job = {"format": 1, "inspect": inspect, "job_environment": asdict(SLURM.job_environment), "sandbox": None, **facts}
+    job = {"format": 1, "inspect": inspect, "job_environment": asdict(SLURM.job_environment), "sandbox": None}
+    job.update({"device": "cuda", **facts})
     (folder / FACTS).write_text(json.dumps(job))
     return subprocess.Popen(
         [python, "-I", "-B", HARNESS, "supervise", FACTS],
@@ -83,6 +84,7 @@ def test_every_gpu_that_the_driver_lists_is_reported_and_no_other_line(tmp_path:
     assert (first.name, first.uuid, first.driver, first.mig) == ("NVIDIA H100 80GB HBM3", "GPU-0", "570.1", "Disabled")
     assert (first.memory, first.clock_sm, first.clock_sm_max, first.clock_memory) == ("81559", "345", "1980", "2619")
     assert (second.clock_sm, second.clock_sm_max) == ("[N/A]", " [31m")
+    assert (first.compute_mode, second.compute_mode) == ("Default", "Prohibited")
 
 
 @pytest.mark.skipif(not landlock_abi(), reason="this kernel has no Landlock")

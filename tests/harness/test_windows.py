@@ -2,16 +2,21 @@
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hpc_board.harness.clock_trial import trial
+from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.worker_handle import rest_of_room
-from hpc_board.harness.processes.calls import CallFailed
-from hpc_board.model.gpu import Device
+from hpc_board.harness.processes.calls import CallFailed, Rules, TimeBudget
+from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.limits import Limits
 from hpc_board.model.result import Case, Result, Verdict
 from hpc_board.model.task import Mode
+from hpc_board.runs.job_folder import probe_facts
 from tests.harness.evaluations import QUICK, a_task, evaluate
 from tests.harness.harness_file import Edit
 from tests.harness.simulated_gpu import simulating
@@ -180,6 +185,23 @@ def test_a_call_that_the_gpu_never_ends_is_late_also_with_its_process_running(tm
     )
 
 
+class Silent:
+    """A worker's process that takes a call and answers nothing."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def send(self, frame: dict[str, Any], _fds: Sequence[int] = ()) -> None:
+        self.sent.append(frame["type"])
+
+
+def test_a_call_that_is_known_to_wait_for_the_gpu_is_not_waited_for() -> None:
+    child: Any = Silent()
+    worker = GpuWorker(child, Limits(), TimeBudget(10), device="cuda")
+    assert worker.queue(Rules(), challenged=True, by_host=True) is None
+    assert child.sent == ["queue"]
+
+
 LYING = """    device = next(each for each in gc.get_objects() if type(each).__name__ == "CudaDevice")
     if "honest" not in globals():
         globals()["honest"] = device.timed
@@ -258,3 +280,30 @@ def test_the_rest_of_an_output_has_holes_where_its_parts_lie_on_the_gpu() -> Non
         with pytest.raises(CallFailed, match="overlap, or lie beyond its end"):
             rest_of_room(room, 20, parts)
     os.close(room)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("edits", "verdict", "clock", "reason"),
+    [
+        ((), "pass", "judge", "the calls of benchmark case 1 wait for the GPU themselves"),
+        ((UNSHARED,), "pass", "worker", "memory of the GPU cannot be shared: it has none"),
+    ],
+)
+def test_a_probe_job_tries_the_clock_of_its_gpu(
+    tmp_path: Path, simulated: str, edits: tuple[Edit, ...], verdict: str, clock: str, reason: str
+) -> None:
+    harness = tmp_path / "harness.pyz"
+    harness.write_bytes(simulating(simulated, edits=edits))
+    gpu = Gpu("H100", Cluster("here", "local"), Device.CUDA)
+    job = {**probe_facts(gpu, "n", 1.0, ""), "allow_root": True}
+    found = trial(job, harness, tmp_path / "trial")
+    assert (found.verdict, found.clock, found.reason) == (verdict, clock, reason), found
+
+
+def test_a_trial_without_a_result_says_so(tmp_path: Path) -> None:
+    harness = tmp_path / "harness.pyz"
+    harness.write_bytes(b"no program")
+    job = probe_facts(Gpu("H100", Cluster("here", "local"), Device.CUDA), "n", 1.0, "")
+    found = trial(job, harness, tmp_path / "trial")
+    assert (found.verdict, found.message.startswith("it left no result")) == ("infra_error", True)

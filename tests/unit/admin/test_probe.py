@@ -29,7 +29,7 @@ from hpc_board.model.gpu import (
     Sandbox,
     SandboxRuntime,
 )
-from hpc_board.model.node_probe import ANSWER, GREETING, NodeProbe, SeenGpu, Torch
+from hpc_board.model.node_probe import ANSWER, GREETING, NodeProbe, SeenGpu, Torch, Trial
 from hpc_board.model.task import Task
 from hpc_board.report.diagnostics import diagnostics_report
 from hpc_board.report.plain import plain
@@ -57,10 +57,11 @@ GOOD = NodeProbe(
     python="3.12.1",
     executable="/usr/bin/python3",
     isolation="S4",
-    gpus=(SeenGpu("NVIDIA H100 80GB HBM3", "GPU-0", "570.1", "Disabled", "81559", "345", "1980", "2619"),),
+    gpus=(SeenGpu("NVIDIA H100 80GB HBM3", "GPU-0", "570.1", "Disabled", "81559", "345", "1980", "2619", "Default"),),
     visible="0",
     torch=Torch("2.9", "CUDA 12.8", ("NVIDIA H100 80GB HBM3",)),
     compilers={"g++": "13.2", "nvcc": "12.8"},
+    trial=Trial("pass", clock="audited"),
     scratch="/tmp",
     scratch_free_bytes=10 * GIB,
 )
@@ -181,10 +182,36 @@ def test_a_node_that_is_as_the_settings_say_is_proven(tmp_path: Path) -> None:
     assert {line.severity for line in found.diagnostics} == {Severity.OK}
     subjects = [line.subject for line in found.diagnostics]
     assert subjects[:3] == ["partition", "sbatch", "job"]
-    assert subjects[3:] == ["python", "gpu", "torch", "compilers", "isolation", "scratch", "files", "clock"]
+    assert subjects[3:] == ["python", "gpu", "torch", "compilers", "isolation", "trial", "scratch", "files", "clock"]
     assert found.diagnostics[4].message.startswith("NVIDIA H100 80GB HBM3; driver 570.1; clocks 345/1980 MHz")
     assert cast.cancelled == []
     assert {"job.sh", "job.json", "harness.py"} <= set(cast.folders[0])
+
+
+@pytest.mark.parametrize(
+    ("tried", "wanted", "severity", "words"),
+    [
+        (Trial("pass", clock="audited"), "judge", Severity.OK, "a small kernel passed; its clock is `audited`"),
+        (Trial("pass", clock="judge", reason="calls wait"), "judge", Severity.OK, "is `judge`: calls wait"),
+        (Trial("pass", clock="worker", reason="no IPC"), "", Severity.WARNING, "own processes: no IPC"),
+        (Trial("pass", clock="worker", reason="no IPC"), "judge", Severity.ERROR, "end as infra_error: no IPC"),
+        (Trial("device_error", "no \x1b GPU"), "", Severity.ERROR, "ended as device_error: no"),
+    ],
+)
+def test_the_clock_of_a_gpu_is_tried_by_a_small_kernel(
+    tmp_path: Path, tried: Trial, wanted: str, severity: Severity, words: str
+) -> None:
+    gpu = replace(H100, minimum_clock=wanted)
+    (line,) = lines_of(checked(tmp_path, Cast(inspection=replace(GOOD, trial=tried)), gpu), "trial")
+    assert (line.severity, words in line.message) == (severity, True), line
+    assert line.message.isprintable()
+
+
+def test_a_compute_mode_for_one_process_is_an_error(tmp_path: Path) -> None:
+    single = replace(GOOD, gpus=(replace(GOOD.gpus[0], compute_mode="Exclusive_Process"),))
+    line = lines_of(checked(tmp_path, Cast(inspection=single)), "gpu")[-1]
+    assert (line.severity, "Exclusive_Process" in line.message) == (Severity.ERROR, True)
+    assert "nvidia-smi --compute-mode=DEFAULT" in line.hint
 
 
 def test_an_exclusive_job_has_all_gpus_of_its_node_and_another_one_has_not(tmp_path: Path) -> None:
