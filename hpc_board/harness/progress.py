@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -9,11 +10,22 @@ from pathlib import Path
 from typing import Any
 
 PROGRESS = "progress.jsonl"
+WINDOWS = "windows.jsonl"
+"""The windows of a run on a GPU, a line each: raw material of the times in its result."""
 
 
 def now_text() -> str:
     """Return the time of day in the format of the files."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def append_line(path: Path, value: Mapping[str, object]) -> None:
+    """Append a line of JSON to a file.
+
+    A line that cannot be written must not cost the result, which reports a full disk, and has space made for it.
+    """
+    with suppress(OSError), path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(value) + "\n")
 
 
 @dataclass(frozen=True)
@@ -41,10 +53,7 @@ class Progress:
     def say(self, phase: str, case: int | None, of: int | None, message: str, **more: object) -> None:
         """Begin a step, and write its line."""
         self.step, self._step_began = Step(phase, case, of, message), time.monotonic()
-        line = {"at": now_text(), "phase": phase, "case": case, "of": of, "message": message, **more}
-        # A line that cannot be written must not cost the result, which reports a full disk, and has space made for it.
-        with suppress(OSError), self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        append_line(self._path, {"at": now_text(), "phase": phase, "case": case, "of": of, "message": message, **more})
 
     def where(self) -> str:
         """Return the evaluation's time so far, and its current step."""

@@ -29,7 +29,7 @@ from hpc_board.harness.processes.tree import REAP_SECONDS
 from hpc_board.harness.profile.evaluation import FOLDER as PROFILE_FOLDER
 from hpc_board.harness.profile.evaluation import Profile, Workers
 from hpc_board.harness.profile.profilers import absent, available
-from hpc_board.harness.progress import Progress, now_text
+from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, peak_of
@@ -329,7 +329,13 @@ class Supervisor:
             raise CallFailed(Verdict.INFRA_ERROR, message, worker_lost=True)
         trusted = processes.baseline(reference=processes.has_baseline)
         windows = WindowBenchmarks(
-            GpuBench(judge, Phase("benchmark", job.benchmarks, seconds), job.limits, job.rules),
+            GpuBench(
+                judge,
+                Phase("benchmark", job.benchmarks, seconds),
+                job.limits,
+                job.rules,
+                partial(append_line, self._folder / WINDOWS),
+            ),
             lambda: self._gpu_worker(processes.waiting_worker(), allowance),
             lambda worker: processes.dismiss(worker.child),
             self._gpu_worker(trusted, TimeBudget(seconds)),

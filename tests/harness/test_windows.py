@@ -1,7 +1,9 @@
 """Windows of a GPU as far as a machine without one can tell: the order of the steps, and workers that break it."""
 
+import json
 import os
 import secrets
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,6 +110,11 @@ def test_a_call_that_is_queued_is_timed_while_its_process_is_stopped(tmp_path: P
     assert case.timing.baseline_ns is not None
     assert case.timing.claimed_ns is not None
     assert case.timing.median_ns == max(case.timing.claimed_ns, case.timing.least_ns or 0.0)
+    (log,) = tmp_path.glob("**/windows.jsonl")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert Counter(line["made"] for line in lines)["call"] == 6 + 3 + 8, "the reference's, trials and an audit"
+    assert all(line["window_ns"] > 0 and line["copied_ns"] >= 0 and not line["by_host"] for line in lines)
+    assert len({line["process"] for line in lines}) == 2
 
 
 @pytest.mark.torch

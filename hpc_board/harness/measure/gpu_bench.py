@@ -9,16 +9,25 @@ inputs that are wrong until the sign prevent that, and so does a challenge that 
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import Enum, auto
 
 from hpc_board.harness.measure.bench import Bench, closed_later
 from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.worker_handle import rest_of_room
-from hpc_board.harness.processes.calls import CalledInWindow, CallFailed, MemoryNotShared, judge_answer
+from hpc_board.harness.processes.calls import (
+    CalledInWindow,
+    CallFailed,
+    MemoryNotShared,
+    Phase,
+    Rules,
+    judge_answer,
+)
+from hpc_board.harness.processes.child import Child
 from hpc_board.harness.wire.channel import Frame
 from hpc_board.harness.wire.replies import Checked, Filled, Generated, Opened, Queued, Reserved, SharedPlace, Windowed
+from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
 _CLOSED_SECONDS = 2.0
@@ -42,8 +51,15 @@ class Made(Enum):
 class GpuBench(Bench):
     """The judge of a phase on a GPU whose memory several processes can share.
 
-    The known output of a case is its first one: that of the reference, if there is one.
+    The known output of a case is its first one: that of the reference, if there is one. `record` takes a line for each
+    window.
     """
+
+    def __init__(
+        self, judge: Child, phase: Phase, limits: Limits, rules: Rules, record: Callable[[Mapping[str, object]], None]
+    ) -> None:
+        super().__init__(judge, phase, limits, rules)
+        self._record = record
 
     def window(
         self, worker: GpuWorker, index: int, seed: int, made: Made = Made.CALL, *, by_host: bool = False
@@ -89,6 +105,9 @@ class GpuBench(Bench):
                 checked = self._checked(found, index, number, group, copy)
             else:
                 self._judge.send({"type": "forget"})
+        times = {"window_ns": found.elapsed_ns, "copied_ns": found.copied_ns}
+        whose = {"process": worker.child.worker_pid, "case": index, "made": made.name.lower()}
+        self._record({**whose, **times, "by_host": by_host, "throttled": checked.throttled})
         return CalledInWindow(found.elapsed_ns or 0.0, found.copied_ns, by_host, checked.message, checked.throttled)
 
     def _opened(
