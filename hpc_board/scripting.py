@@ -282,6 +282,18 @@ class Board:
         with self._session():
             return _run(self._board.runs.whole(number))
 
+    def files(self, run: Run, folder: str | os.PathLike[str] = ".") -> tuple[Path, ...]:
+        """Write the run's files into the folder `run-ID` in `folder`, and return their paths.
+
+        Raises:
+            InputError: that folder is in use for something else or cannot be written, or the job folder is gone.
+            Refused: the run is another user's.
+        """
+        from hpc_board.board.run_files import bring
+
+        with self._session():
+            return tuple(each.path for each in bring(self._board.runs, run.id, Path(folder)).files)
+
     def cancel(self, runs: Iterable[Run]) -> Runs:
         """Request the cancellation of the runs, with one question to each scheduler, and return them.
 

@@ -1,6 +1,7 @@
 """The runs of a board: advancing and reading them."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,14 +12,18 @@ import msgspec
 from hpc_board.domain.moderation import may_read_code
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status, WholeRun, unknown_run
+from hpc_board.domain.run_files import FILE_BYTES_MAX, PART_BYTES, RunFile, RunFiles, within_bounds
 from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerError, StorageError
+from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
+from hpc_board.model.profile_files import is_profile_file
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.model.text import printable
+from hpc_board.model.text import one_line, printable
 
 if TYPE_CHECKING:
     from hpc_board.board.context import Context
+    from hpc_board.domain.pruned import PrunedRun
     from hpc_board.runs.backoff import ProgressCache
     from hpc_board.runs.reconciler import Pass
 
@@ -357,12 +362,64 @@ class Runs:
         found = self.get(run)
         if not _may_read(self._context, found):
             return ""
-        job_id = found.status.job_id
-        names = self._context.clusters.log_names(found.cluster, job_id) if job_id else []
-        data = next(filter(None, (self._job_file(found, name, end=True) for name in names)), b"")
+        data = next(filter(None, (self._job_file(found, name, end=True) for name in self._log_names(found))), b"")
         if not data and found.state.ended and (pruned := self._context.store.runs.pruned(found.id)):
             return printable(pruned.log, LOG_BYTES_MAX)
         return printable(data.decode(errors="replace"), LOG_BYTES_MAX)
+
+    def files(self, run: int) -> RunFiles:
+        """Return the files in the job folder that the job's output and a profiler wrote, within bounds.
+
+        Raises:
+            InputError, Refused: as of `run`; the folder is gone, or the run is another user's.
+            BoardError: the folder cannot be read now.
+        """
+        found = self._own(run)
+        folders = self._context.clusters.folders_on(found.cluster)
+        with _folder_errors(found, self._context.store.runs.pruned(found.id)):
+            sizes = folders.sizes(found)
+            names = [name for name in self._log_names(found) if name in sizes]
+            files = [RunFile(name, sizes[name]) for name in names]
+            with suppress(FileNotFoundError):
+                sizes = folders.sizes(found, PROFILE_FOLDER) if _may_have_profile(found) else {}
+                files += [RunFile(name, sizes[name]) for name in sorted(filter(is_profile_file, sizes))]
+        return within_bounds(files)
+
+    def file_part(self, run: int, name: str, start: int) -> bytes:
+        """Return the next PART_BYTES of one of the `files` from `start` on; b"" at its end.
+
+        Raises:
+            InputError, BoardError: as of `files`; or the run has no such file.
+        """
+        found = self._own(run)
+        of_log = name in self._log_names(found)
+        of_profile = is_profile_file(name) and _may_have_profile(found)
+        if not (of_log or of_profile) or not 0 <= start <= FILE_BYTES_MAX:
+            raise InputError(
+                f"run {found.id} has no file {one_line(name, 80)!r} with more than {start} bytes.",
+                hint=f"`hpc-board run {found.id} --files` brings those that there are.",
+            )
+        folders, below = self._context.clusters.folders_on(found.cluster), "" if of_log else PROFILE_FOLDER
+        with _folder_errors(found, self._context.store.runs.pruned(found.id)):
+            return folders.read_part(found, below, name, start, min(PART_BYTES, FILE_BYTES_MAX - start))
+
+    def _own(self, number: int) -> Run:
+        """Return a run whose files the user may read.
+
+        Raises:
+            InputError, Refused: as of `get`; or it is another user's.
+        """
+        run = self.get(number)
+        if not _may_read(self._context, run):
+            raise Refused(
+                f"{run.user} and admins alone may read the files of run {run.id}.",
+                hint="`hpc-board runs` lists your runs.",
+            )
+        return run
+
+    def _log_names(self, run: Run) -> Sequence[str]:
+        job_id = run.status.job_id
+        return self._context.clusters.log_names(run.cluster, job_id) if job_id else []
 
     def _job_file(self, run: Run, name: str, *, end: bool = False) -> bytes:
         try:
@@ -382,6 +439,38 @@ def readable(context: "Context", run: Run, result: Result) -> Result:
 
 def _may_read(context: "Context", run: Run) -> bool:
     return may_read_code(context.user, run.user, admin=context.role.may_act_as(Role.ADMIN), shown_to_others=False)
+
+
+def _may_have_profile(run: Run) -> bool:
+    """Return whether the harness may have written files of a profile; others in their place stay where they are."""
+    return run.mode is not Mode.RANKED
+
+
+@contextmanager
+def _folder_errors(run: Run, pruned: "PrunedRun | None") -> Iterator[None]:
+    """Translate the failures to read the job folder of a run; `pruned` tells of its removal.
+
+    Raises:
+        InputError: it is not there.
+        BoardError: it cannot be read now.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        if pruned is not None:
+            raise InputError(
+                f"the job folder of run {run.id} was removed at {pruned.at:%Y-%m-%d %H:%M} UTC, and its files with it.",
+                hint=f"`hpc-board run {run.id}` and `hpc-board run {run.id} --log` show what the board keeps.",
+            ) from error
+        raise InputError(
+            f"run {run.id} has no job folder, or a file of it is gone.",
+            hint=f"`hpc-board run {run.id}` shows the state of the run.",
+        ) from error
+    except OSError as error:
+        raise BoardError(
+            f"the job folder of run {run.id} cannot be read now: {one_line(error.strerror or str(error))}",
+            hint="Retry later; nothing was changed.",
+        ) from error
 
 
 def _file_mark(path: Path) -> tuple[int, int] | None:

@@ -35,12 +35,16 @@ if TYPE_CHECKING:
 
     from hpc_board.board import Board
     from hpc_board.domain.run import Run, WholeRun
+    from hpc_board.domain.run_files import RunFile
     from hpc_board.model.task import Mode
     from hpc_board.report.blocks import Block
 
 
 _WIDE = 100
 """The least width in columns of a list of runs with the numbers of their submissions and jobs."""
+
+_TELLING_BYTES = 16 * 2**20
+"""The part of a large file after whose arrival a remark tells the progress."""
 
 
 @click.command(
@@ -155,28 +159,80 @@ def _mode_called(name: str) -> "Mode":
     return mode_called(name)
 
 
-@click.command(epilog=examples("hpc-board run 12", "hpc-board run 12 --log", "hpc-board run 12 --json --samples"))
+@click.command(
+    epilog=examples(
+        "hpc-board run 12",
+        "hpc-board run 12 --log",
+        "hpc-board run 12 --files",
+        "hpc-board run 12 --files ~/profiles",
+        "hpc-board run 12 --json --samples",
+    )
+)
 @click.argument("id_", metavar="ID", type=NUMBER, shell_complete=run_numbers)
 @click.option("--log", "only_log", is_flag=True, help="Print only the output of job and kernel.")
+@click.option(
+    "--files",
+    "files_to",
+    metavar="[DIR]",
+    is_flag=False,
+    flag_value=Path(),
+    type=PATH,
+    help="Write the run's files into the folder run-ID in DIR, by default here.",
+)
 @click.option("--samples", is_flag=True, help="With --json: the time of every call.")
 @json_option
 @click.pass_obj
-def run(open_: Open, id_: int, only_log: bool, samples: bool, as_json: bool) -> None:
-    """Show one run: verdict, cases, times, machine, output."""
+def run(open_: Open, id_: int, only_log: bool, files_to: Path | None, samples: bool, as_json: bool) -> None:
+    """Show one run: verdict, cases, times, machine, output.
+
+    With --files, the run's files come from its job folder to this machine: the output of the job and of the compiler,
+    and in mode profile the profilers' reports, PTX and SASS. Their paths are printed.
+    """
     from hpc_board.cli.output import print_blocks, print_json, refresh, whole_run
 
+    if files_to is not None and (only_log or samples):
+        raise click.UsageError("--files excludes --log and --samples.")
     if samples and not as_json:
         raise click.UsageError("--samples needs --json.")
     if only_log and as_json:
         raise click.UsageError("--log prints plain text; leave --json out.")
     board = open_()
     refresh(board)
-    if only_log:
+    if files_to is not None:
+        _bring_files(board, id_, files_to, as_json=as_json)
+    elif only_log:
         _print_logs(board, board.runs.get(id_))
     elif as_json:
         print_json(whole_run(board, id_, samples=samples))
     else:
         print_blocks(*report(board, board.runs.whole(id_)))
+
+
+def _bring_files(board: "Board", id_: int, parent: Path, *, as_json: bool) -> None:
+    """Write the files of a run below `parent`, and print their paths."""
+    from hpc_board.board.run_files import bring
+    from hpc_board.cli.output import print_json, remark
+    from hpc_board.files import shown_path
+    from hpc_board.report.formatting import bytes_text, count_text
+
+    def say(file: "RunFile", done: int) -> None:
+        if done < file.bytes and done % _TELLING_BYTES == 0:
+            remark(f"{file.name}: {bytes_text(done)} of {bytes_text(file.bytes)}")
+
+    found = bring(board.runs, id_, parent, say)
+    for left in found.left_out:
+        remark(f"Left out: {left.name} with {bytes_text(left.bytes)}; {left.reason}.")
+    if as_json:
+        from hpc_board.report.views.runs import LeftOutFileView, RunFilesView, RunFileView
+
+        files = [RunFileView(path=str(each.path), bytes=each.bytes, sha256=each.sha256) for each in found.files]
+        left_out = [LeftOutFileView(name=each.name, bytes=each.bytes, reason=each.reason) for each in found.left_out]
+        print_json(RunFilesView(run=id_, folder=str(found.folder), files=files, left_out=left_out))
+        return
+    for each in found.files:
+        click.echo(shown_path(each.path))
+    total = sum(each.bytes for each in found.files)
+    remark(f"{count_text(len(found.files), 'file')} of run {id_}, {bytes_text(total)}.")
 
 
 def _print_logs(board: "Board", run: "Run") -> None:

@@ -26,13 +26,13 @@ from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
 from hpc_board.harness.processes.tree import REAP_SECONDS
-from hpc_board.harness.profile.evaluation import FOLDER as PROFILE_FOLDER
 from hpc_board.harness.profile.evaluation import Profile, Workers
 from hpc_board.harness.profile.profilers import absent, available
 from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, peak_of
+from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
 from hpc_board.model.result import INTERRUPTED, JUDGE, WORKER, Case, Log, Result, Verdict
 from hpc_board.model.score import score_s
 from hpc_board.model.task import OWN, Mode

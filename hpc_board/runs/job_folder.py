@@ -544,6 +544,26 @@ class Folders(msgspec.Struct, frozen=True):
         """
         self.files.remove_folder(folder(self.board, name), alone=True)
 
+    def sizes(self, run: Run, below: str = "") -> Mapping[str, int]:
+        """Return the sizes of the regular files in the run's job folder, or in its folder `below`, by their names.
+
+        Raises:
+            OSError: it does not exist, is a link, or cannot be read now.
+            InputError: a name contains a path to another folder.
+        """
+        return self.files.sizes_in(self.of(run) / below)
+
+    def read_part(self, run: Run, below: str, name: str, start: int, limit: int) -> bytes:
+        """Return at most `limit` bytes of a file there from `start` on, as `Files.read_part` does.
+
+        Raises:
+            NotRegularFileError: it is not a regular file.
+            OSError: it does not exist, or cannot be read now.
+            InputError: a name contains a path to another folder.
+        """
+        _check_plain(name)
+        return self.files.read_part(self.of(run) / below / name, start, limit)
+
     def read(self, run: Run, name: str, limit: int, *, end: bool = False) -> bytes:
         """Return the file `name` of the run's job folder, as `Files.read` does.
 

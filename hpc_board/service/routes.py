@@ -71,6 +71,8 @@ ROUTES: Mapping[str, Route] = {
     "runs.history": _ANYONE,
     "runs.progress": _ANYONE,
     "runs.log": _ANYONE,
+    "runs.files": _ANYONE,
+    "runs.file_part": _ANYONE,
     "runs.asked_at": _PARTICIPANT,
     "runs.silent_since": _PARTICIPANT,
     "standings.removed": _PARTICIPANT,

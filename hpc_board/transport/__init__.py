@@ -136,6 +136,14 @@ class Files(Protocol):
             OSError: it is not there, or cannot be read now.
         """
 
+    def sizes_in(self, folder: Path) -> Mapping[str, int]:
+        """Return the sizes of the regular files in a folder by their names; of very many, on this machine, some.
+
+        Raises:
+            NotADirectoryError: it is a link.
+            OSError: it is not there, or cannot be read now.
+        """
+
     def bytes_in(self, folder: Path) -> int:
         """Return the size of all files below a folder; links are not followed.
 
@@ -148,6 +156,15 @@ class Files(Protocol):
 
         Raises:
             NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
+            OSError: it is not there, or cannot be read now.
+        """
+
+    def read_part(self, path: Path, start: int, limit: int) -> bytes:
+        """Return at most `limit` bytes of a job's file from `start` on; the folder that has it is no link either.
+
+        Raises:
+            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
+            NotADirectoryError: its folder is a link.
             OSError: it is not there, or cannot be read now.
         """
 

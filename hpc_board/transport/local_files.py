@@ -1,6 +1,7 @@
 """The files of the machine that hpc-board runs on."""
 
 import errno
+import itertools
 import os
 import shutil
 import stat
@@ -10,8 +11,10 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Never
 
-from hpc_board.files import read_bounded, write_whole
+from hpc_board.files import open_regular, read_bounded, write_whole
 from hpc_board.transport import RENEW_SECONDS, check_paths, draft_of
+
+_ENTRIES_MAX = 10_000
 
 
 class LocalFiles:
@@ -127,6 +130,23 @@ class LocalFiles:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
+    def sizes_in(self, folder: Path) -> Mapping[str, int]:
+        """Return the sizes of the regular files in a folder by their names; of very many some.
+
+        Raises:
+            NotADirectoryError: it is a link.
+            OSError: it is not there, or cannot be read now.
+        """
+        if folder.is_symlink():
+            raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
+        with os.scandir(folder) as entries:
+            some = itertools.islice(entries, _ENTRIES_MAX)
+            return {
+                entry.name: entry.stat(follow_symlinks=False).st_size
+                for entry in some
+                if entry.is_file(follow_symlinks=False)
+            }
+
     def bytes_in(self, folder: Path) -> int:
         """Return the size of all files below a folder; links are not followed.
 
@@ -150,6 +170,22 @@ class LocalFiles:
             OSError: it is not there, or cannot be read.
         """
         return read_bounded(path, limit, end=end)
+
+    def read_part(self, path: Path, start: int, limit: int) -> bytes:
+        """Return at most `limit` bytes of a job's file from `start` on; the folder that has it is no link either.
+
+        Raises:
+            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
+            NotADirectoryError: its folder is a link.
+            OSError: it is not there, or cannot be read.
+        """
+        folder = _open_folder(path.parent)
+        try:
+            with open_regular(Path(f"/proc/self/fd/{folder}", path.name)) as file:
+                file.seek(start)
+                return file.read(limit)
+        finally:
+            os.close(folder)
 
     def is_file(self, path: Path) -> bool:
         """Return whether the path is a visible regular file: a job may have closed its folder."""

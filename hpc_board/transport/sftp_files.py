@@ -183,6 +183,15 @@ class SftpFiles:
         """
         return self._ask_server(lambda sftp: _folders_in(sftp, folder))
 
+    def sizes_in(self, folder: Path) -> Mapping[str, int]:
+        """Return the sizes of the regular files in a folder by their names.
+
+        Raises:
+            NotADirectoryError: it is a link.
+            OSError: it is not there, or cannot be read now.
+        """
+        return self._ask_server(lambda sftp: _sizes_in(sftp, folder))
+
     def bytes_in(self, folder: Path) -> int:
         """Return the size of all files below a folder; links are not followed.
 
@@ -202,6 +211,23 @@ class SftpFiles:
             OSError: it is not there, or cannot be read now.
         """
         return self._ask_server(lambda sftp: _read(sftp, path, limit, end))
+
+    def read_part(self, path: Path, start: int, limit: int) -> bytes:
+        """Return at most `limit` bytes of a job's file from `start` on; the folder that has it is no link either.
+
+        Links are refused as `read` does.
+
+        Raises:
+            NotRegularFileError: it is a link, a folder, a device or a pipe, and was not opened for reading.
+            NotADirectoryError: its folder is a link.
+            OSError: it is not there, or cannot be read now.
+        """
+
+        def read(sftp: "SFTPClient") -> bytes:
+            _check_is_folder(sftp, path.parent)
+            return _read_from(sftp, path, lambda _: start, limit)
+
+        return self._ask_server(read)
 
     def is_file(self, path: Path) -> bool:
         """Return whether the path is a visible regular file."""
@@ -291,15 +317,20 @@ def _reason(error: OSError) -> str:
 
 
 def _read(sftp: "SFTPClient", path: Path, limit: int, end: bool) -> bytes:
+    return _read_from(sftp, path, lambda size: max(0, size - limit) if end else 0, limit + 1)
+
+
+def _read_from(sftp: "SFTPClient", path: Path, start_in: Callable[[int], int], limit: int) -> bytes:
+    """Return at most `limit` bytes of a regular file from the place that `start_in` returns for its size."""
     facts = sftp.lstat(str(path))
     if not stat.S_ISREG(facts.st_mode or 0):
         raise NotRegularFileError(f"{path.name} is not a regular file")
     size = facts.st_size or 0
-    start = max(0, size - limit) if end else 0
+    start = start_in(size)
     with sftp.open(str(path), "rb") as file:
         # Not by `readv`: its thread prints a traceback where the connection is lost.
         file.seek(start)
-        return bytes(file.read(min(limit + 1, size - start)))
+        return bytes(file.read(max(0, min(limit, size - start))))
 
 
 def _write_folder(sftp: "SFTPClient", folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -431,10 +462,25 @@ def _below(sftp: "SFTPClient", folder: Path) -> Iterator[tuple[Path, int | None]
 
 def _folders_in(sftp: "SFTPClient", folder: Path) -> list[str]:
     """Return the names of folders in a folder, of _ENTRIES_MAX entries at most."""
-    if not stat.S_ISDIR(sftp.lstat(str(folder)).st_mode or 0):
-        raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
+    _check_is_folder(sftp, folder)
     entries = itertools.islice(sftp.listdir_iter(str(folder), read_aheads=1), _ENTRIES_MAX)
     return [entry.filename for entry in entries if stat.S_ISDIR(entry.st_mode or 0)]
+
+
+def _sizes_in(sftp: "SFTPClient", folder: Path) -> dict[str, int]:
+    _check_is_folder(sftp, folder)
+    entries = _entries(sftp, folder)
+    return {entry.filename: entry.st_size or 0 for entry in entries if stat.S_ISREG(entry.st_mode or 0)}
+
+
+def _check_is_folder(sftp: "SFTPClient", folder: Path) -> None:
+    """Require that a path is a folder itself, and no link to one.
+
+    Raises:
+        NotADirectoryError: it is not.
+    """
+    if not stat.S_ISDIR(sftp.lstat(str(folder)).st_mode or 0):
+        raise NotADirectoryError(errno.ENOTDIR, f"{folder.name} is a link")
 
 
 def _entries(sftp: "SFTPClient", folder: Path) -> "list[SFTPAttributes]":

@@ -143,6 +143,17 @@ def test_texts_are_submitted_waited_for_and_cancelled() -> None:
     assert {run.state for run in board.wait(runs)} == {"cancelled"}
 
 
+def test_the_files_of_a_run_are_written_and_named(recording: Recorded, tmp_path: Path) -> None:
+    run = recording.add(result=result_of(Verdict.PASS, timed_case()), score_s=2e-3)
+    folder = recording.folder / "board" / "runs" / str(run.id)
+    folder.mkdir(parents=True)
+    (folder / f"slurm-{run.status.job_id}.out").write_text("loading modules\n")
+    board = Board()
+    (path,) = board.files(board.run(run.id), tmp_path / "home")
+    assert path == tmp_path / "home" / f"run-{run.id}" / f"slurm-{run.status.job_id}.out"
+    assert path.read_text() == "loading modules\n"
+
+
 def test_problems_are_board_errors(recording: Recorded) -> None:
     board = Board()
     with pytest.raises(BoardError, match="vectorad_py") as found:

@@ -103,6 +103,18 @@ def test_a_ranked_submission_is_judged_and_ranked_as_on_the_login_node(board: Bo
     assert (log.returncode, "Welcome" in log.stdout) == (0, False)
 
 
+def test_the_files_of_a_profile_come_from_the_login_node(board: BoardFiles) -> None:
+    board.json("submit", board.kernel(), "--gpu", "H100", "--mode", "profile", "--wait")
+    (job,) = folders(board)
+    (job / "profile").mkdir(exist_ok=True)
+    (job / "profile" / "case-1.ncu-rep").write_bytes(os.urandom(3_000_000))
+    found = board.json("run", "1", "--files", board.folder / "home")
+    brought = {Path(each["path"]).name: Path(each["path"]).read_bytes() for each in found["files"]}
+    assert brought["case-1.ncu-rep"] == (job / "profile" / "case-1.ncu-rep").read_bytes()
+    (log,) = job.glob("slurm-*.out")
+    assert brought[log.name] == log.read_bytes()
+
+
 def test_what_is_shown_is_what_is_sent(board: BoardFiles) -> None:
     shown = board.run("submit", board.kernel(), "--gpu", "H100", "--dry-run").stdout
     assert not (board.folder.parent / "far").exists()

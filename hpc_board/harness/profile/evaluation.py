@@ -29,9 +29,6 @@ from hpc_board.model.score import duration_text
 from hpc_board.model.task import case_text
 from hpc_board.model.text import one_line, printable
 
-FOLDER = "profile"
-"""The folder of the profilers' files in the job folder."""
-
 _TEXT_MAX = 90_000
 _KEPT_BYTES_MAX = 256 * 2**20
 _CASE_TEXT_MIN = 4000

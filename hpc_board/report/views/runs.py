@@ -141,6 +141,41 @@ class CodeView(View, frozen=True):
     """its text, unchanged"""
 
 
+class RunFileView(View, frozen=True):
+    """A file of a run that was written on this machine."""
+
+    path: str
+    """the path of the file"""
+    bytes: int
+    """its size"""
+    sha256: str
+    """its sha256"""
+
+
+class LeftOutFileView(View, frozen=True):
+    """A file of a run that stays in the job folder."""
+
+    name: str
+    """the name of the file"""
+    bytes: int
+    """its size"""
+    reason: str
+    """the bound that it exceeds"""
+
+
+class RunFilesView(View, frozen=True):
+    """The files of a run that were written on this machine."""
+
+    run: int
+    """the number of the run"""
+    folder: str
+    """the folder with its files"""
+    files: list[RunFileView]
+    """the files"""
+    left_out: list[LeftOutFileView]
+    """the files that exceed a bound"""
+
+
 class SubmissionNoteView(View, frozen=True):
     """A new note."""
 

@@ -141,6 +141,37 @@ def test_the_beginning_or_the_end_of_a_file_is_read_with_one_byte_more_where_the
         assert files.read(path, limit, end=True) == (data[-limit:] if limit else b"")
 
 
+def test_the_regular_files_of_a_folder_have_their_sizes_and_links_and_folders_none(
+    files: Files, tmp_path: Path
+) -> None:
+    folder = tmp_path / "profile"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "report").write_bytes(DATA)
+    (folder / "link").symlink_to(folder / "report")
+    os.mkfifo(folder / "pipe")
+    (tmp_path / "other").symlink_to(folder)
+    assert files.sizes_in(folder) == {"report": len(DATA)}
+    with pytest.raises(OSError, match="is a link"):
+        files.sizes_in(tmp_path / "other")
+    with pytest.raises(FileNotFoundError):
+        files.sizes_in(tmp_path / "none")
+
+
+def test_a_part_of_a_file_is_read_unless_the_file_or_its_folder_is_a_link(files: Files, tmp_path: Path) -> None:
+    folder = tmp_path / "profile"
+    folder.mkdir()
+    (folder / "report").write_bytes(DATA)
+    (folder / "link").symlink_to(folder / "report")
+    (tmp_path / "other").symlink_to(folder)
+    assert files.read_part(folder / "report", 0, 1000) == DATA[:1000]
+    assert files.read_part(folder / "report", 199_990, 1000) == DATA[199_990:]
+    assert files.read_part(folder / "report", 300_000, 1000) == b""
+    with pytest.raises(NotRegularFileError):
+        files.read_part(folder / "link", 0, 1000)
+    with pytest.raises(OSError, match=r"Not a directory|is a link"):
+        files.read_part(tmp_path / "other" / "report", 0, 1000)
+
+
 @pytest.mark.parametrize("kind", ["folder", "link", "pipe", "device"])
 def test_what_is_no_regular_file_is_told_and_leaves_nothing_open(files: Files, tmp_path: Path, kind: str) -> None:
     place = tmp_path / "result.json"
