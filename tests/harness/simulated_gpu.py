@@ -64,6 +64,20 @@ class GpuDriver:
     def close(self, base):
         self._opened.pop(base)
 
+    def allocated(self, size):
+        descriptor = os.memfd_create("pool")
+        os.ftruncate(descriptor, size)
+        return self.imported(descriptor, size), size, descriptor
+
+    def imported(self, descriptor, size):
+        memory = mmap.mmap(descriptor, size)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        self._opened[base] = memory
+        return base
+
+    def free(self, address, size):
+        self._opened.pop(address)
+
     def await_value(self, stream, address, value):
         flag = ctypes.c_uint32.from_address(address)
         if JUDGE:

@@ -192,6 +192,56 @@ def test_a_call_that_the_gpu_never_ends_is_late_also_with_its_process_running(tm
     )
 
 
+NO_HANDLES = Edit("device/gpu_queue.py", "handle, offset = self._driver.exported(address)", "raise NotShared('alone')")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("waiting", [True, False])
+def test_memory_without_handles_is_the_judges(tmp_path: Path, simulated: str, waiting: bool) -> None:
+    reference = REFERENCE if waiting else ZEROS
+    result = judged(tmp_path, simulating(simulated, waiting=waiting, edits=(NO_HANDLES,)), reference=reference)
+    assert timed(result).timing is not None
+    assert result.provenance["clock"] == ("judge" if waiting else "audited")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("kernel", "verdict", "message"),
+    [
+        ("    if in_window():\n        return data[0] + 1\n", Verdict.WRONG_VALUE, "wrong: "),
+        (
+            "    if in_window():\n        queue().place = lambda part: (0, 2**40, 4000)\n",
+            Verdict.PROTOCOL_VIOLATION,
+            "its memory of the GPU is not where it says: 4000 bytes at 1099511627776 of an allocation of",
+        ),
+        (
+            "    if in_window():\n        return torch.zeros(10**6)\n",
+            Verdict.DEVICE_ERROR,
+            "the call's values take more than the",
+        ),
+    ],
+)
+def test_a_call_in_memory_of_the_judge_is_checked_as_any(
+    tmp_path: Path, simulated: str, kernel: str, verdict: Verdict, message: str
+) -> None:
+    result = judged(tmp_path, simulating(simulated, edits=(NO_HANDLES,)), kernel)
+    assert result.verdict is verdict
+    assert message in result.message
+
+
+@pytest.mark.torch
+def test_a_gpu_without_either_kind_of_shared_memory_names_both_reasons(tmp_path: Path, simulated: str) -> None:
+    none = Edit("device/gpu_window.py", "self._driver.allocated(size)", "_unsupported()")
+    fails = Edit(
+        "device/gpu_window.py", "_entropy = ", "def _unsupported():\n    raise NotShared('no fd')\n\n\n_entropy = "
+    )
+    result = judged(tmp_path, simulating(simulated, edits=(NO_HANDLES, none, fails)))
+    assert result.provenance["clock"] == "worker"
+    reasons = ("alone", "no fd")
+    told = "; ".join(f"memory of the GPU cannot be shared: {each}" for each in reasons)
+    assert result.provenance["clock_reason"] == told
+
+
 class Silent:
     """A worker's process that takes a call and answers nothing."""
 

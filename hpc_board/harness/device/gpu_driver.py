@@ -1,13 +1,17 @@
 """Functions of NVIDIA's driver for GPU memory that two processes share, and for queues that wait for a flag in it.
 
-A handle names an allocation of another process (CUDA C++ Programming Guide, "Interprocess Communication"). The flag is
-a 32-bit number that a stream's queue writes or waits for without a kernel (CUDA Driver API, "Stream Memory
-Operations").
+A handle names an allocation of another process (CUDA C++ Programming Guide, "Interprocess Communication"). It does not
+cross from one process namespace to another; the file descriptor of an allocation that was made for it does (CUDA Driver
+API, "Virtual Memory Management"). The flag is a 32-bit number that a stream's queue writes or waits for without a
+kernel (CUDA Driver API, "Stream Memory Operations").
 """
 
 import ctypes
+from typing import Any
 
 HANDLE_BYTES = 64
+_PINNED = _FILE_DESCRIPTOR = _DEVICE = 1
+_READ_WRITE = 3
 _LAZY_ENABLE_PEER_ACCESS = 1
 _WAIT_EQUAL = 1
 
@@ -18,6 +22,24 @@ class NotShared(Exception):
 
 class _Handle(ctypes.Structure):
     _fields_ = (("reserved", ctypes.c_char * HANDLE_BYTES),)
+
+
+class _Location(ctypes.Structure):
+    _fields_ = (("type", ctypes.c_int), ("number", ctypes.c_int))
+
+
+class _Properties(ctypes.Structure):
+    _fields_ = (
+        ("type", ctypes.c_int),
+        ("handle_types", ctypes.c_int),
+        ("location", _Location),
+        ("of_windows", ctypes.c_void_p),
+        ("flags", ctypes.c_ubyte * 8),
+    )
+
+
+class _Access(ctypes.Structure):
+    _fields_ = (("location", _Location), ("flags", ctypes.c_int))
 
 
 class GpuDriver:
@@ -37,6 +59,15 @@ class GpuDriver:
             library.cuIpcCloseMemHandle.argtypes = [address]
             library.cuStreamWaitValue32_v2.argtypes = [ctypes.c_void_p, address, flag, ctypes.c_uint]
             library.cuStreamWriteValue32_v2.argtypes = [ctypes.c_void_p, address, flag, ctypes.c_uint]
+            library.cuMemAddressReserve.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, address, address]
+            library.cuMemCreate.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, address]
+            library.cuMemExportToShareableHandle.argtypes = [ctypes.c_void_p, address, ctypes.c_int, address]
+            library.cuMemImportFromShareableHandle.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+            library.cuMemMap.argtypes = [address, ctypes.c_size_t, ctypes.c_size_t, address, address]
+            library.cuMemSetAccess.argtypes = [address, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t]
+            for name in ("cuMemUnmap", "cuMemAddressFree"):
+                getattr(library, name).argtypes = [address, ctypes.c_size_t]
+            library.cuMemRelease.argtypes = [address]
         except (OSError, AttributeError) as error:
             raise NotShared(f"no driver with memory for several processes: {error}") from None
 
@@ -67,6 +98,51 @@ class GpuDriver:
         """Unmap an allocation that `opened` has mapped."""
         self._library.cuIpcCloseMemHandle(base)
 
+    def allocated(self, size: int) -> tuple[int, int, int]:
+        """Allocate memory for another process; return its address, its size and a file descriptor of it.
+
+        Raises:
+            NotShared: the driver has no such memory, or too little.
+        """
+        properties = _Properties(_PINNED, _FILE_DESCRIPTOR, _Location(_DEVICE, 0))
+        step, handle, descriptor = ctypes.c_size_t(), ctypes.c_uint64(), ctypes.c_int()
+        described = ctypes.byref(properties)
+        self._call("cuMemGetAllocationGranularity", ctypes.byref(step), described, 0)
+        size = -(-size // step.value) * step.value
+        self._call("cuMemCreate", ctypes.byref(handle), size, described, 0)
+        try:
+            exported = ctypes.byref(descriptor)
+            self._call("cuMemExportToShareableHandle", exported, handle, _FILE_DESCRIPTOR, 0)
+            return self._mapped(handle, size), size, descriptor.value
+        finally:
+            # The mapping and the descriptor keep the memory.
+            self._library.cuMemRelease(handle)
+
+    def imported(self, descriptor: int, size: int) -> int:
+        """Map the memory at a descriptor, of this size, into this process; return its address.
+
+        Raises:
+            NotShared: the descriptor is none of such memory.
+        """
+        handle = ctypes.c_uint64()
+        self._call("cuMemImportFromShareableHandle", ctypes.byref(handle), descriptor, _FILE_DESCRIPTOR)
+        try:
+            return self._mapped(handle, size)
+        finally:
+            self._library.cuMemRelease(handle)
+
+    def _mapped(self, handle: ctypes.c_uint64, size: int) -> int:
+        address, access = ctypes.c_uint64(), _Access(_Location(_DEVICE, 0), _READ_WRITE)
+        self._call("cuMemAddressReserve", ctypes.byref(address), size, 0, 0, 0)
+        self._call("cuMemMap", address, size, 0, handle, 0)
+        self._call("cuMemSetAccess", address, size, ctypes.byref(access), 1)
+        return address.value
+
+    def free(self, address: int, size: int) -> None:
+        """Unmap memory that `allocated` or `imported` has mapped."""
+        self._library.cuMemUnmap(address, size)
+        self._library.cuMemAddressFree(address, size)
+
     def await_value(self, stream: int, address: int, value: int) -> None:
         """Let the work that is queued on a stream from now on wait until the flag at an address has a value."""
         error = self._library.cuStreamWaitValue32_v2(stream, address, value, _WAIT_EQUAL)
@@ -81,6 +157,9 @@ class GpuDriver:
         error = self._library.cuMemGetAddressRange_v2(ctypes.byref(base), ctypes.byref(size), address)
         self._check("cuMemGetAddressRange", error)
         return base.value, size.value
+
+    def _call(self, function: str, *arguments: Any) -> None:
+        self._check(function, getattr(self._library, function)(*arguments))
 
     @staticmethod
     def _check(function: str, error: int) -> None:

@@ -17,28 +17,17 @@ from hpc_board.harness.device.gpu_queue import (
     CHALLENGE_AT,
     CHALLENGE_FACTOR,
     DONE_AT,
+    POOL,
     RESPONSE_AT,
     SIGN_AT,
     SIGNAL_BYTES,
+    GpuMemory,
     Place,
 )
 
 _BUSY_SECONDS = 0.005
 _POLL_SECONDS = 0.0002
 _entropy = random.SystemRandom()
-
-
-class _Memory:
-    """GPU memory of another process, in the form that PyTorch makes a tensor of."""
-
-    def __init__(self, address: int, size: int) -> None:
-        self.__cuda_array_interface__ = {
-            "shape": (size,),
-            "typestr": "|u1",
-            "data": (address, False),
-            "strides": None,
-            "version": 3,
-        }
 
 
 class GpuWindow:
@@ -49,6 +38,7 @@ class GpuWindow:
         self._kept = device.kept
         self._driver = GpuDriver()
         self._opened: dict[bytes, tuple[int, int]] = {}
+        self._pool: tuple[int, int] | None = None
         self._used: set[bytes] = set()
         self._sources: list[Any] = []
         self._spoiled: list[Any] = []
@@ -61,6 +51,23 @@ class GpuWindow:
         self._compared = False
         self._changes: list[Any] = []
         self._events: list[Any] = []
+
+    def new_pool(self, size: int) -> tuple[int, int]:
+        """Allocate memory for the next call of a worker; return a file descriptor of it, to be closed, and its size.
+
+        Raises:
+            NotShared: the driver has no such memory.
+        """
+        self._free_pool()
+        address, size, descriptor = self._driver.allocated(size)
+        self._pool = address, size
+        return descriptor, size
+
+    def _free_pool(self) -> None:
+        if self._pool is not None:
+            self._targets, self._places = [], []
+            self._driver.free(*self._pool)
+            self._pool = None
 
     def prepare(self, tensors: Sequence[Any]) -> None:
         """Prepare the inputs of the next window: the right ones, and those with wrong blocks, which it repairs."""
@@ -176,8 +183,10 @@ class GpuWindow:
     def release(self, used: Sequence[bytes] = ()) -> None:
         """Unmap the memory of workers, except the allocations that this call or the last one uses.
 
-        A mapping keeps memory that the worker has freed.
+        A mapping keeps memory that the worker has freed. Without a call, the judge's own memory goes as well.
         """
+        if not used:
+            self._free_pool()
         self._targets, self._places, self._taken, self._changes, self._response = [], [], [], [], None
         for handle in self._opened.keys() - self._used - set(used):
             base, _ = self._opened.pop(handle)
@@ -188,10 +197,13 @@ class GpuWindow:
         """Return a tensor of the bytes at a place in a worker's memory."""
         index, offset, size = place
         handle = handles[index]
-        self._used.add(handle)
-        if handle not in self._opened:
-            self._opened[handle] = self._driver.opened(handle)
-        base, whole = self._opened[handle]
+        if handle == POOL and self._pool is not None:
+            base, whole = self._pool
+        else:
+            self._used.add(handle)
+            if handle not in self._opened:
+                self._opened[handle] = self._driver.opened(handle)
+            base, whole = self._opened[handle]
         if not 0 <= offset <= offset + size <= whole or not size:
             raise NotShared(f"{size} bytes at {offset} of an allocation of {whole}")
-        return self._kept.as_tensor(_Memory(base + offset, size), device="cuda")
+        return self._kept.as_tensor(GpuMemory(base + offset, size), device="cuda")

@@ -8,7 +8,8 @@ participant.
 
 On a GPU whose memory several processes can share: `window` (with the places of a worker's memory) -> `windowed`, or
 `opened` if the places of the outputs are not known yet; then `take` (with these) -> `windowed`; `await` -> `windowed`.
-`release` unmaps the memory of all workers.
+`release` unmaps the memory of all workers. `share` (with a connection to a worker, which gets memory of the judge in
+place of its own) -> `filled`.
 """
 
 import cmath
@@ -118,6 +119,9 @@ class _Judge:
             return {"type": "filled"}
         if frame["type"] in ("lay", "fill"):
             return self._fill(frame, fds[0])
+        if frame["type"] == "share":
+            self._windows.share(frame["size"], fds[0])
+            return {"type": "filled"}
         if frame["type"] in ("window", "take", "await"):
             return self._window(frame, fds)
         if frame["type"] == "compare":

@@ -1,13 +1,14 @@
 """The judge's windows: requests of the supervisor, carried out on the GPU."""
 
 import os
+import socket
 from collections.abc import Sequence
 from typing import Any
 
 from hpc_board.harness.device.device import CudaDevice, Device
 from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.device.gpu_window import GpuWindow
-from hpc_board.harness.wire.channel import Frame
+from hpc_board.harness.wire.channel import Channel, Frame
 from hpc_board.harness.wire.payload import write_at
 from hpc_board.model.text import printable
 
@@ -28,6 +29,26 @@ class Windows:
         if isinstance(self._device, CudaDevice):
             self._window = self._window or GpuWindow(self._device)
             self._window.prepare(tensors)
+
+    def share(self, size: int, connection: int) -> None:
+        """Send a worker, over a connection to it, a descriptor of new memory for its next call, or the fault."""
+        found: Frame = {"type": "pool", "size": 0, "fault": ""}
+        descriptors: list[int] = []
+        try:
+            if not isinstance(self._device, CudaDevice):
+                raise NotShared("the device is none of CUDA")
+            self._window = self._window or GpuWindow(self._device)
+            descriptor, found["size"] = self._window.new_pool(size)
+            descriptors.append(descriptor)
+        except NotShared as error:
+            found["fault"] = printable(str(error), _MESSAGE_MAX)
+        channel = Channel(socket.socket(fileno=os.dup(connection)), takes_fds=False)
+        try:
+            channel.send(found, descriptors)
+        finally:
+            channel.close()
+            for descriptor in descriptors:
+                os.close(descriptor)
 
     def answer(self, frame: Frame, fds: list[int]) -> Frame:
         """Carry out one step: `window` opens a window, `take` takes its outputs, `await` waits for its end.

@@ -8,11 +8,13 @@ inputs that are wrong until the sign prevent that, and so does a challenge that 
 
 import os
 import secrets
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import Enum, auto
 
+from hpc_board.harness.device.gpu_queue import pool_bytes
 from hpc_board.harness.measure.bench import Bench, closed_later
 from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.worker_handle import rest_of_room
@@ -26,7 +28,17 @@ from hpc_board.harness.processes.calls import (
 )
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.wire.channel import Frame
-from hpc_board.harness.wire.replies import Checked, Filled, Generated, Opened, Queued, Reserved, SharedPlace, Windowed
+from hpc_board.harness.wire.replies import (
+    PLACES_MAX,
+    Checked,
+    Filled,
+    Generated,
+    Opened,
+    Queued,
+    Reserved,
+    SharedPlace,
+    Windowed,
+)
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
@@ -52,7 +64,7 @@ class GpuBench(Bench):
     """The judge of a phase on a GPU whose memory several processes can share.
 
     The known output of a case is its first one: that of the reference, if there is one. `record` takes a line for each
-    window.
+    window. If `pooled`, the memory of a window is the judge's, and outputs are copied there within the window.
     """
 
     def __init__(
@@ -60,6 +72,7 @@ class GpuBench(Bench):
     ) -> None:
         super().__init__(judge, phase, limits, rules)
         self._record = record
+        self.pooled = False
 
     def window(
         self, worker: GpuWorker, index: int, seed: int, made: Made = Made.CALL, *, by_host: bool = False
@@ -78,7 +91,8 @@ class GpuBench(Bench):
         with self._forgotten_on_failure(), ExitStack() as held:
             generated = self._made(index, group, number, seed)
             room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
-            reserved = self._reserve(worker, held, generated, number, room, self._returned(held, index, made))
+            pool = self._pool(held, index, generated)
+            reserved = self._reserve(worker, held, generated, number, room, self._returned(held, index, made), pool)
             queued = worker.queue(self._rules, challenged=made is not Made.NOTHING, by_host=by_host)
             window = {
                 "type": "window",
@@ -141,7 +155,14 @@ class GpuBench(Bench):
             raise
 
     def _reserve(
-        self, worker: GpuWorker, held: ExitStack, generated: Generated, number: int, room: int, returned: Sequence[int]
+        self,
+        worker: GpuWorker,
+        held: ExitStack,
+        generated: Generated,
+        number: int,
+        room: int,
+        returned: Sequence[int],
+        pool: Sequence[int],
     ) -> Reserved:
         """Have the worker allocate memory of the GPU for inputs whose layout it is told."""
         if not generated.in_tensors:
@@ -150,7 +171,18 @@ class GpuBench(Bench):
         os.ftruncate(arena, generated.size)
         self._judge.send({"type": "lay", "calls": [number], "bases": [0], "cold": False}, [arena])
         self._judged(Filled, "write the inputs")
-        return worker.reserve(self.phase, arena, room, generated.form, returned)
+        return worker.reserve(self.phase, arena, room, generated.form, returned, pool)
+
+    def _pool(self, held: ExitStack, index: int, generated: Generated) -> list[int]:
+        """Have the judge send memory for a call over a new connection, if `pooled`; return its other end."""
+        if not self.pooled:
+            return []
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            size = pool_bytes(generated.size + self.output_bytes(index), 2 * PLACES_MAX)
+            self._judge.send({"type": "share", "size": size}, [ours.fileno()])
+            self._judged(Filled, "share memory of the GPU")
+        return [closed_later(held, theirs.detach())]
 
     def _returned(self, held: ExitStack, index: int, made: Made) -> list[int]:
         """Return the value that a trusted worker returns without a call: the known output, or the number 0."""

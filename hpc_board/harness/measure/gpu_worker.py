@@ -30,17 +30,19 @@ class GpuWorker(Worker):
         room: int,
         form: Mapping[str, Any] | None,
         returned: Sequence[int],
+        pool: Sequence[int],
     ) -> Reserved:
         """Return the places on the GPU of the inputs whose layout is in the arena, and of the signals.
 
-        With a descriptor in `returned`, no kernel is called: the call returns the value there.
+        With a descriptor in `returned`, no kernel is called: the call returns the value there. With a connection in
+        `pool`, over which the judge has sent memory, the places are in that.
 
         Raises:
             MemoryNotShared: processes cannot share this memory.
             CallFailed: the worker has no such memory, or sent another frame.
         """
-        frame = {"type": "reserve", "form": form, "returned": bool(returned)}
-        self.child.send(frame, [arena, room, *returned])
+        frame = {"type": "reserve", "form": form, "returned": bool(returned), "pooled": bool(pool)}
+        self.child.send(frame, [arena, room, *returned, *pool])
         seconds = self._limits.first_call_seconds
         late = f"it had no memory for the inputs of a {phase.name} call within {seconds:g} s"
         answer = self._spent(("reserved", "unshared", "raised"), seconds, late)

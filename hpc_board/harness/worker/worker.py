@@ -38,7 +38,7 @@ from hpc_board.harness.processes.memory import KEPT_BLOCK_BYTES_MAX, keep_freed_
 from hpc_board.harness.processes.zygote import preload
 from hpc_board.harness.profile.profiled_device import ProfiledDevice
 from hpc_board.harness.wire import payload
-from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame
+from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame, inherited
 from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.replies import ADDRESSES_MAX, HANDLES_MAX, HELD_MAX, PLACES_MAX
 from hpc_board.harness.worker import compiled
@@ -118,6 +118,25 @@ def _kernel(folder: Path, name: str, entry: str, shown_as: str) -> Kernel:
     return found
 
 
+def _take_pool(queue: GpuQueue, connection: int) -> None:
+    """Take the memory that the judge has sent over a connection.
+
+    Raises:
+        NotShared: it has none, or this process cannot use it.
+    """
+    channel = inherited(connection)
+    try:
+        frame, descriptors = channel.receive()
+    finally:
+        channel.close()
+    if frame["fault"]:
+        raise NotShared(frame["fault"])
+    try:
+        queue.take_pool(descriptors[0], frame["size"])
+    finally:
+        os.close(descriptors[0])
+
+
 class _Worker:
     """A submission on a device; it has no `kernel` before the import."""
 
@@ -186,7 +205,8 @@ class _Worker:
     def _reserve(self, frame: Frame, fds: list[int]) -> Frame:
         """Allocate memory of the GPU for a call's inputs, whose layout and other values are written already.
 
-        With `returned`, no kernel is called: the call returns the value in the last descriptor.
+        With `returned`, no kernel is called: the call returns the value in the last descriptor. With `pooled`, the
+        memory is the judge's, which sends it over the connection behind all others.
         """
         if not isinstance(self._device, CudaDevice):
             raise NotShared("the device is none of CUDA")
@@ -195,6 +215,8 @@ class _Worker:
         queue = self._queue
         queue.clear()
         self._holders.clear()
+        if frame["pooled"]:
+            _take_pool(queue, fds.pop())
         shared = [_Shared(descriptor) for descriptor in fds]
         returned = shared.pop() if frame["returned"] else None
         self._room, self._form, self._arena = shared.pop(), frame["form"], None
