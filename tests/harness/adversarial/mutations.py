@@ -71,7 +71,7 @@ def _off(
     return Mutation(defence, cheat, (Edit(file, old, new),), gains, both)
 
 
-_CHECK = "message = self._check_outputs(numbers, group, answers, copies, probe=probe)"
+_CHECK = "message, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)"
 _SLEEPS_EXCUSED = Edit("processes/tree.py", "self.sleeps - before.sleeps > _SLEEPS_OF_A_ROW", "False")
 _EXCUSES_UNBOUNDED = Edit("processes/tree.py", "min(waited_ns, wall_ns - self.ran_since(before))", "waited_ns")
 _SENDS = "self.child.send(frame, [] if self._stops else self._arena)"
@@ -94,7 +94,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "p17_call_counter",
         "measure/bench.py",
         _CHECK,
-        f'{_CHECK} if not timed else ""',
+        f'{_CHECK} if not timed else ("", False)',
         _passes,
     ),
     _off(
