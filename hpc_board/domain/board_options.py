@@ -18,6 +18,7 @@ DEADLINE_WORDS = (
 
 _SPAN = r"\+((?:[0-9]{1,6}[wdhm])+)"
 _PARTS = r"([0-9]+)([wdhm])"
+_LONE_DIGIT = re.compile(r"(?<![0-9.])([0-9])(?![0-9])")
 _UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes"}
 
 E = TypeVar("E", bound=Enum)
@@ -132,9 +133,13 @@ def deadline_of(text: str, now: datetime) -> datetime | None:
 def moment_in_utc(text: str) -> datetime:
     """Return an ISO date or time as a time in UTC; one without a zone is UTC.
 
+    Months, days and hours may have one digit, as in KernelBot's competitions: "2025-11-29 6:59".
+
     Raises:
         ValueError, OverflowError: it is none, or none that every calendar has.
     """
+    if re.match(r"[0-9]{4}-[0-9]", text):
+        text = _LONE_DIGIT.sub(r"0\1", text)
     moment = datetime.fromisoformat(text)
     return _within_years((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC))
 
