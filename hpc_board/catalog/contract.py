@@ -1,4 +1,4 @@
-"""The arguments of a task's functions, read from the text of its reference without running it."""
+"""A task's functions and their arguments, read from the text of its reference without running it."""
 
 import ast
 import threading
@@ -14,8 +14,14 @@ from hpc_board.model.text import one_line
 GENERATOR = "generate_input"
 """The function of a task's `reference.py` that makes the inputs of a case."""
 
+CHECK = "check_implementation"
+"""The function of a task's `reference.py` that checks an output."""
+
+NEEDED = (GENERATOR, CHECK)
+"""The functions without which our judge cannot judge a task."""
+
 SIGNATURE_CHARACTERS_MAX = 100_000
-"""The size above which a file is not parsed for a signature alone, which each command may do with each task.
+"""The size above which a file is not parsed for its functions alone, which each command may do with each task.
 
 Deep expressions take 500 bytes of memory and 10 us for each of their characters.
 """
@@ -58,9 +64,19 @@ def defined(tree: ast.Module) -> set[str]:
     while waiting:
         node = waiting.pop()
         found.update(_names(node))
-        if isinstance(node, (ast.If, ast.Try, ast.With, ast.ExceptHandler)):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             waiting += ast.iter_child_nodes(node)
     return found
+
+
+def missing(text: str) -> tuple[str, ...]:
+    """Return the functions of `NEEDED` that the `reference.py` with this text does not define.
+
+    Empty, too, if the text is no Python or too large: the judge will tell.
+    """
+    tree = _small_tree(text)
+    names = {"*"} if tree is None else defined(tree)
+    return () if "*" in names else tuple(name for name in NEEDED if name not in names)
 
 
 @lru_cache(maxsize=64)
@@ -69,11 +85,8 @@ def signature(text: str, name: str) -> Signature | None:
 
     None if the text is no Python or too large, or defines the function by other means than one plain `def` at the top.
     """
-    if len(text) > SIGNATURE_CHARACTERS_MAX:
-        return None
-    try:
-        tree = parsed(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = _small_tree(text)
+    if tree is None:
         return None
     # A name that is in the text once needs one look at the top; Python folds other letters into ASCII's.
     nodes = list(tree.body if text.isascii() and text.count(name) == 1 else ast.walk(tree))
@@ -112,15 +125,22 @@ def case_faults(
         yield "seed", "expected a whole number, from which other seeds are made"
 
 
+@lru_cache(maxsize=1)
+def _small_tree(text: str) -> ast.Module | None:
+    """Return the parsed text; None if it is no Python or too large. One is kept, as a reference has two uses."""
+    try:
+        return None if len(text) > SIGNATURE_CHARACTERS_MAX else parsed(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 def _names(node: ast.AST) -> Iterator[str]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
     elif isinstance(node, (ast.Import, ast.ImportFrom)):
         yield from (alias.asname or alias.name for alias in node.names)
-    elif isinstance(node, ast.Assign):
-        yield from (target.id for target in node.targets if isinstance(target, ast.Name))
-    elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id
+    elif isinstance(node, ast.Name) and _stores(node):
+        yield node.id
 
 
 def _stores(node: ast.AST) -> bool:

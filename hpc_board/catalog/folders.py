@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from hpc_board.catalog.contract import GENERATOR, Signature, case_faults, signature
+from hpc_board.catalog.contract import GENERATOR, Signature, case_faults, missing, signature
 from hpc_board.catalog.known_tasks import ABOVE_HINT, HINT, TASK_FILE, unreadable
 from hpc_board.domain.board_options import YEAR_MAX, YEAR_MIN, moment_in_utc
 from hpc_board.domain.task_rules import (
@@ -87,7 +87,8 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     harness: Literal["isolated", "task"] | None = None
     """The evaluator: the judge of hpc-board, or the task's own eval.
 
-    The judge is the default if the task has a reference.py, but for tasks for several GPUs that bring an eval.
+    The judge is the default if the task's reference.py defines generate_input and check_implementation, but for tasks
+    for several GPUs that bring an eval.
     """
     deadline: str | None = None
     """The last moment to submit, an ISO date or time; UTC without a zone, a date means its midnight."""
@@ -185,9 +186,14 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
         for language, source in (section.templates or {}).items()
     }
     reference = next((file.text for file in files if file.name == "reference.py"), None)
-    harness = own.harness or _default_harness(section, [file.name for file in files])
+    lacks = missing(reference) if reference is not None and document.sound("files") else ()
+    harness = own.harness or _default_harness(section, files, lacks=bool(lacks))
     if harness == "isolated" and reference is None and document.sound("files"):
         document.fault(("hpc_board", "harness"), "isolated needs a file named reference.py")
+    elif harness == "isolated" and lacks:
+        document.fault(
+            ("files",), f"reference.py does not define {' and '.join(lacks)}, which the isolated judge calls"
+        )
     _check_limits(document, own)
     _check_compiled(document, own)
     _check_config(document, section)
@@ -240,10 +246,14 @@ def _check_own_eval(document: Document, task: Task) -> None:
             document.fault(tuple(key.split(".")), message)
 
 
-def _default_harness(section: TaskDocument, names: Sequence[str]) -> Literal["isolated", "task"]:
-    """Return the evaluator for a task that names none: its own eval if our judge could not."""
+def _default_harness(section: TaskDocument, files: Sequence[TaskFile], *, lacks: bool) -> Literal["isolated", "task"]:
+    """Return the evaluator for a task that names none: its own eval if our judge could not.
+
+    `lacks` says that its reference.py does not define the functions that our judge calls.
+    """
+    names = [file.name for file in files]
     brings_eval = (section.config or {}).get("main", "eval.py") in names
-    return "task" if "reference.py" not in names or (section.multi_gpu and brings_eval) else "isolated"
+    return "task" if "reference.py" not in names or ((section.multi_gpu or lacks) and brings_eval) else "isolated"
 
 
 def _check_limits(document: Document, own: OwnSection) -> None:

@@ -9,7 +9,7 @@ import ast
 import json
 from pathlib import Path
 
-from hpc_board.catalog.contract import GENERATOR, defined, parsed, signature
+from hpc_board.catalog.contract import CHECK, GENERATOR, defined, parsed, signature
 from hpc_board.domain.task_rules import FILE_BYTES_MAX
 from hpc_board.errors import DocumentError, Fault
 from hpc_board.files import read_text
@@ -19,8 +19,7 @@ from hpc_board.model.text import one_line, printable
 ENDINGS = (".py", ".cu", ".cuh", ".cpp")
 """The extensions of a reference file."""
 
-_CHECK = "check_implementation"
-_FUNCTIONS = (GENERATOR, REFERENCE_ENTRY, _CHECK)
+_FUNCTIONS = (GENERATOR, REFERENCE_ENTRY, CHECK)
 _INPUTS = ("data", "inputs", "input")
 _WHOLE = "reference_code.py"
 _ADAPTER = '''\
@@ -78,7 +77,7 @@ def _of_python(path: Path, text: str) -> dict[str, str]:
         raise DocumentError(one_line(str(path), 300), [fault], hint="Correct this line.") from error
     names = defined(tree)
     faults = [Fault(name, "is not defined") for name in _FUNCTIONS if not names & {name, "*"}]
-    generator, check = signature(text, GENERATOR), signature(text, _CHECK)
+    generator, check = signature(text, GENERATOR), signature(text, CHECK)
     if generator is not None and generator.required:
         wanted = ", ".join(generator.required)
         faults.append(Fault(GENERATOR, f"needs {wanted}, and a single file has no cases to take them from"))
@@ -88,7 +87,7 @@ def _of_python(path: Path, text: str) -> dict[str, str]:
     adapter = _ADAPTER.format(
         generator=GENERATOR,
         reference=REFERENCE_ENTRY,
-        check=_CHECK,
+        check=CHECK,
         arguments="data, output" if takes_inputs else f"output, {REFERENCE_ENTRY}(data)",
     )
     files = {"train.py": "@SUBMISSION@", "reference.py": "reference.py", _WHOLE: _WHOLE}

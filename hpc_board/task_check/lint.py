@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from hpc_board.catalog.contract import defined, parsed
+from hpc_board.catalog.contract import NEEDED, defined, parsed
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.findings import findings
 from hpc_board.errors import BoardError, InputError
@@ -21,7 +21,6 @@ from hpc_board.task_check.local_job import local_gpu, local_job
 CASES_MAX = 20
 SECONDS = 300
 
-_NEEDED = ("generate_input", "check_implementation")
 _OPTIONAL = ("ref_kernel", "minimal_work")
 
 
@@ -77,7 +76,7 @@ def _defined(task: Task) -> tuple[tuple[str, ...], list[Diagnostic]]:
         return (), [Diagnostic(Severity.ERROR, "syntax", message, "Correct this line.")]
     named = defined(tree)
     # A star import may define any of them; the judge will find out.
-    return tuple(name for name in (*_NEEDED, *_OPTIONAL) if name in named or "*" in named), []
+    return tuple(name for name in (*NEEDED, *_OPTIONAL) if name in named or "*" in named), []
 
 
 def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Diagnostic]:
@@ -89,11 +88,8 @@ def _of_files(task: Task, functions: tuple[str, ...]) -> Iterator[Diagnostic]:
     except InputError as error:
         yield Diagnostic(Severity.ERROR, "not_run", error.message, error.hint)
         return
-    missing = [name for name in _NEEDED if name not in functions]
     if task.harness == OWN:
-        yield _own_eval(task, missing)
-    for name in missing if task.harness == ISOLATED else ():
-        yield Diagnostic(Severity.ERROR, f"no_{name}", f"reference.py does not define {name}", "Define it.")
+        yield _own_eval(task, [name for name in NEEDED if name not in functions])
     if "ref_kernel" not in functions and task.harness == ISOLATED:
         yield Diagnostic(
             Severity.WARNING,
@@ -118,7 +114,7 @@ def _own_eval(task: Task, missing: Sequence[str]) -> Diagnostic:
     """Return the diagnostic of a task with its own eval, and the steps to hpc-board's judge."""
     hint = "Set hpc_board.harness to isolated, and check again: its reference.py defines what the judge needs."
     if task.text("reference.py") is None:
-        hint = f"For harness: isolated, write a reference.py that defines {', '.join(_NEEDED)} and ref_kernel."
+        hint = f"For harness: isolated, write a reference.py that defines {', '.join(NEEDED)} and ref_kernel."
     elif missing:
         hint = f"For harness: isolated, reference.py has to define {' and '.join(missing)}."
     if task.multi_gpu:

@@ -189,12 +189,15 @@ def with_new_database(path: Path) -> Path:
     return path
 
 
+REFERENCE = "def ref_kernel(data):\n    return data\n\n\ngenerate_input = check_implementation = abs\n"
+
+
 def recorded(folder: Path) -> Recorded:
     """A board without runs in the empty `folder`."""
     own = folder / "tasks" / "narrow"
     own.mkdir(parents=True)
     (own / "task.yml").write_text(TASK)
-    (own / "reference.py").write_text("def ref_kernel(data):\n    return data\n")
+    (own / "reference.py").write_text(REFERENCE)
     (folder / "hpc-board.yaml").write_text(SETTINGS)
     (folder / "kernel.py").write_text(KERNEL)
     return Recorded(folder)

@@ -46,6 +46,7 @@ from tests.values import replace
 ROLES = "roles: {admins: [root-of-boards], creators: [ada, bob]}\n"
 REFERENCE = (
     "def generate_input(size: int, seed: int):\n    return [seed] * size\n\n\ndef ref_kernel(data):\n    return data\n"
+    "\n\ndef check_implementation(data, output):\n    return True\n"
 )
 TASK = """\
 name: NAME

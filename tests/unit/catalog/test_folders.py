@@ -38,6 +38,8 @@ lang: py
 description: Add.
 """
 
+REFERENCE = "# reference.py\ngenerate_input = check_implementation = None\n"
+
 KERNELBOT = """\
 # name: vectoradd-cuda
 files:
@@ -85,7 +87,7 @@ def folder_with(parent: Path, text: str = MINIMAL, *, name: str = "add_py", file
     folder.mkdir()
     (folder / "task.yml").write_text(text)
     for file in ("reference.py", *files):
-        (folder / file).write_text(f"# {file}\n")
+        (folder / file).write_text(REFERENCE if file == "reference.py" else f"# {file}\n")
     return folder
 
 
@@ -104,6 +106,48 @@ def test_a_reference_of_one_deep_expression_is_not_parsed_for_its_signature(
     assert contract.signature(plain, "generate_input") is not None
     monkeypatch.setattr(contract, "parsed", lambda _: pytest.fail("it is parsed"))
     assert contract.signature(f"{plain}{'1<' * 300_000}1\n", "generate_input") is None
+
+
+@pytest.mark.parametrize(
+    ("reference", "added", "harness"),
+    [
+        ("def generate_inputs(): ...\n", "config: {main: judge.py}\n", "task"),
+        ("def generate_input(): ...\n", "config: {main: judge.py}\n", "task"),
+        ("def generate_input(): ...\ndef check_implementation(): ...\n", "config: {main: judge.py}\n", "isolated"),
+        ("from utils import *\n", "config: {main: judge.py}\n", "isolated"),
+        ("generate_input, check_implementation = make()\n", "", "isolated"),
+        ("for check_implementation in (1,):\n    import x as generate_input\n", "", "isolated"),
+        ("def generate_input(:\n", "config: {main: judge.py}\n", "isolated"),
+    ],
+)
+def test_the_functions_of_a_reference_choose_the_harness(
+    tmp_path: Path, reference: str, added: str, harness: str
+) -> None:
+    text = MINIMAL.replace("lang:", "  - {name: judge.py, source: judge.py}\nlang:", 1)
+    folder = folder_with(tmp_path, text + added, files=("judge.py",))
+    (folder / "reference.py").write_text(reference)
+    assert read_task(folder).harness == harness
+
+
+@pytest.mark.parametrize(
+    ("reference", "added", "lacks"),
+    [
+        ("X = 1\n", "", "generate_input and check_implementation"),
+        ("def f():\n    generate_input = 1\n", "", "generate_input and check_implementation"),
+        (
+            "import check_implementation\n",
+            "hpc_board: {harness: isolated}\nconfig: {main: reference.py}\n",
+            "generate_input",
+        ),
+    ],
+)
+def test_a_reference_without_the_functions_and_without_an_eval_is_a_fault(
+    tmp_path: Path, reference: str, added: str, lacks: str
+) -> None:
+    folder = folder_with(tmp_path, MINIMAL + added)
+    (folder / "reference.py").write_text(reference)
+    message = f"files: reference.py does not define {lacks}, which the isolated judge calls"
+    assert faults(folder) == [f"line 1: {message}"]
 
 
 @pytest.mark.parametrize("error", [RecursionError, MemoryError])
@@ -129,7 +173,7 @@ def test_a_task_of_kernelbot_is_accepted_unchanged(tmp_path: Path) -> None:
         TaskFile("submission.py", None),
         TaskFile("task.py", "# task.py\n"),
         TaskFile("utils.py", "# utils.py\n"),
-        TaskFile("reference.py", "# reference.py\n"),
+        TaskFile("reference.py", REFERENCE),
         TaskFile("eval.py", "# eval.py\n"),
     )
     assert task.tests == (

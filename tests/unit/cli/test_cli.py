@@ -38,6 +38,7 @@ from hpc_board.tui.recent_files import known_files, sent_as
 from tests.unit.recorded import (
     AT,
     KERNEL,
+    REFERENCE,
     REPOSITORY,
     SETTINGS,
     Recorded,
@@ -331,9 +332,7 @@ def test_gpus_are_listed_with_their_state_and_their_emulation(board: Recorded) -
 @pytest.mark.files_alone("a service keeps the texts of a task's files")
 def test_a_task_shows_its_cases_and_prints_its_files(board: Recorded) -> None:
     assert "size: 127; seed: 4242" in call(board, "task", "vectoradd_py").stdout
-    assert call(board, "task", "narrow", "--file", "reference.py").stdout == (
-        "def ref_kernel(data):\n    return data\n"
-    )
+    assert call(board, "task", "narrow", "--file", "reference.py").stdout == REFERENCE
     details = read(board, "task", "narrow")
     assert isinstance(details, dict)
     assert details["files"] == ["submission.py", "reference.py"]
@@ -1630,7 +1629,7 @@ def test_a_file_of_a_task_reaches_a_terminal_without_escapes_and_a_pipe_as_it_is
     text = (folder / "task.yml").read_text()
     (folder / "task.yml").write_text(f"{text}templates:\n  Python: template.py\n")
     for name in ("reference.py", "template.py"):
-        (folder / name).write_text(f"# {escape} here\ndef ref_kernel(data):\n    return data\n")
+        (folder / name).write_text(f"# {escape} here\n{REFERENCE}")
     assert escape in board.hpc_board(*command).stdout
     master, slave = pty.openpty()
     argv = [sys.executable, "-m", "hpc_board", *command]

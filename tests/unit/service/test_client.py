@@ -103,7 +103,9 @@ def source(folder: Path) -> Path:
     folder = folder / "doubling"
     folder.mkdir()
     (folder / "task.yml").write_text(TASK.replace("gpus: [H100]\n", "tests: [{size: 1, seed: 2}]\n"))
-    (folder / "reference.py").write_text("def generate_input(size, seed):\n    return 0\n\n\nref_kernel = abs\n")
+    (folder / "reference.py").write_text(
+        "def generate_input(size, seed):\n    return 0\n\n\nref_kernel = check_implementation = abs\n"
+    )
     (folder / ".git").mkdir()
     (folder / ".git" / "config").write_text("a secret of the creator")
     return folder
