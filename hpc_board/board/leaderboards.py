@@ -93,18 +93,28 @@ class Leaderboards:
         task = board.task if source is None else chosen_task(name, self._tasks_of(source), str(source))
         return self._context.editor.update(board, task, options, utc_now())
 
-    def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> tuple[Synced, ...]:
+    def plan_sync(
+        self,
+        source: Path,
+        problem_set: str | None = None,
+        *,
+        options: RequestedOptions = UNCHANGED,
+        force: bool = False,
+    ) -> tuple[Synced, ...]:
         """Plan the changes that make the leaderboards equal to a competition; nothing is stored.
 
+        A deadline in `options` wins over those of the competition.
+
         Raises:
-            InputError: the competition cannot be read, or lacks the problem set.
+            InputError: the competition cannot be read, or lacks the problem set, or the deadline is invalid.
             Refused: the user is no admin.
         """
         from hpc_board.catalog import sources as task_sources
 
         self._context.require(Role.ADMIN, "have the boards be those of a competition")
         competition = task_sources.read(source, problem_set)
-        return tuple(synced(self._context.editor, competition, self._tasks.of_settings(), force=force, now=utc_now()))
+        of_settings, now = self._tasks.of_settings(), utc_now()
+        return tuple(synced(self._context.editor, competition, options, of_settings, force=force, now=now))
 
     def plan_requested(self, request: BoardRequest) -> tuple[Plan, ...]:
         """Plan as `plan_creation` or `plan_update` does, for a request from another process.
@@ -122,7 +132,7 @@ class Leaderboards:
         with _unpack_source(request.source) as source:
             if not isinstance(source, Path):
                 raise InputError("no competition was sent.", hint="Send its folder or its file.")
-            found = self.plan_sync(source, request.problem_set, force=request.force)
+            found = self.plan_sync(source, request.problem_set, options=request.options, force=request.force)
         place = f"{source.parent}/"
         return tuple(msgspec.structs.replace(each, reason=each.reason.replace(place, "")) for each in found)
 

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from hpc_board.accounts import unknown_accounts
 from hpc_board.domain.board_options import (
-    UNCHANGED,
     BoardOptions,
     CodeShown,
     RequestedOptions,
@@ -37,7 +36,7 @@ from hpc_board.errors import DamagedRowError, DocumentError, Fault, InputError, 
 from hpc_board.files import write_whole
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import NAME, NAME_WORDS, listed, suggestion
-from hpc_board.model.task import Task
+from hpc_board.model.task import OWN, Task
 from hpc_board.model.text import one_line
 from hpc_board.store import NewChange, Newest, Store
 
@@ -186,14 +185,9 @@ class LeaderboardEditor:
         for task in tasks:
             before = newest.get(task.name)
             try:
-                _check_name(task.name, before)
-                _check_own_deadline(task, options, now)
-                terms = self._terms(BoardOptions(self._person().name, task.deadline, task.gpus), task, options, now)
-                _check_stays_closed(terms, before)
+                plans.append(self._creation_plan(task, options, before, of_settings, now))
             except InputError as error:
                 faults.append(error)
-                continue
-            plans.append(self._creation_plan(task, terms, before, of_settings))
         _raise_together(faults)
         for plan in plans:
             self._require_name(plan)
@@ -205,10 +199,12 @@ class LeaderboardEditor:
         Raises:
             InputError: an option is invalid.
         """
+        if task is not board.task:
+            _check_support(task)
         return self._update_plan(board, task, self._terms(board.options, task, options, now))
 
-    def of_competition(self, task: Task, of_settings: Catalog, now: datetime) -> Plan:
-        """Plan the leaderboard of a competition's task: the competition's terms win over the present ones.
+    def of_competition(self, task: Task, options: RequestedOptions, of_settings: Catalog, now: datetime) -> Plan:
+        """Plan the leaderboard of a competition's task: `options` win over the competition's, these over the present.
 
         Raises:
             InputError: the task cannot have a leaderboard, for the reason in the message.
@@ -216,17 +212,12 @@ class LeaderboardEditor:
         newest = {_name(each): each for each in self._newest()}
         before = newest.get(task.name)
         if not isinstance(before, CreatedBoard):
-            _check_name(task.name, before)
-            _check_own_deadline(task, UNCHANGED, now)
-            terms = BoardOptions(self._person().name, task.deadline, task.gpus)
-            _check_stays_closed(terms, before)
-            self._check_gpus(task, terms)
-            return self._creation_plan(task, terms, before, of_settings)
+            return self._creation_plan(task, options, before, of_settings, now)
+        _check_support(task)
         terms = replace(
             before.options, deadline=task.deadline or before.options.deadline, gpus=task.gpus or before.options.gpus
         )
-        self._check_gpus(task, terms)
-        return self._update_plan(before, task, terms)
+        return self._update_plan(before, task, self._terms(terms, task, options, now))
 
     def deletion(self, board: CreatedBoard) -> Plan:
         """Plan the deletion of `board`."""
@@ -331,7 +322,19 @@ class LeaderboardEditor:
         )
         return tuple(replace(plan, left=counted.get(plan.name, plan.left)) for plan in plans)
 
-    def _creation_plan(self, task: Task, terms: BoardOptions, before: Newest | None, of_settings: Catalog) -> Plan:
+    def _creation_plan(
+        self, task: Task, options: RequestedOptions, before: Newest | None, of_settings: Catalog, now: datetime
+    ) -> Plan:
+        """Plan a leaderboard under the task's name, which has the state `before`.
+
+        Raises:
+            InputError: the task, its name or an option is invalid.
+        """
+        _check_name(task.name, before)
+        _check_support(task)
+        _check_own_deadline(task, options, now)
+        terms = self._terms(BoardOptions(self._person().name, task.deadline, task.gpus), task, options, now)
+        _check_stays_closed(terms, before)
         return Plan(
             task.name,
             Action.CREATE,
@@ -553,6 +556,12 @@ def _hidden_from(person: BoardUser, newest: Collection[Newest]) -> frozenset[str
     return frozenset(each.name for each in newest if each.options is None or not person.sees(each.options))
 
 
+def _check_support(task: Task) -> None:
+    from hpc_board.runs.drafts import check_support
+
+    check_support(task)
+
+
 def _check_own_deadline(task: Task, options: RequestedOptions, now: datetime) -> None:
     if options.deadline is None and task.deadline is not None and task.deadline <= now:
         raise InputError(
@@ -602,17 +611,28 @@ def _raise_together(faults: Sequence[InputError]) -> None:
 
 
 def synced(
-    boards: LeaderboardEditor, competition: Catalog, of_settings: Catalog, *, force: bool, now: datetime
+    boards: LeaderboardEditor,
+    competition: Catalog,
+    options: RequestedOptions,
+    of_settings: Catalog,
+    *,
+    force: bool,
+    now: datetime,
 ) -> Iterator[Synced]:
-    """Yield, task by task, the changes that make the leaderboards equal to `competition` at the time `now`."""
+    """Yield, task by task, the changes that make the leaderboards equal to `competition` at the time `now`.
+
+    Raises:
+        InputError: the deadline in `options`, which wins over those of the competition, is none or has passed.
+    """
+    _deadline(None, options.deadline, now)
     for task in competition.tasks:
         try:
-            plan = boards.of_competition(task, of_settings, now)
+            plan = boards.of_competition(task, options, of_settings, now)
         except InputError as error:
             yield Synced(task.name, "skipped", one_line(error.message, 500))
             continue
         if plan.action is Action.CREATE:
-            yield Synced(task.name, "created", _opening(plan.options), plan)
+            yield Synced(task.name, "created", _opening(task, plan.options), plan)
         elif not plan.differences:
             yield Synced(task.name, "unchanged", plan=plan)
         elif plan.needs_force and not force:
@@ -623,9 +643,10 @@ def synced(
         yield Synced(_of_fault(fault), "error", fault.message)
 
 
-def _opening(terms: BoardOptions) -> str:
+def _opening(task: Task, terms: BoardOptions) -> str:
     until = "" if terms.deadline is None else f", until {moment_words(terms.deadline)}"
-    return f"on {', '.join(map(one_line, terms.gpus)) or 'every GPU'}{until}"
+    judge = ", judged by its own eval" if task.harness == OWN else ""
+    return f"on {', '.join(map(one_line, terms.gpus)) or 'every GPU'}{until}{judge}"
 
 
 def _changes(found: Sequence[Difference]) -> str:

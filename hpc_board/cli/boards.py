@@ -191,34 +191,46 @@ def delete(open_: Open, name: str, reason: str, yes: bool, as_json: bool) -> Non
 @click.command(
     epilog=examples(
         "hpc-board admin sync ./competition --problem-set beginner --dry-run",
-        "hpc-board admin sync problems/beginner.yaml",
+        "hpc-board admin sync problems/beginner.yaml --deadline +30d",
         "hpc-board admin sync competition.zip --force --json",
     )
 )
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("--problem-set", metavar="S", help="The competition S.yaml, where SOURCE has several.")
+@_deadline
 @click.option("--force", is_flag=True, help="Reset standings even if users have ranks.")
 @_reason
 @_dry_run
 @json_option
 @click.pass_obj
 def sync(
-    open_: Open, *, source: Path, problem_set: str | None, force: bool, reason: str, dry_run: bool, as_json: bool
+    open_: Open,
+    *,
+    source: Path,
+    problem_set: str | None,
+    deadline: str | None,
+    force: bool,
+    reason: str,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Synchronize the boards with a competition.
 
     SOURCE is a folder with competitions (such as a clone of a repository),
     one competition (YAML), or a zip of these. Its tasks become boards: new
-    ones are created, existing ones updated with files, GPUs and deadlines.
+    ones are created, existing ones updated with files, GPUs and deadlines;
+    --deadline replaces the deadlines of all of them.
     Options that the competition omits and other boards do not change. The
     exit code is 2 if tasks cannot be read, else 5 if tasks were skipped; all
     other tasks are synchronized.
     """
     from hpc_board.cli.output import print_blocks, print_json
+    from hpc_board.domain.board_options import RequestedOptions
     from hpc_board.report.boards import synced_table
 
     board = open_()
-    done = board.leaderboards.plan_sync(source, problem_set, force=force)
+    options = RequestedOptions(deadline)
+    done = board.leaderboards.plan_sync(source, problem_set, options=options, force=force)
     if not dry_run:
         board.leaderboards.carry_out(
             [each.plan for each in done if each.plan and each.stored], force=force, reason=reason

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.board_options import BoardOptions, Visibility, moment_words
 from hpc_board.domain.user_board import Action, BoardChange, CreatedBoard, Entries, Plan, change_summary
+from hpc_board.model.task import OWN
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table
 from hpc_board.report.formatting import count_text, moment_text
@@ -39,7 +40,9 @@ def _plan(plan: Plan) -> Iterator[Block]:
     yield Heading(f"Board {plan.name}")
     if plan.action is Action.CREATE:
         gpus = ", ".join(map(one_line, plan.options.gpus)) or "all in the settings"
-        yield Facts((("deadline", moment_words(plan.options.deadline)), ("GPUs", gpus), *terms_facts(plan.options)))
+        own = (("judge", "the task's own eval"),) if plan.task is not None and plan.task.harness == OWN else ()
+        deadline = ("deadline", moment_words(plan.options.deadline))
+        yield Facts((deadline, ("GPUs", gpus), *own, *terms_facts(plan.options)))
     else:
         restarts = any(difference.restarts for difference in plan.differences)
         columns = (Column("FIELD"), Column("BEFORE", flexible=True), Column("AFTER", flexible=True))

@@ -475,15 +475,24 @@ class _Leaderboards(_Part):
         self._requests |= {plan.name: request for plan in plans}
         return plans
 
-    def plan_sync(self, source: Path, problem_set: str | None = None, *, force: bool = False) -> "tuple[Synced, ...]":
+    def plan_sync(
+        self,
+        source: Path,
+        problem_set: str | None = None,
+        *,
+        options: "RequestedOptions | None" = None,
+        force: bool = False,
+    ) -> "tuple[Synced, ...]":
         """Have the changes planned that make the leaderboards equal to a competition."""
         from hpc_board.catalog.known_tasks import TASK_FILE
+        from hpc_board.domain.board_options import RequestedOptions
         from hpc_board.domain.user_board import BoardRequest
 
         if problem_set is None and source.suffix in _COMPETITIONS and source.name != TASK_FILE and source.is_file():
             # The file names tasks beside it: the folder goes, with the name of the file.
             source, problem_set = source.absolute().parent, source.stem
-        request = BoardRequest(_packed_path(source), sync=True, problem_set=problem_set, force=force)
+        terms = options or RequestedOptions()
+        request = BoardRequest(_packed_path(source), options=terms, sync=True, problem_set=problem_set, force=force)
         found: tuple[Synced, ...] = _ask(self._connection, "leaderboards.plan_synced", request)
         self._requests |= {each.name: request for each in found}
         return found

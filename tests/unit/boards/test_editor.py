@@ -1212,6 +1212,64 @@ def test_a_competition_makes_no_board_whose_deadline_has_passed_and_keeps_those_
     assert {each["result"] for each in read(place, "admin", "sync", source)} == {"updated", "unchanged"}
 
 
+def test_sync_deadline_replaces_those_of_the_competition_and_of_its_boards(place: Recorded) -> None:
+    competition(place.folder)
+    source = place.folder / "practice.yaml"
+    source.write_text(COMPETITION.replace('deadline: "2100-06-01"', 'deadline: "2020-06-01 6:59"'))
+    done = read(place, "admin", "sync", source, "--deadline", "2090-01-02 3:04")
+    assert [each["result"] for each in done] == ["created", "created"]
+    moments = {board.options.deadline for board in of(place).leaderboards.list()}
+    assert moments == {datetime(2090, 1, 2, 3, 4, tzinfo=UTC)}
+    done = read(place, "admin", "sync", source, "--deadline", "none")
+    assert [(each["result"], each["reason"]) for each in done] == [("updated", "deadline")] * 2
+    assert {board.options.deadline for board in of(place).leaderboards.list()} == {None}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [("2020-06-01", "the deadline 2020-06-01 00:00 UTC has passed"), ("soon", '"soon" is no deadline')],
+)
+def test_a_sync_with_an_invalid_deadline_changes_nothing(place: Recorded, words: str, told: str) -> None:
+    competition(place.folder)
+    done = call(place, "admin", "sync", place.folder / "practice.yaml", "--deadline", words)
+    assert (done.exit_code, told in done.stderr) == (2, True), done.stderr
+    assert of(place).leaderboards.list() == ()
+
+
+TWO_FUNCTIONS = "def generate_inputs(size): ...\n\n\ndef reference_forward(data): ...\n"
+"""The reference of a task with functions of its own, which its eval calls."""
+
+
+def test_a_task_with_functions_of_its_own_is_judged_by_its_eval_and_the_creator_is_told(place: Recorded) -> None:
+    folder = competition(place.folder) / "set" / "other"
+    (folder / "reference.py").write_text(TWO_FUNCTIONS)
+    text = (folder / "task.yml").read_text()
+    refused = call(place, "create", "mine", folder)
+    told = "reference.py does not define generate_input and check_implementation, which the isolated judge calls"
+    assert (refused.exit_code, told in refused.stderr) == (2, True), refused.stderr
+    done = {each["name"]: each for each in read(place, "admin", "sync", place.folder / "practice.yaml", code=2)}
+    assert done["other"]["result"] == "error"
+    assert told in done["other"]["reason"]
+    (folder / "eval.py").write_text("")
+    (folder / "task.yml").write_text(text.replace("lang:", "  - {name: eval.py, source: eval.py}\nlang:", 1))
+    shown = call(place, "create", "mine", folder, "--gpu", "H100")
+    assert re.search(r"^judge +the task's own eval$", shown.stdout, re.MULTILINE), shown.output
+    done = {each["name"]: each for each in read(place, "admin", "sync", place.folder / "practice.yaml")}
+    assert done["other_v2"]["reason"].endswith(", judged by its own eval")
+
+
+def test_a_board_of_a_task_that_no_judge_takes_is_refused(place: Recorded) -> None:
+    folder = competition(place.folder) / "set" / "other"
+    text = (folder / "task.yml").read_text().replace("seed: ", "world_size: 2, seed: ")
+    (folder / "task.yml").write_text(f"{text}multi_gpu: true\n")
+    (folder / "reference.py").write_text(REFERENCE.replace("size: int,", "size: int, world_size: int, rank: int,"))
+    told = "does not run tasks for several GPUs (multi_gpu) under its own judge"
+    refused = call(place, "create", "mine", folder)
+    assert (refused.exit_code, told in refused.stderr) == (2, True), refused.stderr
+    done = {each["name"]: each for each in read(place, "admin", "sync", place.folder / "practice.yaml", code=5)}
+    assert (done["other_v2"]["result"], told in done["other_v2"]["reason"]) == ("skipped", True)
+
+
 def test_one_of_several_competitions_is_chosen_in_a_folder_and_in_a_zip(place: Recorded) -> None:
     folder = competition(place.folder / "repo-main" / "problems").parent
     (folder / "problems" / "hard.yaml").write_text("problems: [{directory: set/other, name: hard_v1}]\n")
