@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import WORK_MAX, Peak, Share, Work, own_peak_of, share_of_peak
 from hpc_board.model.value import Value, made
 
@@ -41,7 +42,7 @@ BUSY_PROCESSORS = 0.1
 """Number of processors used by others from which a machine counts as busy."""
 
 _BRACKETS_MAX = 4 * TEXT_MAX + 4 * CASES_MAX
-"""More opening brackets than in any honest result: three for each case, and some in printed output."""
+"""More opening brackets than in any honest result: three for each case, a few with details, and printed output."""
 
 
 class Verdict(str, Enum):
@@ -168,7 +169,8 @@ class Timing(Value):
 class Case(Value):
     """One case of one phase ("test" or "benchmark"): its verdict, and its times if it was timed.
 
-    `work` is the minimum work of a right call, if the task declares it and the case was timed.
+    `work` is the minimum work of a right call, if the task declares it and the case was timed. `mismatch` has the
+    details of wrong values.
     """
 
     phase: str
@@ -178,6 +180,7 @@ class Case(Value):
     message: str = ""
     timing: Timing | None = None
     work: Work | None = None
+    mismatch: Mismatch | None = None
 
 
 class Log(Value):
@@ -329,6 +332,12 @@ class _Fields:
         except ValueError:
             raise ResultError(f"{self._place}.{key} is not a verdict") from None
 
+    def mismatch(self, key: str) -> "Mismatch | None":
+        try:
+            return None if self.absent(key) else Mismatch.of(self._get(key))
+        except ValueError as error:
+            raise ResultError(f"{self._place}.{key}: {error}") from None
+
     def items(self, key: str, limit: int) -> "list[Any]":
         value = self._get(key)
         if not isinstance(value, list) or len(value) > limit:
@@ -415,6 +424,7 @@ def _case(fields: _Fields) -> Case:
         message=fields.text("message"),
         timing=None if fields.absent("timing") else _timing(fields.inner("timing")),
         work=_work(fields.inner("work")) if fields.has("work") and not fields.absent("work") else None,
+        mismatch=fields.mismatch("mismatch") if fields.has("mismatch") else None,
     )
 
 

@@ -21,6 +21,7 @@ from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Ta
 from hpc_board.report.explanations import BELOW, PAGES, Meaning, state_meaning, verdict_meaning
 from hpc_board.report.formatting import bytes_text, count_text, moment_text, speedup_text, telling_line
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
+from hpc_board.report.mismatches import mismatch_blocks
 from hpc_board.report.moderation import removal_text
 from hpc_board.report.run_columns import outcome, run_tone
 from hpc_board.report.run_words import (
@@ -365,6 +366,11 @@ def _case_blocks(
     for case in cases:
         if "\n" in case.message.strip():
             yield message_log(run, f"{case.phase} {case.index + 1}", case.message)
+            break
+    for case in cases:
+        if case.mismatch is not None:
+            yield Heading(f"Wrong values of {case.phase} {case.index + 1}")
+            yield from mismatch_blocks(case.mismatch)
             break
 
 

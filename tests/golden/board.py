@@ -20,6 +20,7 @@ from tests.golden.results import (
     geometric_mean_s,
     in_rows,
     log,
+    mismatch,
     reported,
     result,
     timed,
@@ -416,7 +417,7 @@ def _failed() -> Iterable[_Sent]:
     found_out = (
         "passed with the public seed, failed with a secret one; the run is not ranked: 100 numbers were expected"
     )
-    hidden = [*_SCAN_TESTS[:1], {**wrong, "message": found_out}]
+    hidden = [*_SCAN_TESTS[:1], {**wrong, "message": found_out, "mismatch": mismatch()}]
     found = result("ranked", "wrong_value", hidden, message=f"test case 2 of 2: {found_out}")
     yield _Sent("ada", "scan", "ranked", [_run("H100", result=found)], name="wrong")
     compiler = log("kernel.cu(3): error: identifier is undefined\n1 error detected\n")
@@ -425,7 +426,9 @@ def _failed() -> Iterable[_Sent]:
         "ada", "scan", "test", [_run("H100", result=found)], name="uncompiled", file_name="kernel.cu", code="x\n"
     )
     for verdict in VERDICTS:
-        failing = [_SCAN_TESTS[0], case("test", 1, "size: 100; seed: 2", verdict, f"the message of {verdict}")]
+        more = {"mismatch": mismatch(("nan", "2.5"), ("0.5", "1.5"))} if verdict == "wrong_value" else {}
+        message = f"the message of {verdict}"
+        failing = [_SCAN_TESTS[0], case("test", 1, "size: 100; seed: 2", verdict, message, **more)]
         found = result("test", verdict, failing, message=f"test case 2 of 2: the message of {verdict}")
         yield _Sent("bob", "scan", "test", [_run("H100", result=found)], name=f"verdict_{verdict}", file_name="bob.py")
 

@@ -57,6 +57,22 @@ def case(phase: str, index: int, spec: str, verdict: str = "pass", message: str 
     }
 
 
+def mismatch(*places: tuple[str, str]) -> dict[str, Any]:
+    """Return the details of wrong values in the last elements; without values if no places are given."""
+    return {
+        "shape": [100],
+        "elements": 100,
+        "wrong": 37,
+        "pattern": "the last 37 elements",
+        "largest_absolute": 1.0 if places else None,
+        "largest_relative": 0.667 if places else None,
+        "places": [
+            {"index": [63 + number], "got": got, "expected": expected} for number, (got, expected) in enumerate(places)
+        ],
+        "part": "",
+    }
+
+
 def timed(index: int, spec: str, median_ns: float, *, baseline_ns: float | None = None, **more: Any) -> dict[str, Any]:
     """Return a benchmark case of a GPU: two processes with three calls each, whose medians differ a little."""
     samples = [median_ns + away for away in (-100.0, -40.0, 250.0, -60.0, 40.0, 90.0)]

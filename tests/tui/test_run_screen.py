@@ -1,6 +1,7 @@
 """The screen of one run: its pages, its log, and what to do about a run that did not pass."""
 
 import hashlib
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from textual import events
 
 from hpc_board.domain.run import RunState
 from hpc_board.model.gpu import Device, Gpu
+from hpc_board.model.mismatch import Mismatch, Place
 from hpc_board.model.result import Case, Log, Result, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.report.next_steps import next_steps
@@ -139,6 +141,17 @@ async def test_the_first_case_that_failed_is_selected_with_its_message() -> None
         assert isinstance(case, Case)
         assert case.verdict is Verdict.WRONG_VALUE
         assert "17 of 16129 values differ, the first at [0, 126]" in page(pilot.app)
+
+
+async def test_a_case_with_wrong_values_shows_their_pattern_and_the_first_places() -> None:
+    found = Mismatch((50, 40), 2000, 1480, "the last 37 rows", 5.0, 12.1, (Place((13, 0), "nan", "1.5"),))
+    cases = (Case("test", 0, "size: 9", Verdict.WRONG_VALUE, "wrong", mismatch=found),)
+    async with app_on(Telling(replace(result(RUNS[3]), cases=cases))).run_test(size=(80, 40)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "down", "enter", "2")
+        text = page(pilot.app)
+        assert "1,480 of 2,000 elements (74 %): the last 37 rows" in text
+        assert re.search(r"\[13, 0\] +nan +1.5", text)
 
 
 async def test_a_benchmark_shows_how_its_calls_are_spread() -> None:

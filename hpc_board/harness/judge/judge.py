@@ -18,8 +18,10 @@ import json
 import os
 import random
 import sys
+import time
 import traceback
 from contextlib import suppress
+from dataclasses import asdict
 from types import ModuleType
 from typing import Any
 
@@ -28,12 +30,15 @@ from hpc_board.harness.device.device import Device, DeviceMissing, open_device
 from hpc_board.harness.device.faults import LIBRARIES, fault, lacking, message_of, unreadable
 from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.device.throttling import Throttling
+from hpc_board.harness.judge.comparisons import Comparison, Comparisons
 from hpc_board.harness.judge.forms import Difference, layout_difference
+from hpc_board.harness.judge.mismatches import mismatch, part_name, parts_of
 from hpc_board.harness.judge.windows import Windows, unusable
 from hpc_board.harness.processes.memory import keep_freed_memory
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
 from hpc_board.harness.worker.compiled import form_fault
+from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import WORK_MAX
 from hpc_board.model.result import LIBRARY_MISSING, Verdict
 from hpc_board.model.text import printable, with_article
@@ -42,6 +47,10 @@ _MESSAGE_MAX = 4000
 _SHIFTS = 64
 _shifts = random.SystemRandom()
 _FORM_BYTES_MAX = 32 * 1024
+_DETAILS_MAX = 10
+"""Number of wrong outputs whose details are told."""
+
+_DETAILS_SECONDS = 5.0
 
 
 def serve(channel: Channel) -> None:
@@ -59,6 +68,7 @@ def serve(channel: Channel) -> None:
             device,
             Throttling(str(facts["gpu_uuid"])) if "gpu_uuid" in facts else None,
             frame["value_bytes"],
+            folder=frame["folder"],
             compiled=frame.get("compiled", False),
             other_python=frame["other_python"],
         )
@@ -85,6 +95,7 @@ class _Judge:
         throttling: Throttling | None,
         value_bytes: int,
         *,
+        folder: str,
         compiled: bool,
         other_python: str,
     ) -> None:
@@ -101,6 +112,10 @@ class _Judge:
         self._work: dict[str, dict[str, float] | None] = {}
         self._layouts: dict[str, tuple[int, str]] = {}
         self._windows = Windows(device)
+        self._comparisons = Comparisons(reference, folder)
+        self._public: set[int] = set()
+        self._reference_seconds = 0.0
+        self._details_left = _DETAILS_MAX
 
     def facts(self) -> dict[str, Any]:
         """Return the facts about the task's functions that the supervisor needs."""
@@ -110,6 +125,7 @@ class _Judge:
         """Drop the inputs of calls that will never be checked."""
         self._held.clear()
         self._laid.clear()
+        self._public.clear()
 
     def answer(self, frame: Frame, fds: list[int]) -> Frame:
         if frame["type"] == "generate":
@@ -151,6 +167,8 @@ class _Judge:
             return self._failed(step, error)
         self._held[frame["call"]] = data
         self._laid[frame["call"]] = laid
+        if frame["public"]:
+            self._public.add(frame["call"])
         steady = self._is_steady(frame["group"], frame["seed"], json.dumps(laid.layout))
         return {
             "type": "generated",
@@ -243,15 +261,24 @@ class _Judge:
             self._expected[group] = inputs, self._layout_of_reference(data)
 
     def _layout_of_reference(self, data: Any) -> payload.Node:
-        """Return the form of a right answer, from the reference on a copy of the inputs (it may write into them)."""
-        inputs, outputs = (os.memfd_create(name, os.MFD_CLOEXEC) for name in ("inputs", "expected"))
+        """Return the form of a right answer."""
+        begin = time.monotonic()
+        outputs = os.memfd_create("expected", os.MFD_CLOEXEC)
+        try:
+            return payload.write(self._reference_answer(data), outputs, self._value_bytes)
+        finally:
+            os.close(outputs)
+            self._reference_seconds = max(self._reference_seconds, time.monotonic() - begin)
+
+    def _reference_answer(self, data: Any) -> Any:
+        """Return the reference's answer to a copy of the inputs: it may write into them."""
+        inputs = os.memfd_create("inputs", os.MFD_CLOEXEC)
         try:
             payload.write(data, inputs, self._value_bytes)
             copy, _ = payload.read(inputs, self._device.place)
-            return payload.write(self._reference.ref_kernel(copy), outputs, self._value_bytes)
+            return self._reference.ref_kernel(copy)
         finally:
             os.close(inputs)
-            os.close(outputs)
 
     def _unchanged(self, data: Any, inputs: int, base: int) -> bool:
         """Return whether the inputs given to a worker are unchanged."""
@@ -270,7 +297,8 @@ class _Judge:
         return _checked(Verdict.MUTATED_INPUT, "the call wrote into its inputs, and the task wants them left alone")
 
     def _check(self, frame: Frame, fds: list[int]) -> Frame:
-        data = self._held.pop(frame["call"])
+        begin, data, public = time.monotonic(), self._held.pop(frame["call"]), frame["call"] in self._public
+        self._public.discard(frame["call"])
         try:
             output, layout = payload.read(fds[0], self._device.place)
         except payload.NoRoom as error:
@@ -284,17 +312,38 @@ class _Judge:
             difference = self._difference(frame["group"], data, layout)
             if difference is not None and difference.final:
                 return _checked(difference.verdict, difference.message)
-            good, message = _opinion(self._reference.check_implementation(data, output))
+            with self._comparisons.of(parts_of(output)):
+                good, message = _opinion(self._reference.check_implementation(data, output))
         except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
             failed = self._failed("the task cannot check the output", error)
             if difference is None or failed["verdict"] not in (Verdict.TASK_ERROR, Verdict.OUT_OF_MEMORY):
                 return failed
             good, message = False, f"the check fails on it: {type(error).__name__}: {message_of(error)}"
         if good:
+            self._comparisons.failed = None  # it holds two tensors
             return _checked(Verdict.PASS, message)
         if difference is not None:
             return _checked(difference.verdict, f"{difference.message}; {message}")
-        return _checked(Verdict.WRONG_VALUE if _finite(output) else Verdict.WRONG_NONFINITE, message)
+        # The answer has to arrive in time: details are worth less than the verdict.
+        deadline = min(begin + frame["seconds"] / 2, time.monotonic() + _DETAILS_SECONDS)
+        found = self._details(data, output, public=public, deadline=deadline)
+        return _checked(Verdict.WRONG_VALUE if _finite(output) else Verdict.WRONG_NONFINITE, message, found)
+
+    def _details(self, data: Any, output: Any, *, public: bool, deadline: float) -> "Mismatch | None":
+        """Return the details of a wrong output by the comparison of the task's check, or else by the reference."""
+        failed, self._comparisons.failed = self._comparisons.failed, None
+        if not self._details_left:
+            return None
+        if failed is None:
+            if not public or self._reference_seconds > (deadline - time.monotonic()) / 2:
+                return None
+            try:
+                failed = Comparison(output, self._reference_answer(data), known=False)
+            except Exception:  # noqa: BLE001 - a task without a ref_kernel, or one that fails, has no details
+                return None
+        found = mismatch(failed, part_name(output, failed.got), shown=public, deadline=deadline)
+        self._details_left -= found is not None
+        return found
 
     def _failed(self, step: str, error: BaseException) -> Frame:
         return _failed(step, error, self._device.name, self._other_python)
@@ -392,11 +441,12 @@ def _facts(device: Device) -> "dict[str, Any]":
     return facts
 
 
-def _checked(verdict: Verdict, message: str) -> Frame:
+def _checked(verdict: Verdict, message: str, found: "Mismatch | None" = None) -> Frame:
     return {
         "type": "checked",
         "verdict": verdict,
         "message": printable(message, _MESSAGE_MAX),
+        "mismatch": None if found is None else asdict(found),
         "throttled": False,
     }
 

@@ -50,7 +50,7 @@ class Inquiry:
         """
         if time.monotonic() >= self._deadline:
             raise TimeOver
-        frame = {"type": "generate", "call": call, "group": group, "seed": seed, "case": dict(case)}
+        frame = {"type": "generate", "call": call, "group": group, "seed": seed, "case": dict(case), "public": False}
         self._judge.send(frame)
         seconds = self._judge_seconds
         late = f"the task did not make the inputs, and the reference's answer to them, within {seconds:g} s"
@@ -69,7 +69,7 @@ class Inquiry:
         Raises:
             CallFailed: the judge is gone.
         """
-        self._judge.send({"type": "check", "call": call, "group": group}, [output])
+        self._judge.send({"type": "check", "call": call, "group": group, "seconds": 0.0}, [output])
         seconds = self._judge_seconds
         late = f"the task did not check the output within {seconds:g} s"
         try:

@@ -18,7 +18,16 @@ from functools import partial
 
 from hpc_board.harness.measure.timing import floor_ns
 from hpc_board.harness.measure.worker_handle import Output, Worker
-from hpc_board.harness.processes.calls import Called, CallFailed, Phase, Rules, TimeBudget, close_all, judge_answer
+from hpc_board.harness.processes.calls import (
+    Called,
+    CallFailed,
+    Phase,
+    Rules,
+    TimeBudget,
+    close_all,
+    judge_answer,
+    public_seed,
+)
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Frame
@@ -240,7 +249,8 @@ class Bench:
     def _made(self, index: int, group: str, number: int, seed: int) -> Generated:
         """Have the judge make a call's inputs."""
         case = dict(self.phase.cases[index])
-        self._judge.send({"type": "generate", "call": number, "group": group, "seed": seed, "case": case})
+        frame = {"type": "generate", "call": number, "group": group, "seed": seed, "case": case}
+        self._judge.send({**frame, "public": seed == public_seed(case)})
         answer = self._judged(Generated, "make the inputs")
         self.work[index] = answer.work
         self.input_bytes[index] = answer.size
@@ -270,14 +280,19 @@ class Bench:
         return checked[-1].message, any(each.throttled for each in checked)
 
     def _check(self, number: int, group: str, output: Output, copy: int, *, probe: bool) -> Checked:
-        opinion = self._opinion({"type": "check", "call": number, "group": group}, copy, "check the output")
+        opinion = self._opinion(self._check_frame(number, group), copy, "check the output")
         wrong = opinion.verdict is not Verdict.PASS
         if (wrong or probe) and output.changes_later(copy, self.limits.value_bytes):
             message = "it went on writing into its output after it had said that it was done"
             raise CallFailed(Verdict.LATE_WRITE, message, worker_lost=True)
         if wrong:
-            raise CallFailed(opinion.verdict, opinion.message)
+            raise CallFailed(opinion.verdict, opinion.message, mismatch=opinion.mismatch)
         return opinion
+
+    def _check_frame(self, number: int, group: str) -> Frame:
+        """Return the request to check an output, with the time for it."""
+        seconds = min(self.limits.judge_seconds, self._judge_allowance.left_seconds)
+        return {"type": "check", "call": number, "group": group, "seconds": seconds}
 
     def _judged(self, kind: type[OfJudge], task: str) -> OfJudge:
         """Return the judge's answer to a request."""
@@ -319,7 +334,8 @@ def results(
             continue
         verdict, message = (Verdict.PASS, remark) if failure is None else (failure.verdict, failure.message)
         spec = case_text(phase.cases[index])
-        cases.append(Case(phase.name, index, spec, verdict, message, found, work.get(index)))
+        details = None if failure is None else failure.mismatch
+        cases.append(Case(phase.name, index, spec, verdict, message, found, work.get(index), details))
         if failure is not None:
             break
     return cases

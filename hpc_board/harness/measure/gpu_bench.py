@@ -228,9 +228,9 @@ class GpuBench(Bench):
             message = "the call wrote into its inputs, and the task wants them left alone"
             raise CallFailed(Verdict.MUTATED_INPUT, message)
         self._keep_output(index, copy)
-        opinion = self._opinion({"type": "check", "call": number, "group": group}, copy, "check the output")
+        opinion = self._opinion(self._check_frame(number, group), copy, "check the output")
         if opinion.verdict is not Verdict.PASS:
-            raise CallFailed(opinion.verdict, opinion.message)
+            raise CallFailed(opinion.verdict, opinion.message, mismatch=opinion.mismatch)
         return opinion
 
 

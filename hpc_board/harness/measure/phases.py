@@ -42,14 +42,14 @@ def tested(bench: Bench, worker: Worker, say: Say, *, secret: bool, ranked: bool
     phase = bench.phase
     for index, case in enumerate(phase.cases):
         say(phase.name, index + 1, len(phase.cases), case_text(case))
-        message, verdict, lost = "", Verdict.PASS, False
+        message, verdict, lost, details = "", Verdict.PASS, False, None
         try:
             message = bench.call(worker, index, [public_seed(case)]).message
             if secret:
                 _call_secretly(bench, worker, index, ranked=ranked)
         except CallFailed as error:
-            verdict, message, lost = error.verdict, error.message, error.worker_lost
-        yield Case(phase.name, index, case_text(case), verdict, message)
+            verdict, message, lost, details = error.verdict, error.message, error.worker_lost, error.mismatch
+        yield Case(phase.name, index, case_text(case), verdict, message, mismatch=details)
         if lost or verdict is Verdict.TASK_ERROR:
             break
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.wire.channel import ProtocolViolation
 from hpc_board.harness.wire.replies import TYPES_OF_JUDGE, Answer, Failure, OfJudge, answer_of
+from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import CaseValue
 
@@ -15,10 +16,16 @@ _entropy = random.SystemRandom()
 
 
 class CallFailed(Exception):
-    """A call that did not pass; `worker_lost` if the worker cannot be used any more."""
+    """A call that did not pass; `worker_lost` if the worker cannot be used any more.
 
-    def __init__(self, verdict: Verdict, message: str, *, worker_lost: bool = False) -> None:
+    `mismatch` has the details of wrong values.
+    """
+
+    def __init__(
+        self, verdict: Verdict, message: str, *, worker_lost: bool = False, mismatch: Mismatch | None = None
+    ) -> None:
         super().__init__(message)
+        self.mismatch = mismatch
         self.verdict = verdict
         self.message = message
         self.worker_lost = worker_lost

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hpc_board.harness.wire.channel import Frame, ProtocolViolation
+from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import WORK_MAX, Work
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
@@ -174,10 +175,14 @@ class Filled:
 
 @dataclass(frozen=True)
 class Checked:
-    """The judge's opinion of an output; `throttled`: the GPU had lowered its clocks for its own protection."""
+    """The judge's opinion of an output, with the details of wrong values.
+
+    `throttled`: the GPU had lowered its clocks for its own protection.
+    """
 
     verdict: Verdict
     message: str
+    mismatch: Mismatch | None = None
     throttled: bool = False
 
 
@@ -341,9 +346,10 @@ def _amount(value: Any) -> float:
 
 
 def _checked(frame: Frame) -> Checked:
-    return Checked(
-        Verdict(_text(frame["verdict"], 40)), _text(frame["message"], _MESSAGE_MAX), frame["throttled"] is True
-    )
+    found = frame["mismatch"]
+    details = None if found is None else Mismatch.of(found)
+    message = _text(frame["message"], _MESSAGE_MAX)
+    return Checked(Verdict(_text(frame["verdict"], 40)), message, details, frame["throttled"] is True)
 
 
 def _text(value: Any, limit: int) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from hpc_board.model.mismatch import Mismatch, Place
 from hpc_board.model.result import Case, Log, Result, case_share, device_peak
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Nanoseconds, View
@@ -18,6 +19,58 @@ class ShareView(View, frozen=True):
     """the share of the peak that the least work takes of the median"""
     rate: float
     """the peak: bytes or operations per second"""
+
+
+class WrongElementView(View, frozen=True):
+    """A wrong element of an output."""
+
+    index: list[int]
+    """its index"""
+    got: str
+    """its value, as text: JSON has no NaN"""
+    expected: str
+    """the right value"""
+
+    @classmethod
+    def of(cls, place: Place) -> "WrongElementView":
+        """Return the object of an element."""
+        return cls(index=list(place.index), got=place.got, expected=place.expected)
+
+
+class MismatchView(View, frozen=True):
+    """The differences between an output and the right one."""
+
+    part: str
+    """the part of the output, `output[1]`; empty for the whole"""
+    shape: list[int]
+    """its shape"""
+    elements: int
+    """the number of its elements"""
+    wrong: int | None
+    """the number of wrong ones; `null` if the tolerance of the task's check is unknown"""
+    pattern: str
+    """the places of the wrong ones in words, such as `the last 37 rows`"""
+    largest_absolute: float | None
+    """the largest absolute error; `null` if the inputs are secret, or the error is not finite"""
+    largest_relative: float | None
+    """the largest relative error, likewise"""
+    places: list[WrongElementView]
+    """the first ten wrong elements, or those with the largest errors if `wrong` is `null`; none if the inputs are
+    secret"""
+
+    @classmethod
+    def of(cls, found: Mismatch) -> "MismatchView":
+        """Return the object of the details of wrong values."""
+        return cls(
+            part=found.part,
+            shape=list(found.shape),
+            elements=found.elements,
+            wrong=found.wrong,
+            pattern=found.pattern,
+            largest_absolute=found.largest_absolute,
+            largest_relative=found.largest_relative,
+            places=[WrongElementView.of(place) for place in found.places],
+        )
 
 
 class CaseView(View, frozen=True):
@@ -72,6 +125,8 @@ class CaseView(View, frozen=True):
     """the number of samples of each process, beside `samples_ns`"""
     of_peak: ShareView | UnsetType = UNSET
     """the share of the device's peak, where the task states the least work and the peak is known"""
+    mismatch: MismatchView | UnsetType = UNSET
+    """the details of wrong values, where they are known"""
 
     @classmethod
     def of(cls, case: Case, *, samples: bool = False, of_peak: ShareView | UnsetType = UNSET) -> "CaseView":
@@ -88,6 +143,7 @@ class CaseView(View, frozen=True):
             verdict=str(case.verdict),
             message=printable(case.message, MESSAGE_CHARACTERS_MAX),
             of_peak=of_peak,
+            mismatch=UNSET if case.mismatch is None else MismatchView.of(case.mismatch),
             **numbers,
         )
 

@@ -16,11 +16,13 @@ from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import duration_text
 from hpc_board.model.text import printable
 from hpc_board.report.formatting import speedup_text
+from hpc_board.report.mismatches import mismatch_blocks
 from hpc_board.report.run_progress import BegunCase
 from hpc_board.report.run_words import short_specs
 from hpc_board.report.times import advice, in_rows, scatter_text
 from hpc_board.tui.formatting import packed
 from hpc_board.tui.palette import Tone, coded, empty_text, toned
+from hpc_board.tui.widgets.blocks import drawn
 from hpc_board.tui.widgets.grid import Column
 from hpc_board.tui.widgets.histogram import histogram_lines
 from hpc_board.tui.widgets.list_pane import Kind, ListPane
@@ -208,6 +210,8 @@ def _details(each: _Numbered, size: Size, processors: int | None) -> RenderableT
     if case.message.strip():
         message = printable(case.message, _MESSAGE_CHARACTERS_MAX).strip("\n")
         parts.append(Text(message, "" if case.verdict is Verdict.PASS else Tone.BAD.value))
+    if case.mismatch is not None:
+        parts.append(drawn(tuple(mismatch_blocks(case.mismatch))))
     if case.timing is not None:
         timing, room = case.timing, max(2, width - 3)
         bars = max(1, min(_BAR_LINES, size.height - _BESIDE_BARS))

@@ -1,0 +1,204 @@
+"""The details of an output with wrong values: errors, the share of wrong elements, the first places, their pattern.
+
+The elements are compared in pieces, so that beside the two tensors a byte for each element is all that it takes.
+"""
+
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from hpc_board.harness.judge.comparisons import Comparison
+from hpc_board.harness.judge.patterns import pattern
+from hpc_board.model.mismatch import PLACES_MAX, Mismatch, Place
+
+_PIECE = 2**22
+_MASKED_MAX = 2**30
+"""Largest number of elements for which a byte each is kept, to find their pattern."""
+
+
+class _TimeOver(Exception):
+    """The deadline has passed."""
+
+
+def mismatch(found: Comparison, part: str, *, shown: bool, deadline: float) -> "Mismatch | None":
+    """Return the details of a comparison; None if they are not known by the `deadline`, or for other types.
+
+    Without `shown`, for inputs that are secret, they hold no value of an element.
+    """
+    library = _library(found)
+    if library is None or not (found.known or shown):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _Details(library, found, shown=shown, deadline=deadline).mismatch(part)
+    except (_TimeOver, MemoryError, ArithmeticError, AttributeError, IndexError, TypeError, ValueError, RuntimeError):
+        # PyTorch compares not every type of numbers, and a task may compare anything.
+        return None
+
+
+def _library(found: Comparison) -> Any:
+    """Return the library of both sides, if they are tensors or arrays of one shape that is not empty."""
+    for name, kind in (("torch", "Tensor"), ("numpy", "ndarray")):
+        library = sys.modules.get(name)
+        if library is not None and all(
+            isinstance(side, getattr(library, kind)) for side in (found.got, found.expected)
+        ):
+            same = tuple(found.got.shape) == tuple(found.expected.shape) and 0 not in found.got.shape
+            return library if same and found.got.shape else None
+    return None
+
+
+class _Details:
+    def __init__(self, library: Any, found: Comparison, *, shown: bool, deadline: float) -> None:
+        self._library = library
+        self._found = found
+        self._shown = shown
+        self._deadline = deadline
+        self._shape = tuple(map(int, found.got.shape))
+        self._got, self._expected = (self._flat(side) for side in (found.got, found.expected))
+        self._elements = int(self._got.shape[0])
+        self._tolerance = None
+        if hasattr(found.tolerance, "shape"):
+            self._tolerance = self._flat(library.broadcast_to(found.tolerance, self._shape))
+        self._wrong = 0
+        self._places: list[int] = []
+        self._ranked: list[tuple[float, int]] = []
+        self._largest_absolute = self._largest_relative = -1.0
+        keeps = found.known and self._elements <= _MASKED_MAX
+        self._mask = bytearray(self._elements) if keeps else None
+
+    def mismatch(self, part: str) -> "Mismatch | None":
+        for begin in range(0, self._elements, _PIECE):
+            self._check_time()
+            self._compare(begin, min(begin + _PIECE, self._elements))
+        if self._found.known and not self._wrong:
+            return None
+        self._check_time()
+        words = pattern(self._shape, self._wrong, self._marks(), self._mask) if self._mask is not None else ""
+        places = self._places if self._found.known else [at for _, at in self._ranked]
+        return Mismatch(
+            shape=self._shape,
+            elements=self._elements,
+            wrong=self._wrong if self._found.known else None,
+            pattern=words,
+            largest_absolute=self._error(self._largest_absolute),
+            largest_relative=self._error(self._largest_relative),
+            places=tuple(map(self._place, places)) if self._shown else (),
+            part=part,
+        )
+
+    def _flat(self, side: Any) -> Any:
+        side = side.detach() if hasattr(side, "detach") else side
+        return side.reshape(-1)
+
+    def _check_time(self) -> None:
+        if time.monotonic() > self._deadline:
+            raise _TimeOver
+
+    def _compare(self, begin: int, end: int) -> None:
+        """Add the elements from `begin` to `end`."""
+        library, found = self._library, self._found
+        got, expected = (self._host(side[begin:end]) for side in (self._got, self._expected))
+        wide_got, wide_expected = map(self._wide, (got, expected))
+        absolute = abs(wide_got - wide_expected)
+        finite = library.isfinite(absolute)
+        if not found.known:
+            self._rank(begin, absolute, finite)
+            self._note_errors(absolute, wide_expected, finite)
+            return
+        if found.exact:
+            right = got == expected
+        else:
+            right = (absolute <= self._allowed(begin, end, wide_expected)) & library.isfinite(wide_expected)
+            if found.tolerance is None:
+                right = right | (wide_got == wide_expected)
+            if found.nans:
+                right = right | (library.isnan(wide_got) & library.isnan(wide_expected))
+        buffer = bytearray(end - begin)
+        library.frombuffer(buffer, dtype=library.uint8)[:] = ~right
+        self._wrong += buffer.count(1)
+        at = buffer.find(1)
+        while at >= 0 and len(self._places) < PLACES_MAX:
+            self._places.append(begin + at)
+            at = buffer.find(1, at + 1)
+        if self._mask is not None:
+            self._mask[begin:end] = buffer
+        self._note_errors(absolute, wide_expected, finite & ~right)
+
+    def _allowed(self, begin: int, end: int, expected: Any) -> Any:
+        if self._tolerance is not None:
+            return self._wide(self._host(self._tolerance[begin:end]))
+        if self._found.tolerance is not None:
+            return self._found.tolerance
+        return self._found.atol + self._found.rtol * abs(expected)
+
+    def _host(self, piece: Any) -> Any:
+        return piece.cpu() if hasattr(piece, "cpu") else piece
+
+    def _wide(self, piece: Any) -> Any:
+        complex_ = "complex" in str(piece.dtype)
+        dtype = self._library.complex128 if complex_ else self._library.float64
+        return piece.to(dtype) if hasattr(piece, "to") else piece.astype(dtype)
+
+    def _note_errors(self, absolute: Any, expected: Any, chosen: Any) -> None:
+        """Add the errors of the `chosen` elements to the largest ones."""
+        where, size = self._library.where, abs(expected)
+        nothing = self._library.zeros_like(absolute) - 1
+        self._largest_absolute = max(self._largest_absolute, float(where(chosen, absolute, nothing).max()))
+        relative = where(chosen & (size > 0), absolute / size, nothing)
+        self._largest_relative = max(self._largest_relative, float(relative.max()))
+
+    def _rank(self, begin: int, absolute: Any, finite: Any) -> None:
+        """Add the largest errors of a piece to the list; one that is not finite is the largest."""
+        left = self._library.where(finite, absolute, self._library.zeros_like(absolute) + float("inf"))
+        for _ in range(min(PLACES_MAX, len(left))):
+            at = int(left.argmax())
+            error = float(left[at])
+            if error <= 0:
+                break
+            self._ranked.append((error, begin + at))
+            left[at] = -1
+        self._ranked = sorted(self._ranked, key=lambda each: (-each[0], each[1]))[:PLACES_MAX]
+
+    def _marks(self) -> list[bytearray]:
+        """Return 1 for each position of each dimension at which any element is wrong."""
+        if self._mask is None or len(self._shape) == 1:
+            return [] if self._mask is None else [self._mask]
+        mask = self._library.frombuffer(self._mask, dtype=self._library.uint8)
+        marks, before = [], 1
+        for length in self._shape:
+            self._check_time()
+            any_wrong = mask.reshape(before, length, -1).any(2).any(0)
+            marks.append(bytearray(length))
+            self._library.frombuffer(marks[-1], dtype=self._library.uint8)[:] = any_wrong
+            before *= length
+        return marks
+
+    def _place(self, at: int) -> Place:
+        index, rest = [], at
+        for length in reversed(self._shape):
+            rest, position = divmod(rest, length)
+            index.append(position)
+        return Place(tuple(reversed(index)), *(_text(side[at].item()) for side in (self._got, self._expected)))
+
+    def _error(self, value: float) -> "float | None":
+        return value if self._shown and value >= 0 else None
+
+
+def _text(number: Any) -> str:
+    return f"{number:.9g}" if isinstance(number, float) else str(number)
+
+
+def parts_of(output: Any) -> Sequence[Any]:
+    """Return the parts of an output that a check may compare one by one."""
+    return output if isinstance(output, (list, tuple)) else [output]
+
+
+def part_name(output: Any, side: Any) -> str:
+    """Return "output[1]" for a side of a comparison that is a part of an output; "" for the whole."""
+    if isinstance(output, (list, tuple)):
+        return next((f"output[{number}]" for number, part in enumerate(output) if part is side), "")
+    return ""

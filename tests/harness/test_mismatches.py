@@ -1,0 +1,284 @@
+"""The details of wrong values: by the comparison of the task's check, of tensors and arrays, by the real harness."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hpc_board import bundled
+from hpc_board.harness.judge import mismatches
+from hpc_board.harness.judge.comparisons import Comparison, Comparisons
+from hpc_board.harness.judge.mismatches import mismatch, parts_of
+from hpc_board.model.mismatch import Mismatch
+from hpc_board.model.result import PUBLIC_PASSED, Verdict
+from hpc_board.model.task import Mode, Task, TaskFile
+from tests.harness.evaluations import a_task, evaluate
+
+torch = pytest.importorskip("torch")
+numpy = pytest.importorskip("numpy")
+pytestmark = pytest.mark.torch
+
+FOREVER = float("inf")
+
+MATRIX = """
+import torch
+from utils import {imports}
+
+def generate_input(rows, columns, seed):
+    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed))
+
+def ref_kernel(data):
+    return 2 * data + 1
+
+{check}
+"""
+CHECK = "def check_implementation(data, output):\n    return {answer}\n"
+
+
+def starter_utils() -> str:
+    return (bundled.folder("task_starter") / "utils.py").read_text()
+
+
+def matrix_task(check: str, imports: str = "verbose_allclose") -> Task:
+    """A task on a matrix of 50 x 40, with the starter's `utils.py`."""
+    reference = MATRIX.format(imports=imports, check=check)
+    files = {"reference.py": reference, "utils.py": starter_utils(), "task.py": "X = 1\n"}
+    return a_task(
+        reference,
+        files=(TaskFile("submission.py", None), *(TaskFile(*each) for each in files.items())),
+        tests=({"rows": 50, "columns": 40, "seed": 1},),
+        benchmarks=({"rows": 50, "columns": 40, "seed": 2},),
+    )
+
+
+def kernel(change: str) -> str:
+    return f"import torch\ndef custom_kernel(data):\n    out = 2 * data + 1\n    {change}\n    return out\n"
+
+
+CLOSE = CHECK.format(answer="(lambda told: (told[0], str(told[1])))(verbose_allclose(output, ref_kernel(data)))")
+
+
+@pytest.mark.parametrize(
+    ("check", "imports"),
+    [
+        (CLOSE, "verbose_allclose"),
+        ("check_implementation = make_match_reference(ref_kernel, rtol=1e-4, atol=1e-4)", "make_match_reference"),
+        (CHECK.format(answer="torch.allclose(output, ref_kernel(data), rtol=1e-4)"), "misfit"),
+        (CHECK.format(answer="torch.equal(ref_kernel(data), output)"), "misfit"),
+    ],
+)
+def test_a_wrong_output_has_its_share_its_errors_and_its_places(tmp_path: Path, check: str, imports: str) -> None:
+    done = evaluate(tmp_path, kernel("out[-37:] += 5"), matrix_task(check, imports))
+    (case,) = done.result.cases
+    found = case.mismatch
+    assert case.verdict is Verdict.WRONG_VALUE
+    assert found is not None
+    assert (found.shape, found.elements, found.wrong, found.part) == ((50, 40), 2000, 1480, "")
+    assert found.pattern == "the last 37 rows"
+    assert found.largest_absolute == pytest.approx(5, rel=1e-4)
+    assert [place.index for place in found.places] == [(13, column) for column in range(10)]
+    assert all(float(each.got) - float(each.expected) == pytest.approx(5, rel=1e-4) for each in found.places)
+
+
+def test_a_check_of_its_own_has_the_largest_errors_and_no_share(tmp_path: Path) -> None:
+    check = CHECK.format(answer="bool(((output - (2 * data + 1)).abs() < 1e-3).all())")
+    done = evaluate(tmp_path, kernel("out[3, 5] += 2; out[7, 1] += 3"), matrix_task(check))
+    found = done.result.cases[0].mismatch
+    assert found is not None
+    assert (found.wrong, found.pattern) == (None, "")
+    assert [place.index for place in found.places][:2] == [(7, 1), (3, 5)]
+    assert found.largest_absolute == pytest.approx(3, rel=1e-4)
+
+
+def test_a_failure_with_a_secret_seed_tells_share_and_pattern_and_no_value(tmp_path: Path) -> None:
+    only_public = kernel(
+        "seen = torch.randn(50, 40, generator=torch.Generator().manual_seed(1))\n"
+        "    out[-37:] += 0 if torch.equal(data, seen) else 5"
+    )
+    done = evaluate(tmp_path, only_public, matrix_task(CLOSE), Mode.RANKED)
+    case = done.result.cases[0]
+    assert case.message.startswith(PUBLIC_PASSED)
+    assert case.mismatch == Mismatch((50, 40), 2000, 1480, "the last 37 rows")
+
+
+def test_a_wrong_benchmark_tells_no_value(tmp_path: Path) -> None:
+    done = evaluate(tmp_path, kernel("out[:, ::2] += 5"), matrix_task(CLOSE), Mode.BENCHMARK)
+    assert done.result.cases[0].mismatch == Mismatch((50, 40), 2000, 1000, "every 2nd column from 0 to 38")
+
+
+def test_a_check_of_its_own_on_secret_inputs_tells_nothing(tmp_path: Path) -> None:
+    check = CHECK.format(answer="bool(((output - (2 * data + 1)).abs() < 1e-3).all())")
+    done = evaluate(tmp_path, kernel("out += 5"), matrix_task(check), Mode.BENCHMARK)
+    assert (done.result.cases[0].verdict, done.result.cases[0].mismatch) == (Verdict.WRONG_VALUE, None)
+
+
+def test_a_slow_reference_is_not_asked_again(tmp_path: Path) -> None:
+    slow = "import time\nfast = ref_kernel\ndef ref_kernel(data):\n    time.sleep(1)\n    return fast(data)\n"
+    task = matrix_task(slow + CHECK.format(answer="False"))
+    done = evaluate(tmp_path, kernel("out += 5"), a_task_with(task, judge_seconds=3))
+    assert (done.result.cases[0].verdict, done.result.cases[0].mismatch) == (Verdict.WRONG_VALUE, None)
+
+
+def a_task_with(task: Task, **limits: float) -> Task:
+    from dataclasses import replace
+
+    return replace(task, limits={**task.limits, **limits})
+
+
+# Comparisons of a check
+
+
+def comparisons(tmp_path: Path, source: str, output: Any) -> Comparison | None:
+    """The comparison that failed in `check(output)` of a reference."""
+    path = tmp_path / "reference.py"
+    path.write_text(source)
+    reference = ModuleType("reference")
+    exec(compile(source, str(path), "exec"), vars(reference))  # noqa: S102 - a task's reference
+    found = Comparisons(reference, str(tmp_path))
+    with found.of(parts_of(output)):
+        vars(reference)["check"](output)
+    assert vars(torch)["allclose"].__name__ == "allclose"
+    return found.failed
+
+
+def test_the_part_of_a_tuple_that_is_wrong_is_named() -> None:
+    output = (torch.zeros(4), torch.ones(4))
+    assert mismatches.part_name(output, output[1]) == "output[1]"
+    assert mismatches.part_name(output[0], output[0]) == ""
+
+
+def test_functions_of_a_library_with_known_names_are_not_taken_for_checks(tmp_path: Path) -> None:
+    source = "from operator import eq as equal\ndef check(output):\n    return equal(1, 2)\n"
+    assert comparisons(tmp_path, source, torch.ones(2)) is None
+
+
+def test_a_comparison_of_other_tensors_is_not_taken_for_that_of_the_output(tmp_path: Path) -> None:
+    source = "import torch\ndef check(output):\n    return torch.allclose(torch.ones(2), torch.zeros(2))\n"
+    assert comparisons(tmp_path, source, torch.ones(2)) is None
+
+
+def test_the_first_failing_comparison_counts(tmp_path: Path) -> None:
+    source = (
+        "import torch\ndef equal(output, expected):\n    return torch.equal(output, expected), 'x'\n"
+        "def check(output):\n    return all([equal(output, output)[0], equal(output, output + 1)[0]])\n"
+    )
+    output = torch.ones(2)
+    found = comparisons(tmp_path, source, output)
+    assert found is not None
+    assert (found.got is output, found.exact) == (True, True)
+
+
+# The details of a comparison
+
+
+def both(values: Callable[[Any], tuple[Any, Any]], **how: Any) -> list[Mismatch | None]:
+    """The details of a comparison of tensors, and of arrays."""
+    found = []
+    for library in (torch, numpy):
+        got, expected = values(library)
+        found.append(mismatch(Comparison(got, expected, **how), "", shown=True, deadline=FOREVER))
+    return found
+
+
+def test_tensors_and_arrays_have_the_same_details(monkeypatch: pytest.MonkeyPatch) -> None:
+    def values(library: Any) -> tuple[Any, Any]:
+        numbers = numpy.arange(24, dtype=numpy.float32).reshape(4, 6)
+        wrong = numbers.copy()
+        wrong[:, 3] = numpy.nan
+        wrong[2, 3] = 0
+        make = torch.from_numpy if library is torch else numpy.asarray
+        return make(wrong), make(numbers)
+
+    monkeypatch.setattr(mismatches, "_PIECE", 5)
+    one, other = both(values, atol=1e-3)
+    assert one == other
+    assert one is not None
+    assert (one.wrong, one.pattern, one.largest_absolute, one.largest_relative) == (4, "one column, 3", 15.0, 1.0)
+    assert [(each.index, each.got, each.expected) for each in one.places] == [
+        ((0, 3), "nan", "3"),
+        ((1, 3), "nan", "9"),
+        ((2, 3), "0", "15"),
+        ((3, 3), "nan", "21"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "how", "wrong"),
+    [
+        ([float("inf"), 1.0], [float("inf"), 2.0], {"atol": 0.1}, 1),
+        ([float("nan"), 1.0], [float("nan"), 2.0], {"atol": 0.1}, 2),
+        ([float("nan"), 1.0], [float("nan"), 2.0], {"atol": 0.1, "nans": True}, 1),
+        ([1.0, 1.0], [float("inf"), 2.0], {"rtol": 0.1}, 2),
+        ([1, 2**60 + 1], [1, 2**60], {"exact": True}, 1),
+        ([True, False], [True, True], {"exact": True}, 1),
+        ([1 + 1j, 1j], [1 + 1j, 2j], {"atol": 0.1}, 1),
+    ],
+)
+def test_an_element_is_wrong_by_the_rule_of_the_check(got: Any, expected: Any, how: Any, wrong: int) -> None:
+    for found in both(lambda library: (library.asarray(got), library.asarray(expected)), **how):
+        assert found is not None
+        assert found.wrong == wrong
+
+
+def test_a_tolerance_of_each_element_counts() -> None:
+    got, expected = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.5, 2.5, 3.5], dtype=torch.float64)
+    for tolerance, wrong in ((torch.tensor([1.0, 0.1, 0.1]), 2), (torch.tensor(0.1), 3), (0.1, 3)):
+        found = mismatch(Comparison(got, expected, tolerance=tolerance), "", shown=True, deadline=FOREVER)
+        assert found is not None
+        assert found.wrong == wrong
+
+
+@pytest.mark.parametrize(
+    ("got", "expected"),
+    [
+        ([1.0], [2.0]),
+        (torch.ones(2), torch.ones(3)),
+        (torch.ones(0), torch.ones(0)),
+        (torch.ones(2), numpy.ones(2)),
+        (numpy.array(["a", "b"]), numpy.array(["a", "c"])),
+        (torch.ones(3), torch.ones(3)),
+    ],
+)
+def test_what_cannot_be_compared_has_no_details(got: Any, expected: Any) -> None:
+    assert mismatch(Comparison(got, expected, atol=0.1), "", shown=True, deadline=FOREVER) is None
+
+
+def test_details_that_take_too_long_are_left_out() -> None:
+    late = Comparison(torch.zeros(10), torch.ones(10), exact=True)
+    assert mismatch(late, "", shown=True, deadline=time.monotonic() - 1) is None
+
+
+def test_a_large_output_has_no_mask_and_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mismatches, "_MASKED_MAX", 9)
+    found = mismatch(Comparison(torch.zeros(10), torch.ones(10), exact=True), "", shown=True, deadline=FOREVER)
+    assert found is not None
+    assert (found.wrong, found.pattern, found.places[9].index) == (10, "", (9,))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float8_e4m3fn", "uint16", "int8"])
+def test_every_usual_type_of_numbers_has_details(dtype: str) -> None:
+    got = torch.tensor([1, 2, 3]).to(getattr(torch, dtype))
+    expected = torch.tensor([1, 2, 1]).to(getattr(torch, dtype))
+    found = mismatch(Comparison(got, expected, atol=0.1), "", shown=True, deadline=FOREVER)
+    assert found is not None
+    assert (found.wrong, found.largest_absolute, found.places[0].index) == (1, 2.0, (2,))
+
+
+def test_the_utilities_of_bundled_tasks_have_a_known_form() -> None:
+    sys.path.insert(0, str(bundled.folder("tasks")))
+    try:
+        import utils  # type: ignore[import-not-found]
+    finally:
+        sys.path.pop(0)
+        sys.modules.pop("utils", None)
+    reference = ModuleType("reference")
+    vars(reference).update(vars(utils))
+    found = Comparisons(reference, str(bundled.folder("tasks")))
+    with found.of([]):
+        vars(reference)["close"](torch.ones(3), torch.zeros(3), torch.full((3,), 0.5))
+    assert found.failed is not None
+    assert found.failed.tolerance is not None
