@@ -26,7 +26,7 @@ from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
 from hpc_board.harness.processes.tree import REAP_SECONDS
-from hpc_board.harness.profile.evaluation import Profile, Workers
+from hpc_board.harness.profile.evaluation import WORKER, Profile, Workers
 from hpc_board.harness.profile.profilers import absent, available
 from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
@@ -405,13 +405,14 @@ class Supervisor:
         path = os.environ.get("PATH", "")
         # PyTorch does not see the CPU work of a library.
         seen = job.device != "cpu" or not job.language.compiled
+        deadline = time.monotonic() + 2 * seconds
         profile = Profile(
             bench=self._bench_of_benchmarks(judge, seconds, workers.limits),
             workers=workers,
             profilers=available(job.device, path, torch=seen and "torch" in processes.modules),
             environment=processes.environment,
             target=self._folder / PROFILE_FOLDER,
-            deadline=time.monotonic() + 2 * seconds,
+            deadline=deadline,
         )
         profile.note("The steps of a call, by the harness's own clock (medians):")
         for index in range(len(job.benchmarks)):
@@ -422,7 +423,28 @@ class Supervisor:
             self._say("profile", index + 1, len(self._cases), case.spec)
             profile.case(index)
             self._profile_log = profile.log()
+        if job.device == "cuda":
+            profile.note(self._listings(deadline))
+            self._profile_log = profile.log()
         self._provenance["profiler"] = ", ".join(each.name for each in profile.used) or "the harness's own clock"
+
+    def _listings(self, deadline: float) -> str:
+        """Keep the PTX and the SASS of the submission's kernels, and return a note about them."""
+        from hpc_board.harness.profile.listings import Listings
+
+        processes = self._processes
+        listings = Listings(
+            self._job,
+            self._folder,
+            processes.harness,
+            processes.scratch,
+            os.environ,
+            processes.pids(),
+            container=processes.container,
+            target=self._folder / PROFILE_FOLDER,
+            deadline=deadline,
+        )
+        return listings.of_kernels(processes.library, processes.scratch / WORKER)
 
     def _worker(self, child: Child, allowance: TimeBudget) -> Worker:
         siblings = partial(self._processes.siblings, child)

@@ -98,6 +98,8 @@ def become_compiler(parent: int) -> None:
             resource.setrlimit(kind, (bound, bound))
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
+        if order["output"]:
+            os.dup2(os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), 1)
         landlock = sandbox.confine_compiler(order["readable"], order["folder"])
         level = sandbox.level_of(landlock, filtered=deny_outside_effects())
         # The command of a container may close inherited descriptors.
@@ -247,11 +249,19 @@ def _compiled(
 
 
 def compiler_log(
-    job: JobSpec, harness: Path, room: CompilerRoom, command_line: list[str], facts: dict[str, Any], keep: Sequence[int]
+    job: JobSpec,
+    harness: Path,
+    room: CompilerRoom,
+    command_line: list[str],
+    facts: dict[str, Any],
+    keep: Sequence[int],
+    *,
+    output: str = "",
 ) -> Log:
     """Run the compiler and return its output; record its isolation level in `facts`.
 
-    All other children of this process end with it, except those with the ids `keep`.
+    A command that lists code writes its standard output into the file `output` of its folder. All other children of
+    this process end with it, except those with the ids `keep`.
 
     Raises:
         BuildFailed: the compiler fails, takes too long, or exceeds a limit.
@@ -262,6 +272,7 @@ def compiler_log(
         "folder": str(home),
         "readable": room.readable if room.container is None else room.container.readable(room.readable),
         "cpu_seconds": limits.build_seconds * (os.cpu_count() or 1) + 1,
+        "output": output,
     }
     watch = _Watch(harness, room, order, keep)
     try:
