@@ -26,7 +26,7 @@ from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
 from hpc_board.harness.processes.tree import REAP_SECONDS
-from hpc_board.harness.profile.evaluation import WORKER, Profile, Workers
+from hpc_board.harness.profile.evaluation import WORKER_FOLDER, Profile, Workers
 from hpc_board.harness.profile.profilers import absent, available
 from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
@@ -444,7 +444,7 @@ class Supervisor:
             target=self._folder / PROFILE_FOLDER,
             deadline=deadline,
         )
-        return listings.of_kernels(processes.library, processes.scratch / WORKER)
+        return listings.of_kernels(processes.library, processes.scratch / WORKER_FOLDER)
 
     def _worker(self, child: Child, allowance: TimeBudget) -> Worker:
         siblings = partial(self._processes.siblings, child)
