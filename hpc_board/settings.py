@@ -515,6 +515,8 @@ def _gpu(
         cluster=cluster,
         device=section.device or (Device.CPU if name.upper() == "CPU" else Device.CUDA),
         arch=section.arch or "",
+        std=section.std or "",
+        include=tuple(section.include),
         time_limit_seconds=_time_limit(document, (*place, "time"), section.time),
         retries=section.retries,
         modules=tuple(section.modules),

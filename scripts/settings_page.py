@@ -33,7 +33,7 @@ _KINDS = {
     "user or group": settings.AccountName,
     "address": settings.Address,
     "ssh name": sections.SshWord,
-    "folder": sections.Mount,
+    "folder": sections.Folder,
     "seconds": sections.Seconds,
     "variable name": sections.EnvName,
     "variable value": sections.EnvValue,

@@ -48,6 +48,8 @@ class JobSpec:
     language: Language = Language.PY
     flags: tuple[str, ...] = ()
     arch: str = ""
+    std: str = ""
+    include: tuple[str, ...] = ()
     build_cache: str = ""
     allow_root: bool = False
     data: tuple[str, ...] = ()
@@ -97,6 +99,8 @@ def facts(path: Path) -> JobSpec:
         language=Language(task.get("language", Language.PY)),
         flags=tuple(task.get("flags", ())),
         arch=value.get("arch", ""),
+        std=value.get("std", ""),
+        include=tuple(value.get("include", ())),
         build_cache=value.get("build_cache", ""),
         allow_root=value.get("allow_root", False),
         data=tuple(value.get("data", ())),

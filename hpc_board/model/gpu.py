@@ -108,6 +108,8 @@ class Gpu(Value):
     device: Device
     partition: str = ""
     arch: str = ""
+    std: str = ""
+    include: tuple[str, ...] = ()
     time_limit_seconds: int | None = None
     retries: int = 0
     modules: tuple[str, ...] = ()

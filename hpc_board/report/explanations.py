@@ -87,13 +87,6 @@ _TASK_OF_AUTHOR = Meaning(
 )
 
 _BARE = {
-    Verdict.COMPILE_ERROR: (
-        "error",
-        Meaning(
-            "The submission lacks the function that the task calls.",
-            "Correct the cause in the message above; `hpc-board template TASK --language NAME` shows the signature.",
-        ),
-    ),
     Verdict.LOAD_ERROR: (
         "Traceback",
         Meaning(
@@ -130,6 +123,22 @@ _NO_COMPILER = Meaning(
 )
 
 _BY_MESSAGE = (
+    (
+        Verdict.COMPILE_ERROR,
+        "exports no function",
+        Meaning(
+            "The submission lacks the function that the task calls.",
+            "Correct the cause in the message above; `hpc-board template TASK --language NAME` shows the signature.",
+        ),
+    ),
+    (
+        Verdict.INFRA_ERROR,
+        "cannot be used: ",
+        Meaning(
+            "The node's compiler does not accept the settings of this GPU; your kernel was not judged.",
+            "Ask the admin to correct `arch` or `std` of this GPU, or to bring a newer compiler with its `modules`.",
+        ),
+    ),
     (Verdict.INFRA_ERROR, "cannot be compiled", _NO_COMPILER),
     (Verdict.INFRA_ERROR, "needs a host compiler", _NO_COMPILER),
     (

@@ -268,6 +268,8 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
         "gpu": gpu.name,
         "device": str(gpu.device),
         "arch": gpu.arch,
+        "std": gpu.std,
+        "include": list(gpu.include),
         # A submission that runs under another account than its author's could reach that account's files in any mode.
         "minimum_isolation": gpu.minimum_isolation if run.mode is Mode.RANKED or run.trust == "verified" else "",
         "minimum_clock": gpu.minimum_clock if run.mode is Mode.RANKED else "",

@@ -28,7 +28,7 @@ Module = Annotated[
         description="the name of an environment module",
     ),
 ]
-Mount = Annotated[
+Folder = Annotated[
     str,
     Meta(
         pattern=r"\A/[^\x00-\x1f\x7f-\x9f\s:,\\]{0,4094}\Z",
@@ -91,7 +91,7 @@ class ContainerSection(Section, frozen=True):
     """The program that starts the image: Apptainer, Slurm's plugin pyxis, or Enroot without the plugin."""
     image: Line
     """A file, for Apptainer also a folder; for pyxis and Enroot any value they accept, such as a container's name."""
-    mounts: list[Mount] = msgspec.field(default_factory=list)
+    mounts: list[Folder] = msgspec.field(default_factory=list)
     """Folders of the node that are seen in the container too, read-only, under the same paths."""
 
 
@@ -111,6 +111,10 @@ class GpuSection(Section, frozen=True):
     """The cluster that has the GPU."""
     arch: OptionValue | None = None
     """The architecture to compile for, such as sm_90a."""
+    std: Literal["c++14", "c++17", "c++20", "c++23"] | None = None
+    """The language standard of C++, CUDA and HIP submissions: c++20 unless the task's flags name another one."""
+    include: list[Folder] = msgspec.field(default_factory=list)
+    """Folders of headers that those submissions may include, such as CUTLASS's."""
     device: Device | None = None
     """The kind of processor: cuda unless the GPU is called CPU. `cpu` marks results of other names as emulated."""
     time: Line | None = None

@@ -1,12 +1,13 @@
 """A small task that takes compiled submissions, a right one for it, and evaluations of others."""
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hpc_board.model.gpu import Device
+from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Result
 from hpc_board.model.task import Language, Mode
 from tests.harness.evaluations import QUICK, a_task, evaluate
@@ -14,6 +15,7 @@ from tests.harness.evaluations import QUICK, a_task, evaluate
 ALL = (Language.PY, Language.CPP, Language.CU, Language.HIP)
 
 needs_gcc = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+needs_hipcc = pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc (apt-get install hipcc)")
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 
 REFERENCE = """
@@ -59,10 +61,15 @@ def compiled(
     mode: Mode = Mode.TEST,
     device: Device = Device.CPU,
     arch: str = "",
+    std: str = "",
+    include: tuple[Path, ...] = (),
     flags: tuple[str, ...] = (),
     environ: dict[str, str] | None = None,
     **limits: Any,
 ) -> Result:
     """The result of a compiled submission for the task."""
     task = a_task(reference, languages=ALL, flags=flags, limits={**QUICK, **limits})
-    return evaluate(folder, source, task, mode, device, environ, file_name=f"k{ending}", arch=arch).result
+    folders = tuple(map(str, include))
+    cluster = Cluster("here", "local")
+    gpu = Gpu("CPU", cluster, device, python=sys.executable, arch=arch, std=std, include=folders)
+    return evaluate(folder, source, task, mode, device, environ, file_name=f"k{ending}", gpu=gpu).result

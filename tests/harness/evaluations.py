@@ -128,11 +128,21 @@ def evaluate(
     arch: str = "",
     harness: bytes = b"",
     sandbox: Sandbox | None = None,
+    gpu: Gpu | None = None,
 ) -> Evaluation:
     """Run the batch script of a job under bash, as a scheduler does, and read what it left."""
     task = task or a_task()
     job = make_job_folder(
-        folder, submission, task, mode, device, file_name=file_name, arch=arch, harness=harness, sandbox=sandbox
+        folder,
+        submission,
+        task,
+        mode,
+        device,
+        file_name=file_name,
+        arch=arch,
+        harness=harness,
+        sandbox=sandbox,
+        gpu=gpu,
     )
     done = subprocess.run(
         ["bash", job_folder.SCRIPT],

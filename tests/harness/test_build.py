@@ -1,5 +1,6 @@
 """Compiling a submission: what is shown of it, what stops it, what it may read, and what is kept."""
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -10,16 +11,17 @@ import pytest
 
 from hpc_board.harness.build.cache import BuildCache, CachedLibrary
 from hpc_board.harness.build.exports import exported
-from hpc_board.harness.build.toolchain import Inside, ToolchainMissing, cache_key, command, toolchain
+from hpc_board.harness.build.toolchain import Inside, ToolchainMissing, cache_key, command, header_text, toolchain
 from hpc_board.harness.confine import sandbox
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Log, Result, Verdict
 from hpc_board.model.task import Language
 from hpc_board.runs import job_folder
-from tests.harness.compiling import BODY, compiled, kernel, needs_gcc, needs_nvcc
+from tests.harness.compiling import BODY, compiled, kernel, needs_gcc, needs_hipcc, needs_nvcc
 
 pytest.importorskip("numpy")
 
+TASKS = Path(__file__).parents[2] / "tasks"
 DOUBLINGS = "".join(f"#define B{level + 1} B{level} + B{level}\n" for level in range(40))
 TIME_BOMB = kernel(before=f"#define B0 1 + 1\n{DOUBLINGS}long value = B40;")
 MEMORY_BOMB = kernel(before=f"#define B0 one + one\n{DOUBLINGS}extern long one; long value() {{ return B40; }}")
@@ -121,6 +123,72 @@ def test_the_compiler_reads_nothing_but_the_toolchain(tmp_path: Path, path: str,
     assert result.verdict is Verdict.COMPILE_ERROR
     assert "Permission denied" in result.message or "file not found" in result.message
     assert target in result.message
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    ("std", "flags", "version"),
+    [("", (), 202002), ("c++17", (), 201703), ("c++17", ("-std=c++14",), 201402)],
+)
+def test_the_standard_is_that_of_the_task_else_of_the_settings_else_c_plus_plus_20(
+    tmp_path: Path, std: str, flags: tuple[str, ...], version: int
+) -> None:
+    source = kernel(before=f"static_assert(__cplusplus == {version});")
+    result = compiled(tmp_path, source, std=std, flags=flags)
+    assert result.verdict is Verdict.PASS, result.message
+
+
+@needs_gcc
+def test_a_standard_that_the_compiler_does_not_know_blames_the_node(tmp_path: Path) -> None:
+    result = compiled(tmp_path, kernel(), std="c++99")
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert "g++ cannot be used: " in result.message
+    assert "-std=c++99" in result.message
+
+
+@needs_nvcc
+def test_a_standard_that_nvcc_does_not_know_blames_the_node(tmp_path: Path) -> None:
+    result = compiled(tmp_path, CUDA, ending=".cu", arch="sm_90a", std="c++99")
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert "Value 'c++99' is not defined" in result.message
+
+
+@needs_gcc
+def test_headers_of_the_settings_are_readable_and_those_beside_them_are_not(tmp_path: Path) -> None:
+    for name in ("offered", "hidden"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.h").write_text("constexpr float one = 1;\n")
+    offered = compiled(tmp_path, kernel(before="#include <offered.h>"), include=(tmp_path / "offered",))
+    assert offered.verdict is Verdict.PASS, offered.message
+    beside = f'#include "{tmp_path}/hidden/hidden.h"'
+    hidden = compiled(tmp_path / "b", kernel(before=beside), include=(tmp_path / "offered",))
+    if sandbox.reaches(hidden.provenance["compiler_isolation"], "S3"):
+        assert hidden.verdict is Verdict.COMPILE_ERROR
+        assert "Permission denied" in hidden.message
+
+
+@needs_gcc
+def test_a_folder_of_headers_that_the_node_lacks_blames_the_settings(tmp_path: Path) -> None:
+    result = compiled(tmp_path, kernel(), include=(tmp_path / "cutlass",))
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert f"this node has no folder {tmp_path}/cutlass, which `include`" in result.message
+
+
+UNDEFINED = kernel("return no_such_function();", 'extern "C" int no_such_function();')
+
+
+@pytest.mark.parametrize(
+    ("ending", "arch"),
+    [
+        pytest.param(".cpp", "", marks=needs_gcc),
+        pytest.param(".cu", "sm_90a", marks=needs_nvcc),
+        pytest.param(".hip", "gfx90a", marks=needs_hipcc),
+    ],
+)
+def test_an_undefined_symbol_is_a_compile_error_that_names_it(tmp_path: Path, ending: str, arch: str) -> None:
+    result = compiled(tmp_path, UNDEFINED, ending=ending, arch=arch)
+    assert result.verdict is Verdict.COMPILE_ERROR
+    assert "no_such_function" in result.message
 
 
 @needs_gcc
@@ -235,6 +303,58 @@ def test_a_cuda_kernel_on_a_node_without_a_gpu_is_compiled_and_not_blamed(tmp_pa
     assert result.provenance["compiles"] == 1
 
 
+def cublas_in(folder: Path) -> Path:
+    """Return a folder with a library in place of cuBLAS, without a driver's."""
+    folder.mkdir()
+    (folder / "cublas.c").write_text("int cublasCreate_v2(void **handle) { *handle = 0; return 0; }\n")
+    line = ["gcc", "-shared", "-fPIC", "-Wl,-soname,libcublas.so.13", "-o", "libcublas.so", "cublas.c"]
+    subprocess.run(line, cwd=folder, check=True)
+    (folder / "libcublas.so.13").symlink_to("libcublas.so")
+    return folder
+
+
+def dynamic_section(library: Path) -> str:
+    return subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
+
+
+@needs_nvcc
+@pytest.mark.skipif(shutil.which("readelf") is None, reason="needs readelf")
+def test_a_cuda_submission_is_linked_with_the_libraries_that_it_uses_and_no_other(tmp_path: Path) -> None:
+    folder = cublas_in(tmp_path / "libraries")
+    tools = toolchain(Language.CU, "sm_90a", {**os.environ, "LIBRARY_PATH": str(folder)})
+    assert "-lcublas" in tools.libraries
+    (tmp_path / "hpc_board.h").write_text(header_text())
+    needed = {}
+    for name, body in (("uses", "void *h; return cublasCreate_v2(&h);"), ("spares", "return 0;")):
+        (tmp_path / f"{name}.cu").write_text(kernel(body, 'extern "C" int cublasCreate_v2(void **);'))
+        line = command(tools, (), f"{name}.cu", library=f"{name}.so")
+        subprocess.run(line, cwd=tmp_path, check=True, env={**os.environ, "LIBRARY_PATH": str(folder)})
+        needed[name] = dynamic_section(tmp_path / f"{name}.so")
+    assert "[libcublas.so.13]" in needed["uses"]
+    assert f"[{folder}]" in needed["uses"]
+    assert "libcublas" not in needed["spares"]
+    ctypes.CDLL(str(tmp_path / "uses.so"))
+
+
+def test_the_driver_s_stub_is_linked_and_never_loaded(tmp_path: Path) -> None:
+    for folder, name in (("lib/stubs", "cuda"), ("lib/stubs", "cublas"), ("lib", "cublas")):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / f"lib{name}.so").touch()
+    said = f'#$ LIBRARIES=  "-L{tmp_path}/lib/stubs" "-L{tmp_path}/lib"'
+    nvcc = f"test \"$1\" = --dryrun && echo '{said}' >&2 || echo release 13.0"
+    environ = tools_in(tmp_path, nvcc=nvcc, gxx="echo 12.2")
+    linked = " ".join(toolchain(Language.CU, "sm_90a", environ).libraries)
+    assert linked == f"-Xlinker --as-needed -lcuda -lcublas -Xlinker -rpath={tmp_path}/lib"
+
+
+@needs_hipcc
+def test_hipcc_compiles_for_amd_also_where_nvcc_is_installed(tmp_path: Path) -> None:
+    source = (TASKS / "vectoradd/template.hip").read_text()
+    result = compiled(tmp_path, source, ending=".hip", arch="gfx90a", environ={"HIP_PLATFORM": "nvidia"})
+    assert result.verdict is Verdict.DEVICE_ERROR, result.build.text
+    assert "compiles for gfx90a" in result.message
+
+
 @needs_nvcc
 def test_errors_of_nvcc_are_shown_and_those_of_the_settings_blame_no_kernel(tmp_path: Path) -> None:
     wrong = compiled(tmp_path / "a", CUDA.replace("return 0", "retrun 0"), ending=".cu", arch="sm_90a")
@@ -264,9 +384,11 @@ def test_a_library_is_kept_for_the_same_tools_source_and_environment_alone(tmp_p
         cache_key(tools, line, b"y", {}),
         cache_key(tools, [*line, "-O0"], b"x", {}),
         cache_key(tools, line, b"x", {"CPATH": "/opt/include"}),
+        cache_key(tools, command(replace(tools, std="c++17"), (), "k.cpp"), b"x", {}),
+        cache_key(tools, command(replace(tools, include=("/opt/cutlass",)), (), "k.cpp"), b"x", {}),
         cache_key(replace(tools, identity="13.1"), line, b"x", {}),
     }
-    assert len(keys) == 5
+    assert len(keys) == 7
     assert cache_key(tools, line, b"x", {}) in keys
 
 
@@ -325,8 +447,12 @@ def test_a_compiler_in_a_container_is_not_looked_for_in_the_current_folder(
         folder.mkdir(parents=True)
         tools_in(folder, hipcc="echo HIP version 6.4")
     monkeypatch.chdir(current)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("env", "sh"):
+        (programs / name).symlink_to(f"/bin/{name}")
     within = {"PATH": "", "ROCM_PATH": str(tools.parent)}
-    inside = Inside(command=["env"], environment={"PATH": "/usr/bin:/bin"}, environ=within)
+    inside = Inside(command=["env"], environment={"PATH": str(programs)}, environ=within)
     assert toolchain(Language.HIP, "gfx942", {}, inside).compiler == str(tools / "hipcc")
 
 

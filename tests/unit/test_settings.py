@@ -40,6 +40,8 @@ gpus:
     partition: gpu-h100
     request: {style: gres, value: "gpu:h100:1"}
     arch: sm_90a
+    std: c++17
+    include: [/opt/cutlass/include]
     device: cuda
     time: "00:20:00"
     account: kernels
@@ -143,6 +145,8 @@ def test_every_key_of_the_settings_arrives(tmp_path: Path) -> None:
                 device=Device.CUDA,
                 partition="gpu-h100",
                 arch="sm_90a",
+                std="c++17",
+                include=("/opt/cutlass/include",),
                 time_limit_seconds=1200,
                 modules=("cuda/13.0",),
                 python="/shared/envs/torch/bin/python",
@@ -404,6 +408,9 @@ def test_a_cluster_with_faults_is_named_among_the_clusters(tmp_path: Path) -> No
         ("container: {runtime: docker, image: a.sif}", "container.runtime: expected one of apptainer, pyxis, enroot"),
         ("container: {runtime: apptainer}", "container.image: is missing"),
         ("container: {runtime: enroot, image: --rw}", 'container.image: "--rw" would be an option'),
+        ("include: [cutlass]", "include[0]: expected the full path of a folder"),
+        ("include: ['/a,b']", "include[0]: expected the full path of a folder"),
+        ("std: c++11", "std: expected one of c++14, c++17, c++20, c++23"),
         ("container: {runtime: enroot, image: a, mounts: [data]}", "container.mounts[0]: expected the full path"),
         ("container: {runtime: enroot, image: a, mounts: ['/a b']}", "container.mounts[0]: expected the full path"),
         (

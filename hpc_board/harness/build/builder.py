@@ -28,12 +28,13 @@ from hpc_board.harness.build.toolchain import (
     LIBRARY,
     PASSED_TO_COMPILERS,
     Inside,
+    Toolchain,
     ToolchainMissing,
     broken,
     cache_key,
     command,
+    compiler_variables,
     header_text,
-    include_folders,
     toolchain,
 )
 from hpc_board.harness.confine import sandbox
@@ -53,6 +54,7 @@ _POLL_SECONDS = 0.25
 _NOT_STARTED = 113
 _PAGE_BYTES = resource.getpagesize()
 _KILLED = r"Killed signal terminated program|died due to signal 9|virtual memory exhausted"
+_FIRST_ERROR = r"\berror\b|: undefined reference to |^nvcc fatal"
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "ROCM_PATH", *PASSED_TO_COMPILERS)
 _NO_ENTRY = (
     f"the library exports no function {ENTRY}: include {HEADER} and define `int {ENTRY}(...)` exactly as it is "
@@ -131,14 +133,10 @@ def build(
         BuildFailed: the library cannot be built, for the reason in the verdict.
     """
     home = Path(tempfile.mkdtemp(prefix="build-", dir=scratch))
-    includes = include_folders(job.language, environ)
-    room = compiler_room(job, folder, home, includes, environ, container)
-    try:
-        tools = toolchain(job.language, job.arch, environ, room.inside)
-    except ToolchainMissing as error:
-        raise BuildFailed(error.verdict, error.message) from None
+    room = compiler_room(job, folder, home, (), environ, container)
+    tools = job_toolchain(job, room, environ)
     source = (folder / "submission" / job.submission).read_bytes()
-    command_line = command(tools, job.flags, job.submission, includes)
+    command_line = command(tools, job.flags, job.submission)
     key = cache_key(tools, command_line, source, _environment(job, environ))
     facts: dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 0}
     cache = _cache(job, folder)
@@ -226,16 +224,32 @@ def compiler_room(
     job: JobSpec,
     folder: Path,
     home: Path,
-    includes: Sequence[str],
+    headers: Sequence[str],
     environ: Mapping[str, str],
     container: Container | None,
 ) -> CompilerRoom:
-    """Return the surroundings of a job's compiler in the folder `home`, with the header folders `includes` to read."""
+    """Return the surroundings of a job's compiler in the folder `home`.
+
+    It reads the header folders of the settings, and the task's own `headers`.
+    """
     hidden = (str(folder), str(Path.home()))
-    readable = sandbox.readable_folders(environ, [*job.readable, *includes, *_search_paths(environ)], hidden)
+    extra = [*job.readable, *job.include, *headers, *_search_paths(environ)]
+    readable = sandbox.readable_folders(environ, extra, hidden)
     temporary = Path(tempfile.mkdtemp(prefix="tmp-", dir=home))
     private = {"HOME": str(home), "TMPDIR": str(temporary)}
     return CompilerRoom(home, readable, {**_environment(job, environ), **private}, container)
+
+
+def job_toolchain(job: JobSpec, room: CompilerRoom, environ: Mapping[str, str]) -> Toolchain:
+    """Return the compiler of a job.
+
+    Raises:
+        BuildFailed: the node lacks a part of it.
+    """
+    try:
+        return toolchain(job.language, job.arch, environ, room.inside, std=job.std, include=job.include)
+    except ToolchainMissing as error:
+        raise BuildFailed(error.verdict, error.message) from None
 
 
 def _compiled(
@@ -294,7 +308,8 @@ def _search_paths(environ: Mapping[str, str]) -> list[str]:
 
 def _environment(job: JobSpec, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the compiler's environment: an allow-list of the job's variables, and those that the settings define."""
-    return {"LC_ALL": "C.UTF-8", **{name: environ[name] for name in (*_PASSED_ON, *job.environment) if name in environ}}
+    passed_on = {name: environ[name] for name in (*_PASSED_ON, *job.environment) if name in environ}
+    return {"LC_ALL": "C.UTF-8", **passed_on, **compiler_variables(job.language)}
 
 
 def _failure(compiler: str, status: int, log: Log) -> BuildFailed:
@@ -307,7 +322,7 @@ def _failure(compiler: str, status: int, log: Log) -> BuildFailed:
     if status == -signal.SIGKILL or re.search(_KILLED, text):
         message = f"{compiler} was killed, most likely because the node has no memory left for it"
         return BuildFailed(Verdict.COMPILE_ERROR, message, log)
-    first = next((line for line in text.splitlines() if re.search(r"\berror\b", line, re.IGNORECASE)), "")
+    first = next((line for line in text.splitlines() if re.search(_FIRST_ERROR, line, re.IGNORECASE)), "")
     how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
     return BuildFailed(Verdict.COMPILE_ERROR, f"{compiler} {how}" + (f": {one_line(first, 500)}" if first else ""), log)
 

@@ -6,6 +6,7 @@ The harness owns the command. A task adds flags from a list (`model/build_flags.
 import hashlib
 import pkgutil
 import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,12 +30,20 @@ _SPECIFIC_FROM = 90
 
 # A source can name itself like such a message by #line, but a place and a colon would follow the name.
 _BROKEN = (
-    r"nvcc fatal\s*: (Unsupported gpu architecture|Cannot find compiler)[^\n:()]*"
+    r"nvcc fatal\s*: (Unsupported gpu architecture|Cannot find compiler|Value 'c\+\+\d\d' is not defined)[^\n:()]*"
+    r"|[\w-]*g\+\+[\w.-]*: error: unrecognized command.line option .-std=[^\n:()]*"
+    r"|error: invalid value 'c\+\+\d\d' in '-std=c\+\+\d\d'(\nnote: use [^\n:()]*)*"
     r"|clang[+\w-]*: error: (unsupported HIP gpu architecture: \w+|cannot find ROCm[^\n:()]*)"
 )
 _COMPILERS = {Language.CPP: "g++", Language.CU: "nvcc", Language.HIP: "hipcc"}
 _HOMES = {Language.CU: "CUDA_HOME", Language.HIP: "ROCM_PATH"}
+_LIBRARIES = ("cuda", "cublas", "cublasLt", "cufft", "curand", "cusparse", "cusolver")
+"""The libraries that every CUDA submission may use, where the toolkit has them; `cuda` is the driver's."""
+
 _CPU_FACTS = ("vendor_id", "model name", "cpu family", "model", "stepping", "flags", "CPU part", "Features")
+
+STD = "c++20"
+"""The language standard of submissions unless the task's flags or the settings name another one."""
 
 PASSED_TO_COMPILERS = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH")
 """Variables by which a site's modules give compilers the folders of headers and libraries."""
@@ -53,8 +62,10 @@ class ToolchainMissing(Exception):
 class Toolchain:
     """A compiler of this node, and its target architecture.
 
-    `identity` is text that differs whenever the same command could produce another library: the versions of the
-    compiler and of the host compiler, and for code that targets this very CPU also the CPU.
+    `std` and `include` are the language standard and the header folders of the settings, `libraries` the options that
+    link the libraries of the toolkit. `identity` is text that differs whenever the same command could produce another
+    library: the versions of the compiler and of the host compiler, and for code that targets this very CPU also the
+    CPU.
     """
 
     language: Language
@@ -62,6 +73,9 @@ class Toolchain:
     arch: str
     version: str
     identity: str
+    std: str = STD
+    include: Sequence[str] = ()
+    libraries: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -85,14 +99,29 @@ def header_text() -> str:
     return data.decode()
 
 
-def toolchain(language: Language, arch: str, environ: Mapping[str, str], inside: Inside | None = None) -> Toolchain:
+def compiler_variables(language: Language) -> dict[str, str]:
+    """Return the variables that the compiler of `language` needs: where nvcc is installed too, hipcc would call it."""
+    return {"HIP_PLATFORM": "amd"} if language is Language.HIP else {}
+
+
+def toolchain(
+    language: Language,
+    arch: str,
+    environ: Mapping[str, str],
+    inside: Inside | None = None,
+    *,
+    std: str = "",
+    include: Sequence[str] = (),
+) -> Toolchain:
     """Return this node's compiler for `language`, targeting `arch` if the settings name one, else the node's hardware.
 
-    If submissions are compiled in a container, the compiler is looked up `inside` it.
+    If submissions are compiled in a container, the compiler is looked up `inside` it. `std` and `include` are those of
+    the settings.
 
     Raises:
-        ToolchainMissing: no compiler was found, or the target architecture is unknown.
+        ToolchainMissing: no compiler was found, a header folder is missing, or the target architecture is unknown.
     """
+    environ = {**environ, **compiler_variables(language)}
     compiler = _compiler(language, environ, inside)
     arch = {Language.CPP: _cpu_arch, Language.CU: _cuda_arch, Language.HIP: _hip_arch}[language](arch, environ)
     version = _version(compiler, environ, inside)
@@ -104,15 +133,20 @@ def toolchain(language: Language, arch: str, environ: Mapping[str, str], inside:
         identity += [host, _version(host, environ, inside)]
     if arch == "native":
         identity.append(_cpu_identity())
-    return Toolchain(language, compiler, arch, _summary(version), "\n".join(identity))
+    missing = sorted({*include} - {*_existing(include, environ, inside)})
+    if missing:
+        message = f"this node has no folder {missing[0]}, which `include` of the GPU in the settings names"
+        raise ToolchainMissing(Verdict.INFRA_ERROR, message)
+    libraries = _cuda_libraries(compiler, environ, inside) if language is Language.CU else []
+    return Toolchain(
+        language, compiler, arch, _summary(version), "\n".join(identity), std or STD, tuple(include), libraries
+    )
 
 
-def command(
-    tools: Toolchain, flags: Sequence[str], source: str, includes: Sequence[str] = (), library: str = LIBRARY
-) -> list[str]:
+def command(tools: Toolchain, flags: Sequence[str], source: str, library: str = LIBRARY) -> list[str]:
     """Return the command that compiles `source` in its own folder; `flags` are the task's flags."""
     taken = flags_for(tools.language, flags)
-    standard = [] if any(flag.startswith("-std=") for flag in taken) else ["-std=c++17"]
+    standard = [] if any(flag.startswith("-std=") for flag in taken) else [f"-std={tools.std}"]
     specific = {Language.CPP: _cpp_options, Language.CU: _cuda_options, Language.HIP: _hip_options}
     # Libraries come after the source that needs them.
     libraries = [flag for flag in taken if flag.startswith("-l")]
@@ -124,27 +158,28 @@ def command(
         "-shared",
         *specific[tools.language](tools.arch),
         *others,
-        *(f"-I{folder}" for folder in (".", *includes)),
+        *(f"-I{folder}" for folder in (".", *tools.include)),
         "-o",
         library,
         source,
         *libraries,
+        *tools.libraries,
     ]
 
 
-def program_command(tools: Toolchain, program: EvalProgram, includes: Sequence[str], output: str) -> list[str]:
+def program_command(tools: Toolchain, program: EvalProgram, output: str) -> list[str]:
     """Return the command that compiles a task's own eval with the submission to one program, in their folder."""
     own = [flag for flag in program.compile_flags if flag.startswith(("-std=", "--std="))]
     options = {Language.CPP: _cpp_program, Language.CU: _cuda_program, Language.HIP: _hip_program}
     return [
         tools.compiler,
-        *([] if own else ["-std=c++20"]),
+        *([] if own else [f"-std={tools.std}"]),
         "-O3",
         "-DNDEBUG",
         *options[tools.language](tools.arch),
         *(f"-D{name}={value}" if value else f"-D{name}" for name, value in program.defines.items()),
         *program.compile_flags,
-        *(f"-I{folder}" for folder in (".", *program.include_dirs, *includes)),
+        *(f"-I{folder}" for folder in (".", *program.include_dirs, *tools.include)),
         "-o",
         output,
         *program.sources,
@@ -182,7 +217,7 @@ def _cuda_options(arch: str) -> list[str]:
         "-Xcompiler",
         "-fPIC,-fvisibility=hidden",
         "-Xlinker",
-        "-z,now,-z,relro",
+        "-z,now,-z,relro,-z,defs",
     ]
 
 
@@ -202,16 +237,35 @@ def _hip_options(arch: str) -> list[str]:
     return [f"--offload-arch={arch}", "-Rpass-analysis=kernel-resource-usage", *_LIBRARY_OPTIONS]
 
 
-_LIBRARY_OPTIONS = ("-fPIC", "-fvisibility=hidden", "-Wl,-z,now,-z,relro")
+_LIBRARY_OPTIONS = ("-fPIC", "-fvisibility=hidden", "-Wl,-z,now,-z,relro,-z,defs")
 
 
-def include_folders(language: Language, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return header folders from the settings besides the compiler's own: CUTLASS, if `CUTLASS_PATH` names it."""
-    root = environ.get("CUTLASS_PATH", "")
-    if language is not Language.CU or not root.startswith("/"):
-        return ()
-    folders = (f"{root}/include", f"{root}/tools/util/include")
-    return tuple(folder for folder in folders if Path(folder).is_dir())
+def _cuda_libraries(compiler: str, environ: Mapping[str, str], inside: Inside | None) -> list[str]:
+    """Return the options that link those of the toolkit's libraries which a submission uses, found by their folder.
+
+    A library that the toolkit lacks is left out, so that its absence fails only a submission that needs it. The folders
+    of stubs are for the linker alone: a loader that found the driver's stub would get no driver.
+    """
+    said = _output_at(["/bin/sh", "-c", '"$1" --dryrun x.o 2>&1', "sh", compiler], environ, inside)
+    told = re.search(r"^#\$ LIBRARIES=(.*)$", said, re.MULTILINE)
+    folders = [word[2:] for word in shlex.split(told[1]) if word.startswith("-L")] if told is not None else []
+    variables = environ if inside is None else inside.environ
+    folders += [folder for folder in variables.get("LIBRARY_PATH", "").split(":") if folder.startswith("/")]
+    files = {f"{folder}/lib{name}.so": (name, folder) for name in _LIBRARIES for folder in folders}
+    found = [files[path] for path in _existing(list(files), environ, inside)]
+    loaded = dict.fromkeys(folder for name, folder in found if name != "cuda" and not folder.endswith("/stubs"))
+    return [
+        "-Xlinker",
+        "--as-needed",
+        *dict.fromkeys(f"-l{name}" for name, _ in found),
+        *(word for folder in loaded for word in ("-Xlinker", f"-rpath={folder}")),
+    ]
+
+
+def _existing(paths: Sequence[str], environ: Mapping[str, str], inside: Inside | None) -> list[str]:
+    """Return those of `paths` that exist, in the container if submissions are compiled in one."""
+    look = 'for path; do test -e "$path" && echo "$path"; done; true'
+    return _output_at(["/bin/sh", "-c", look, "sh", *paths], environ, inside).splitlines() if paths else []
 
 
 def _compiler(language: Language, environ: Mapping[str, str], inside: Inside | None) -> str:
@@ -287,10 +341,7 @@ def _found(name: str, paths: Sequence[str], inside: Inside | None) -> str | None
 
 
 def _version(compiler: str, environ: Mapping[str, str], inside: Inside | None) -> str:
-    if inside is None:
-        text = _output_of([compiler, "--version"], environ).strip()
-    else:
-        text = _output_of([*inside.command, compiler, "--version"], inside.environment).strip()
+    text = _output_at([compiler, "--version"], environ, inside).strip()
     if not text:
         raise ToolchainMissing(Verdict.INFRA_ERROR, f"{compiler} does not run on this node: it states no version")
     return text[:2000]
@@ -301,6 +352,13 @@ def _summary(version: str) -> str:
     lines = [line.strip() for line in version.splitlines() if re.search(r"\d\.\d", line)]
     named = [line for line in lines if "release" in line]
     return (named or lines or [version.partition("\n")[0]])[0][:200]
+
+
+def _output_at(command_line: Sequence[str], environ: Mapping[str, str], inside: Inside | None) -> str:
+    """Return a program's output, from the container if submissions are compiled in one."""
+    if inside is None:
+        return _output_of(command_line, environ)
+    return _output_of([*inside.command, *command_line], inside.environment)
 
 
 def _output_of(command_line: Sequence[str], environ: Mapping[str, str]) -> str:

@@ -23,9 +23,10 @@ from hpc_board.harness.build.builder import (
     compiler_log,
     compiler_room,
     facts_added,
+    job_toolchain,
     renamed_in,
 )
-from hpc_board.harness.build.toolchain import ToolchainMissing, include_folders, program_command, toolchain
+from hpc_board.harness.build.toolchain import program_command
 from hpc_board.harness.confine.scratch import remove
 from hpc_board.harness.files import open_regular
 from hpc_board.harness.job_spec import JobSpec
@@ -376,15 +377,11 @@ def built_program(
     for each in job.eval.include_dirs:
         if not (home / each).is_dir():
             raise BuildFailed(Verdict.TASK_ERROR, f"the task's include_dirs name {each}, and there is no such folder")
-    includes = include_folders(job.language, os.environ)
     outside = [each for each in job.eval.include_dirs if each.startswith("/")]
-    room = compiler_room(job, folder, home, [*includes, *outside], os.environ, processes.container)
-    try:
-        tools = toolchain(job.language, job.arch, os.environ, room.inside)
-    except ToolchainMissing as error:
-        raise BuildFailed(error.verdict, error.message) from None
+    room = compiler_room(job, folder, home, outside, os.environ, processes.container)
+    tools = job_toolchain(job, room, os.environ)
     facts: dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 1}
-    command_line = program_command(tools, job.eval, includes, PROGRAM)
+    command_line = program_command(tools, job.eval, PROGRAM)
     start = time.monotonic()
     with facts_added(job, facts):
         log = compiler_log(job, processes.harness, room, command_line, facts, processes.pids())
