@@ -19,7 +19,7 @@ from hpc_board.domain.board_options import (
     moment_words,
 )
 from hpc_board.domain.catalog import Catalog
-from hpc_board.domain.gpus import allowed_gpus, gpu
+from hpc_board.domain.gpus import allowed_gpus, gpu, none_allowed, unfit_gpus
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Role
 from hpc_board.domain.user_board import (
     Action,
@@ -343,6 +343,7 @@ class LeaderboardEditor:
             joined=self._store.boards.entries(task.name, task.version),
             after_change=before.id if isinstance(before, BoardChange) else 0,
             shadows=any(each.name == task.name for each in of_settings.tasks),
+            unfit_gpus=self._unfit_gpus(task, terms),
         )
 
     def _update_plan(self, board: CreatedBoard, task: Task, terms: BoardOptions) -> Plan:
@@ -359,6 +360,7 @@ class LeaderboardEditor:
             self._store.boards.entries(board.name, board.task.version) if restarts else (),
             self._store.boards.entries(board.name, task.version) if restarts else (),
             board.change.id,
+            unfit_gpus=self._unfit_gpus(task, terms),
         )
 
     def _terms(self, terms: BoardOptions, task: Task, options: RequestedOptions, now: datetime) -> BoardOptions:
@@ -403,11 +405,14 @@ class LeaderboardEditor:
     def _check_gpus(self, task: Task, terms: BoardOptions) -> None:
         import dataclasses
 
-        if not allowed_gpus(dataclasses.replace(task, gpus=terms.gpus), self._gpus):
-            raise InputError(
-                f"{task.name}: none of its GPUs ({', '.join(map(one_line, terms.gpus))}) is in the settings.",
-                hint=f"These are: {', '.join(each.name for each in self._gpus) or 'none'}. Choose with --gpu.",
-            )
+        task = dataclasses.replace(task, gpus=terms.gpus)
+        if not allowed_gpus(task, self._gpus):
+            raise none_allowed(task, self._gpus)
+
+    def _unfit_gpus(self, task: Task, terms: BoardOptions) -> str:
+        import dataclasses
+
+        return unfit_gpus(dataclasses.replace(task, gpus=terms.gpus), self._gpus)
 
     def _boards(self) -> tuple[CreatedBoard, ...]:
         return tuple(each for each in self._newest() if isinstance(each, CreatedBoard))
@@ -632,7 +637,7 @@ def synced(
             yield Synced(task.name, "skipped", one_line(error.message, 500))
             continue
         if plan.action is Action.CREATE:
-            yield Synced(task.name, "created", _opening(task, plan.options), plan)
+            yield Synced(task.name, "created", _opening(task, plan), plan)
         elif not plan.differences:
             yield Synced(task.name, "unchanged", plan=plan)
         elif plan.needs_force and not force:
@@ -643,10 +648,12 @@ def synced(
         yield Synced(_of_fault(fault), "error", fault.message)
 
 
-def _opening(task: Task, terms: BoardOptions) -> str:
-    until = "" if terms.deadline is None else f", until {moment_words(terms.deadline)}"
+def _opening(task: Task, plan: Plan) -> str:
+    deadline = plan.options.deadline
+    until = "" if deadline is None else f", until {moment_words(deadline)}"
     judge = ", judged by its own eval" if task.harness == OWN else ""
-    return f"on {', '.join(map(one_line, terms.gpus)) or 'every GPU'}{until}{judge}"
+    unfit = f"; {plan.unfit_gpus}" if plan.unfit_gpus else ""
+    return f"on {', '.join(map(one_line, plan.options.gpus)) or 'every GPU'}{until}{judge}{unfit}"
 
 
 def _changes(found: Sequence[Difference]) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.board_options import utc_words
-from hpc_board.domain.gpus import runs_language
+from hpc_board.domain.gpus import languages_of
 from hpc_board.domain.submission import MARKERS
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Gpu
@@ -29,16 +29,16 @@ def starter(task: Task, language: str | None = None, gpus: Sequence[Gpu] = ()) -
     """
     name = template_name(task, language)
     mark = "#" if name in _IN_PYTHON else "//"
-    fitting = [gpu.name for gpu in fitting_gpus(task, name, gpus)]
+    fitting = [gpu.name for gpu in fitting_gpus(name, gpus)]
     note = no_gpu(task, name, gpus) if gpus and not fitting else ""
     header = "".join(f"{line}\n" for line in _header(task, mark, fitting, note))
     return f"{header}\n{_without_directives(task.templates[name])}"
 
 
-def fitting_gpus(task: Task, template: str, gpus: Sequence[Gpu]) -> list[Gpu]:
+def fitting_gpus(template: str, gpus: Sequence[Gpu]) -> list[Gpu]:
     """Return those of `gpus` that run the language of a template."""
     language = next((each for each, plain in _BY_LANGUAGE.items() if plain == template), Language.PY)
-    return [gpu for gpu in gpus if runs_language(gpu, language, task)]
+    return [gpu for gpu in gpus if language in languages_of(gpu)]
 
 
 def no_gpu(task: Task, template: str, gpus: Sequence[Gpu]) -> str:

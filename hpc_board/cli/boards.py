@@ -291,6 +291,8 @@ def _print_plans(plans: "tuple[Plan, ...] | list[Plan]", *, as_json: bool, store
     else:
         print_blocks(*(block for plan in plans for block in plan_report(plan)))
     for plan in plans:
+        if plan.unfit_gpus:
+            remark(f"{plan.name}: {plan.unfit_gpus}")
         if plan.shadows:
             remark(f"{plan.name}: the board replaces the task of this name in the settings.")
         if plan.task is not None and plan.before is None:

@@ -402,7 +402,7 @@ def _starter(task: "Task", language: str | None, allowed: "Sequence[Gpu]", outpu
     from hpc_board.catalog.template import fitting_gpus, no_gpu, starter, template_name
 
     chosen = template_name(task, language, output.name if output else "")
-    gpus = fitting_gpus(task, chosen, allowed)
+    gpus = fitting_gpus(chosen, allowed)
     if allowed and not gpus:
         next_step = no_gpu(task, chosen, allowed)
     else:

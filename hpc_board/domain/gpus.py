@@ -5,10 +5,14 @@ from collections.abc import Sequence
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import suggestion
-from hpc_board.model.task import ISOLATED, Language, Task
+from hpc_board.model.task import Language, Task
 from hpc_board.model.text import one_line
 
-_DEVICE_OF = {Language.CPP: Device.CPU, Language.CU: Device.CUDA, Language.HIP: Device.HIP}
+_LANGUAGES = {
+    Device.CPU: (Language.PY, Language.CPP),
+    Device.CUDA: (Language.PY, Language.CU),
+    Device.HIP: (Language.PY, Language.HIP),
+}
 
 
 def gpu(name: str, gpus: Sequence[Gpu]) -> Gpu:
@@ -27,22 +31,43 @@ def gpu(name: str, gpus: Sequence[Gpu]) -> Gpu:
     )
 
 
+def languages_of(gpu: Gpu) -> tuple[Language, ...]:
+    """Return the languages of the submissions that `gpu` runs; an emulated one compiles all of them."""
+    return tuple(Language) if gpu.emulated else _LANGUAGES[gpu.device]
+
+
 def allowed_gpus(task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
-    """Return the GPUs of `gpus` that `task` allows: those it names, or all if it names none."""
-    named = {name.casefold() for name in task.gpus}
-    return tuple(candidate for candidate in gpus if not named or candidate.name.casefold() in named)
+    """Return the GPUs of `gpus` on which `task` may run: those it names, or all, that run one of its languages."""
+    return tuple(each for each in _named(task, gpus) if _runs(each, task))
+
+
+def unfit_gpus(task: Task, gpus: Sequence[Gpu]) -> str:
+    """Return a sentence about the GPUs of `gpus` that `task` names though they run none of its languages, else ""."""
+    unfit = [each.name for each in _named(task, gpus) if task.gpus and not _runs(each, task)]
+    return f"no submission in {' or '.join(task.accepted)} runs on {', '.join(unfit)}." if unfit else ""
 
 
 def none_allowed(task: Task, gpus: Sequence[Gpu]) -> InputError:
-    """Return the error of a task that allows none of `gpus`, those of the board."""
+    """Return the error of a task that may run on none of `gpus`, those of the board."""
+    named = _named(task, gpus)
+    if not named:
+        return InputError(
+            f"{task.name} has no GPU here: it may run on {', '.join(map(one_line, task.gpus)) or 'every GPU'}.",
+            hint=f"This board has: {', '.join(each.name for each in gpus) or 'none'}.",
+        )
+    languages = ", ".join(dict.fromkeys(language for each in named for language in languages_of(each)))
     return InputError(
-        f"{task.name} has no GPU here: it may run on {', '.join(task.gpus) or 'every GPU'}.",
-        hint=f"This board has: {', '.join(candidate.name for candidate in gpus) or 'none'}.",
+        f"{task.name} is a task in {', '.join(task.accepted)}; none of its GPUs here "
+        f"({', '.join(each.name for each in named)}) runs that.",
+        hint=f"They run {languages}. A GPU's languages follow from its `device` in the settings.",
     )
 
 
-def runs_language(gpu: Gpu, language: Language, task: Task) -> bool:
-    """Return whether `gpu` takes submissions of `task` in a language; an emulated one compiles all of them."""
-    if language is Language.PY:
-        return gpu.device is not Device.HIP or task.harness != ISOLATED
-    return gpu.device is _DEVICE_OF[language] or gpu.emulated
+def _named(task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
+    """Return the GPUs of `gpus` that `task` names, or all if it names none."""
+    named = {name.casefold() for name in task.gpus}
+    return tuple(each for each in gpus if not named or each.name.casefold() in named)
+
+
+def _runs(gpu: Gpu, task: Task) -> bool:
+    return any(language in languages_of(gpu) for language in task.accepted)

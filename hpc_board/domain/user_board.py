@@ -98,6 +98,7 @@ class Plan(msgspec.Struct, frozen=True):
     joined: tuple[Entries, ...] = ()
     after_change: int = 0
     shadows: bool = False
+    unfit_gpus: str = ""
 
     @property
     def restarts(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
 from hpc_board.domain.draft import Draft, DraftRequest, Source
-from hpc_board.domain.gpus import allowed_gpus, gpu, none_allowed, runs_language
+from hpc_board.domain.gpus import allowed_gpus, gpu, languages_of, none_allowed
 from hpc_board.domain.job_options import (
     JobOptions,
     OptionRules,
@@ -26,7 +26,7 @@ from hpc_board.domain.submission import (
 )
 from hpc_board.errors import InputError, Refused
 from hpc_board.files import read_text
-from hpc_board.model.gpu import Device, Gpu
+from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import listed, suggestion
 from hpc_board.model.task import ISOLATED, Language, Milestone, Mode, Task, language_of
 from hpc_board.model.text import one_line
@@ -38,11 +38,6 @@ GPU_NAMES_MAX = 100
 """The maximum number of names of GPUs in a file's header, or with a submission: a file has room for a million."""
 
 _FILE_NAME_BYTES_MAX = 200
-_FITTING = {
-    Device.CPU: (Language.PY, Language.CPP),
-    Device.CUDA: (Language.PY, Language.CU),
-    Device.HIP: (Language.HIP,),
-}
 _MODE_ALIASES = {"leaderboard": Mode.RANKED}
 
 
@@ -149,7 +144,7 @@ def draft(
     check_support(task)
     language = _language(source, task)
     chosen = _chosen_gpus(task, request.gpus, asked, gpus)
-    _check_devices(source, language, task, chosen)
+    _check_devices(source, language, chosen)
     for each in chosen:
         kind_of(each.cluster).with_gpus(each, task.world_size)
     _check_cases(task, mode)
@@ -200,7 +195,7 @@ def check_fit(source: Source, task: Task, gpus: Sequence[Gpu], mode: Mode) -> No
         InputError: the source cannot run there.
     """
     check_support(task)
-    _check_devices(source, _language(source, task), task, gpus)
+    _check_devices(source, _language(source, task), gpus)
     for each in gpus:
         kind_of(each.cluster).with_gpus(each, task.world_size)
     _check_cases(task, mode)
@@ -292,25 +287,21 @@ def check_support(task: Task) -> None:
         InputError: the task needs another version.
     """
     if task.multi_gpu and task.harness == ISOLATED:
-        raise _not_run(
-            task.name,
-            "tasks for several GPUs (multi_gpu) under its own judge",
-            "Add an eval.py, and `hpc_board: {harness: task}` in task.yml.",
+        raise InputError(
+            f"{task.name}: this version of hpc-board does not run tasks for several GPUs (multi_gpu) under its own "
+            "judge.",
+            hint="Add an eval.py, and `hpc_board: {harness: task}` in task.yml.",
         )
 
 
-def _check_devices(source: Source, language: Language, task: Task, gpus: Sequence[Gpu]) -> None:
+def _check_devices(source: Source, language: Language, gpus: Sequence[Gpu]) -> None:
     """Require that each GPU runs the language."""
     for chosen in gpus:
-        if runs_language(chosen, language, task):
-            continue
-        if language is Language.PY:
-            raise _not_run(chosen.name, "Python submissions on GPUs with the device hip")
-        fitting = ", ".join(_FITTING[chosen.device])
-        raise InputError(
-            f"{source.file_name} is in {language}, which does not run on {chosen.name} (device {chosen.device}).",
-            hint=f"{chosen.name} supports {fitting}.",
-        )
+        if language not in languages_of(chosen):
+            raise InputError(
+                f"{source.file_name} is in {language}, which does not run on {chosen.name} (device {chosen.device}).",
+                hint=f"{chosen.name} supports {', '.join(languages_of(chosen))}.",
+            )
 
 
 def _check_cases(task: Task, mode: Mode) -> None:
@@ -321,14 +312,6 @@ def _check_cases(task: Task, mode: Mode) -> None:
             f"{task.name} cannot be run in mode {mode}: the task has no {key}.",
             hint=f"Choose another --mode, or ask the task's author for `{key}` in its task.yml.{meant}",
         )
-
-
-def _not_run(
-    name: str,
-    what: str,
-    hint: str = "Supported: tasks with a reference.py, on CUDA GPUs and CPUs.",
-) -> InputError:
-    return InputError(f"{name}: this version of hpc-board does not run {what}.", hint=hint)
 
 
 def _language(source: Source, task: Task) -> Language:
@@ -394,8 +377,10 @@ def _resolved(words: Sequence[str], task: Task, allowed: Sequence[Gpu], gpus: Se
             raise InputError("a GPU's name is empty.", hint="Give --gpu NAME, --gpu A,B or --gpu all.")
         for candidate in allowed if name.casefold() == "all" else [gpu(name, gpus)]:
             if candidate not in allowed:
+                unfit = not set(languages_of(candidate)) & set(task.accepted)
+                why = f": it does not run {' or '.join(task.accepted)}" if unfit else ""
                 raise InputError(
-                    f"GPU {candidate.name} not available for {task.name}.",
+                    f"GPU {candidate.name} not available for {task.name}{why}.",
                     hint=f"Choose one of: {', '.join(each.name for each in allowed)}.",
                 )
             if candidate not in resolved:

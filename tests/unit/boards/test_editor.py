@@ -449,9 +449,63 @@ def test_a_task_none_of_whose_gpus_is_here_is_refused(place: Recorded) -> None:
     folder = task_folder(place.folder / "echo", text=TASK + "gpus: [B200, MI300]\n")
     done = call(place, "create", "echo", folder)
     assert done.exit_code == 2
-    assert "none of its GPUs (B200, MI300) is in the settings" in done.stderr
+    assert "echo has no GPU here: it may run on B200, MI300." in done.stderr
     assert call(place, "create", "echo", folder, "--gpu", "all").exit_code == 0
     assert [gpu.name for gpu in of(place).gpus.allowed(of(place).tasks.get("echo"))] == ["CPU", "H100"]
+
+
+CUDA_TASK = TASK.replace("submission.py", "submission.cu").replace("lang: py", "lang: cu")
+
+
+def with_amd(place: Recorded) -> None:
+    """A GPU of AMD in the settings beside the others."""
+    place.settings.write_text(
+        place.settings.read_text().replace("gpus:\n", "gpus:\n  MI300: {cluster: here, device: hip}\n")
+    )
+
+
+def test_create_refuses_a_task_that_no_gpu_of_it_runs(place: Recorded) -> None:
+    with_amd(place)
+    folder = task_folder(place.folder / "echo", text=CUDA_TASK + "gpus: [MI300]\n")
+    done = call(place, "create", "echo", folder)
+    assert done.exit_code == 2
+    assert "echo is a task in cu; none of its GPUs here (MI300) runs that." in done.stderr
+    assert "They run py, hip." in done.stderr
+    made(place)
+    done = call(place, "update", "echo", folder, "--gpu", "MI300")
+    assert done.exit_code == 2
+    assert "none of its GPUs here (MI300) runs that." in done.stderr
+
+
+def test_create_takes_python_tasks_for_gpus_of_amd(place: Recorded) -> None:
+    with_amd(place)
+    done = call(place, "create", "echo", task_folder(place.folder / "echo", text=TASK + "gpus: [MI300]\n"))
+    assert (done.exit_code, "runs on" in done.stderr) == (0, False)
+    kernel = place.folder / "echo.py"
+    kernel.write_text("def custom_kernel(data):\n    return data\n")
+    assert call(place, "submit", kernel, "--task", "echo", "--dry-run").exit_code == 0
+
+
+def test_create_warns_of_named_gpus_that_run_no_language_of_the_task(place: Recorded) -> None:
+    with_amd(place)
+    folder = task_folder(place.folder / "echo", text=CUDA_TASK + "gpus: [H100, MI300]\n")
+    done = call(place, "create", "echo", folder)
+    assert (done.exit_code, "echo: no submission in cu runs on MI300." in done.stderr) == (0, True)
+    assert [gpu.name for gpu in of(place).gpus.allowed(of(place).tasks.get("echo"))] == ["H100"]
+    (task,) = [each for each in read(place, "list") if each["name"] == "echo"]
+    assert task["gpus"] == ["H100"]
+
+
+def test_sync_tells_which_gpus_run_no_language_of_a_task(place: Recorded) -> None:
+    with_amd(place)
+    competition(place.folder, text=COMPETITION.replace("gpus: [H100]", "gpus: [H100, MI300]"))
+    task_folder(place.folder / "set" / "echo", text=CUDA_TASK)
+    task_folder(place.folder / "set" / "other", "other", CUDA_TASK + "gpus: [MI300]\n")
+    done = {each["name"]: each for each in read(place, "admin", "sync", place.folder / "practice.yaml", code=5)}
+    assert done["echo_v2"]["result"] == "created"
+    assert done["echo_v2"]["reason"].endswith("no submission in cu runs on MI300.")
+    assert done["other_v2"]["result"] == "skipped"
+    assert "none of its GPUs here (MI300) runs that." in done["other_v2"]["reason"]
 
 
 def test_a_board_takes_the_place_of_the_settings_task_of_its_name_and_the_list_says_so(place: Recorded) -> None:
@@ -1191,7 +1245,7 @@ def test_a_competition_with_faults_brings_what_is_sound_and_tells_the_rest(place
         ("broken", "error"),
     }
     reasons = {each["name"]: each["reason"] for each in done}
-    assert "none of its GPUs (B200) is in the settings" in reasons["far_v2"]
+    assert "far_v2 has no GPU here: it may run on B200." in reasons["far_v2"]
     assert '"set/none" has no task.yml in it' in reasons["practice.yaml"]
     assert "lang" in reasons["broken"]
     assert [board.name for board in of(place).leaderboards.list()] == ["echo_v2", "other_v2"]

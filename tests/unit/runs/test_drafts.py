@@ -30,7 +30,8 @@ FILES = (TaskFile("submission.py", None), TaskFile("reference.py", ""))
 ADD = Task("add_py", Language.PY, "Add.", FILES, tests=({"size": 1},), benchmarks=({"size": 9},))
 SORT = replace(ADD, name="sort_py", gpus=("h100", "A100"))
 ANY = replace(ADD, name="any", languages=(Language.PY, Language.CPP, Language.CU, Language.HIP))
-CATALOG = Catalog((ADD, SORT, ANY))
+SCAN = replace(ADD, name="scan", language=Language.CU)
+CATALOG = Catalog((ADD, SORT, ANY, SCAN))
 EMULATED = Gpu("B200", MAIN, Device.CPU)
 
 
@@ -160,7 +161,18 @@ def test_options_alone_say_everything() -> None:
         ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "a\x1b[m"}, "a control character", "on one line"),
         ("pass", {"task": "add_py", "gpus": ["CPU"], "note": "a\nb"}, "a line break", "on one line"),
         ("pass", {"task": "add_py", "file_name": "a.cu"}, "add_py is a task in the language py", "ends in .py"),
-        ("pass", {"task": "add_py", "gpus": ["MI300"]}, "MI300: this version", "CUDA GPUs and CPUs"),
+        (
+            "//",
+            {"task": "scan", "file_name": "a.cu", "gpus": ["MI300"]},
+            "GPU MI300 not available for scan: it does not run cu.",
+            "Choose one of: H100, A100.",
+        ),
+        (
+            "//",
+            {"task": "scan", "file_name": "a.cu", "board": [MI300]},
+            "scan is a task in cu; none of its GPUs here (MI300) runs that.",
+            "They run py, hip.",
+        ),
         (
             "pass",
             {"task": "any", "file_name": "a.txt"},
@@ -183,7 +195,7 @@ def test_options_alone_say_everything() -> None:
             "//",
             {"task": "any", "file_name": "a.cu", "gpus": ["MI300"]},
             "a.cu is in cu, which does not run on MI300 (device hip).",
-            "MI300 supports hip.",
+            "MI300 supports py, hip.",
         ),
     ],
 )
@@ -200,7 +212,8 @@ def test_what_cannot_be_submitted_is_said_with_a_way_out(
 
 @pytest.mark.parametrize(
     ("file_name", "gpu"),
-    [("a.py", CPU), ("a.cpp", CPU), ("a.cu", H100), ("a.cuh", A100), ("a.hip", MI300)]
+    [("a.py", each) for each in GPUS]
+    + [("a.cpp", CPU), ("a.cu", H100), ("a.cuh", A100), ("a.hip", MI300)]
     + [(f"a.{ending}", EMULATED) for ending in ("py", "cpp", "cu", "hip")],
 )
 def test_each_language_runs_on_its_devices_and_all_of_them_are_taken_where_a_gpu_is_emulated(
@@ -210,12 +223,6 @@ def test_each_language_runs_on_its_devices_and_all_of_them_are_taken_where_a_gpu
     chosen = drafted("//!POPCORN leaderboard any\n", file_name=file_name, gpus=[gpu.name], board=board)
     assert chosen.gpus == (gpu,)
     assert chosen.task.name_on_node(file_name) == f"submission{file_name[1:]}"
-
-
-def test_a_task_s_own_eval_in_python_runs_on_amd_s_gpus_too() -> None:
-    with pytest.raises(InputError, match="does not run Python submissions on GPUs with the device hip"):
-        drafted(task="add_py", gpus=["MI300"])
-    assert drafted(task="add_py", gpus=["MI300"], catalog=Catalog((replace(ADD, harness="task"),))).gpus == (MI300,)
 
 
 def test_ranks_are_refused_where_no_request_can_ask_for_their_gpus() -> None:
