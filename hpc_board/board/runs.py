@@ -429,12 +429,12 @@ class Runs:
 
 
 def readable(context: "Context", run: Run, result: Result) -> Result:
-    """Return a result, without its logs if the user may not read the code of `run`: they quote its lines."""
+    """Return a result, without its logs and kernels if the user may not read the code of `run`, which they quote."""
     if _may_read(context, run):
         return result
     from dataclasses import replace
 
-    return replace(result, stdout=Log(), stderr=Log(), build=Log(), profile=Log())
+    return replace(result, stdout=Log(), stderr=Log(), build=Log(), profile=Log(), kernels=())
 
 
 def _may_read(context: "Context", run: Run) -> bool:

@@ -16,7 +16,7 @@ from hpc_board.model.result import Result
 from hpc_board.model.task import Ranking, Task
 from hpc_board.store import RunQuery, Store
 
-_HINT = "Modes benchmark and ranked measure times; `hpc-board runs --all --task NAME` lists what has run."
+_HINT = "Modes benchmark, ranked and profile measure; `hpc-board runs --all --task NAME` lists what has run."
 
 _SCORES_KEPT = 20_000
 _RANKINGS_KEPT = 200
@@ -109,11 +109,12 @@ class ChangesShown:
 
 
 def _timed_runs(store: Store, submission: Submission) -> dict[str, tuple[Run, Result]]:
-    """Return the newest run with times of a submission on each GPU."""
+    """Return the newest run with times, or with the kernels of a profile, of a submission on each GPU."""
     timed: dict[str, tuple[Run, Result]] = {}
     for run in reversed(store.runs.list(RunQuery(submission=submission.id))):
         result = store.runs.result(run.id) if run.verdict is not None else None
-        if result is not None and any(case.timing for case in result.cases if case.phase == "benchmark"):
+        timed_cases = [case for case in result.cases if case.phase == "benchmark" and case.timing] if result else []
+        if result is not None and (timed_cases or result.kernels):
             timed[run.gpu] = run, result
     return timed
 

@@ -17,7 +17,8 @@ def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: boo
     """Compare two submissions.
 
     Prints the difference in each case and its 95 % confidence interval, or
-    "no difference shown" if the scatter of the times is larger.
+    "no difference shown" if the scatter of the times is larger. Of two profiles, it
+    prints the numbers of each kernel.
     """
     from hpc_board.cli.output import print_blocks, print_json, refresh
     from hpc_board.report.comparisons import comparison_report
@@ -28,7 +29,7 @@ def compare(open_: Open, one: int, other: int, gpus: Sequence[str], as_json: boo
     if as_json:
         from hpc_board.report.views.standings import ComparisonsView, ComparisonView
 
-        boards = [ComparisonView.of(each.runs, each.comparison) for each in found]
+        boards = [ComparisonView.of(each.runs, each.results, each.comparison) for each in found]
         print_json(ComparisonsView(task=found[0].runs[0].task, boards=boards))
         return
     print_blocks(*(block for each in found for block in comparison_report(each.runs, each.results, each.comparison)))

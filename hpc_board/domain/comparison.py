@@ -9,12 +9,13 @@ less for few, so that the intervals of few processes are rather too wide.
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from hpc_board.domain.run import Run
 from hpc_board.domain.time_change import FACTOR_MIN, NO_DIFFERENCE, change_text
+from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Case, Result, Timing
 from hpc_board.model.score import figures, score_of
 from hpc_board.model.task import Ranking
@@ -104,6 +105,13 @@ class CaseDifference(msgspec.Struct, frozen=True):
     difference: Difference
 
 
+class KernelPair(msgspec.Struct, frozen=True):
+    """A kernel of a profiled case in both runs; None in one without it."""
+
+    case: int
+    kernels: tuple[Kernel | None, Kernel | None]
+
+
 class Comparison(msgspec.Struct, frozen=True):
     """The common benchmark cases of two runs, and their scores if both have one."""
 
@@ -141,6 +149,24 @@ def compared(one: Sequence[Case], other: Sequence[Case], ranking_by: Ranking) ->
         score_difference(measured_score(one, ranking_by), measured_score(other, ranking_by)),
         math.exp(statistics.fmean(map(math.log, references))) if references else None,
     )
+
+
+def kernel_pairs(results: tuple[Result, Result]) -> tuple[KernelPair, ...]:
+    """Pair the kernels of two profiles by case and name; the only kernel of a case in both is the same by any name."""
+    one, other = ({(each.case, each.name): each for each in reversed(result.kernels)} for result in results)
+    pairs = []
+    for case in sorted({case for case, _ in (*one, *other)}):
+        first, second = ({name: each for (at, name), each in side.items() if at == case} for side in (one, other))
+        if len(first) == len(second) == 1:
+            pairs.append(KernelPair(case, (next(iter(first.values())), next(iter(second.values())))))
+            continue
+        names = sorted({*first, *second}, key=lambda name: -max(_time_share(first, name), _time_share(second, name)))
+        pairs += [KernelPair(case, (first.get(name), second.get(name))) for name in names]
+    return tuple(pairs)
+
+
+def _time_share(kernels: Mapping[str, Kernel], name: str) -> float:
+    return kernels[name].time_share or 0 if name in kernels else 0
 
 
 def _timed(cases: Sequence[Case]) -> "dict[int, tuple[Case, Timing]]":

@@ -30,6 +30,7 @@ from hpc_board.harness.profile.evaluation import WORKER_FOLDER, Profile, Workers
 from hpc_board.harness.profile.profilers import absent, available
 from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
+from hpc_board.model.kernels import KERNELS_MAX, Kernel
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, peak_of
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
@@ -121,6 +122,7 @@ class Supervisor:
         self._cases: list[Case] = []
         self._benchmarks: Benchmarks | RowBenchmarks | WindowBenchmarks | None = None
         self._build_log = self._profile_log = Log()
+        self._kernels: list[Kernel] = []
         self._own_eval = self._own_eval_of(job) if job.harness == OWN else None
 
     # Only the jobs that need these modules import them, since from within a zip that takes a tenth of a second; and
@@ -179,6 +181,7 @@ class Supervisor:
             stderr=processes.stderr.log(),
             build=self._own_eval.build_log if self._own_eval else self._build_log,
             profile=self._own_eval.profile_log if self._own_eval else self._profile_log,
+            kernels=tuple(self._kernels),
         )
 
     def _cases_by_now(self) -> list[Case]:
@@ -422,7 +425,7 @@ class Supervisor:
         for index, case in enumerate(self._cases):
             self._say("profile", index + 1, len(self._cases), case.spec)
             profile.case(index)
-            self._profile_log = profile.log()
+            self._profile_log, self._kernels = profile.log(), profile.kernels[:KERNELS_MAX]
         if job.device == "cuda":
             profile.note(self._listings(deadline))
             self._profile_log = profile.log()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from hpc_board.model.kernels import KERNELS_MAX, METRICS, NAME_CHARACTERS_MAX, STALLS_MAX, Kernel
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import WORK_MAX, Peak, Share, Work, own_peak_of, share_of_peak
 from hpc_board.model.value import Value, made
@@ -202,8 +203,8 @@ class Result(Value):
     """The result of one run on one node.
 
     `build` is the compiler's output, empty if none ran. `provenance` holds flat facts (text, numbers, booleans) on the
-    machine, the tools and the hashes of the inputs. `profile` is the report of a run in mode `profile`, empty in any
-    other.
+    machine, the tools and the hashes of the inputs. `profile` is the report of a run in mode `profile`, and `kernels`
+    are the numbers in it; both are empty in any other mode.
     """
 
     run: int
@@ -222,6 +223,7 @@ class Result(Value):
     build: Log = Log()
     provenance: Mapping[str, Any] = made(default_factory=dict)
     profile: Log = Log()
+    kernels: tuple[Kernel, ...] = ()
 
     @property
     def interrupted(self) -> bool:
@@ -409,7 +411,28 @@ def _result(fields: _Fields) -> Result:
         build=_log(fields.inner("build")) if fields.has("build") else Log(),
         provenance=fields.inner("provenance").facts(),
         profile=_log(fields.inner("profile")) if fields.has("profile") else Log(),
+        kernels=tuple(
+            _kernel(_Fields(item, f"result.kernels[{index}]"))
+            for index, item in enumerate(fields.items("kernels", KERNELS_MAX) if fields.has("kernels") else ())
+        ),
     )
+
+
+def _kernel(fields: _Fields) -> Kernel:
+    numbers = {key: fields.number(key) for key in METRICS if fields.has(key) and not fields.absent(key)}
+    return Kernel(
+        fields.integer("case"),
+        fields.text("name", NAME_CHARACTERS_MAX),
+        None if fields.absent("launches") else fields.integer("launches"),
+        stalls=tuple(_stall(item) for item in fields.items("stalls", STALLS_MAX)),
+        **numbers,
+    )
+
+
+def _stall(item: Any) -> tuple[str, float]:
+    if not isinstance(item, list) or len(item) != 2 or not isinstance(item[0], str) or len(item[0]) > 64:
+        raise ResultError("a stall is not a reason with its number")
+    return item[0], _number(item[1], "a stall")
 
 
 def _case(fields: _Fields) -> Case:

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpc_board.domain.comparison import Comparison, Difference
+from hpc_board.domain.comparison import Comparison, Difference, kernel_pairs
 from hpc_board.domain.run import Run
 from hpc_board.domain.time_change import FACTOR_MIN
 from hpc_board.model.result import Result
 from hpc_board.model.score import duration_text, figures
 from hpc_board.model.text import one_line
 from hpc_board.report.blocks import Block, Column, Heading, Paragraph, Table, Tone
+from hpc_board.report.kernels import kernel_table
 from hpc_board.report.run_words import short_specs
 
 _MACHINES_DIFFER = 0.05
@@ -30,9 +31,11 @@ def comparison_report(runs: Sequence[Run], results: Sequence[Result], comparison
         rows.append(_row("score", comparison.score))
     cases = f" (case: {specs.names})" if specs.names else ""
     names = [f"{each.submission} ({one_line(each.file_name)} by {one_line(each.user)})" for each in runs]
+    pairs = kernel_pairs((results[0], results[1]))
     return (
         Heading(f"{one.task} on {one.gpu}{cases}: {names[0]} vs. {names[1]}"),
-        Table(columns, tuple(rows), "No common benchmark case."),
+        *([] if pairs and not rows else [Table(columns, tuple(rows), "No common benchmark case.")]),
+        *kernel_table(pairs, (f"SUBMISSION {one.submission}", f"SUBMISSION {other.submission}")),
         *_remarks(runs, results, comparison),
     )
 

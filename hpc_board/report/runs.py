@@ -20,6 +20,7 @@ from hpc_board.model.text import one_line, printable, with_article
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
 from hpc_board.report.explanations import BELOW, PAGES, Meaning, state_meaning, verdict_meaning
 from hpc_board.report.formatting import bytes_text, count_text, moment_text, speedup_text, telling_line
+from hpc_board.report.kernels import kernel_lines
 from hpc_board.report.logs import job_log, kernel_logs, message_log, profile_log
 from hpc_board.report.mismatches import mismatch_blocks
 from hpc_board.report.moderation import removal_text
@@ -274,6 +275,7 @@ def _result_blocks(
 ) -> Iterator[Block]:
     passed = result.verdict is Verdict.PASS
     yield Paragraph(_passed_text(run, result, placing, reader) if passed else _failed_text(run, result), run_tone(run))
+    yield from kernel_lines(result.kernels)
     if not passed:
         meaning = result_meaning(run, result, on_cpu=run.emulated or run.gpu.upper() == "CPU")
         note = _seed_note(run, result)

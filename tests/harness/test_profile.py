@@ -3,6 +3,7 @@
 The scripts check their arguments and do what the real commands do with them; none of them ever saw a GPU.
 """
 
+import dataclasses
 import errno
 import json
 import os
@@ -21,12 +22,14 @@ from hpc_board.harness.processes import spawn
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.spawn import NotForked, started
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
+from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from tests.harness.compiling import REFERENCE, compiled, kernel, needs_gcc
 from tests.harness.evaluations import Evaluation, a_task, evaluate
 from tests.harness.harness_file import Edit, edited
+from tests.values import replace
 
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 BUSY = "def custom_kernel(data):\n    sum(i * i for i in range(200_000))\n    return [2 * x for x in data]\n"
@@ -74,6 +77,10 @@ def test_torch_s_profiler_names_the_operators_and_leaves_a_trace(tmp_path: Path)
     assert "by torch.profiler" in text
     assert "aten::mul" in text
     assert found.result.provenance["profiler"] == "torch.profiler"
+    (mul,) = [each for each in found.result.kernels if (each.case, each.name) == (0, "aten::mul")]
+    assert mul.launches == 1
+    assert mul.duration_ns is not None
+    assert mul.duration_ns > 0
     for number in (1, 2):
         path = found.folder / "profile" / f"case-{number}.trace.json"
         assert f"kept: {path} (" in text
@@ -105,6 +112,9 @@ def test_perf_counts_a_worker_that_keeps_its_sandbox(tmp_path: Path) -> None:
     assert "task-clock" in text
     assert (found.folder / "profile" / "case-1.perf.data").stat().st_size > 0
     assert "profiler_isolation" not in found.result.provenance
+    shares = [each.time_share for each in found.result.kernels if each.case == 0]
+    assert shares
+    assert all(share is not None and 0 < share <= 1 for share in shares)
 
 
 def script(folder: Path, name: str, text: str) -> None:
@@ -123,18 +133,48 @@ def test_a_perf_that_is_forbidden_is_left_out_with_what_would_help(tmp_path: Pat
     assert "there is no profiler that can be used" in text
 
 
-NCU = """
+RAW = """\
+==PROF== Loaded report
+"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",\
+"dram__throughput.avg.pct_of_peak_sustained_elapsed","gpu__time_duration.sum","launch__registers_per_thread",\
+"launch__shared_mem_per_block_dynamic","launch__shared_mem_per_block_static","sass__inst_executed_register_spilling",\
+"sm__throughput.avg.pct_of_peak_sustained_elapsed","sm__warps_active.avg.pct_of_peak_sustained_active",\
+"smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",\
+"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",\
+"smsp__average_warps_issue_stalled_selected_per_issue_active.ratio"
+"","","","","","","","","","","","%","ns","register/thread","byte/block","byte/block","inst","%","%","inst","inst","inst"
+"0","42","python3.11","gpu-1","softmax_kernel","1","7","(256, 1, 1)","(64, 1, 1)","0","9.0",\
+"70","12,000","64","0","16,384","0","30.5","38.2","1.5","9.25","1"
+"1","42","python3.11","gpu-1","softmax_kernel","1","7","(256, 1, 1)","(64, 1, 1)","0","9.0",\
+"72","12,600","64","0","16,384","0","30.5","38.2","2.5","9.25","1"
+"2","42","python3.11","gpu-1","copy_kernel","1","7","(256, 1, 1)","(64, 1, 1)","0","9.0",\
+"5","1,500","n/a","0","0","7","30.5","38.2","-1","1e999","nan"
+"3","42","python3.11","gpu-1","torn
+"""
+"""The page `raw` of two kernels as ncu writes it, with some of its columns."""
+
+NCU = (
+    f"RAW = {RAW!r}\n"
+    """
 if "--import" in args:
-    assert args[2:] == ["--page", "details"] and os.path.exists(args[1])
-    print("GPU Speed Of Light Throughput of the kernel")
+    assert os.path.exists(args[1])
+    if args[2:] == ["--page", "raw", "--csv", "--print-units", "base", "--print-kernel-base", "function"]:
+        print(RAW)
+    else:
+        assert args[2:] == ["--page", "details"], args
+        print("GPU Speed Of Light Throughput of the kernel")
     sys.exit()
 report = args[args.index("--export") + 1]
-assert args[:7] == ["--set", "full", "--nvtx", "--nvtx-include", "custom_kernel/", "--launch-count", "10"], args
+assert args[:11] == [
+    "--set", "full", "--nvtx", "--nvtx-include", "custom_kernel/", "--clock-control", "none", "--import-source", "yes",
+    "--launch-count", "10",
+], args
 status = subprocess.run(args[args.index(report) + 1 :], close_fds=True).returncode
 open(report, "w").write("a report")
 print("==PROF== Disconnected")
 sys.exit(status)
 """
+)
 NCU_FORBIDDEN = """
 at = next(index for index, word in enumerate(args) if word.endswith("python") or "python3" in word)
 print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on "
@@ -144,6 +184,12 @@ sys.exit(subprocess.run(args[at:]).returncode)
 NSYS = """
 if args[0] == "stats":
     assert args[-1].endswith("nsys.nsys-rep") and os.path.exists(args[-1])
+    if args[2:4] == ["--format=csv", "--report=cuda_gpu_kern_sum"]:
+        print("Processing [nsys.sqlite] with [cuda_gpu_kern_sum.py]...\\n")
+        print("Time (%),Total Time (ns),Instances,Avg (ns),Name")
+        print('75.0,3000,2,1500.0,"void scale<float, 4>(float*)"')
+        print("25.0,1000,1,1000.0,copy_kernel")
+        sys.exit()
     print("CUDA GPU Kernel Summary of the trace")
     sys.exit()
 assert args[:2] == ["profile", "--trace=cuda,nvtx"], args
@@ -156,7 +202,7 @@ ROCPROF = """
 folder = args[args.index("--output-directory") + 1]
 assert args[args.index("--output-format") + 1 :][:2] == ["csv", "pftrace"], args
 status = subprocess.run(args[args.index("--") + 1 :]).returncode
-open(f"{folder}/rocprof_kernel_stats.csv", "w").write('"Name","Calls"\\n"double_it",1\\n')
+open(f"{folder}/rocprof_kernel_stats.csv", "w").write('"Name","Calls","AverageNs"\\n"double_it",1,250.5\\n')
 open(f"{folder}/rocprof_results.pftrace", "w").write("a trace")
 sys.exit(status)
 """
@@ -193,6 +239,20 @@ def test_ncu_starts_the_worker_and_its_report_is_shown_and_kept(tmp_path: Path) 
     assert found.result.provenance["isolation"] >= "S1"
     for number in (1, 2):
         assert (found.folder / "profile" / f"case-{number}.ncu-rep").read_text() == "a report"
+    softmax = Kernel(
+        0, "softmax_kernel", 2, 12_300, 24_600 / 26_100, 0.71, 0.305, None, 0.382, 64, 16_384, 0, 0,
+        (("long_scoreboard", 9.25), ("barrier", 2.0)),
+    )  # fmt: skip
+    copy = Kernel(0, "copy_kernel", 1, 1500, 1500 / 26_100, 0.05, 0.305, None, 0.382, None, 0, 0, 7)
+    assert [approximate(kernel) for kernel in found.result.kernels] == [
+        approximate(replace(each, case=case)) for case in (0, 1) for each in (softmax, copy)
+    ]
+
+
+def approximate(kernel: Kernel) -> dict[str, object]:
+    return {
+        key: round(value, 9) if isinstance(value, float) else value for key, value in dataclasses.asdict(kernel).items()
+    }
 
 
 def test_a_profiler_that_starts_the_worker_is_left_out_where_a_board_requires_the_whole_confinement(
@@ -230,12 +290,17 @@ def test_where_counters_are_forbidden_a_trace_is_made_instead(tmp_path: Path) ->
     assert text.count("CUDA GPU Kernel Summary of the trace") == 2
     assert (found.folder / "profile" / "case-2.nsys-rep").read_text() == "a trace"
     assert found.result.provenance["profiler"] == "nsys"
+    assert found.result.kernels[:2] == (
+        Kernel(0, "void scale<float, 4>(float*)", 2, 1500, 0.75),
+        Kernel(0, "copy_kernel", 1, 1000, 0.25),
+    )
 
 
 def test_rocprofv3_writes_where_the_worker_may(tmp_path: Path) -> None:
     script(tmp_path / "bin", "rocprofv3", ROCPROF)
     found = as_gpu("hip", tmp_path)
     assert '"double_it",1' in found.result.profile.text
+    assert found.result.kernels == tuple(Kernel(case, "double_it", 1, 250.5, 1) for case in (0, 1))
     assert (found.folder / "profile" / "case-1.pftrace").read_text() == "a trace"
 
 

@@ -23,7 +23,8 @@ from hpc_board.harness.processes.calls import CallFailed, TimeBudget, secret_see
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.spawn import NotForked
-from hpc_board.harness.profile.profilers import Profiler, Session, Unusable
+from hpc_board.harness.profile.profilers import Profiled, Profiler, Session, Unusable
+from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Log
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import case_text
@@ -97,7 +98,7 @@ class Workers:
 
 
 class Profile:
-    """The text and the files from profiling one case after the other."""
+    """The text, the numbers and the files from profiling one case after the other."""
 
     def __init__(
         self,
@@ -110,6 +111,7 @@ class Profile:
         deadline: float,
     ) -> None:
         self.used: list[Profiler] = []
+        self.kernels: list[Kernel] = []
         self._bench = bench
         self._workers = workers
         self._profilers = list(profilers)
@@ -140,13 +142,14 @@ class Profile:
                 self._parts.append("  not profiled: the time for profiling is over")
                 return
             try:
-                text = self._profiled(profiler, index)
+                profiled = self._profiled(profiler, index)
             except Unusable as error:
                 reason = str(error)
             except (CallFailed, NotForked) as error:
                 reason = f"the call failed under it, and did not without: {one_line(str(error), 500)}"
             else:
-                self._parts.append(text)
+                self._parts.append(profiled.text)
+                self.kernels += [replace(each, case=index) for each in profiled.kernels]
                 return
             self._parts.append(f"  {profiler.name} was not used: {reason}")
             del self._profilers[0]
@@ -166,7 +169,7 @@ class Profile:
     def _title(self, index: int) -> str:
         return f"case {index + 1}: {one_line(case_text(self._bench.phase.cases[index]), 500)}"
 
-    def _profiled(self, profiler: Profiler, index: int) -> str:
+    def _profiled(self, profiler: Profiler, index: int) -> Profiled:
         home, folder = self._workers.folders()
         session = Session(
             call=lambda worker: self._call(worker, index, cold=True),
@@ -179,14 +182,14 @@ class Profile:
             deadline=self._deadline,
         )
         try:
-            text = profiler.profile(session)
+            found = profiler.profile(session)
         finally:
             self._workers.dismiss()
         if profiler not in self.used:
             self.used.append(profiler)
         limit = max(_CASE_TEXT_MIN, _TEXT_MAX // len(self._bench.phase.cases))
         kept = self._kept(profiler, index, (folder, home))
-        return "\n".join([f"  by {profiler.name}{kept}", printable(text, limit)])
+        return replace(found, text="\n".join([f"  by {profiler.name}{kept}", printable(found.text, limit)]))
 
     def _call(self, worker: Worker, index: int, *, cold: bool) -> None:
         self._bench.call(worker, index, [secret_seed()], timed=cold)

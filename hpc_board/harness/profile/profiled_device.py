@@ -1,5 +1,6 @@
 """A device that profiles its timed calls, within the worker's own process."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from hpc_board.harness.device.device import Device
 from hpc_board.harness.profile.profilers import NVTX_RANGE
 
 _ROWS = 25
+_NAME_CHARACTERS = 1000
 
 
 class ProfiledDevice:
@@ -62,7 +64,17 @@ class ProfiledDevice:
             if gpu:
                 torch.cuda.synchronize()
         order = "self_cuda_time_total" if gpu else "self_cpu_time_total"
-        table = profile.key_averages().table(sort_by=order, row_limit=_ROWS)
-        (self._folder / "profile.txt").write_text(table, encoding="utf-8")
+        rows = profile.key_averages()
+        (self._folder / "profile.txt").write_text(rows.table(sort_by=order, row_limit=_ROWS), encoding="utf-8")
+        (self._folder / "kernels.json").write_text(json.dumps(_kernels(rows, gpu=gpu)), encoding="utf-8")
         profile.export_chrome_trace(str(self._folder / "trace.json"))
         return value
+
+
+def _kernels(rows: Any, *, gpu: bool) -> list[list[Any]]:
+    """Return names, counts and nanoseconds of the longest kernels of a GPU, or of the operators on a CPU."""
+    name = "self_device_time_total" if gpu else "self_cpu_time_total"
+    # On a GPU, the row of an operator has the time of its kernels too.
+    kernels = [row for row in rows if not gpu or str(row.device_type).endswith("CUDA")]
+    longest = sorted(kernels, key=lambda row: -getattr(row, name))[:_ROWS]
+    return [[row.key[:_NAME_CHARACTERS], row.count, getattr(row, name) * 1000] for row in longest]

@@ -19,6 +19,16 @@ from typing import ClassVar, Protocol
 from hpc_board.harness.files import head_of
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.output import Printed
+from hpc_board.harness.profile.kernels import (
+    CSV_BYTES_MAX,
+    NSYS_COLUMNS,
+    ROCPROF_COLUMNS,
+    of_ncu,
+    of_perf,
+    of_table,
+    of_torch,
+)
+from hpc_board.model.kernels import Kernel
 from hpc_board.model.task import ENTRY
 from hpc_board.model.text import one_line
 
@@ -65,8 +75,8 @@ class Session:
     home: Path
     deadline: float
 
-    def text_of(self, command: Sequence[str]) -> str:
-        """Return the output of a command of the profiler.
+    def text_of(self, command: Sequence[str], limit: int = _TEXT_BYTES_MAX) -> str:
+        """Return the output of a command of the profiler, its first `limit` bytes.
 
         Raises:
             Unusable: the command failed, or took too long.
@@ -86,10 +96,18 @@ class Session:
                 )
         except (OSError, subprocess.SubprocessError) as error:
             raise Unusable(f"{command[0]} failed: {one_line(str(error))}") from error
-        text = head_of(path, _TEXT_BYTES_MAX)
+        text = head_of(path, limit)
         if done.returncode != 0:
             raise Unusable(f"{command[0]} ended with status {done.returncode}: {_last_line(text)}")
         return text
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """The report of a profiler on one case, and the numbers in it."""
+
+    text: str
+    kernels: tuple[Kernel, ...] = ()
 
 
 class Profiler(Protocol):
@@ -101,8 +119,8 @@ class Profiler(Protocol):
     files: ClassVar[Mapping[str, str]]
     """Names of the files to keep, and their endings in the job folder."""
 
-    def profile(self, session: Session) -> str:
-        """Profile one case and return the report's text.
+    def profile(self, session: Session) -> Profiled:
+        """Profile one case and return the report.
 
         Raises:
             Unusable: it cannot profile here.
@@ -116,7 +134,7 @@ class Ncu:
     name = "ncu"
     files: ClassVar[Mapping[str, str]] = {"ncu.ncu-rep": "ncu-rep"}
 
-    def profile(self, session: Session) -> str:
+    def profile(self, session: Session) -> Profiled:
         """Return the details page of the kernels of one call."""
         report = session.folder / "ncu.ncu-rep"
         said = _run_under(session, [*_NCU, "--export", str(report)])
@@ -124,11 +142,16 @@ class Ncu:
             raise Unusable(_NO_COUNTERS)
         if not report.is_file():
             raise Unusable(f"ncu left no report: {_last_line(said)}")
-        return session.text_of(["ncu", "--import", str(report), "--page", "details"])
+        pages = ["ncu", "--import", str(report), "--page"]
+        raw = session.text_of([*pages, "raw", *_NCU_RAW], CSV_BYTES_MAX)
+        return Profiled(session.text_of([*pages, "details"]), of_ncu(raw))
 
 
 _NCU = ["ncu", "--set", "full", "--nvtx", "--nvtx-include", f"{NVTX_RANGE}/"]
+# The clocks stay as in a timed call. The report has the source, since the node's folders are gone when it is read.
+_NCU += ["--clock-control", "none", "--import-source", "yes"]
 _NCU += ["--launch-count", str(LAUNCHES_MAX), "--force-overwrite"]
+_NCU_RAW = ["--csv", "--print-units", "base", "--print-kernel-base", "function"]
 
 
 class Nsys:
@@ -137,17 +160,18 @@ class Nsys:
     name = "nsys"
     files: ClassVar[Mapping[str, str]] = {"nsys.nsys-rep": "nsys-rep"}
 
-    def profile(self, session: Session) -> str:
+    def profile(self, session: Session) -> Profiled:
         """Return the times of kernels, copies and API calls."""
         report = session.folder / "nsys.nsys-rep"
         command = ["nsys", "profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none", "--force-overwrite=true"]
         said = _run_under(session, [*command, f"--output={report}"])
         if not report.is_file():
             raise Unusable(f"nsys left no report: {_last_line(said)}")
+        stats = ["nsys", "stats", "--force-export=true"]
+        kernels = session.text_of([*stats, "--format=csv", "--report=cuda_gpu_kern_sum", str(report)], CSV_BYTES_MAX)
         kinds = "cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_api_sum"
-        return session.text_of(
-            ["nsys", "stats", "--force-export=true", "--format=table", f"--report={kinds}", str(report)]
-        )
+        text = session.text_of([*stats, "--format=table", f"--report={kinds}", str(report)])
+        return Profiled(text, of_table(kernels, NSYS_COLUMNS))
 
 
 class Rocprof:
@@ -159,7 +183,7 @@ class Rocprof:
         "rocprof_results.pftrace": "pftrace",
     }
 
-    def profile(self, session: Session) -> str:
+    def profile(self, session: Session) -> Profiled:
         """Return the times of kernels."""
         command = ["rocprofv3", "--kernel-trace", "--memory-copy-trace", "--stats"]
         command += ["--output-format", "csv", "pftrace", "--output-directory", str(session.home)]
@@ -167,7 +191,7 @@ class Rocprof:
         text = head_of(session.home / "rocprof_kernel_stats.csv", _TEXT_BYTES_MAX)
         if not text:
             raise Unusable(f"rocprofv3 left no statistics: {_last_line(said)}")
-        return text
+        return Profiled(text, of_table(text, ROCPROF_COLUMNS))
 
 
 class Torch:
@@ -176,7 +200,7 @@ class Torch:
     name = "torch.profiler"
     files: ClassVar[Mapping[str, str]] = {"trace.json": "trace.json"}
 
-    def profile(self, session: Session) -> str:
+    def profile(self, session: Session) -> Profiled:
         """Return the operators and kernels of one call."""
         worker = session.forked("torch")
         session.call(worker)
@@ -184,7 +208,7 @@ class Torch:
         text = head_of(session.home / "profile.txt", _TEXT_BYTES_MAX)
         if not text:
             raise Unusable("torch.profiler left nothing to read")
-        return text
+        return Profiled(text, of_torch(head_of(session.home / "kernels.json", _TEXT_BYTES_MAX)))
 
 
 class Perf:
@@ -193,7 +217,7 @@ class Perf:
     name = "perf"
     files: ClassVar[Mapping[str, str]] = {"perf.data": "perf.data"}
 
-    def profile(self, session: Session) -> str:
+    def profile(self, session: Session) -> Profiled:
         """Return the counters of many calls, and the functions that took their time."""
         worker = session.forked("")
         session.call(worker)
@@ -213,7 +237,8 @@ class Perf:
         functions = session.text_of([*command, "--percent-limit", "0.5"])
         lines = [line for line in functions.splitlines() if line.strip(" #") and not line.startswith("# (Tip")]
         whole = "  of the worker's whole process: its reading of inputs and writing of outputs too"
-        return "\n".join([whole, head_of(counted, _TEXT_BYTES_MAX).strip(), "", *lines])
+        text = "\n".join([whole, head_of(counted, _TEXT_BYTES_MAX).strip(), "", *lines])
+        return Profiled(text, of_perf(functions))
 
 
 def available(device: str, path: str, *, torch: bool) -> list[Profiler]:

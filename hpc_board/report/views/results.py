@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from hpc_board.model.kernels import METRICS, Kernel
 from hpc_board.model.mismatch import Mismatch, Place
 from hpc_board.model.result import Case, Log, Result, case_share, device_peak
 from hpc_board.model.text import one_line, printable
@@ -146,6 +147,46 @@ class CaseView(View, frozen=True):
             mismatch=UNSET if case.mismatch is None else MismatchView.of(case.mismatch),
             **numbers,
         )
+
+
+class KernelView(View, frozen=True):
+    """A kernel of a profiled case, or an operator or function on a CPU; a number that was not measured is `null`."""
+
+    case: int
+    """the index of the benchmark case"""
+    name: str
+    """the name of the kernel"""
+    launches: int | None
+    """the number of profiled launches"""
+    duration_ns: Nanoseconds | None
+    """the mean time of a launch"""
+    time_share: float | None
+    """the share of the profiled time"""
+    dram_share: float | None
+    """the share of the peak throughput of DRAM, from 0 to 1"""
+    sm_share: float | None
+    """that of the SMs"""
+    tensor_share: float | None
+    """the share of cycles in which the tensor cores worked"""
+    occupancy: float | None
+    """the achieved occupancy: the share of the possible warps that were active"""
+    registers: float | None
+    """the number of registers of a thread"""
+    static_shared_bytes: float | None
+    """the static shared memory of a block"""
+    dynamic_shared_bytes: float | None
+    """the dynamic shared memory of a block"""
+    spills: float | None
+    """the number of executed instructions of a launch that spill registers to local memory, or load them from there"""
+    stalls: dict[str, float]
+    """the main reasons for which warps waited, each with the cycles between two instructions"""
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> "KernelView":
+        """Return the object of a kernel."""
+        numbers = {key: getattr(kernel, key) for key in METRICS}
+        stalls = {one_line(reason): cycles for reason, cycles in kernel.stalls}
+        return cls(case=kernel.case, name=one_line(kernel.name), launches=kernel.launches, stalls=stalls, **numbers)
 
 
 _FIELDS = CaseView.__struct_fields__

@@ -14,7 +14,7 @@ from hpc_board.model.result import Case, Result
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.run_columns import Line, json_fields
 from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment_of, safe
-from hpc_board.report.views.results import CaseView, cases_of, log_text
+from hpc_board.report.views.results import CaseView, KernelView, cases_of, log_text
 from hpc_board.report.views.run_parts import RemovalView, RunUsageView
 
 
@@ -89,6 +89,8 @@ class ResultView(View, frozen=True):
     """the progress of a job that was told to end: its cases are those of until then, and it has no verdict"""
     profile: str
     """the text of a profile"""
+    kernels: list[KernelView]
+    """its kernels with their numbers, those of each case by the time that they took"""
     history: list[StatusView]
     """the states that the run was in, oldest first"""
     provenance: dict[str, Any]
@@ -230,6 +232,8 @@ class TrialView(View, frozen=True):
     """facts on the machine and the tools"""
     profile: str
     """the text of a profile"""
+    kernels: list[KernelView]
+    """its kernels with their numbers, those of each case by the time that they took"""
     build: str
     """the output of the compiler"""
     stdout: str
@@ -252,6 +256,7 @@ class TrialView(View, frozen=True):
             message=printable(result.message, MESSAGE_CHARACTERS_MAX),
             provenance=safe(dict(result.provenance)),
             profile=log_text(result.profile),
+            kernels=list(map(KernelView.of, result.kernels)),
             build=log_text(result.build),
             stdout=log_text(result.stdout),
             stderr=log_text(result.stderr),
@@ -271,6 +276,7 @@ def whole(
     about = ResultView(
         stopped=printable(result.message, MESSAGE_CHARACTERS_MAX) if result and result.interrupted else "",
         profile=log_text(result.profile) if result else "",
+        kernels=list(map(KernelView.of, result.kernels)) if result else [],
         history=[StatusView.of(status) for status in history],
         provenance=safe(dict(result.provenance)) if result else {},
         build=log_text(result.build) if result else "",

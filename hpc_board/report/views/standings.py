@@ -6,15 +6,18 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from hpc_board.domain.comparison import CaseDifference, Comparison, Difference
+from hpc_board.domain.comparison import CaseDifference, Comparison, Difference, KernelPair, kernel_pairs
 from hpc_board.domain.feed import Entry, FeedEntry
 from hpc_board.domain.run import Run
 from hpc_board.domain.standing import Mark, Page, Standing, Version
+from hpc_board.model.kernels import METRICS
+from hpc_board.model.result import Result
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.feeds import feed_line
 from hpc_board.report.histories import bests
 from hpc_board.report.standing_columns import Document, Line, Value, values
 from hpc_board.report.views import Moment, Seconds, View, moment_of
+from hpc_board.report.views.results import KernelView
 from hpc_board.report.views.runs import RemovedRunView
 
 JsonValue = str | int | float | bool | None
@@ -327,6 +330,29 @@ class CaseDifferenceView(View, frozen=True):
         return cls(index=case.index, case=printable(case.spec), **_difference_keys(case.difference))
 
 
+class KernelPairView(View, frozen=True):
+    """A kernel of a profiled case in both runs; `null` in one without it."""
+
+    case: int
+    """the index of the benchmark case"""
+    kernels: list[KernelView | None]
+    """the kernel in the two runs"""
+    changes: dict[str, float]
+    """the second number minus the first, for each number that both have"""
+
+    @classmethod
+    def of(cls, pair: KernelPair) -> "KernelPairView":
+        """Return the object of a pair."""
+        one, other = ({} if each is None else {key: getattr(each, key) for key in METRICS} for each in pair.kernels)
+        changes = {
+            str(key): other[key] - before
+            for key, before in one.items()
+            if before is not None and other.get(key) is not None
+        }
+        kernels = [None if each is None else KernelView.of(each) for each in pair.kernels]
+        return cls(case=pair.case, kernels=kernels, changes=changes)
+
+
 class ComparisonView(View, frozen=True):
     """Two submissions on one GPU."""
 
@@ -340,6 +366,8 @@ class ComparisonView(View, frozen=True):
     """their verdicts"""
     cases: list[CaseDifferenceView]
     """the benchmark cases that both have"""
+    kernels: list[KernelPairView]
+    """the kernels of two profiles"""
     score: DifferenceView | None
     """the scores"""
     reference_ratio: float | None
@@ -348,7 +376,7 @@ class ComparisonView(View, frozen=True):
     """true where a CPU stood in for the GPU"""
 
     @classmethod
-    def of(cls, runs: tuple[Run, Run], comparison: Comparison) -> "ComparisonView":
+    def of(cls, runs: tuple[Run, Run], results: tuple[Result, Result], comparison: Comparison) -> "ComparisonView":
         """Return the object of two runs on one GPU."""
         return cls(
             gpu=runs[0].gpu,
@@ -356,6 +384,7 @@ class ComparisonView(View, frozen=True):
             submissions=[run.submission for run in runs],
             verdicts=[None if run.verdict is None else str(run.verdict) for run in runs],
             cases=[CaseDifferenceView.of(case) for case in comparison.cases],
+            kernels=[KernelPairView.of(pair) for pair in kernel_pairs(results)],
             score=None if comparison.score is None else DifferenceView.of(comparison.score),
             reference_ratio=comparison.reference,
             emulated=any(run.emulated for run in runs),

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from hpc_board.cli.main import cli
 from hpc_board.domain.comparison import Difference, compared
 from hpc_board.domain.run import Run, RunState
+from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import figures
 from hpc_board.model.task import Mode, Ranking
@@ -253,6 +254,35 @@ def test_a_comparison_as_json_has_the_bounds(board: Recorded) -> None:
     (case_found,) = found["cases"]
     assert case_found["speedup_low"] < case_found["speedup"] < case_found["speedup_high"]
     assert case_found["between_processes"] is True
+
+
+def profiled(board: Recorded, *kernels: Kernel) -> Run:
+    return board.add(result=replace(result_of(Verdict.PASS), mode="profile", kernels=kernels))
+
+
+def test_two_profiles_are_compared_by_the_numbers_of_each_kernel(board: Recorded) -> None:
+    one = profiled(board, Kernel(0, "softmax", 1, 20_000, 0.8, registers=64, spills=0), Kernel(0, "copy", 1, 5000, 0.2))
+    other = profiled(board, Kernel(0, "softmax", 1, 15_000, 0.9, registers=128), Kernel(0, "scale", 2, 1000, 0.1))
+    done = call(board, "compare", str(one.submission), str(other.submission))
+    assert done.exit_code == 0, done.output
+    assert "No common benchmark case" not in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert ["case", "1:", "softmax", "time", "of", "a", "launch", "20.0", "µs", "15.0", "µs", "-25", "%"] in rows
+    assert ["case", "1:", "softmax", "registers", "64", "128", "+100", "%"] in rows
+    assert ["case", "1:", "softmax", "spill", "instructions", "0", "-"] in rows
+    assert ["case", "1:", "scale", "time", "of", "a", "launch", "-", "1.00", "µs"] in rows
+    done = call(board, "compare", str(one.submission), str(other.submission), "--json")
+    (found,) = json.loads(done.stdout)["boards"]
+    first, second, third = found["kernels"]
+    assert first["changes"] == {"duration_ns": -5000, "time_share": pytest.approx(0.1), "registers": 64}
+    assert [each["name"] for each in first["kernels"]] == ["softmax", "softmax"]
+    assert (second["kernels"][1], third["kernels"][0], second["changes"]) == (None, None, {})
+
+
+def test_the_only_kernel_of_a_case_is_compared_under_any_name(board: Recorded) -> None:
+    one, other = profiled(board, Kernel(0, "softmax_v1", 1, 20_000)), profiled(board, Kernel(0, "softmax_v2", 1, 5000))
+    done = call(board, "compare", str(one.submission), str(other.submission))
+    assert "case 1: softmax_v1 / softmax_v2" in done.stdout
 
 
 def test_one_that_did_not_pass_says_so(board: Recorded) -> None:

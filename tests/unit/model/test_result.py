@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import TEXT_MAX, Case, Log, Result, ResultError, Timing, Verdict
 from tests.values import replace
 
@@ -24,6 +25,7 @@ RESULT = Result(
     score_s=1.5e-9,
     stdout=Log("head", "tail", 10),
     provenance={"host": "n1", "cpus": 2, "emulated": False},
+    kernels=(Kernel(0, "softmax", 2, 12.5, registers=64, stalls=(("barrier", 2.0),)), Kernel(1, "f", time_share=0.5)),
 )
 
 
@@ -63,6 +65,14 @@ def test_a_result_without_a_compiler_s_text_has_an_empty_one() -> None:
         ("cases.1.work", {"memory_bytes": 1e31, "operations": 0}, "work.memory_bytes is more than 1e+30"),
         ("cases.1.work", {"memory_bytes": 0, "operations": 1e31}, "work.operations is more than 1e+30"),
         ("run", "3", "result.run"),
+        ("kernels.0.case", -1, "result.kernels[0].case"),
+        ("kernels.0.name", "x" * 201, "result.kernels[0].name"),
+        ("kernels.0.registers", "64", "result.kernels[0].registers"),
+        ("kernels.0.registers", -1, "result.kernels[0].registers"),
+        ("kernels.0.stalls", [["barrier", 1]] * 4, "result.kernels[0].stalls"),
+        ("kernels.0.stalls", [["barrier", "2"]], "a stall is not a finite number"),
+        ("kernels.0.stalls", [[1, 2]], "a stall is not a reason"),
+        ("kernels", [{}] * 401, "result.kernels is not a list of at most 400"),
         ("run", True, "result.run"),
         ("run", -1, "result.run"),
         ("nonce", "x" * 1000, "result.nonce"),

@@ -17,6 +17,7 @@ from hpc_board.errors import SchedulerError
 from hpc_board.harness.post_mortem import killed
 from hpc_board.harness.progress import Step
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
+from hpc_board.model.kernels import Kernel
 from hpc_board.model.peaks import Work
 from hpc_board.model.result import LIBRARY_MISSING, Case, Log, Result, Verdict, secretly_failed
 from hpc_board.model.task import Language, Mode, Task, TaskFile
@@ -80,6 +81,25 @@ def test_a_passed_run_tells_its_counts_score_and_rank() -> None:
     assert "Passed: 1 test and 2 benchmarks. Second place on H100: 12.3 µs." in text
     assert "MEDIAN  CASE        STD ERROR     MEAN  CALLS" in text
     assert "12.3 µs  size: 1024  ± 0.04 µs  12.4 µs      3" in text
+
+
+def test_the_first_lines_of_a_profile_have_the_numbers_of_each_kernel() -> None:
+    softmax = Kernel(
+        *(0, "softmax_kernel", 2, 12_300, 0.94, 0.71, 0.305, 0, 0.382, 64, 16_384, 512, 0),
+        stalls=(("long_scoreboard", 9.25), ("barrier", 2.0)),
+    )
+    others = [Kernel(1, f"kernel_{number}", 1, 1000, spills=1024) for number in range(8)]
+    result = replace(result_of(Verdict.PASS), kernels=(softmax, *others))
+    lines = text_of(run_report(finished(result), result)).splitlines()
+    first = "case 1, softmax_kernel: 2 x 12.3 µs, 71 % of DRAM, 30 % of SM, 38 % occupancy, 64 registers, "
+    assert lines[lines.index("Passed.") + 2 :][:3] == [
+        f"{first}16.5 KiB shared memory, no spills, stalls: long scoreboard 9.2, barrier 2",
+        "case 2, kernel_0: 1.00 µs, 1,024 spill instructions",
+        "case 2, kernel_1: 1.00 µs, 1,024 spill instructions",
+    ]
+    assert "1 further kernel in `hpc-board run ID --json`" in lines
+    function = replace(result, kernels=(Kernel(0, "memcpy", time_share=0.5),))
+    assert "\nmemcpy: 50 % of the time\n" in text_of(run_report(finished(function), function))
 
 
 def test_a_summary_of_a_passed_run_fits_a_small_terminal_and_says_where_the_rest_is() -> None:

@@ -29,6 +29,7 @@ from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
 from hpc_board.errors import Refused
+from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Log, Verdict
 from hpc_board.service import answers as service_answers
 from hpc_board.service import routes, wire
@@ -132,7 +133,12 @@ def test_a_board_that_is_closed_to_a_user_does_not_exist_for_them(board: Recorde
 def test_the_output_of_a_run_is_its_owners_and_the_admins(board: Recorded, door: Path) -> None:
     output = Log("a line of the kernel")
     result = dataclasses.replace(
-        result_of(Verdict.PASS, timed_case()), stdout=output, stderr=output, build=output, profile=output
+        result_of(Verdict.PASS, timed_case()),
+        stdout=output,
+        stderr=output,
+        build=output,
+        profile=output,
+        kernels=(Kernel(0, output.text),),
     )
     run = board.add(result=result, score_s=1e-3, user="daemon")
     other = board.add(result=result, score_s=1e-3, user="daemon")

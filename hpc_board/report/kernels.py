@@ -1,0 +1,96 @@
+"""The kernels of a profile as words: a line for each, and a table of two submissions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from hpc_board.domain.comparison import KernelPair
+from hpc_board.model.kernels import METRICS, Kernel
+from hpc_board.model.score import duration_text, figures
+from hpc_board.model.text import one_line
+from hpc_board.report.blocks import Block, Column, Paragraph, Table
+from hpc_board.report.formatting import count_text
+
+_LINES_MAX = 8
+
+_NAMES: Mapping[str, str] = {
+    "duration_ns": "time of a launch",
+    "time_share": "share of the time",
+    "dram_share": "of DRAM",
+    "sm_share": "of SM",
+    "tensor_share": "of tensor cores",
+    "occupancy": "occupancy",
+    "registers": "registers",
+    "static_shared_bytes": "static shared memory",
+    "dynamic_shared_bytes": "dynamic shared memory",
+    "spills": "spill instructions",
+}
+
+
+def kernel_lines(kernels: Sequence[Kernel]) -> Iterator[Block]:
+    """Yield one paragraph with a line for each of the longest kernels of a profile; nothing without one."""
+    if not kernels:
+        return
+    several = len({each.case for each in kernels}) > 1
+    lines = [
+        f"{f'case {each.case + 1}, ' if several else ''}{one_line(each.name, 100)}: {_numbers_text(each)}"
+        for each in kernels[:_LINES_MAX]
+    ]
+    rest = len(kernels) - _LINES_MAX
+    more = [f"{count_text(rest, 'further kernel')} in `hpc-board run ID --json`"] if rest > 0 else []
+    yield Paragraph("\n".join([*lines, *more]))
+
+
+def kernel_table(pairs: Sequence[KernelPair], titles: tuple[str, str]) -> Iterator[Block]:
+    """Yield the table of the kernels of two submissions, whose columns have these titles; nothing without one."""
+    if not pairs:
+        return
+    columns = (
+        Column("KERNEL", flexible=True, least=24),
+        Column("NUMBER", stays=True),
+        *(Column(title, right=True, stays=True) for title in titles),
+        Column("CHANGE", right=True),
+    )
+    rows: list[tuple[str, ...]] = []
+    for pair in pairs:
+        found = [key for key in METRICS if any(getattr(each, key, None) is not None for each in pair.kernels)]
+        for key in found:
+            one, other = (getattr(each, key, None) for each in pair.kernels)
+            change = f"{100 * (other / one - 1):+.0f} %" if one and other is not None else ""
+            rows.append((_pair_name(pair), _NAMES[key], _text(key, one), _text(key, other), change))
+    yield Table(columns, tuple(rows), "")
+
+
+def _pair_name(pair: KernelPair) -> str:
+    names = dict.fromkeys(one_line(each.name, 60) for each in pair.kernels if each is not None)
+    return f"case {pair.case + 1}: {' / '.join(names)}"
+
+
+def _numbers_text(kernel: Kernel) -> str:
+    parts = []
+    if kernel.duration_ns is not None:
+        times = f"{kernel.launches} x " if (kernel.launches or 1) > 1 else ""
+        parts.append(f"{times}{duration_text(kernel.duration_ns)}")
+    elif kernel.time_share is not None:
+        parts.append(f"{_text('time_share', kernel.time_share)} of the time")
+    for key in ("dram_share", "sm_share", "tensor_share", "occupancy", "registers"):
+        value = getattr(kernel, key)
+        if value is not None and (value or key != "tensor_share"):
+            parts.append(f"{_text(key, value)} {_NAMES[key]}")
+    shared = (kernel.static_shared_bytes or 0) + (kernel.dynamic_shared_bytes or 0)
+    if shared:
+        parts.append(f"{_text('static_shared_bytes', shared)} shared memory")
+    if kernel.spills is not None:
+        parts.append(f"{_text('spills', kernel.spills)} spill instructions" if kernel.spills else "no spills")
+    if kernel.stalls:
+        reasons = (f"{one_line(reason, 64).replace('_', ' ')} {figures(cycles, 2)}" for reason, cycles in kernel.stalls)
+        parts.append(f"stalls: {', '.join(reasons)}")
+    return ", ".join(parts)
+
+
+def _text(key: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    if key == "duration_ns":
+        return duration_text(value)
+    if key.endswith("_share") or key == "occupancy":
+        return f"{100 * value:.0f} %"
+    return f"{figures(value / 1024, 3)} KiB" if key.endswith("_bytes") else f"{value:,.0f}"
