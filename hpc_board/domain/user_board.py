@@ -85,7 +85,8 @@ class Plan(msgspec.Struct, frozen=True):
     """A planned change of a leaderboard; `before` is its present state.
 
     `left` and `joined` are the standings of the old and the new task version. `shadows` is True if the
-    leaderboard replaces a task of the settings' folders with its name.
+    leaderboard replaces a task of the settings' folders with its name. `unfit_gpus` is a sentence about named GPUs that
+    run none of the task's languages, "" without any.
     """
 
     name: str
