@@ -30,6 +30,10 @@ _PARTS_MAX = 16
 HELD_BYTES_MIN = 64 * 1024
 """Size from which a leaf may stay in memory; a smaller leaf is written into the file."""
 
+_PROTOCOLS = ("__dlpack__", "__cuda_array_interface__")
+_DEFAULT_STREAMS_MAX = 2
+"""Largest number that means a default stream in the CUDA array interface, rather than an address."""
+
 _SCALARS_MAX = 64
 _DEPTH_MAX = 32
 _NODES_MAX = 100_000
@@ -376,13 +380,12 @@ def dense(value: Any) -> Any:
         return value if _is_dense(value, order) else torch.Tensor.contiguous(value)
     if numpy is not None and kind is numpy.ndarray:
         return numpy.ascontiguousarray(value).reshape(value.shape)
-    if "jax" in sys.modules and isinstance(value, sys.modules["jax"].Array):
-        return _of_jax(value)
     if kind in (list, tuple) and len(value) <= _PARTS_MAX:
         return kind(dense(item) for item in value)
     if kind is dict and len(value) <= _PARTS_MAX:
         return {key: dense(item) for key, item in value.items()}
-    return value
+    taken = _of_another_library(value)
+    return value if taken is None else dense(taken)
 
 
 def copied(value: Any) -> Any:
@@ -399,13 +402,43 @@ def copied(value: Any) -> Any:
     return value
 
 
-def _of_jax(value: Any) -> Any:
-    """Return a computed JAX array, as a tensor if the task's own values may be tensors, else as an array."""
-    value.block_until_ready()
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        return torch.from_dlpack(value).contiguous()
-    return sys.modules["numpy"].asarray(value)
+def _of_another_library(value: Any) -> Any:
+    """Return the tensor in the memory of another library's array; without PyTorch a NumPy array; None for the rest.
+
+    Raises:
+        PayloadError: the array cannot be taken; its cause is the library's or PyTorch's error.
+    """
+    torch, numpy, kind = sys.modules.get("torch"), sys.modules.get("numpy"), type(value)
+    protocol = next((each for each in _PROTOCOLS if hasattr(kind, each)), None)
+    if protocol is None or (torch is None and numpy is None):
+        return None
+    if (torch and isinstance(value, torch.Tensor)) or (numpy and isinstance(value, numpy.ndarray)):
+        return None
+    # JAX computes asynchronously; an error of the computation is raised here.
+    if hasattr(kind, "block_until_ready"):
+        value.block_until_ready()
+    try:
+        # PyTorch aborts the process at one in DLPack.
+        if any(stride < 0 for stride in getattr(value, "strides", None) or ()):
+            raise ValueError("it has a negative stride; return a contiguous copy")
+        if protocol == "__dlpack__":
+            # Both functions tell the producer to let the current stream wait for its work.
+            return (torch or numpy).from_dlpack(value)  # type: ignore[union-attr]
+        return _on_gpu(value, torch)
+    except Exception as error:
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        raise PayloadError(f"its {name} fails as an array: {type(error).__name__}: {error}") from error
+
+
+def _on_gpu(value: Any, torch: Any) -> Any:
+    """Return the tensor in the memory of an object with the CUDA array interface."""
+    if torch is None:
+        raise TypeError("it is in the memory of a GPU, and the task's values are in the host's")
+    stream = value.__cuda_array_interface__.get("stream")
+    # The default streams of threads wait for each other, and PyTorch ignores this key.
+    if stream is not None and stream > _DEFAULT_STREAMS_MAX:
+        torch.cuda.current_stream().wait_stream(torch.cuda.ExternalStream(stream))
+    return torch.as_tensor(value, device="cuda")
 
 
 def _is_dense(tensor: Any, order: list[int]) -> bool:

@@ -175,7 +175,8 @@ class _Worker:
         except payload.TooLarge as error:
             return _message(Verdict.OUTPUT_LIMIT, f"the output cannot be taken: {error}")
         except payload.PayloadError as error:
-            return _message(Verdict.WRONG_DTYPE, f"the output cannot be taken: {error}")
+            verdict = fault(error.__cause__) if error.__cause__ else None
+            return _message(verdict or Verdict.WRONG_DTYPE, f"the output cannot be taken: {error}")
         except BaseException as error:  # noqa: BLE001 - any exception of a submission is a result
             return self._naming.raised(error, Verdict.EXCEPTION)
 
