@@ -299,7 +299,7 @@ class Supervisor:
         allowance = TimeBudget(seconds)
         windows = None
         if self._job.device == "hip":
-            self._note_worker_clock("HIP gives the judge no window: its memory and its queues are not tried yet")
+            self._note_worker_clock("the judge has no windows on GPUs with the device hip")
         if self._job.device == "cuda":
             if first is not None:
                 # The windows need a GPU without work of the submission.

@@ -309,6 +309,16 @@ def test_a_gpu_whose_memory_cannot_be_shared_is_timed_by_its_worker_and_says_so(
 
 
 @pytest.mark.torch
+def test_python_on_an_amd_gpu_is_timed_by_its_worker_and_says_so(tmp_path: Path, simulated: str) -> None:
+    task = a_task(REFERENCE, benchmarks=({"size": 1000, "seed": 5},), limits=QUICK)
+    harness = simulating(simulated)
+    result = evaluate(tmp_path, RIGHT, task, Mode.BENCHMARK, Device.HIP, harness=harness).result
+    assert timed(result).timing is not None
+    assert result.provenance["clock"] == "worker"
+    assert result.provenance["clock_reason"] == "the judge has no windows on GPUs with the device hip"
+
+
+@pytest.mark.torch
 def test_inputs_that_are_not_in_tensors_are_not_known_before_a_call_is_timed(tmp_path: Path, simulated: str) -> None:
     reference = REFERENCE.replace("manual_seed(seed)), size", "manual_seed(seed)), list(range(100))")
     result = judged(tmp_path, simulating(simulated), reference=reference)
