@@ -6,14 +6,15 @@ The elements are compared in pieces, so that beside the two tensors a byte for e
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hpc_board.harness.judge.comparisons import Comparison
 from hpc_board.harness.judge.patterns import pattern
 from hpc_board.model.mismatch import PLACES_MAX, Mismatch, Place
 
-_PIECE = 2**22
+_PIECE = 2**20
 _MASKED_MAX = 2**30
 """Largest number of elements for which a byte each is kept, to find their pattern."""
 
@@ -31,12 +32,27 @@ def mismatch(found: Comparison, part: str, *, shown: bool, deadline: float) -> "
     if library is None or not (found.known or shown):
         return None
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _one_thread():
             warnings.simplefilter("ignore")
             return _Details(library, found, shown=shown, deadline=deadline).mismatch(part)
     except (_TimeOver, MemoryError, ArithmeticError, AttributeError, IndexError, TypeError, ValueError, RuntimeError):
         # PyTorch compares not every type of numbers, and a task may compare anything.
         return None
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let PyTorch use one thread: on a busy node, many threads wait for one another after each small piece."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _library(found: Comparison) -> Any:
@@ -100,33 +116,35 @@ class _Details:
 
     def _compare(self, begin: int, end: int) -> None:
         """Add the elements from `begin` to `end`."""
-        library, found = self._library, self._found
+        found = self._found
         got, expected = (self._host(side[begin:end]) for side in (self._got, self._expected))
-        wide_got, wide_expected = map(self._wide, (got, expected))
-        absolute = abs(wide_got - wide_expected)
-        finite = library.isfinite(absolute)
         if not found.known:
-            self._rank(begin, absolute, finite)
-            self._note_errors(absolute, wide_expected, finite)
+            self._note_errors(begin, self._wide(got), self._wide(expected))
             return
         if found.exact:
-            right = got == expected
+            wrong = self._indices(got != expected)
         else:
-            right = (absolute <= self._allowed(begin, end, wide_expected)) & library.isfinite(wide_expected)
-            if found.tolerance is None:
-                right = right | (wide_got == wide_expected)
-            if found.nans:
-                right = right | (library.isnan(wide_got) & library.isnan(wide_expected))
-        buffer = bytearray(end - begin)
-        library.frombuffer(buffer, dtype=library.uint8)[:] = ~right
-        self._wrong += buffer.count(1)
-        at = buffer.find(1)
-        while at >= 0 and len(self._places) < PLACES_MAX:
-            self._places.append(begin + at)
-            at = buffer.find(1, at + 1)
+            wide_got, wide_expected = self._wide(got), self._wide(expected)
+            within = abs(wide_got - wide_expected) <= self._allowed(begin, end, wide_expected)
+            wrong = self._indices(~(within & self._library.isfinite(wide_expected)))
+            wrong = wrong[~self._equal(wide_got[wrong], wide_expected[wrong])]
+        if not len(wrong):
+            return
+        self._wrong += len(wrong)
+        self._places += [begin + int(at) for at in wrong[: PLACES_MAX - len(self._places)]]
         if self._mask is not None:
-            self._mask[begin:end] = buffer
-        self._note_errors(absolute, wide_expected, finite & ~right)
+            self._library.frombuffer(self._mask, dtype=self._library.uint8)[begin:end][wrong] = 1
+        self._note_errors(begin, self._wide(got[wrong]), self._wide(expected[wrong]))
+
+    def _indices(self, marks: Any) -> Any:
+        return marks.nonzero()[:, 0] if hasattr(marks, "dim") else marks.nonzero()[0]
+
+    def _equal(self, got: Any, expected: Any) -> Any:
+        """Return which elements are equal in spite of an infinite difference, or none at all."""
+        if self._found.tolerance is not None:
+            return self._library.zeros_like(got) != 0
+        equal = got == expected
+        return equal | (self._library.isnan(got) & self._library.isnan(expected)) if self._found.nans else equal
 
     def _allowed(self, begin: int, end: int, expected: Any) -> Any:
         if self._tolerance is not None:
@@ -143,25 +161,27 @@ class _Details:
         dtype = self._library.complex128 if complex_ else self._library.float64
         return piece.to(dtype) if hasattr(piece, "to") else piece.astype(dtype)
 
-    def _note_errors(self, absolute: Any, expected: Any, chosen: Any) -> None:
-        """Add the errors of the `chosen` elements to the largest ones."""
-        where, size = self._library.where, abs(expected)
-        nothing = self._library.zeros_like(absolute) - 1
-        self._largest_absolute = max(self._largest_absolute, float(where(chosen, absolute, nothing).max()))
-        relative = where(chosen & (size > 0), absolute / size, nothing)
+    def _note_errors(self, begin: int, got: Any, expected: Any) -> None:
+        """Add the errors of these elements to the largest ones; if the tolerance is unknown, also to the list."""
+        library, size, absolute = self._library, abs(expected), abs(got - expected)
+        finite, nothing = library.isfinite(absolute), library.zeros_like(absolute) - 1
+        self._largest_absolute = max(self._largest_absolute, float(library.where(finite, absolute, nothing).max()))
+        relative = library.where(finite & (size > 0), absolute / size, nothing)
         self._largest_relative = max(self._largest_relative, float(relative.max()))
+        if not self._found.known:
+            self._rank(begin, library.where(finite, absolute, nothing + float("inf")))
 
-    def _rank(self, begin: int, absolute: Any, finite: Any) -> None:
+    def _rank(self, begin: int, errors: Any) -> None:
         """Add the largest errors of a piece to the list; one that is not finite is the largest."""
-        left = self._library.where(finite, absolute, self._library.zeros_like(absolute) + float("inf"))
-        for _ in range(min(PLACES_MAX, len(left))):
-            at = int(left.argmax())
-            error = float(left[at])
-            if error <= 0:
-                break
-            self._ranked.append((error, begin + at))
-            left[at] = -1
-        self._ranked = sorted(self._ranked, key=lambda each: (-each[0], each[1]))[:PLACES_MAX]
+        for _ in range(PLACES_MAX):
+            at = int(errors.argmax())
+            error = float(errors[at])
+            if error <= (self._ranked[-1][0] if len(self._ranked) == PLACES_MAX else 0):
+                return
+            self._ranked = sorted([*self._ranked, (error, begin + at)], key=lambda each: (-each[0], each[1]))[
+                :PLACES_MAX
+            ]
+            errors[at] = -1
 
     def _marks(self) -> list[bytearray]:
         """Return 1 for each position of each dimension at which any element is wrong."""
