@@ -59,6 +59,9 @@ _OF_TIME = frozenset(
 )
 """The verdicts that a suspension of the job can cause: they rest on clocks, or on processes that were stopped."""
 
+_OF_SCRATCH = frozenset({Verdict.LOAD_ERROR, Verdict.EXCEPTION, Verdict.CRASH, Verdict.COMPILE_ERROR})
+"""The verdicts that a scratch folder can cause that takes no file: compilers of kernels write their caches there."""
+
 
 def supervise(path: Path, harness: Path) -> int:
     """Evaluate the submission that the job file at `path` describes, and write its result beside it.
@@ -162,6 +165,8 @@ class Supervisor:
             self._provenance[INTERRUPTED] = stopped_by
         elif verdict is Verdict.PASS:
             verdict, message = _verdict(cases)
+        if verdict in _OF_SCRATCH and (unwritable := self._disk.unwritable()):
+            verdict, message = Verdict.INFRA_ERROR, f"{unwritable}; then {message}"
         if verdict in (Verdict.TASK_ERROR, Verdict.INFRA_ERROR) and not stopped_by:
             verdict, message = self._unless_filled(verdict, message)
         processes.close(patience_seconds)

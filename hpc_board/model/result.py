@@ -36,6 +36,9 @@ ELAPSED_SECONDS = "elapsed_seconds"
 USAGE = (MEMORY_PEAK_BYTES, MEMORY_ASKED_BYTES, CPU_SECONDS, CPUS_ASKED, ELAPSED_SECONDS)
 """The facts in a result's provenance about the use of a job; each may be missing."""
 
+SCRATCH_UNWRITABLE = "the node's folder for scratch files and caches of compilers cannot be written"
+"""Words for a job whose scratch folder takes no file, though the submission has not filled it."""
+
 LIBRARY_MISSING = "which the task needs: install it there"
 """Part of every message about a library missing in a job's Python, by which reports recognize this fault."""
 

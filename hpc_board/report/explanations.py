@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hpc_board.domain.run import RunState
-from hpc_board.model.result import LIBRARY_MISSING, Verdict
+from hpc_board.model.result import LIBRARY_MISSING, SCRATCH_UNWRITABLE, Verdict
 from hpc_board.model.task import Mode
 
 
@@ -156,6 +156,14 @@ _BY_MESSAGE = (
             "The jobs' Python lacks a library that the task needs; your kernel was not judged.",
             "Install it as the message says, or show the message to the admin; then resubmit. The bundled tasks heat "
             "and spmv need NumPy alone.",
+        ),
+    ),
+    (
+        Verdict.INFRA_ERROR,
+        SCRATCH_UNWRITABLE,
+        Meaning(
+            "The node's disk for scratch files is full or cannot be written; your kernel was not judged.",
+            "Ask the admin to free space there, or to name another folder as TMPDIR in this GPU's `env`; then resubmit.",
         ),
     ),
     (

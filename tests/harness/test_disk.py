@@ -1,5 +1,9 @@
 """The blame for a full disk: the submission's if its files account for it, else the node's."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +11,82 @@ import pytest
 
 from hpc_board.harness.confine import scratch
 from hpc_board.harness.confine.scratch import Disk, remove
+from hpc_board.model.result import SCRATCH_UNWRITABLE, Result, Verdict
+from hpc_board.model.task import Mode
+from hpc_board.runs import job_folder
+from tests.harness.evaluations import a_task, evaluate, make_job_folder
 
 MIB = 2**20
+_ROOT = str(Path(__file__).parents[2])
+
+ON_FULL_DISK = """
+import os, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+from tests import namespaces
+small = pathlib.Path(sys.argv[2])
+namespaces.enter()
+namespaces.make_small(small, 4 * 2**20)
+(small / "of another user").write_bytes(bytes(3 * 2**20 + 2**19))
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+"""Runs a command where a folder has half a MiB left, which others have filled."""
+
+WRITES_CACHE = """
+import os, pathlib
+
+def custom_kernel(data):
+    cache = pathlib.Path(os.environ["CUPY_CACHE_DIR"])
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / "kernel").write_bytes(bytes(2**20))
+    return [2 * x for x in data]
+"""
+
+
+PRINTS_CACHES = """
+import json, os
+NAMES = NAMES_OF_CACHES
+def custom_kernel(data):
+    print(json.dumps([os.environ["HOME"], *(os.environ[name] for name in NAMES)]))
+    return [2 * x for x in data]
+"""
+
+
+def test_each_compiler_of_kernels_has_a_cache_in_the_worker_s_folder(tmp_path: Path) -> None:
+    names = ["TRITON_CACHE_DIR", "CUPY_CACHE_DIR", "NUMBA_CACHE_DIR", "HELION_CACHE_DIR", "TILELANG_CACHE_DIR"]
+    names += ["CUTE_DSL_CACHE_DIR", "CUDA_TILE_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "CUDA_CACHE_PATH"]
+    result = evaluate(tmp_path, PRINTS_CACHES.replace("NAMES_OF_CACHES", repr(names))).result
+    home, *folders = json.loads(result.stdout.text.splitlines()[0])
+    assert folders == [f"{home}/cache/{name.lower()}" for name in names]
+
+
+def on_full_disk(folder: Path, source: str) -> Result:
+    """The result of a submission whose scratch folder lies on a disk that others have filled."""
+    small = folder / "small"
+    small.mkdir()
+    job = make_job_folder(folder, source, a_task(), Mode.TEST)
+    done = subprocess.run(
+        [sys.executable, "-c", ON_FULL_DISK, _ROOT, small, "bash", job_folder.SCRIPT],
+        cwd=job,
+        env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42", "TMPDIR": str(small), "PYTHONPATH": _ROOT},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "Operation not permitted" in done.stderr:
+        pytest.skip("no mount namespace can be made here")
+    return Result.from_json((job / job_folder.RESULT).read_bytes())
+
+
+def test_a_cache_that_cannot_be_written_blames_the_node(tmp_path: Path) -> None:
+    result = on_full_disk(tmp_path, WRITES_CACHE)
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert result.message.startswith(f"{SCRATCH_UNWRITABLE} ({tmp_path / 'small'}: No space left on device); then ")
+    assert "OSError" in result.message
+
+
+def test_a_full_disk_excuses_no_wrong_answer(tmp_path: Path) -> None:
+    result = on_full_disk(tmp_path, "def custom_kernel(data):\n    return data\n")
+    assert result.verdict is Verdict.WRONG_VALUE
 
 
 @pytest.mark.parametrize(

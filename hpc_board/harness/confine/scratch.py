@@ -4,9 +4,12 @@ import os
 import shutil
 import stat
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+
+from hpc_board.model.result import SCRATCH_UNWRITABLE
 
 SCRATCH = "hpc-board-"
 """Prefix of the name of a scratch folder."""
@@ -24,7 +27,19 @@ _CACHES = (
     "TORCHINDUCTOR_CACHE_DIR",
     "CUDA_CACHE_PATH",
     "JAX_COMPILATION_CACHE_DIR",
+    "CUPY_CACHE_DIR",
+    "NUMBA_CACHE_DIR",
+    "HELION_CACHE_DIR",
+    "TILELANG_CACHE_DIR",
+    "CUTE_DSL_CACHE_DIR",
+    "CUDA_TILE_CACHE_DIR",
 )
+_JAX = {
+    # By default JAX does not cache a compilation of less than a second.
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    # By default JAX takes most of a GPU's memory, which it shares here with PyTorch and the judge.
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+}
 _PRIVATE_STEMS = ("reference", "eval")
 _PASSED_ON = (
     "PATH",
@@ -51,10 +66,9 @@ def scrubbed(environ: Mapping[str, str], home: Path, extra: Sequence[str]) -> di
 
 
 def private_folders(home: Path) -> dict[str, str]:
-    """Return the environment that keeps files and caches of a process in a folder of its own."""
+    """Return the environment that keeps files and caches of a process in a folder of its own, and JAX in its bounds."""
     folders = {"HOME": str(home), "TMPDIR": str(home)} | {name: str(home / _CACHE / name.lower()) for name in _CACHES}
-    # By default JAX does not cache a compilation of less than a second.
-    return {**folders, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    return {**folders, **_JAX}
 
 
 def worker_home(scratch: Path, name: str) -> Path:
@@ -124,6 +138,15 @@ class Disk:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._free = _free(folder)
+
+    def unwritable(self) -> str:
+        """Return a message if the harness itself cannot write a file in the folder, else ""."""
+        try:
+            with tempfile.TemporaryFile(dir=self._folder) as file:
+                file.write(bytes(_FULL_BYTES))
+        except OSError as error:
+            return f"{SCRATCH_UNWRITABLE} ({self._folder.parent}: {error.strerror})"
+        return ""
 
     def filled(self) -> str:
         """Return a message if the folder's content has filled the file system, else "".

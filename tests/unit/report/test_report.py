@@ -19,7 +19,7 @@ from hpc_board.harness.progress import Step
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.peaks import Work
-from hpc_board.model.result import LIBRARY_MISSING, Case, Log, Result, Verdict, secretly_failed
+from hpc_board.model.result import LIBRARY_MISSING, SCRATCH_UNWRITABLE, Case, Log, Result, Verdict, secretly_failed
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.report import explanations
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
@@ -649,6 +649,7 @@ def test_every_verdict_has_a_meaning_and_a_next_step(verdict: Verdict) -> None:
         ),
         (Verdict.DEVICE_ERROR, "CUDA error: uncorrectable ECC error", False, "illegal memory accesses"),
         (Verdict.INFRA_ERROR, f"the Python p has no PyTorch, {LIBRARY_MISSING}", False, "the admin"),
+        (Verdict.INFRA_ERROR, f"{SCRATCH_UNWRITABLE} (/tmp: full)", False, "another folder as TMPDIR"),
     ],
 )
 def test_the_advice_fits_what_the_job_lacked(verdict: Verdict, message: str, emulated: bool, words: str) -> None:
