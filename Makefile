@@ -136,7 +136,7 @@ gpu-check-bundle: .venv/.dev ## build/gpu-check.pyz: the requirements of `make g
 
 # The target needs no .venv and no network: a GPU node seldom has either.
 .PHONY: gpu-check
-gpu-check: ## on a node with a GPU and PyTorch: tasks, cheats and other clocks -> docs/measurements/
+gpu-check: ## on a node with a GPU and PyTorch, nine minutes: probe, other clocks, cheats, languages -> docs/measurements/
 	@test -e build/gpu-check.pyz || { \
 		echo "build/gpu-check.pyz is missing: make it with \`make gpu-check-bundle\` where packages can be installed"; exit 2; }
 	$(PYTHON) build/gpu-check.pyz

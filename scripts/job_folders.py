@@ -14,9 +14,9 @@ from hpc_board.runs import job_folder
 from hpc_board.task_check.local_job import unstored_run
 
 
-def a_run(task: Task, gpu: Gpu, mode: Mode, file_name: str) -> Run:
+def a_run(task: Task, gpu: Gpu, mode: Mode, file_name: str, harness: bytes = b"") -> Run:
     """A run that no board knows, the same each time but for its moment."""
-    run = unstored_run(task, gpu, mode, file_name, harness_bytes())
+    run = unstored_run(task, gpu, mode, file_name, harness or harness_bytes())
     return msgspec.structs.replace(run, id=1, submission=1, token="measurement", nonce="", trust="self-run")  # noqa: S106 - a job's name
 
 
@@ -27,9 +27,9 @@ def written(folder: Path, task: Task, gpu: Gpu, mode: Mode, *, code: str, file_n
     return folders.write(a_run(task, gpu, mode, file_name), task, gpu, code=code.encode())
 
 
-def parts(task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str) -> dict[str, str]:
+def parts(task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str, harness: bytes = b"") -> dict[str, str]:
     """The files of a job folder by their names, the batch script and the harness aside."""
-    facts = job_folder.facts(a_run(task, gpu, mode, file_name), task, gpu, code=code.encode())
+    facts = job_folder.facts(a_run(task, gpu, mode, file_name, harness), task, gpu, code=code.encode())
     files = {f"task/{file.name}": file.text for file in task.files if file.text is not None}
     return {job_folder.FACTS: json.dumps(facts, indent=1), f"submission/{task.name_on_node(file_name)}": code, **files}
 

@@ -8,113 +8,115 @@ import json
 import re
 import sys
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from job_folders import parts  # noqa: E402 - found by the line above
+from order import CASE_OF, CLOCK_CASES, GPU_TESTS, TASKS, Entry, order  # noqa: E402
 
 from hpc_board.catalog.folders import read_task  # noqa: E402
 from hpc_board.harness.bundle import harness_bytes  # noqa: E402
-from hpc_board.model.gpu import Cluster, Device, Gpu  # noqa: E402
-from hpc_board.model.task import Language, Mode, Task, TaskFile  # noqa: E402
+from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox, SandboxRuntime  # noqa: E402
+from hpc_board.model.task import Mode, Task, TaskFile, Timeouts  # noqa: E402
 
-TASKS, EXAMPLES, GPU_TESTS = ROOT / "tasks", ROOT / "examples", ROOT / "tests" / "gpu"
 CHEATED = "vectoradd_py"
-_CHECK = """
-
-
-def ref_kernel(data):
-    return custom_kernel(data)
-
-
-def check_implementation(data, output):
-    return torch.equal(output, custom_kernel(data))
-"""
-LANGUAGES = {"py": "PyTorch", "triton": "Triton", "cu": "CUDA"}
 GPU = Gpu("GPU", Cluster("here", "local"), Device.CUDA)
-
-Entry = dict[str, Any]
+SANDBOXED = dataclasses.replace(GPU, sandbox=Sandbox(SandboxRuntime.BUBBLEWRAP, setting="the GPU check"))
+CLOCK_KERNELS = GPU_TESTS / "clocks" / "kernels.py"
+MEMBERS = {"__main__.py": "check.py"} | {name: name for name in ("children.py", "table.py", "compare.py", "probe.py")}
+MEMBERS["probe_gpu.py"] = "probe_gpu.py"
 
 
 def main() -> int:
     """Write the file that the first argument names."""
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "gpu-check.pyz")
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else HERE.parents[1] / "build" / "gpu-check.pyz")
     target.parent.mkdir(parents=True, exist_ok=True)
-    entries = [*clocks(), *kernels(), *cheats()]
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, source in (("__main__.py", "check.py"), ("compare.py", "compare.py"), ("table.py", "table.py")):
-            archive.write(Path(__file__).with_name(source), name)
-        archive.writestr("harness.pyz", harness_bytes())
-        archive.writestr("entries.json", json.dumps(entries))
-    print(f"{target}: {len(entries)} runs; on a machine with a GPU: python3 {target.name}")
+    count = write(target, harness_bytes())
+    print(f"{target}: {count} runs; on a machine with a GPU: python3 {target.name}")
     return 0
 
 
-def clocks() -> Iterator[Entry]:
-    """Each file of tests/gpu/clocks: a kernel that other clocks time as well, as a task of its own."""
-    like = read_task(TASKS / CHEATED)
-    for path in sorted((GPU_TESTS / "clocks").glob("[a-z]*.py")):
-        code = path.read_text(encoding="utf-8")
-        files = [TaskFile("submission.py", None), TaskFile("reference.py", code + _CHECK)]
-        cases = ({"seed": 1},)
-        task = dataclasses.replace(like, name=path.stem, files=tuple(files), tests=cases, benchmarks=cases)
-        sent = parts(task, GPU, Mode.BENCHMARK, code=code, file_name="kernel.py")
-        yield {
-            "kind": "clock",
-            "name": path.stem,
-            "language": "py",
-            "expected": ["pass"],
-            "files": sent,
-            "kernel": code,
-        }
+def write(target: Path, harness: bytes) -> int:
+    """Write the bundle with a harness file, and return the number of its runs."""
+    tasks = {path.parent.name: read_task(path.parent) for path in sorted(TASKS.glob("*/task.yml"))}
+    tasks["clocks"] = clock_task(tasks[CHEATED])
+    for_gpus = {name: task for name, task in tasks.items() if not task.gpus and name != "clocks"}
+    entries = [described(entry, tasks, harness) for entry in order(for_gpus)]
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, source in MEMBERS.items():
+            archive.write(HERE / source, name)
+        archive.write(CLOCK_KERNELS, "kernels.py")
+        archive.writestr("harness.pyz", harness)
+        archive.writestr("cases.json", json.dumps({name: dict(case) for name, case in CLOCK_CASES.items()}))
+        archive.writestr("entries.json", json.dumps(entries))
+    return len(entries)
 
 
-def kernels() -> Iterator[Entry]:
-    """A submission to each bundled task for GPUs in each language; a missing one is named."""
-    tasks = [read_task(path.parent) for path in sorted(TASKS.glob("*/task.yml"))]
-    for task in (each for each in tasks if not each.gpus):
-        for language, words in LANGUAGES.items():
-            found = submission_for(task, language)
-            entry = {"kind": "kernel", "name": task.name, "language": language, "expected": ["pass"]}
-            if found is None:
-                yield {**entry, "left_out": f"there is no {words} submission for {task.name}"}
-            else:
-                yield {**entry, "files": parts(task, GPU, Mode.RANKED, code=found.read_text(), file_name=found.name)}
+def clock_task(like: Task) -> Task:
+    """Return the task of the clock's kernels, which is its own reference."""
+    code = CLOCK_KERNELS.read_text(encoding="utf-8")
+    files = (TaskFile("submission.py", None), TaskFile("reference.py", code))
+    cases = tuple(CLOCK_CASES.values())
+    return dataclasses.replace(like, name="clocks", files=files, tests=cases[:1], benchmarks=cases)
 
 
-def submission_for(task: Task, language: str) -> Path | None:
-    """The file to submit: an example, else a template of the task."""
-    stem, folder = task.name.removesuffix("_py"), TASKS / task.name
-    candidates = {
-        "py": [EXAMPLES / task.name / "faster.py", folder / "template.py"],
-        "triton": [GPU_TESTS / "submissions" / f"{stem}_triton.py", folder / "template_triton.py"],
-        "cu": [EXAMPLES / task.name / "plain.cu", folder / "template.cu"],
-    }[language]
-    accepted = Language.CU if language == "cu" else Language.PY
-    return next((path for path in candidates if path.exists()), None) if accepted in task.accepted else None
+def described(entry: Entry, tasks: dict[str, Task], harness: bytes) -> dict[str, Any]:
+    """Return an entry with the files of its job folder."""
+    found: dict[str, Any] = {
+        name: getattr(entry, name)
+        for name in ("stage", "kind", "name", "language", "seconds", "limit", "honest", "without")
+    }
+    found |= {"needs": list(entry.needs), "expected": ["pass"]}
+    if entry.kind == "clock":
+        return {**found, "cases": list(CLOCK_CASES), "files": files(entry, CLOCK_KERNELS, tasks["clocks"], harness)}
+    path = entry.file
+    if path is None:
+        return found
+    code = path.read_text(encoding="utf-8")
+    task = tasks[entry.task or header(code, "#!POPCORN leaderboard ") or CHEATED]
+    if entry.kind == "cheat":
+        found |= {"expected": expected(path, code), "honest": honest_name(task, code)}
+        found["needs"] += [need] if (need := header(code, "# Needs: ")) else []
+        entry = dataclasses.replace(entry, case=CASE_OF[task.name])
+    if entry.case:
+        task = dataclasses.replace(task, benchmarks=(entry.case,))
+    return {**found, "files": files(entry, path, task, harness)}
 
 
-def cheats() -> Iterator[Entry]:
-    """Each file of tests/gpu/cheats, with the verdicts that it has to end with."""
-    for path in sorted((GPU_TESTS / "cheats").glob("*.py")):
-        code = path.read_text(encoding="utf-8")
-        header = re.search(r"^#!POPCORN leaderboard (\S+)$", code, re.MULTILINE)
-        task = read_task(TASKS / (header[1] if header else CHEATED))
-        files = parts(task, GPU, Mode.RANKED, code=code, file_name=path.name)
-        named = {"name": path.stem, "language": "py", "task": task.name}
-        yield {"kind": "cheat", **named, "expected": expected(path, code), "files": files}
+def files(entry: Entry, path: Path, task: Task, harness: bytes) -> dict[str, str]:
+    """Return the files of a job folder, whose phases end before the check kills the run."""
+    phase = int(min(120, max(5, entry.limit - 5)))
+    task = dataclasses.replace(
+        task,
+        limits={**task.limits, **entry.limits},
+        flags=(*task.flags, *entry.flags),
+        timeouts=Timeouts(phase, phase, phase),
+    )
+    gpu = SANDBOXED if entry.sandboxed else GPU
+    code = path.read_text(encoding="utf-8")
+    return parts(task, gpu, Mode(entry.mode), code=code, file_name=path.name, harness=harness)
+
+
+def header(code: str, words: str) -> str:
+    """Return the rest of the line that begins with the words; "" without one."""
+    line = re.search(rf"^{re.escape(words)}(.+)$", code, re.MULTILINE)
+    return line[1].strip() if line else ""
+
+
+def honest_name(task: Task, code: str) -> str:
+    """Return the name of the honest kernel whose time a cheat must not undercut."""
+    return f"honest {header(code, '# Honest: ') or task.name.removesuffix('_py')}"
 
 
 def expected(path: Path, code: str) -> list[str]:
-    """The verdicts in a cheat's line `# Expected: one, or another`."""
-    line = re.search(r"^# Expected: (.+)$", code, re.MULTILINE)
-    if line is None:
+    """Return the verdicts in a cheat's line `# Expected: one, or another`."""
+    line = header(code, "# Expected: ")
+    if not line:
         raise ValueError(f"{path} has no line `# Expected:`")
-    return [word.strip() for word in line[1].split(",")]
+    return [word.strip() for word in line.split(",")]
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""Check the judge on a machine with a GPU: the bundled tasks, cheats that only a GPU allows, and other clocks.
+"""Check the judge on a machine with a GPU: a probe of the GPU, other clocks, cheats that only a GPU allows, languages.
 
-Needs a GPU, its driver, and this Python (3.10 or newer) with PyTorch; Triton and nvcc where they are there. Nothing is
-installed or downloaded. The page is written anew after every run, so a job that ends early leaves its results.
-Exit status: 0 all as expected, 1 something was not, 2 wrong arguments or Python, 3 no GPU (then nothing is written).
+Needs a GPU, its driver, and this Python (3.10 or newer) with PyTorch; other programs and libraries where they are
+there. Nothing is installed or downloaded. The essential runs come first, and all of it ends within `--seconds`; each
+result is on the page and in the raw data as soon as it is known, so that a check that is killed leaves its results.
+Exit status: 0 all as expected and each kernel of the clock within 1 % or 1 us, 1 otherwise or with an essential run
+missing, 2 wrong arguments or Python, 3 no GPU (then nothing is written).
 """
 
 import argparse
@@ -11,7 +13,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,38 +25,48 @@ if sys.version_info < (3, 10):  # noqa: UP036 - the node's own Python, which the
     sys.stderr.write("gpu-check: needs Python 3.10 or newer; name one with: make PYTHON=/path/to/python gpu-check\n")
     sys.exit(2)
 
+import children
 import table
 
+START = time.monotonic()
 NO_GPU = 3
-_RUN_SECONDS = 900
-_PROBE_SECONDS = 300
+_LAST_SECONDS = 2.0
+"""Time of the budget that no run gets: for the last page."""
+
+_FACTS_SECONDS = 90
+_DESCRIPTION_SECONDS = 10
+_RAW_BYTES_MAX = 15 * 2**20
+_TEXT_MAX = 4000
 _CUDA_HOME = Path("/usr/local/cuda")
-_PROBE = """
-import json, torch
-facts = {"torch": torch.__version__, "gpu": None, "why": "", "triton": None}
-try:
-    import triton
-    facts["triton"] = triton.__version__
-except Exception:
-    pass
-try:
-    if torch.cuda.is_available():
-        torch.ones(1, device="cuda").sum().item()
-        facts["gpu"] = torch.cuda.get_device_name(0)
-        facts["runtime"] = torch.version.cuda or torch.version.hip
-    else:
-        facts["why"] = "PyTorch finds no GPU" + ("" if torch.version.cuda or torch.version.hip else " (a CPU build)")
-except Exception as error:
-    facts["why"] = f"PyTorch cannot use the GPU: {error}"
-print(json.dumps(facts))
-"""
+_CUTLASS_HOMES = ("/usr/local/cutlass", "/opt/cutlass", "/usr")
+MISSING = {
+    "triton": "this Python has no Triton",
+    "cupy": "this Python has no CuPy",
+    "jax": "this Python has no JAX",
+    "nvcc": f"there is no nvcc in PATH, CUDA_HOME or {_CUDA_HOME}",
+    "ncu": "there is no ncu in PATH or beside nvcc",
+    "bwrap": "there is no bwrap in PATH",
+    "cutlass": f"there is no include/cutlass in CUTLASS_PATH, {', '.join(_CUTLASS_HOMES)}",
+    "two GPUs": "this machine has one GPU",
+}
+_DESCRIPTIONS = (
+    ("nvidia-smi", "-q"),
+    ("nvidia-smi", "topo", "-m"),
+    ("nvcc", "--version"),
+    ("ncu", "--version"),
+    ("uname", "-a"),
+    ("lscpu",),
+    (sys.executable, "-I", "-m", "pip", "list"),
+)
+Row = dict[str, Any]
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the requested checks."""
     parser = argparse.ArgumentParser(prog="gpu-check.pyz", description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("docs/measurements"), help="the folder of the page")
-    parser.add_argument("--name", help="the page is gpu-NAME.md; by default the GPU's own name")
+    parser.add_argument("--name", help="the page is gpu-NAME.md; by default the GPU's own name and the date")
+    parser.add_argument("--seconds", type=float, default=540, help="the time for all of it (default: 540)")
     parser.add_argument(
         "--only",
         action="append",
@@ -65,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--list", action="store_true", help="list the runs, and run nothing")
     options = parser.parse_args(argv)
-    if options.name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,40}", options.name):
+    if options.name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}", options.name):
         parser.error("--name takes letters, digits, '.', '_' and '-'")
     archive = Path(sys.argv[0]).resolve()
     if not zipfile.is_zipfile(archive):
@@ -74,169 +85,304 @@ def main(argv: Sequence[str]) -> int:
         entries = wanted(json.loads(bundle.read("entries.json")), options.only)
         if options.list:
             for entry in entries:
-                print(f"{entry['kind']} {entry['name']} {entry['language']}: {', '.join(entry['expected'])}")
+                print(f"{full_name(entry)}: {entry['stage']}, {entry['seconds']:g} s, {', '.join(entry['expected'])}")
             return 0
-        found = probe()
-        if not found.get("gpu"):
-            print(f"gpu-check: no GPU here, so nothing was checked or written: {found['why']}", file=sys.stderr)
-            return NO_GPU
-        found["nvcc"] = nvcc(os.environ, _CUDA_HOME)
-        return checked(bundle, entries, found, options.out, options.name)
+        children.adopt()
+        with tempfile.TemporaryDirectory(prefix="gpu-check-", ignore_cleanup_errors=True) as scratch:
+            bundle.extractall(scratch)
+            check = Check(Path(scratch), START + options.seconds - _LAST_SECONDS, options.out, options.name)
+            return check.run(entries)
 
 
-def wanted(entries: Sequence[dict[str, Any]], words: Sequence[str]) -> list[dict[str, Any]]:
+def full_name(entry: Row) -> str:
+    """Return the words by which `--only` finds a run."""
+    return f"{entry['kind']} {entry['name']} {entry['language']}".strip()
+
+
+def wanted(entries: Sequence[Row], words: Sequence[str]) -> list[Row]:
     """Return the selected runs in the order of the words, each once; without words all."""
     if not words:
         return list(entries)
-    named = {f"{entry['kind']} {entry['name']} {entry['language']}": entry for entry in entries}
-    found = {name: entry for word in words for name, entry in named.items() if word in name}
+    found = {id(entry): entry for word in words for entry in entries if word in full_name(entry)}
     return list(found.values())
 
 
-def probe() -> dict[str, Any]:
-    """Return this Python's facts, from a process of its own, so that this one never holds the GPU.
+class Records:
+    """The page and the raw data of a check, complete after each row.
 
-    It is started as the harness is (`-I`), which sees neither PYTHONPATH nor the packages of a user.
+    The raw data are `gpu-NAME/rows.jsonl`, a line for each row with the whole result of a run, and
+    `gpu-NAME/environment.txt`.
     """
-    said, why = said_by([sys.executable, "-I", "-c", _PROBE], _PROBE_SECONDS)
-    if said is None:
+
+    def __init__(self, out: Path, name: str, facts: dict[str, str]) -> None:
+        self.page = out / f"gpu-{name}.md"
+        self.facts = facts
+        self.rows: list[Row] = []
+        self._raw = out / f"gpu-{name}"
+        self._raw.mkdir(parents=True, exist_ok=True)
+        for old in self._raw.glob("*"):
+            old.unlink()
+
+    def add(self, row: Row, result: Any = None) -> None:
+        """Append a row, with the `result` behind it to the raw data alone."""
+        row["at_s"] = round(time.monotonic() - START, 1)
+        self.rows.append(row)
+        line = json.dumps({**row, "result": result}) if result else json.dumps(row)
+        with (self._raw / "rows.jsonl").open("ab") as file:
+            file.write((line if file.tell() + len(line) < _RAW_BYTES_MAX else json.dumps(row)).encode() + b"\n")
+        self.write()
+
+    def describe(self, title: str, text: str) -> None:
+        """Append a part of the description of the machine."""
+        with (self._raw / "environment.txt").open("a", encoding="utf-8") as file:
+            file.write(f"== {title}\n{text[: 2**20]}\n")
+
+    def write(self) -> None:
+        """Write the page as a whole, or leave the former one."""
+        new = self.page.with_name(self.page.name + ".new")
+        new.write_text(table.page(self.facts, self.rows), encoding="utf-8")
+        new.replace(self.page)
+
+
+class Check:
+    """A check on this machine, until the `deadline` of the monotonic clock."""
+
+    def __init__(self, folder: Path, deadline: float, out: Path, name: str | None) -> None:
+        self._folder = folder
+        self._deadline = deadline
+        self._out = out
+        self._name = name
+        self._found: dict[str, Any] = {}
+        self._paths: dict[str, str] = {}
+        self._jobs = 0
+
+    def run(self, entries: Sequence[Row]) -> int:
+        """Make the runs that fit in the time, in their order, and return the exit status."""
+        self._found = self._facts()
+        if not self._found.get("gpu"):
+            print(f"gpu-check: no GPU here, so nothing was checked or written: {self._found['why']}", file=sys.stderr)
+            return NO_GPU
+        self._paths = programs(os.environ, _CUDA_HOME)
+        records = self._records()
+        self._describe(records)
+        for at, entry in enumerate(entries):
+            records.facts["runs"] = f"{at} of {len(entries)}, then it was ended"
+            why = self._left_out(entry, entries[at + 1 :])
+            if why:
+                records.add({**without_files(entry), "left_out": why})
+                continue
+            seconds = min(entry["limit"], self._left())
+            print(f"[{at + 1}/{len(entries)}] {time.monotonic() - START:.0f} s: {full_name(entry)}", flush=True)
+            {"probe": self._probe, "compare": self._compare}.get(entry["kind"], self._judge)(entry, seconds, records)
+        records.facts["runs"] = f"{len(entries)}, in {time.monotonic() - START:.0f} s"
+        records.write()
+        print(f"{records.page}:", *table.answers(records.rows), sep="\n")
+        return 0 if table.good(records.rows) else 1
+
+    def _left(self) -> float:
+        return self._deadline - time.monotonic()
+
+    def _facts(self) -> Row:
+        """Return this Python's facts, from a process of its own, so that this one never holds the GPU.
+
+        It is started as the harness is (`-I`), which sees neither PYTHONPATH nor the packages of a user.
+        """
+        printed = self._folder / "facts"
+        command: list[str | Path] = [sys.executable, "-I", self._folder / "probe.py", "facts"]
+        ended = children.run(command, min(_FACTS_SECONDS, self._left()), printed)
+        told = lines_of(printed)
+        if told:
+            return told[-1]
+        why = "it did not end in time" if ended.status is None else text_of(printed)[-300:] or "it printed nothing"
         return {"gpu": None, "why": f"PyTorch cannot be imported by {sys.executable} -I: {why}"}
-    facts: dict[str, Any] = said
-    return facts
 
+    def _records(self) -> Records:
+        found, today = self._found, time.strftime("%Y-%m-%d", time.gmtime())
+        short = re.sub(r"[^a-z0-9]+", "-", found["gpu"].lower()).strip("-")
+        facts = {
+            "GPU": found["gpu"],
+            "driver": "unknown",
+            "runtime": str(found.get("runtime")),
+            "PyTorch": found["torch"],
+            "Triton": found["modules"].get("triton") or "none",
+            "Python": platform.python_version(),
+            "date": today,
+        }
+        return Records(self._out, self._name or f"{short[:40]}-{today}", facts)
 
-def said_by(command: Sequence[str], seconds: float) -> tuple[Any, str]:
-    """The JSON in the last line that a program prints; None, and why, where there is none."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
-        return json.loads(done.stdout.splitlines()[-1]), ""
-    except subprocess.TimeoutExpired:
-        return None, f"it did not end within {seconds:g} s"
-    except (ValueError, IndexError):
-        return None, (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+    def _describe(self, records: Records) -> None:
+        """Write the description of the machine by its own programs."""
+        records.describe("facts", json.dumps(self._found, indent=1))
+        for command in _DESCRIPTIONS:
+            program = self._paths.get(command[0]) or shutil.which(command[0])
+            if program is not None:
+                printed = self._folder / "printed"
+                children.run([program, *command[1:]], min(_DESCRIPTION_SECONDS, self._left()), printed)
+                records.describe(" ".join(command), text_of(printed))
+                version = re.search(r"^Driver Version\s+: (\S+)", text_of(printed), re.MULTILINE)
+                records.facts["driver"] = version[1] if version else records.facts["driver"]
 
+    def _left_out(self, entry: Row, later: Sequence[Row]) -> str:
+        """Return the reason for which a run is not made; "" if it is made."""
+        has = {**self._found["modules"], **self._paths, "two GPUs": self._found["gpus"] > 1}
+        absent = next((MISSING[need] for need in entry["needs"] if not has.get(need)), "")
+        # The whole tasks fill the time that the check has left, and are no reason to leave out the last runs.
+        spared = sum(each["seconds"] for each in later if each["stage"] == "destructive")
+        left = self._left() - (spared if entry["stage"] == "tasks" else 0)
+        return absent or ("" if entry["seconds"] <= left else f"{table.NO_TIME}, it takes {entry['seconds']:g} s")
 
-def nvcc(environ: Mapping[str, str], usual: Path) -> str:
-    """The folder of the CUDA toolkit in which the harness finds nvcc; empty where there is none."""
-    homes = [environ.get("CUDA_HOME", ""), str(usual)]
-    found = shutil.which("nvcc", path=":".join([environ.get("PATH", ""), *(f"{home}/bin" for home in homes if home)]))
-    return str(Path(found).parents[1]) if found else ""
+    def _probe(self, entry: Row, seconds: float, records: Records) -> None:
+        """Make the steps of the probe, each of which prints its own line."""
+        command: list[str | Path] = [self._folder / "probe.py", "steps", self._folder / "harness.pyz", str(seconds)]
+        self._script(entry, command, seconds, records)
 
+    def _compare(self, entry: Row, seconds: float, records: Records) -> None:
+        """Have the kernels of the clock timed by other clocks."""
+        names = ("compare.py", "kernels.py", "cases.json", "harness.pyz")
+        command: list[str | Path] = [*(self._folder / name for name in names), self._paths.get("ncu") or "-"]
+        self._script(entry, command, seconds, records)
 
-def checked(
-    bundle: zipfile.ZipFile, entries: Sequence[dict[str, Any]], found: dict[str, Any], out: Path, name: str | None
-) -> int:
-    """Make all runs, write the page, and name the unexpected outcomes."""
-    facts = {
-        "GPU": found["gpu"],
-        "driver": driver(),
-        "runtime": str(found.get("runtime")),
-        "PyTorch": found["torch"],
-        "Triton": found["triton"] or "none",
-        "Python": platform.python_version(),
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-    }
-    short = name or re.sub(r"[^a-z0-9]+", "-", found["gpu"].lower()).strip("-")
-    target = out / f"gpu-{short}.md"
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="gpu-check-", ignore_cleanup_errors=True) as scratch:
-        folder = Path(scratch)
-        bundle.extract("harness.pyz", folder)
-        bundle.extract("compare.py", folder)
-        comparisons, device = compared(folder, entries)
-        rows: list[dict[str, Any]] = []
-        for entry in entries:
-            facts["runs"] = f"{len(rows)} of {len(entries)}, then it was ended"
-            target.write_text(table.page(facts, rows, comparisons, device), encoding="utf-8")
-            print(f"[{len(rows) + 1}/{len(entries)}] {entry['kind']} {entry['name']} ({entry['language']})", flush=True)
-            rows.append(row_of(entry, folder, found))
-            honest = [row for row in rows if row["kind"] == "kernel" and row["name"] == entry.get("task")]
-            if entry["kind"] == "cheat" and honest:
-                rows[-1]["honest_ns"] = min((row["median_ns"] for row in honest if row.get("median_ns")), default=None)
-    facts["runs"] = str(len(rows))
-    target.write_text(table.page(facts, rows, comparisons, device), encoding="utf-8")
-    bad = table.unexpected(rows)
-    for row in bad:
-        print(f"{row['kind']} {row['name']} {row['language']}: {row['verdict']}: {row['message']}", file=sys.stderr)
-    print(f"{target}: {len(rows) - len(bad)} of {len(rows)} runs as expected or left out")
-    return int(bool(bad) or any(row.get("failed") for row in comparisons))
+    def _script(self, entry: Row, command: Sequence[str | Path], seconds: float, records: Records) -> None:
+        """Run a script of the bundle; each line of JSON that it prints becomes a row at once."""
+        printed = self._folder / "printed"
+        row, taken = without_files(entry), 0
 
+        def take() -> None:
+            nonlocal taken
+            told = lines_of(printed)
+            for line in told[taken:]:
+                records.add({**row, **line})
+            taken = len(told)
 
-def row_of(entry: dict[str, Any], folder: Path, found: dict[str, Any]) -> dict[str, Any]:
-    """One run, and how it ended."""
-    row = {key: value for key, value in entry.items() if key != "files"}
-    if not row.get("left_out") and entry["language"] == "triton" and not found["triton"]:
-        row["left_out"] = "this Python has no Triton"
-    if not row.get("left_out") and entry["language"] == "cu" and not found["nvcc"]:
-        row["left_out"] = f"there is no nvcc in PATH, CUDA_HOME or {_CUDA_HOME}"
-    if row.get("left_out"):
-        return row
-    # The harness keeps compiled files two folders above.
-    job = folder / "jobs" / f"{entry['kind']}-{entry['name']}-{entry['language']}"
-    for name, text in entry["files"].items():
-        path = job / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    environ = {**os.environ, "CUDA_HOME": found["nvcc"]} if entry["language"] == "cu" else dict(os.environ)
-    return {**row, **judged(job, folder / "harness.pyz", environ)}
+        ended = children.run([sys.executable, "-I", *command], seconds, printed, poll=take)
+        take()
+        if ended.status != 0 or not taken:
+            records.add({**row, **failed(ended, seconds, entry, text_of(printed))})
 
-
-def judged(job: Path, harness: Path, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the harness's result in a job folder."""
-    start = time.monotonic()
-    command = [sys.executable, "-I", "-B", str(harness), "supervise", str(job / "job.json")]
-    # A file, since a process that a broken GPU holds would keep a pipe open for ever.
-    with (job / "printed").open("w+", encoding="utf-8", errors="replace") as printed:
+    def _judge(self, entry: Row, seconds: float, records: Records) -> None:
+        """Have the harness judge a submission, as a batch script does."""
+        # The harness keeps compiled files two folders above.
+        self._jobs += 1
+        job = self._folder / "jobs" / f"{self._jobs}"
+        for name, text in entry["files"].items():
+            path = job / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        command: list[str | Path] = [
+            sys.executable,
+            "-I",
+            "-B",
+            self._folder / "harness.pyz",
+            "supervise",
+            job / "job.json",
+        ]
+        ended = children.run(command, seconds, job / "printed", self._environment(entry))
+        row = without_files(entry)
+        row.update(wall_s=ended.seconds, held=ended.held)
         try:
-            subprocess.run(
-                command, env=environ, stdout=printed, stderr=subprocess.STDOUT, check=False, timeout=_RUN_SECONDS
-            )
-            printed.seek(0)
-            told = printed.read()[-1000:]
-        except subprocess.TimeoutExpired:
-            told = f"the harness did not end within {_RUN_SECONDS} s"
-    wall_s = time.monotonic() - start
-    try:
-        result = json.loads((job / "result.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {"verdict": "no result", "message": told, "wall_s": wall_s}
-    timings = [case["timing"] for case in result["cases"] if case.get("timing")]
-    last = timings[-1] if timings else {}
+            result = json.loads((job / "result.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            result = None
+        if ended.status is None or result is None:
+            row.update(failed(ended, seconds, entry, text_of(job / "printed")))
+        else:
+            row.update(outcome(result, entry))
+        if entry["kind"] == "cheat":
+            row["honest_ns"] = honest_ns(records.rows, entry["honest"])
+        records.add(row, result and shortened(result))
+        shutil.rmtree(job, ignore_errors=True)
+
+    def _environment(self, entry: Row) -> dict[str, str]:
+        """Return the environment of a run: with the CUDA toolkit, and without the program that it must not find."""
+        environ = dict(os.environ)
+        folders = environ.get("PATH", os.defpath).split(":")
+        if "nvcc" in self._paths:
+            environ["CUDA_HOME"] = str(Path(self._paths["nvcc"]).parents[1])
+        if entry["without"]:
+            folders = [folder for folder in folders if not Path(folder, entry["without"]).exists()]
+        elif "ncu" in self._paths:
+            folders.append(str(Path(self._paths["ncu"]).parent))
+        if "cutlass" in entry["needs"]:
+            environ["CPATH"] = self._paths["cutlass"]
+        return {**environ, "PATH": ":".join(folders)}
+
+
+def without_files(entry: Row) -> Row:
+    """Return the part of an entry that its row repeats."""
+    row = {key: entry[key] for key in ("stage", "kind", "name", "language", "expected")}
+    return {**row, "planned_s": entry["seconds"]}
+
+
+def failed(ended: children.Ended, seconds: float, entry: Row, printed: str) -> Row:
+    """Return the end of a run without a result; the budget, not the run, is to blame if it got less than its limit."""
+    if ended.status is not None:
+        end = f"it ended with status {ended.status}: {printed[-_TEXT_MAX:].strip()}"
+        return {"verdict": "no result", "message": end, "wall_s": ended.seconds}
+    late = f"it was killed after {seconds:.0f} s" + (f"; {ended.held} processes remain" if ended.held else "")
+    if seconds < entry["limit"]:
+        return {"left_out": f"{table.NO_TIME}, {late}", "wall_s": ended.seconds}
+    return {"verdict": "no result", "message": late, "wall_s": ended.seconds}
+
+
+def outcome(result: Row, entry: Row) -> Row:
+    """Return the parts of a result that a page shows."""
+    timings = [case["timing"] or {} for case in result["cases"] if case["phase"] == "benchmark"]
+    times = [{name: each.get(name) for name in ("median_ns", "low_ns", "high_ns", "baseline_ns")} for each in timings]
+    cases = [{"name": name, **each} for name, each in zip(entry.get("cases", ()), times, strict=False)]
     return {
         "clock": result["provenance"].get("clock", ""),
         "verdict": result["verdict"],
         "message": result["message"],
-        "wall_s": wall_s,
-        "median_ns": last.get("median_ns"),
-        "low_ns": last.get("low_ns"),
-        "high_ns": last.get("high_ns"),
-        "baseline_ns": last.get("baseline_ns"),
         "isolation": result["provenance"].get("isolation", ""),
+        "score_s": result["score_s"],
+        **(times[-1] if times else {}),
+        **({"cases": cases} if cases else {}),
     }
 
 
-def compared(folder: Path, entries: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """The times of the clock runs' kernels by other clocks, and the premises of the harness's; asked in a process."""
-    for entry in entries:
-        if entry["kind"] == "clock":
-            path = folder / "kernels" / entry["name"] / "kernel.py"
-            path.parent.mkdir(parents=True)
-            path.write_text(entry["kernel"], encoding="utf-8")
-    command = [sys.executable, "-I", str(folder / "compare.py"), str(folder / "harness.pyz"), str(folder / "kernels")]
-    said, why = said_by(command, _RUN_SECONDS)
-    if said is None:
-        return [{"kernel": "all", "clock": "all", "left_out": why, "failed": True}], {}
-    return said["rows"], said["device"]
+def honest_ns(rows: Sequence[Row], name: str) -> "float | None":
+    """Return the time of an honest kernel; None before it has one."""
+    times = [row.get("median_ns") for row in rows if row["kind"] == "kernel" and row["name"] == name]
+    return next((time_ns for time_ns in times if time_ns), None)
 
 
-def driver() -> str:
-    """The version of NVIDIA's driver."""
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return done.stdout.partition("\n")[0].strip()
+def shortened(result: Row) -> Row:
+    """Return a result with the beginnings of its logs."""
+
+    def short(value: Any) -> Any:
+        return {**value, "text": value["text"][:_TEXT_MAX]} if isinstance(value, dict) and "text" in value else value
+
+    return {name: short(value) for name, value in result.items()}
+
+
+def programs(environ: Mapping[str, str], usual: Path) -> dict[str, str]:
+    """Return the paths of programs and of CUTLASS's headers, of those that are there.
+
+    The CUDA toolkit's are also looked for where the harness finds nvcc.
+    """
+    homes = [environ.get("CUDA_HOME", ""), str(usual)]
+    path = ":".join([environ.get("PATH", ""), *(f"{home}/bin" for home in homes if home)])
+    found = {name: shutil.which(name, path=path) for name in ("nvcc", "ncu", "bwrap", "nvidia-smi")}
+    includes = [f"{home}/include" for home in (environ.get("CUTLASS_PATH", ""), *_CUTLASS_HOMES) if home]
+    found["cutlass"] = next((each for each in includes if Path(each, "cutlass", "gemm").is_dir()), None)
+    return {name: each for name, each in found.items() if each}
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file that a child has printed."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def lines_of(path: Path) -> list[Row]:
+    """Return the objects of JSON among the whole lines of a file."""
+    found: list[Row] = []
+    for line in text_of(path).split("\n")[:-1]:
+        if line.startswith("{"):
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+    return found
 
 
 if __name__ == "__main__":

@@ -1,57 +1,126 @@
 """Time kernels with other clocks than the judge's, and measure the premises of its clock.
 
-Prints one line of JSON with `rows` and `device`. Its arguments are the harness file and the folder of the kernels: each
-`NAME/kernel.py` has `generate_input` and `custom_kernel`. Needs a GPU.
+Prints a line of JSON for each kernel and clock at once, and one for each premise. Its arguments are the file with the
+kernels, the file with their cases, the harness file, and the command of ncu (`-` without one). Needs a GPU.
 """
 
+import csv
 import json
 import runpy
 import statistics
+import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 FLUSH_BYTES = 256 * 2**20
 SAMPLES = 200
+DO_BENCH, GRAPH, HOT, NCU = "triton.testing.do_bench", "CUDA graph, flush subtracted", "CUDA graph, hot", "ncu"
+_REPLAYS_MIN, _REPLAYS_MAX, _REPLAY_SECONDS = 3, 10, 0.3
+_NCU_SECONDS = 25
+_NCU_OPTIONS = ("--clock-control", "none", "--metrics", "gpu__time_duration.sum", "--csv", "--print-units", "base")
+_DELIMITER = "spin_kernel"
+"""The kernel of `torch.cuda._sleep`, by which the kernels of one case end in ncu's list."""
 
 
 def main() -> int:
     """Print one row for each kernel and clock."""
-    sys.path.insert(0, sys.argv[1])
+    kernels, cases, harness, ncu = sys.argv[1:5]
+    named = json.loads(Path(cases).read_text(encoding="utf-8"))
     import torch
 
+    torch.set_default_device("cuda")
+    kernel = runpy.run_path(kernels)
+    if ncu == "inside":
+        launched(torch, kernel, named)
+        return 0
+    for name, case in named.items():
+        for row in compared(torch, kernel, case):
+            say({"name": name, **row})
+    sys.path.insert(0, harness)
     from hpc_board.harness.device.device import open_device
 
-    device: Any = open_device("cuda")
-    rows: list[dict[str, Any]] = []
-    for path in sorted(Path(sys.argv[2]).glob("*/kernel.py")):
-        rows += compared(torch, path.parent.name, runpy.run_path(str(path)))
-    print(json.dumps({"rows": rows, "device": measured(device, torch.empty(2**12))}))
+    for premise, value in measured(open_device("cuda"), torch.empty(2**12)).items():
+        say({"premise": premise, "value": value})
+    if ncu != "-":
+        inside = [sys.executable, "-I", __file__, kernels, cases, harness, "inside"]
+        for row in by_ncu([ncu, *_NCU_OPTIONS, *inside], named):
+            say(row)
     return 0
 
 
-def compared(torch: Any, name: str, kernel: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a kernel's time by each clock."""
-    data = kernel["generate_input"](seed=1)
+def say(row: Mapping[str, Any]) -> None:
+    """Print a row as one line."""
+    print(json.dumps(row), flush=True)
+
+
+def compared(torch: Any, kernel: Mapping[str, Any], case: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a kernel's time by each clock that runs in this process."""
+    data = kernel["generate_input"](**case)
 
     def call() -> Any:
         return kernel["custom_kernel"](data)
 
     clocks: dict[str, Callable[[], float]] = {
-        "triton.testing.do_bench": lambda: do_bench(call),
-        "CUDA graph, flush subtracted": lambda: graph(torch, call, flushed=True),
-        "CUDA graph, hot": lambda: graph(torch, call, flushed=False),
+        DO_BENCH: lambda: do_bench(call),
+        GRAPH: lambda: graph(torch, call, flushed=True),
+        HOT: lambda: graph(torch, call, flushed=False),
     }
-    rows: list[dict[str, Any]] = []
     for clock, measure in clocks.items():
-        row: dict[str, Any] = {"kernel": name, "clock": clock}
         try:
-            rows.append({**row, "median_ns": measure()})
+            yield {"clock": clock, "median_ns": measure()}
         except (ImportError, RuntimeError) as error:
-            rows.append({**row, "left_out": f"{type(error).__name__}: {error}"[:200]})
-    return rows
+            yield {"clock": clock, "left_out": f"{type(error).__name__}: {error}"[:200]}
+
+
+def launched(torch: Any, kernel: Mapping[str, Any], named: Mapping[str, Any]) -> None:
+    """Launch each kernel thrice, the first time to load it, for ncu; a delimiter is behind each launch."""
+    for case in named.values():
+        data = kernel["generate_input"](**case)
+        torch.cuda._sleep(1)  # noqa: SLF001 - a kernel with a known name
+        for _ in range(3):
+            kernel["custom_kernel"](data)
+            torch.cuda._sleep(1)  # noqa: SLF001
+
+
+def by_ncu(command: Sequence[str], named: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield each kernel's time by ncu: the sum of its kernels' times, with caches that ncu has emptied."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_NCU_SECONDS, stdin=subprocess.DEVNULL
+        )
+        times_ns = times_of(done.stdout, len(named))
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        times_ns = []
+        why = f"{type(error).__name__}: {error}"[:200]
+    else:
+        why = (done.stderr.strip() or done.stdout.strip() or "it printed nothing")[-200:]
+    for index, name in enumerate(named):
+        found = times_ns[index] if times_ns else None
+        yield {"name": name, "clock": NCU, **({"left_out": why} if found is None else {"median_ns": found})}
+
+
+def times_of(printed: str, count: int) -> list[float | None]:
+    """Return each case's time in nanoseconds from ncu's list of kernels: the least of its second and third launch."""
+    lines = printed.splitlines()
+    start = next((at for at, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
+    found: list[float] = []
+    parts: list[list[float]] = []
+    for row in csv.DictReader(lines[start:]):
+        if not row["ID"].isdigit():
+            continue
+        if _DELIMITER in row["Kernel Name"]:
+            parts.append(found)
+            found = []
+        else:
+            found.append(float(row["Metric Value"].replace(",", "")))
+    # Four delimiters for each case: the first one ends the making of its inputs.
+    cases = [parts[4 * index + 2 : 4 * index + 4] for index in range(len(parts) // 4)][:count]
+    times: list[float | None] = [min(map(sum, case), default=0.0) or None for case in cases]
+    return times if len(times) == count else []
 
 
 def measured(device: Any, small: Any) -> dict[str, str]:
@@ -89,7 +158,7 @@ def do_bench(call: Callable[[], Any]) -> float:
 
 def graph(torch: Any, call: Callable[[], Any], *, flushed: bool) -> float:
     """The time of a call in a CUDA graph of many; with `flushed`, a graph of as many flushes is subtracted."""
-    memory = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    memory = torch.empty(FLUSH_BYTES, dtype=torch.uint8)
 
     def flush() -> None:
         memory.fill_(1)
@@ -113,7 +182,8 @@ def replayed(torch: Any, calls: list[Callable[[], Any]], count: int = 20) -> flo
             for call in calls:
                 call()
     times_ms: list[float] = []
-    for _ in range(10):
+    begun = time.monotonic()
+    while len(times_ms) < _REPLAYS_MIN or (len(times_ms) < _REPLAYS_MAX and time.monotonic() - begun < _REPLAY_SECONDS):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         torch.cuda.synchronize()
         start.record()

@@ -4,12 +4,12 @@ import ast
 import hashlib
 import importlib.util
 import json
-import re
+import os
 import runpy
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,15 +17,13 @@ from typing import Any
 import pytest
 
 from hpc_board.harness.device.device import CudaDevice
+from hpc_board.harness.job_spec import facts as job_facts
+from hpc_board.harness.processes.tree import ended
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Mode
-from tests.harness.evaluations import a_task, make_job_folder
-from tests.harness.harness_file import harness_file
+from tests.gpu.doubles import CHECK
 from tests.harness.test_device import Gpu
 
 HERE = Path(__file__).parent
-CHECK = HERE.parents[1] / "scripts" / "gpu_check"
-RIGHT = "def custom_kernel(data):\n    return [2 * number for number in data]\n"
 CHEATS = sorted((HERE / "cheats").glob("*.py"))
 
 
@@ -55,6 +53,11 @@ def loaded(name: str) -> ModuleType:
     return module
 
 
+def order() -> Any:
+    """The table of the runs, of which the bundle is made."""
+    return loaded("order")
+
+
 def test_without_a_gpu_it_says_so_and_writes_nothing(bundle: Path, tmp_path: Path) -> None:
     done = run(bundle, tmp_path)
     assert done.returncode == 3
@@ -62,33 +65,48 @@ def test_without_a_gpu_it_says_so_and_writes_nothing(bundle: Path, tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_lists_each_task_in_each_language_and_each_cheat(bundle: Path, tmp_path: Path) -> None:
+def test_it_lists_the_essential_runs_first_and_the_destructive_ones_last(bundle: Path, tmp_path: Path) -> None:
     lines = run(bundle, tmp_path, "--list").stdout.splitlines()
-    assert {"kernel vectoradd_py py: pass", "kernel softmax_py triton: pass", "kernel matmul cu: pass"} <= set(lines)
-    assert [line.split()[1] for line in lines if line.startswith("cheat ")] == [path.stem for path in CHEATS]
-    assert len(run(bundle, tmp_path, "--list", "--only", "triton").stdout.splitlines()) == 13
+    stages = [line.partition(": ")[2].partition(",")[0] for line in lines]
+    assert list(dict.fromkeys(stages)) == [
+        *("probe", "clock", "hidden", "wrong", "languages", "sandbox", "profile", "ranked", "tasks", "destructive")
+    ]
+    names = [line.partition(":")[0] for line in lines]
+    assert {"kernel vectoradd_py py", "kernel softmax_py triton", "kernel matmul cu"} <= set(names)
+    cheats = [name.split()[1] for name in names if name.startswith("cheat ")]
+    assert sorted(cheats) == [path.stem for path in CHEATS]
+    assert cheats[-3:] == ["sticky_error", "memory_hog", "spinning_kernel"]
+
+
+def test_only_selects_runs_in_the_order_of_its_words(bundle: Path, tmp_path: Path) -> None:
     ordered = run(bundle, tmp_path, "--list", "--only", "matmul triton", "--only", "patched", "--only", "matmul")
     names = [line.partition(":")[0] for line in ordered.stdout.splitlines()]
     assert names[:2] == ["kernel matmul triton", "cheat patched_events py"]
     assert len(names) == len(set(names)) > 4
 
 
-def test_every_run_has_the_files_that_its_harness_looks_for(bundle: Path) -> None:
+def test_the_essential_runs_are_planned_for_three_minutes_and_a_half(bundle: Path) -> None:
+    with zipfile.ZipFile(bundle) as archive:
+        entries = json.loads(archive.read("entries.json"))
+    assert sum(each["seconds"] for each in entries if each["stage"] in ("probe", "clock", "hidden")) <= 210
+    assert all(each["seconds"] < each["limit"] for each in entries)
+
+
+def test_every_run_has_the_files_that_its_harness_looks_for(bundle: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(bundle) as archive:
         entries = json.loads(archive.read("entries.json"))
         harness = hashlib.sha256(archive.read("harness.pyz")).hexdigest()
-    languages = set()
-    for entry in entries:
-        if entry.get("left_out"):
-            continue
+    for entry in (each for each in entries if "files" in each):
         facts = json.loads(entry["files"]["job.json"])
         code = entry["files"][f"submission/{facts['task']['submission']}"]
         assert facts["sha256"]["submission"] == hashlib.sha256(code.encode()).hexdigest()
         assert facts["sha256"]["harness"] == harness
         assert {f"task/{name}" for name in facts["task"]["files"]} <= set(entry["files"])
         assert facts["device"] == "cuda"
-        languages.add((entry["language"], facts["task"]["language"]))
-    assert languages == {("py", "py"), ("triton", "py"), ("cu", "cu")}
+        assert facts["task"]["timeouts"]["ranked"] < entry["limit"], "the run is not killed before it can say why"
+        path = tmp_path / "job.json"
+        path.write_text(entry["files"]["job.json"])
+        assert job_facts(path).benchmarks
 
 
 def test_a_name_that_could_leave_the_folder_is_refused(bundle: Path, tmp_path: Path) -> None:
@@ -99,14 +117,14 @@ def test_a_name_that_could_leave_the_folder_is_refused(bundle: Path, tmp_path: P
 
 def test_the_check_runs_on_python_3_10() -> None:
     for path in CHECK.glob("*.py"):
-        if path.name != "bundle.py":
+        if path.name not in ("bundle.py", "order.py"):
             ast.parse(path.read_text(), feature_version=(3, 10))
 
 
 def test_an_older_python_can_read_as_far_as_the_refusal() -> None:
     tree = ast.parse((CHECK / "check.py").read_text(), feature_version=(3, 7))
     lines = [ast.unparse(node).partition("\n")[0] for node in tree.body]
-    assert lines.index("if sys.version_info < (3, 10):") < lines.index("import table")
+    assert lines.index("if sys.version_info < (3, 10):") < lines.index("import children")
 
 
 @pytest.mark.parametrize("path", [*CHEATS, *sorted((HERE / "submissions").glob("*.py"))], ids=lambda path: path.stem)
@@ -130,83 +148,50 @@ def test_the_cheats_can_be_imported_where_there_is_no_gpu() -> None:
     subprocess.run([sys.executable, "-c", code, *CHEATS], check=True, env={"CUDA_VISIBLE_DEVICES": ""})
 
 
-def rows() -> Iterator[dict[str, Any]]:
-    kernel = {"kind": "kernel", "name": "softmax", "language": "py", "expected": ["pass"], "message": "", "wall_s": 9.5}
-    measured = {"median_ns": 12_340.0, "low_ns": 12_000.0, "high_ns": 13_000.0, "baseline_ns": 50_000.0}
-    yield {**kernel, "verdict": "pass", **measured, "clock": "judge", "isolation": "S4"}
-    yield {**kernel, "language": "triton", "verdict": "crash", "message": "bad | news\x1b[2J"}
-    yield {"kind": "kernel", "name": "softmax", "language": "cu", "expected": ["pass"], "left_out": "there is no task"}
-    yield {**kernel, "kind": "clock", "name": "copy", "verdict": "pass", "median_ns": 21_000.0}
-    cheat = {"kind": "cheat", "name": "hog", "language": "py", "expected": ["out_of_memory"], "wall_s": 3.0}
-    yield {**cheat, "verdict": "task_error", "message": "no inputs"}
-
-
-def a_run(folder: Path, code: str, **entry: Any) -> dict[str, Any]:
-    """A run of a bundle, on a CPU where the check's own are for a GPU."""
-    job = make_job_folder(folder, code, a_task(), Mode.RANKED)
-    files = {
-        str(path.relative_to(job)): path.read_text() for path in job.rglob("*.*") if path.suffix in (".json", ".py")
-    }
-    return {"kind": "kernel", "name": "double", "language": "py", "expected": ["pass"], "files": files, **entry}
-
-
-def test_every_run_is_made_and_its_page_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    check = loaded("check")
-    pages: list[str] = []
-    row_of = check.row_of
-
-    def noted(*arguments: Any) -> Any:
-        pages.append((tmp_path / "out" / "gpu-nvidia-x.md").read_text())
-        return row_of(*arguments)
-
-    monkeypatch.setattr(check, "row_of", noted)
-    entries = [
-        a_run(tmp_path / "right", RIGHT),
-        a_run(
-            tmp_path / "echo",
-            "def custom_kernel(data):\n    return data\n",
-            kind="cheat",
-            name="echo",
-            expected=["wrong_value"],
-        ),
-        a_run(tmp_path / "triton", RIGHT, language="triton"),
-        a_run(tmp_path / "cu", RIGHT, language="cu"),
-    ]
-    with zipfile.ZipFile(tmp_path / "bundle.pyz", "w") as archive:
-        archive.writestr("harness.pyz", harness_file())
-        archive.write(CHECK / "compare.py", "compare.py")
-    found = {"gpu": "NVIDIA X", "torch": "2.9", "triton": None, "runtime": "13.0", "nvcc": ""}
-    with zipfile.ZipFile(tmp_path / "bundle.pyz") as bundle:
-        status = check.checked(bundle, entries, found, tmp_path / "out", None)
-    page = (tmp_path / "out" / "gpu-nvidia-x.md").read_text()
-    assert status == 1, "the other clocks need a GPU"
-    assert "runs 4." in page
-    assert re.search(r"^\| double \| py \| pass \| [0-9. to|]+ \|  \| S\d \| \d+\.\d \|$", page, re.MULTILINE)
-    assert "| echo | wrong_value | wrong_value | yes |" in page
-    assert "| double | triton | left out: this Python has no Triton |" in page
-    assert "| double | cu | left out: there is no nvcc in PATH, CUDA_HOME or /usr/local/cuda |" in page
-    assert ["pass" in each for each in pages] == [False, True, True, True], "a check that is ended leaves what it had"
-    assert "runs 3 of 4, then it was ended." in pages[-1]
-
-
-def test_nvcc_is_found_where_the_harness_is_told_to_look(tmp_path: Path) -> None:
+def test_programs_are_found_where_the_harness_is_told_to_look(tmp_path: Path) -> None:
     check = loaded("check")
     for name in ("path", "home", "usual"):
         (tmp_path / name / "bin").mkdir(parents=True)
         (tmp_path / name / "bin" / "nvcc").touch(0o755)
+    (tmp_path / "cutlass" / "include" / "cutlass" / "gemm").mkdir(parents=True)
     usual, missing = tmp_path / "usual", tmp_path / "missing"
     path, home = {"PATH": str(tmp_path / "path" / "bin")}, {"CUDA_HOME": str(tmp_path / "home")}
-    assert check.nvcc({**path, **home}, usual) == str(tmp_path / "path")
-    assert check.nvcc(home, usual) == str(tmp_path / "home")
-    assert check.nvcc({}, usual) == str(usual)
-    assert check.nvcc({"CUDA_HOME": str(missing)}, missing) == ""
+    assert check.programs({**path, **home}, usual)["nvcc"] == str(tmp_path / "path" / "bin" / "nvcc")
+    assert check.programs(home, usual)["nvcc"] == str(tmp_path / "home" / "bin" / "nvcc")
+    assert check.programs({}, usual)["nvcc"] == str(usual / "bin" / "nvcc")
+    assert "nvcc" not in check.programs({"CUDA_HOME": str(missing)}, missing)
+    assert check.programs({"CUTLASS_PATH": str(tmp_path / "cutlass")}, missing)["cutlass"].startswith(str(tmp_path))
 
 
-def test_a_program_that_says_nothing_or_does_not_end_is_told() -> None:
-    check = loaded("check")
-    assert check.said_by([sys.executable, "-c", "print('noise'); print('[1]')"], 60) == ([1], "")
-    assert check.said_by([sys.executable, "-c", "1 / 0"], 60) == (None, "ZeroDivisionError: division by zero")
-    assert check.said_by([sys.executable, "-c", "import time; time.sleep(60)"], 0.1)[0] is None
+def test_a_child_is_killed_with_its_descendants_in_other_sessions(tmp_path: Path) -> None:
+    children, pids = loaded("children"), tmp_path / "pids"
+    code = f"""
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.fork() or os.setsid()
+open({str(pids)!r}, "a").write(f"{{os.getpid()}}\\n")
+time.sleep(1000)
+"""
+
+    def check() -> None:
+        children.adopt()
+        ended = children.run([sys.executable, "-c", code], 1.0, tmp_path / "printed")
+        os._exit(0 if ended.status is None and not ended.held else 1)
+
+    assert in_a_process(check) == 0
+    assert len(pids.read_text().split()) == 2
+    assert [pid for pid in map(int, pids.read_text().split()) if not ended(pid)] == []
+
+
+def in_a_process(call: Callable[[], None]) -> int:
+    """The exit status of a process that makes a call, since a subreaper's effects would stay in this one."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            call()
+        finally:
+            os._exit(9)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_the_premises_of_the_clock_are_measured() -> None:
@@ -223,28 +208,78 @@ def test_the_premises_of_the_clock_are_measured() -> None:
 
 
 @pytest.mark.torch
-def test_the_kernels_of_the_clock_runs_are_right_on_a_cpu() -> None:
+def test_the_kernels_of_the_clock_are_right_on_a_cpu_and_depend_on_their_inputs() -> None:
     torch = pytest.importorskip("torch")
-    paths = sorted((HERE / "clocks").glob("[a-z]*.py"))
-    assert len(paths) == 6
-    for path in paths:
-        kernel = runpy.run_path(str(path))
-        first, second = (kernel["custom_kernel"](kernel["generate_input"](seed=seed)) for seed in (1, 2))
-        assert not torch.equal(first, second)
+    kernel = runpy.run_path(str(HERE / "clocks" / "kernels.py"))
+    for case in order().CLOCK_CASES.values():
+        size = {"product_fp32": 32, "product_bf16": 32, "fma": 10}.get(case["kernel"], 4096)
+        first, second = (kernel["generate_input"](case["kernel"], size, seed) for seed in (1, 2))
+        assert kernel["check_implementation"](first, kernel["custom_kernel"](first))
+        assert not torch.equal(kernel["custom_kernel"](first), kernel["custom_kernel"](second))
+
+
+def test_ncu_times_are_summed_for_each_case_without_its_inputs() -> None:
+    compare = loaded("compare")
+    spin, lines = (
+        "at::cuda::spin_kernel(long)",
+        ["==PROF== Connected", '"ID","Kernel Name","Metric Unit","Metric Value"'],
+    )
+    launches = ["rand", spin, *(["add", spin] * 3), "rand", "rand", spin, *(["mul", "mul", spin] * 3)]
+    lines += [f'"{at}","{name}","ns","1,{at:03}"' for at, name in enumerate(launches)]
+    assert compare.times_of("\n".join(lines), 2) == [1004.0, 1014.0 + 1015.0]
+    assert compare.times_of("\n".join(lines[:9]), 2) == []
+    assert compare.times_of("==ERROR== ERR_NVGPUCTRPERM", 2) == []
+
+
+def test_a_time_is_right_between_the_other_clocks_or_beside_them_by_a_hundredth_or_a_microsecond() -> None:
+    table = loaded("table")
+    assert table.near(2_000.0, 1_100.0, 3_700.0)
+    assert table.near(150.0, 1_100.0, 3_700.0)
+    assert not table.near(4_800.0, 1_100.0, 3_700.0)
+    assert table.near(343_000.0, 339_700.0, 340_000.0)
+    assert not table.near(344_000.0, 339_700.0, 340_000.0)
+    assert not table.near(None, 1.0, 2.0)
 
 
 def test_a_page_shows_what_ran_what_failed_and_what_was_left_out() -> None:
     table = loaded("table")
-    clocks = [
-        {"kernel": "copy", "clock": "do_bench", "median_ns": 20_000.0},
-        {"kernel": "copy", "clock": "graph", "left_out": "RuntimeError"},
+    kernel: dict[str, Any] = {
+        "stage": "tasks",
+        "kind": "kernel",
+        "name": "softmax",
+        "language": "py",
+        "expected": ["pass"],
+    }
+    kernel |= {"message": "", "wall_s": 9.5, "isolation": "S4", "baseline_ns": 50_000.0}
+    times = {"median_ns": 12_340.0, "low_ns": 12_000.0, "high_ns": 13_000.0}
+    cheat = {**kernel, "stage": "hidden", "kind": "cheat", "name": "gain", "verdict": "pass", "honest_ns": 20_000.0}
+    clock = {**kernel, "stage": "clock", "kind": "clock", "name": "kernels", "verdict": "pass"}
+    clock["cases"] = [{"name": "copy", "median_ns": 21_000.0}, {"name": "fma", "median_ns": 9e6}]
+    other = {**kernel, "stage": "clock", "kind": "compare", "clock": "triton.testing.do_bench"}
+    rows: list[dict[str, Any]] = [
+        {"kind": "probe", "step": "windows", "answer": "12.7 us", "took_s": 1.0, "stage": "probe"},
+        clock,
+        {**other, "name": "copy", "median_ns": 20_000.0},
+        {**other, "name": "fma", "median_ns": 10e6},
+        {**kernel, **times, "verdict": "pass", "clock": "judge"},
+        {**kernel, **times, "name": "claimed", "verdict": "pass", "clock": "worker: no handle", "message": "m"},
+        {**kernel, "language": "triton", "verdict": "crash", "message": "bad | news\x1b[2J"},
+        {**kernel, "language": "cu", "left_out": "no time, it takes 25 s"},
+        {**cheat, "median_ns": 17_000.0},
+        {**cheat, "name": "none", "median_ns": 19_000.0},
+        {**cheat, "name": "later", "left_out": "no time, it takes 9 s"},
     ]
-    page = table.page({"GPU": "NVIDIA X", "driver": "1"}, list(rows()), clocks, {"a tick": "32 ns"})
-    assert "| softmax | py | pass | 12.34 | 12.00 to 13.00 | 50.00 | judge | S4 | 9.5 |" in page
-    assert "| softmax | triton | **crash**: bad / news [2J |" in page
-    assert "| softmax | cu | left out: there is no task |" in page
-    assert "| hog | out_of_memory | task_error | **no**: no inputs |" in page
-    assert "| copy | do_bench | 20.00 | 21.00 | 1.050 |" in page
-    assert "| copy | graph | left out: RuntimeError |" in page
-    assert "| a tick | 32 ns |" in page
-    assert [row["verdict"] for row in table.unexpected(list(rows()))] == ["crash", "task_error"]
+    page = table.page({"GPU": "NVIDIA X", "driver": "1"}, rows)
+    assert "- Clock: 1 of 2 kernels within 1 % or 1 us of the other clocks." in page
+    assert "- Not as expected: cheat gain (py): pass" in page
+    assert "- No time was left for 2 runs: kernel softmax (cu), cheat later (py)." in page
+    assert "- 1 of these are essential" in page
+    assert "| copy | 21.00 | 20.00 |  |  |  | yes |" in page
+    assert "| fma | 9000.00 | 10000.00 |  |  |  | **no** |" in page
+    assert "| softmax | tasks | py | pass | 12.34 | 12.00 to 13.00 | 50.00 | judge | S4 | 9.5 |" in page
+    assert "| claimed | tasks | py | **pass**: m | 12.34" in page
+    assert "| softmax | tasks | triton | **crash**: bad / news [2J |" in page
+    assert "| none | pass | pass | yes | 19.00 | 20.00 | 9.5 |" in page
+    assert "| windows | 12.7 us | 1.0 |" in page
+    assert [row["name"] for row in table.unexpected(rows)] == ["claimed", "softmax", "gain"]
+    assert not table.good(rows)
