@@ -88,7 +88,9 @@ def described(entry: Entry, tasks: dict[str, Task], harness: bytes) -> dict[str,
 
 def files(entry: Entry, path: Path, task: Task, harness: bytes) -> dict[str, str]:
     """Return the files of a job folder, whose phases end before the check kills the run."""
-    phase = int(min(120, max(5, entry.limit - 5)))
+    # A profile takes two phases.
+    seconds = entry.limit / 2 if entry.mode is Mode.PROFILE else entry.limit
+    phase = int(min(120, max(5, seconds - 5)))
     task = dataclasses.replace(
         task,
         limits={**task.limits, **entry.limits},

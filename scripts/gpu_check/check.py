@@ -50,7 +50,6 @@ MISSING = {
     "two GPUs": "this machine has one GPU",
 }
 _DESCRIPTIONS = (
-    ("nvidia-smi", "-q"),
     ("nvidia-smi", "topo", "-m"),
     ("nvcc", "--version"),
     ("ncu", "--version"),
@@ -164,7 +163,9 @@ class Check:
             return NO_GPU
         self._paths = programs(os.environ, _CUDA_HOME)
         records = self._records()
-        self._describe(records)
+        smi = self._described(("nvidia-smi", "-q"), records)
+        version = re.search(r"^Driver Version\s+: (\S+)", smi, re.MULTILINE)
+        records.facts["driver"] = version[1] if version else "unknown"
         for at, entry in enumerate(entries):
             records.facts["runs"] = f"{at} of {len(entries)}, then it was ended"
             why = self._left_out(entry, entries[at + 1 :])
@@ -173,7 +174,8 @@ class Check:
                 continue
             seconds = min(entry["limit"], self._left())
             print(f"[{at + 1}/{len(entries)}] {time.monotonic() - START:.0f} s: {full_name(entry)}", flush=True)
-            {"probe": self._probe, "compare": self._compare}.get(entry["kind"], self._judge)(entry, seconds, records)
+            kinds = {"probe": self._probe, "compare": self._compare, "describe": self._describe}
+            kinds.get(entry["kind"], self._judge)(entry, seconds, records)
         records.facts["runs"] = f"{len(entries)}, in {time.monotonic() - START:.0f} s"
         records.write()
         print(f"{records.page}:", *table.answers(records.rows), sep="\n")
@@ -210,17 +212,23 @@ class Check:
         }
         return Records(self._out, self._name or f"{short[:40]}-{today}", facts)
 
-    def _describe(self, records: Records) -> None:
+    def _describe(self, entry: Row, seconds: float, records: Records) -> None:
         """Write the description of the machine by its own programs."""
-        records.describe("facts", json.dumps(self._found, indent=1))
+        start = time.monotonic()
         for command in _DESCRIPTIONS:
-            program = self._paths.get(command[0]) or shutil.which(command[0])
-            if program is not None:
-                printed = self._folder / "printed"
-                children.run([program, *command[1:]], min(_DESCRIPTION_SECONDS, self._left()), printed)
-                records.describe(" ".join(command), text_of(printed))
-                version = re.search(r"^Driver Version\s+: (\S+)", text_of(printed), re.MULTILINE)
-                records.facts["driver"] = version[1] if version else records.facts["driver"]
+            if time.monotonic() - start < seconds:
+                self._described(command, records)
+        records.add({**without_files(entry), "took_s": round(time.monotonic() - start, 1)})
+
+    def _described(self, command: Sequence[str], records: Records) -> str:
+        """Write the output of a program to the description of the machine, and return it."""
+        program = self._paths.get(command[0]) or shutil.which(command[0])
+        if program is None:
+            return ""
+        printed = self._folder / "printed"
+        children.run([program, *command[1:]], min(_DESCRIPTION_SECONDS, self._left()), printed)
+        records.describe(" ".join(command), text_of(printed))
+        return text_of(printed)
 
     def _left_out(self, entry: Row, later: Sequence[Row]) -> str:
         """Return the reason for which a run is not made; "" if it is made."""
@@ -297,7 +305,7 @@ class Check:
         environ = dict(os.environ)
         folders = environ.get("PATH", os.defpath).split(":")
         if "nvcc" in self._paths:
-            environ["CUDA_HOME"] = str(Path(self._paths["nvcc"]).parents[1])
+            environ.setdefault("CUDA_HOME", str(Path(self._paths["nvcc"]).parents[1]))
         if entry["without"]:
             folders = [folder for folder in folders if not Path(folder, entry["without"]).exists()]
         elif "ncu" in self._paths:

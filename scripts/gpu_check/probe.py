@@ -90,13 +90,13 @@ def version(module: str) -> str:
         return ""
 
 
-def confined(role: str, harness: str, scratch: str) -> str:
+def confined(role: str, harness: str, scratch: str, home: str) -> str:
     """Confine this process as the harness confines its own, and return the isolation level."""
     sys.path.insert(0, harness)
     from hpc_board.harness.confine import sandbox
     from hpc_board.harness.confine.seccomp import deny_outside_effects
 
-    readable = sandbox.readable_folders(os.environ, (str(HERE),), (str(Path.home()),))
+    readable = sandbox.readable_folders(os.environ, (str(HERE),), (home,))
     if role == JUDGE:
         return sandbox.confine_task(readable, scratch, _VALUE_BYTES)
     sandbox.limit_resources(_VALUE_BYTES)
@@ -105,9 +105,10 @@ def confined(role: str, harness: str, scratch: str) -> str:
 
 def serve(channel: socket.socket, role: str, harness: str, scratch: str) -> None:
     """Answer the requests of the coordinator, in a process that has the GPU."""
+    home = str(Path.home())
     os.environ.update(HOME=scratch, TMPDIR=scratch, CUDA_CACHE_PATH=scratch)
     try:
-        level = confined(role, harness, scratch)
+        level = confined(role, harness, scratch, home)
         gpu = probe_gpu.Gpu()
         channel.send(json.dumps({"value": level}).encode())
     except BaseException as error:  # noqa: BLE001 - the coordinator reports it

@@ -128,12 +128,13 @@ class Gpu:
         torch, address = self._torch, ctypes.c_uint64()
         if kind == "async":
             self._call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), None)
-            torch.cuda.synchronize()
         else:
             torch.cuda.memory._set_allocator_settings(f"expandable_segments:{kind == 'expandable'}")  # noqa: SLF001
             # Larger than the free blocks of the memory that is there.
             self._kept.append(torch.zeros(64 * size, dtype=torch.uint8))
             address.value = self._kept[-1].data_ptr()
+        # The zeros must not come after the other process's bytes.
+        torch.cuda.synchronize()
         self._shared = address.value
         return self._exported(self._shared)
 

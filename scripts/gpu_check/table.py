@@ -22,7 +22,7 @@ each of these times lies between the least and the greatest of do_bench, the gra
 def page(facts: Mapping[str, str], rows: Sequence[Row]) -> str:
     """Return the whole page: the machine, the answer of the clock, each run, and the measurements of the probe."""
     told = "; ".join(f"{name} {value}" for name, value in facts.items())
-    kernels = [row for row in rows if row["kind"] == "kernel"]
+    kernels = [row for row in rows if row["kind"] in ("kernel", "clock")]
     run_heads = ("kernel", "stage", "language", "verdict", "time, us", "its interval", "reference, us", "clock")
     sections = [
         f"# The judge on {facts.get('GPU', 'a GPU')}\n",
@@ -65,7 +65,7 @@ def answers(rows: Sequence[Row]) -> list[str]:
     lines = [f"Clock: {right} of {len(found)} kernels within 1 % or 1 us of the other clocks."]
     bad, left_out = unexpected(rows), [row for row in rows if row.get("left_out")]
     lines.append(f"Runs: {len(made(rows)) - len(bad)} of {len(made(rows))} as expected.")
-    lines += [f"Not as expected: {of(row)}: {row['verdict']}: {row['message'][:300]}" for row in bad]
+    lines += [f"Not as expected: {of(row)}: {why(row)}" for row in bad]
     untimed = [of(row) for row in left_out if row["left_out"].startswith(NO_TIME)]
     lines += [f"No time was left for {len(untimed)} runs: {', '.join(untimed)}."] if untimed else []
     lines += [f"{len(missing(rows))} of these are essential: give the check more `--seconds`."] if missing(rows) else []
@@ -145,7 +145,7 @@ def kernel_cells(row: Row) -> list[str]:
     named = [row["name"], row["stage"], row["language"]]
     if row.get("left_out"):
         return [*named, f"left out: {row['left_out']}", "", "", "", "", "", ""]
-    verdict = row["verdict"] if as_expected(row) else f"**{row['verdict']}**: {row['message']}"
+    verdict = row["verdict"] if as_expected(row) else f"**no**: {why(row)}"
     times = [microseconds(row.get(name)) for name in ("median_ns", "low_ns", "high_ns", "baseline_ns")]
     interval = f"{times[1]} to {times[2]}" if times[1] else ""
     clock = row.get("clock", "").partition(":")[0]
@@ -157,7 +157,7 @@ def cheat_cells(row: Row) -> list[str]:
     named = [row["name"], " or ".join(row["expected"])]
     if row.get("left_out"):
         return [*named, f"left out: {row['left_out']}", "", "", "", ""]
-    good = "yes" if as_expected(row) else f"**no**: {row['message']}"
+    good = "yes" if as_expected(row) else f"**no**: {why(row)}"
     times = [microseconds(row.get(name)) for name in ("median_ns", "honest_ns")]
     return [*named, row["verdict"], good, *times, f"{row['wall_s']:.1f}"]
 
@@ -184,6 +184,15 @@ def as_expected(row: Row) -> bool:
     honest_ns = row.get("honest_ns")
     gains = honest_ns is not None and (row.get("median_ns") or 0.0) < 0.9 * honest_ns
     return not row.get("clock", "").startswith("worker") and not gains
+
+
+def why(row: Row) -> str:
+    """Return the reason for which a run did not end as expected."""
+    if row["verdict"] != "pass" or "pass" not in row["expected"]:
+        return f"{row['verdict']}: {row['message'][:300]}"
+    if row.get("clock", "").startswith("worker"):
+        return f"timed by the clock of the {row['clock']}"
+    return f"{microseconds(row.get('median_ns'))} us, and the honest kernel {microseconds(row['honest_ns'])} us"
 
 
 def unexpected(rows: Sequence[Row]) -> list[Row]:

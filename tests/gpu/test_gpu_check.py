@@ -271,14 +271,14 @@ def test_a_page_shows_what_ran_what_failed_and_what_was_left_out() -> None:
     ]
     page = table.page({"GPU": "NVIDIA X", "driver": "1"}, rows)
     assert "- Clock: 1 of 2 kernels within 1 % or 1 us of the other clocks." in page
-    assert "- Not as expected: cheat gain (py): pass" in page
+    assert "- Not as expected: cheat gain (py): 17.00 us, and the honest kernel 20.00 us" in page
     assert "- No time was left for 2 runs: kernel softmax (cu), cheat later (py)." in page
     assert "- 1 of these are essential" in page
     assert "| copy | 21.00 | 20.00 |  |  |  | yes |" in page
     assert "| fma | 9000.00 | 10000.00 |  |  |  | **no** |" in page
     assert "| softmax | tasks | py | pass | 12.34 | 12.00 to 13.00 | 50.00 | judge | S4 | 9.5 |" in page
-    assert "| claimed | tasks | py | **pass**: m | 12.34" in page
-    assert "| softmax | tasks | triton | **crash**: bad / news [2J |" in page
+    assert "| claimed | tasks | py | **no**: timed by the clock of the worker: no handle | 12.34" in page
+    assert "| softmax | tasks | triton | **no**: crash: bad / news [2J |" in page
     assert "| none | pass | pass | yes | 19.00 | 20.00 | 9.5 |" in page
     assert "| windows | 12.7 us | 1.0 |" in page
     assert [row["name"] for row in table.unexpected(rows)] == ["claimed", "softmax", "gain"]
