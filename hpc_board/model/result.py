@@ -39,6 +39,9 @@ USAGE = (MEMORY_PEAK_BYTES, MEMORY_ASKED_BYTES, CPU_SECONDS, CPUS_ASKED, ELAPSED
 SCRATCH_UNWRITABLE = "the node's folder for scratch files and caches of compilers cannot be written"
 """Words for a job whose scratch folder takes no file, though the submission has not filled it."""
 
+LIBRARY_LACKING = "which the submission imports"
+"""Part of the message about a library that a submission uses and the job's Python lacks."""
+
 LIBRARY_MISSING = "which the task needs: install it there"
 """Part of every message about a library missing in a job's Python, by which reports recognize this fault."""
 

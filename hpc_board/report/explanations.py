@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hpc_board.domain.run import RunState
-from hpc_board.model.result import LIBRARY_MISSING, SCRATCH_UNWRITABLE, Verdict
+from hpc_board.model.result import LIBRARY_LACKING, LIBRARY_MISSING, SCRATCH_UNWRITABLE, Verdict
 from hpc_board.model.task import Mode
 
 
@@ -160,10 +160,19 @@ _BY_MESSAGE = (
     ),
     (
         Verdict.INFRA_ERROR,
+        LIBRARY_LACKING,
+        Meaning(
+            "This GPU's Python lacks a library that the submission imports; your kernel was not judged.",
+            "Choose another GPU or library, or show the message to the admin: `hpc-board admin check` lists the "
+            "languages of each GPU.",
+        ),
+    ),
+    (
+        Verdict.INFRA_ERROR,
         SCRATCH_UNWRITABLE,
         Meaning(
             "The node's disk for scratch files is full or cannot be written; your kernel was not judged.",
-            "Ask the admin to free space there, or to name another folder as TMPDIR in this GPU's `env`; then resubmit.",
+            "Ask the admin to free space there, or to name another folder as TMPDIR in this GPU's `env`, and resubmit.",
         ),
     ),
     (

@@ -111,7 +111,16 @@ def test_pytorch_s_own_error_types_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "module"), [("torch", "torch"), ("numpy", "numpy"), ("torch.nothing", ""), ("helper", "")]
+    ("name", "module"),
+    [
+        ("torch", "torch"),
+        ("numpy", "numpy"),
+        ("cutlass", "cutlass"),
+        ("cuda.tile", "cuda.tile"),
+        ("torch.nothing", ""),
+        ("triton.nothing", ""),
+        ("helper", ""),
+    ],
 )
 def test_only_what_an_installation_has_to_provide_is_lacking(name: str, module: str) -> None:
     error = ModuleNotFoundError(f"No module named '{name}'", name=name)

@@ -26,6 +26,13 @@ def kernel(body: str, *, imports: str = "import os, sys, time") -> str:
     return f"{imports}\ndef custom_kernel(data):\n{lines}\n    return [2 * x for x in data]\n"
 
 
+WITHOUT_HELION = """
+import sys
+sys.path[:] = [path for path in sys.path if "site-packages" not in path]
+"""
+"""Leaves out an installed library too."""
+
+
 @pytest.mark.parametrize(
     ("submission", "verdict", "words"),
     [
@@ -52,6 +59,12 @@ def kernel(body: str, *, imports: str = "import os, sys, time") -> str:
         (kernel("print('x' * 100 * 2**20)"), Verdict.OUTPUT_LIMIT, "printed more than it may"),
         ("def kernel(data): ...", Verdict.LOAD_ERROR, "defines no function called custom_kernel"),
         ("import there_is_none", Verdict.LOAD_ERROR, "there_is_none"),
+        (
+            WITHOUT_HELION + "import helion\n" + RIGHT,
+            Verdict.INFRA_ERROR,
+            "has no Helion, which the submission imports",
+        ),
+        (WITHOUT_HELION + kernel("import helion"), Verdict.INFRA_ERROR, "-m pip install helion"),
         ("def custom_kernel(data:", Verdict.LOAD_ERROR, "SyntaxError"),
         ("import reference\n" + RIGHT, Verdict.LOAD_ERROR, "No module named 'reference'"),
         ("import os; os._exit(0)", Verdict.CRASH, "exited with status 0"),

@@ -6,13 +6,34 @@ Exceptions come from submissions and tasks, and even reading their messages may 
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from hpc_board.harness.device.device import DeviceMissing
 from hpc_board.harness.wire.payload import NoRoom
 from hpc_board.model.result import Verdict
 
-LIBRARIES = {"torch": "PyTorch", "numpy": "NumPy"}
-"""Modules that the installation of a job's Python must provide, and the names of their libraries."""
+
+class Library(NamedTuple):
+    """A library by its name and that of its package."""
+
+    title: str
+    package: str
+
+
+LIBRARIES = {
+    "torch": Library("PyTorch", "torch"),
+    "numpy": Library("NumPy", "numpy"),
+    "triton": Library("Triton", "triton"),
+    "helion": Library("Helion", "helion"),
+    "cutlass": Library("CuTe DSL", "nvidia-cutlass-dsl"),
+    "tilelang": Library("TileLang", "tilelang"),
+    "cuda": Library("cuTile", "cuda-tile"),
+    "cuda.tile": Library("cuTile", "cuda-tile"),
+    "numba": Library("Numba", "numba"),
+    "cupy": Library("CuPy", "cupy"),
+    "jax": Library("JAX", "jax"),
+}
+"""The modules that the installation of a job's Python provides or lacks, never a task or a submission."""
 
 _FROM_DEVICE = re.compile(
     r"(CUDA|HIP)( driver)? error|Triton Error \[(CUDA|HIP)\]|CUDA driver initialization failed"

@@ -456,8 +456,8 @@ def _failed(step: str, error: BaseException, device: str, other_python: str = ""
     module = lacking(error)
     if module:
         message = (
-            f"the Python {sys.executable} has no {LIBRARIES[module]}, {LIBRARY_MISSING} (`{sys.executable} -m pip "
-            f"install {module}`), or name a Python that has it {other_python}"
+            f"the Python {sys.executable} has no {LIBRARIES[module].title}, {LIBRARY_MISSING} (`{sys.executable} -m "
+            f"pip install {LIBRARIES[module].package}`), or name a Python that has it {other_python}"
         )
         return {"type": "failed", "verdict": Verdict.INFRA_ERROR, "message": printable(message, _MESSAGE_MAX)}
     file = unreadable(error)

@@ -189,6 +189,7 @@ _REPORTABLE = {
     Verdict.OUTPUT_LIMIT: False,
     Verdict.LOAD_ERROR: True,
     Verdict.DEVICE_ERROR: True,
+    Verdict.INFRA_ERROR: True,
     Verdict.OUT_OF_MEMORY: True,
     Verdict.CRASH: True,
 }

@@ -31,7 +31,7 @@ from typing import Any
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.seccomp import deny_outside_effects
 from hpc_board.harness.device.device import CudaDevice, Device, open_device
-from hpc_board.harness.device.faults import fault, message_of
+from hpc_board.harness.device.faults import LIBRARIES, fault, lacking, message_of
 from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.device.gpu_queue import GpuQueue
 from hpc_board.harness.processes.memory import KEPT_BLOCK_BYTES_MAX, keep_freed_memory
@@ -42,7 +42,7 @@ from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame, inheri
 from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.replies import ADDRESSES_MAX, HANDLES_MAX, HELD_MAX, PLACES_MAX
 from hpc_board.harness.worker import compiled
-from hpc_board.model.result import Verdict
+from hpc_board.model.result import LIBRARY_LACKING, Verdict
 from hpc_board.model.text import printable
 
 Kernel = Callable[[Any], Any]
@@ -384,6 +384,12 @@ class _Naming:
         self._shown_as = shown_as
 
     def raised(self, error: BaseException, otherwise: Verdict) -> Frame:
+        if module := lacking(error):
+            return _message(
+                Verdict.INFRA_ERROR,
+                f"the Python {sys.executable} has no {LIBRARIES[module].title}, {LIBRARY_LACKING} ({module}); "
+                f"`{sys.executable} -m pip install {LIBRARIES[module].package}` installs it",
+            )
         verdict = fault(error) or otherwise
         step = error.__traceback__
         while step is not None and not step.tb_frame.f_code.co_filename.startswith(self._folder):

@@ -19,7 +19,16 @@ from hpc_board.harness.progress import Step
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.peaks import Work
-from hpc_board.model.result import LIBRARY_MISSING, SCRATCH_UNWRITABLE, Case, Log, Result, Verdict, secretly_failed
+from hpc_board.model.result import (
+    LIBRARY_LACKING,
+    LIBRARY_MISSING,
+    SCRATCH_UNWRITABLE,
+    Case,
+    Log,
+    Result,
+    Verdict,
+    secretly_failed,
+)
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.report import explanations
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
@@ -649,6 +658,7 @@ def test_every_verdict_has_a_meaning_and_a_next_step(verdict: Verdict) -> None:
         ),
         (Verdict.DEVICE_ERROR, "CUDA error: uncorrectable ECC error", False, "illegal memory accesses"),
         (Verdict.INFRA_ERROR, f"the Python p has no PyTorch, {LIBRARY_MISSING}", False, "the admin"),
+        (Verdict.INFRA_ERROR, f"the Python p has no JAX, {LIBRARY_LACKING} (jax)", False, "lists the languages of"),
         (Verdict.INFRA_ERROR, f"{SCRATCH_UNWRITABLE} (/tmp: full)", False, "another folder as TMPDIR"),
     ],
 )
