@@ -153,10 +153,29 @@ class Submissions:
             )
             for source in sources
         ]
+        if self._context.has_database():
+            for each in drafts:
+                self._check_standings(each)
         late_for = dict.fromkeys(each.task.name for each in drafts if is_over(each.task, now))
         for task_name in late_for if warn else ():
             self._context.warn(f"the deadline of {task_name} has passed; you may submit as an admin.")
         return drafts
+
+    def _check_standings(self, chosen: Draft) -> None:
+        """Require that no ranked run of an emulated GPU comes beside those of the GPU itself.
+
+        Raises:
+            InputError: the standings of this name have runs of the other kind.
+        """
+        for each in chosen.gpus if chosen.mode is Mode.RANKED else ():
+            task, standings = chosen.task, self._context.reading.standings
+            first = standings.list(task.name, task.version, each.name, limit=1)
+            if first and first[0].emulated is not each.emulated:
+                there, here = ("emulated runs", "not emulated") if first[0].emulated else ("real runs", "emulated")
+                raise InputError(
+                    f"{each.name} is {here} here, and its standings for {task.name} have {there}.",
+                    hint="Choose another mode. The admin gives the entry another name, or removes those runs.",
+                )
 
     def _check_open(self, *, warn: bool = True) -> None:
         self._context.require_participant()

@@ -79,7 +79,7 @@ class Processes:
     def __init__(self, job: JobSpec, folder: Path, harness: Path, scratch: Path) -> None:
         self.scratch = scratch
         self.harness = harness.resolve()
-        self.environment = scrubbed(os.environ, scratch, job.environment)
+        self.environment = _environment(job, scratch)
         self.modules: Sequence[str] = ()
         self.stdout = Printed()
         self.stderr = Printed()
@@ -427,7 +427,7 @@ class Processes:
         writable: Sequence[Path] = (),
     ) -> Child:
         """Start a worker by a command: a profiler, the container, or a profiler in the container."""
-        environment, prefix, python = scrubbed(os.environ, home, self._job.environment), list(profiler), sys.executable
+        environment, prefix, python = _environment(self._job, home), list(profiler), sys.executable
         if self.container is not None:
             folders = sandbox.seen_by_workers(self._readable)
             prefix = [*self.container.command(home, folders, writable, self._job.device), *prefix]
@@ -465,3 +465,8 @@ class Processes:
             raise CallFailed(Verdict.INFRA_ERROR, str(error)) from None
         self._children.append(child)
         return child
+
+
+def _environment(job: JobSpec, home: Path) -> dict[str, str]:
+    """Return the environment of a job's processes; where a CPU stands in for a GPU, Triton interprets kernels."""
+    return {**scrubbed(os.environ, home, job.environment), **({"TRITON_INTERPRET": "1"} if job.emulated else {})}

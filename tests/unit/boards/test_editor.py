@@ -496,6 +496,18 @@ def test_create_warns_of_named_gpus_that_run_no_language_of_the_task(place: Reco
     assert task["gpus"] == ["H100"]
 
 
+def test_ranked_runs_of_an_emulated_gpu_and_of_the_gpu_itself_share_no_standings(place: Recorded) -> None:
+    place.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3, gpu="H100")
+    place.kernel.write_text(place.kernel.read_text().replace("#!POPCORN gpu CPU\n", ""))
+    ranked = ("submit", place.kernel, "--gpu", "H100", "--mode", "ranked", "--dry-run")
+    assert call(place, *ranked).exit_code == 0
+    place.settings.write_text(place.settings.read_text().replace("device: cpu", "device: cuda"))
+    refused = call(place, *ranked)
+    assert refused.exit_code == 2
+    assert "H100 is not emulated here, and its standings for vectoradd_py have emulated runs." in refused.stderr
+    assert call(place, *ranked, "--mode", "test").exit_code == 0
+
+
 def test_sync_tells_which_gpus_run_no_language_of_a_task(place: Recorded) -> None:
     with_amd(place)
     competition(place.folder, text=COMPETITION.replace("gpus: [H100]", "gpus: [H100, MI300]"))
