@@ -31,6 +31,7 @@ from hpc_board.runs.drafts import (
     header,
     is_over,
     milestone_draft,
+    mode_called,
     named_gpus,
     read_source,
 )
@@ -206,7 +207,7 @@ class Submissions:
         check_no_milestone(found)
         file_name, code = self.code(found.submission)
         source = Source(file_name, code.decode())
-        given = GivenOptions(command=found.options)
+        given = GivenOptions(command=found.options.in_mode(mode_called(mode or str(found.mode))))
         request = DraftRequest(found.task, (found.gpu,), mode or str(found.mode), found.note, given)
         return self._drafts([source], request)[0]
 

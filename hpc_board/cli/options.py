@@ -179,6 +179,13 @@ def sbatch_options(_ctx: click.Context, _parameter: click.Parameter, incomplete:
     return [f"--{name}" for name in SBATCH_NAMES if f"--{name}".startswith(incomplete)]
 
 
+def ncu_sets(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete sets of sections of Nsight Compute."""
+    from hpc_board.domain.job_options import NCU_SETS
+
+    return [name for name in NCU_SETS if name.startswith(incomplete)]
+
+
 def outcome_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete states and verdicts."""
     return [word for word in _outcomes() if word.startswith(incomplete.casefold())]

@@ -17,6 +17,7 @@ from hpc_board.cli.options import (
     gpus_option,
     json_option,
     mode_names,
+    ncu_sets,
     sbatch_options,
     task_names,
 )
@@ -62,6 +63,14 @@ _PIPED_NAME = "submission.py"
     metavar="MODE",
     help="test (the default), benchmark, profile or ranked.",
     shell_complete=mode_names,
+)
+@click.option("--kernel", metavar="REGEX", help="In mode profile: the kernels that ncu profiles; default: all.")
+@click.option("--case", metavar="N", help="In mode profile: the benchmark case, from 1; default: all.")
+@click.option(
+    "--set",
+    metavar="NAME",
+    help="In mode profile: the counters of ncu: basic, detailed, full (the default) or roofline.",
+    shell_complete=ncu_sets,
 )
 @click.option("-n", "--note", default="", help="Note, stored with the submission.")
 @click.option("--account", metavar="NAME", help="Account to charge for the jobs.")

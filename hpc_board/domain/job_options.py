@@ -9,6 +9,7 @@ import msgspec
 
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.names import suggestion
+from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 
 TIME_WORDS = 'a time up to a year as "MM", "MM:SS", "HH:MM:SS", "D-HH", "D-HH:MM" or "D-HH:MM:SS"'
@@ -38,6 +39,7 @@ _SYNTAX = {
     "nodelist": (r"[A-Za-z0-9_][A-Za-z0-9_.,\[\]-]*", "names of nodes such as n1,n[3-5]"),
     "retries": (r"[0-9]|10", "a whole number from 0 to 10"),
     "max-running": (r"[1-9][0-9]{0,2}|1000", "a whole number from 1 to 1000"),
+    "case": (r"[1-9][0-9]{0,4}", "the number of a case, from 1"),
 }
 _EXTRA = r"(?a)--(?P<name>[a-z][a-z-]*)(?:=(?P<value>[A-Za-z0-9_+][A-Za-z0-9_.,@:=+-]*))?"
 _CHARACTERS_MAX = 255
@@ -50,6 +52,16 @@ VALUE_NAMES = (
 
 OPTION_NAMES = (*VALUE_NAMES, "sbatch")
 """The names of all options, as in the command line, in a file's header and in the settings."""
+
+CHOICES: Mapping[Mode, tuple[str, ...]] = {Mode.PROFILE: ("kernel", "case", "set")}
+"""The options of one mode, which the harness reads: every board permits them, and only a command sets them."""
+
+CHOICE_NAMES = tuple(dict.fromkeys(name for names in CHOICES.values() for name in names))
+
+NCU_SETS = ("basic", "detailed", "full", "roofline")
+"""The sets of sections of Nsight Compute from which `set` chooses."""
+
+_ONE_VALUE = (*VALUE_NAMES, *CHOICE_NAMES)
 
 VARIABLES = {
     "SBATCH_ACCOUNT": "account",
@@ -67,7 +79,8 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     """Options of a job; an empty one leaves the value of the settings. `time` has one of Slurm's formats.
 
     `retries` and `max_running`, the option max-running for the tasks of a job array, are numbers; `sbatch` has further
-    options in the form "--comment=night".
+    options in the form "--comment=night". The last ones are those of `CHOICES`: a profile's kernels, as a regular
+    expression, its benchmark case, counted from 1, and its set of counters.
     """
 
     account: str = ""
@@ -80,6 +93,9 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     sbatch: tuple[str, ...] = ()
     retries: str = ""
     max_running: str = ""
+    kernel: str = ""
+    case: str = ""
+    set: str = ""
 
     def value(self, name: str) -> str:
         """Return the value of the option that is called so in the command line; empty if it is not set."""
@@ -89,12 +105,17 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def given(self) -> tuple[str, ...]:
         """Return the names of the options that are set."""
-        return tuple(name for name in OPTION_NAMES if self.value(name))
+        return tuple(name for name in (*OPTION_NAMES, *CHOICE_NAMES) if self.value(name))
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Return the options of `CHOICES` that are set, by their names."""
+        return {name: value for name in CHOICE_NAMES if (value := self.value(name))}
 
     @property
     def words(self) -> tuple[str, ...]:
         """Return the options as arguments of `submit`."""
-        plain = tuple(f"--{name}={value}" for name in VALUE_NAMES if (value := self.value(name)))
+        plain = tuple(f"--{name}={value}" for name in _ONE_VALUE if (value := self.value(name)))
         return (*plain, *(f"--sbatch={extra}" for extra in self.sbatch))
 
     @property
@@ -109,14 +130,19 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def over(self, lower: "JobOptions") -> "JobOptions":
         """Return these options, and those of `lower` that they leave open; options of sbatch are joined by name."""
-        plain = {name: self.value(name) or lower.value(name) for name in VALUE_NAMES}
+        plain = {name: self.value(name) or lower.value(name) for name in _ONE_VALUE}
         extras = {_name(extra): extra for extra in (*lower.sbatch, *self.sbatch)}
         return of_values(plain, tuple(extras.values()))
 
     def only(self, names: Collection[str]) -> "JobOptions":
-        """Return these options without those that are not in `names`."""
-        plain = {name: self.value(name) for name in VALUE_NAMES if name in names}
+        """Return these options without those of the scheduler that are not in `names`."""
+        plain = {name: self.value(name) for name in _ONE_VALUE if name in (*names, *CHOICE_NAMES)}
         return of_values(plain, self.sbatch if "sbatch" in names else ())
+
+    def in_mode(self, mode: Mode) -> "JobOptions":
+        """Return these options without those of `CHOICES` that the mode does not have."""
+        left_out = {name for name in CHOICE_NAMES if name not in CHOICES.get(mode, ())}
+        return of_values({name: self.value(name) for name in _ONE_VALUE if name not in left_out}, self.sbatch)
 
 
 NO_OPTIONS = JobOptions()
@@ -166,7 +192,7 @@ class OptionRules(msgspec.Struct, frozen=True):
         """
         check(options, origin)
         for name in options.given:
-            if name not in self.names:
+            if name not in (*self.names, *CHOICE_NAMES):
                 permitted = ", ".join(self.names) or "none"
                 raise Refused(
                     f"the option --{name} in {origin} is not permitted on this board: `{self.setting}` in its settings "
@@ -199,7 +225,7 @@ class OptionRules(msgspec.Struct, frozen=True):
 
 def fault(name: str, value: str) -> str:
     """Return the fault of an option's value; empty without one."""
-    if name not in OPTION_NAMES:
+    if name not in (*OPTION_NAMES, *CHOICE_NAMES):
         return f"there is no option {one_line(name, 80)}.{suggestion(name, OPTION_NAMES)}"
     shown = one_line(value, 80)
     if not value:
@@ -214,8 +240,23 @@ def fault(name: str, value: str) -> str:
         return ""
     if name == "sbatch":
         return _extra_fault(value)
+    if name == "kernel":
+        return _kernel_fault(value)
+    if name == "set":
+        sets = f"{suggestion(value, NCU_SETS)} Sets: {', '.join(NCU_SETS)}"
+        return "" if value in NCU_SETS else f'--set: unknown set "{shown}".{sets}'
     pattern, words = _SYNTAX[name]
     return "" if re.fullmatch(pattern, value, re.ASCII) else f'--{name}: expected {words}, found "{shown}"'
+
+
+def _kernel_fault(pattern: str) -> str:
+    if not re.fullmatch(r"[ -~]+", pattern):
+        return f'--kernel: expected printable ASCII characters, found "{one_line(pattern, 80)}"'
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f'--kernel: invalid regular expression "{one_line(pattern, 80)}": {error}'
+    return ""
 
 
 def _extra_fault(extra: str) -> str:
@@ -237,7 +278,7 @@ def check(options: JobOptions, origin: str) -> None:
     Raises:
         InputError: a value is invalid.
     """
-    values = [(name, value) for name in VALUE_NAMES if (value := options.value(name))]
+    values = [(name, value) for name in _ONE_VALUE if (value := options.value(name))]
     for name, value in (*values, *(("sbatch", extra) for extra in options.sbatch)):
         wrong = fault(name, value)
         if wrong:
@@ -271,7 +312,7 @@ def parsed(text: str) -> JobOptions:
     left = iter(words)
     for word in left:
         name, equals, value = word.removeprefix("--").partition("=")
-        if name not in OPTION_NAMES or not (equals or word.startswith("--")):
+        if name not in (*OPTION_NAMES, *CHOICE_NAMES) or not (equals or word.startswith("--")):
             raise InputError(
                 f'"{one_line(word, 80)}" is no option of a job.{suggestion(name, OPTION_NAMES)}',
                 hint=f"Options: {', '.join(f'--{each}' for each in OPTION_NAMES)}.",

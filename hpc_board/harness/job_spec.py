@@ -18,6 +18,7 @@ from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking, c
 class JobSpec:
     """Submission, task and settings of an evaluation; the login side writes it and it holds no secret.
 
+    `choices` are the options of its mode, such as the set of counters of a profile.
     `environment` lists the variables passed on to the processes of a submission, `job_environment` those by which the
     scheduler describes the job, and `request_environment` those of the amounts for which it has asked. `data` are
     folders that the task's functions may read, in addition to those of a submission. If the `harness` is the task's
@@ -60,6 +61,7 @@ class JobSpec:
     file_sha256: Mapping[str, str] = field(default_factory=dict)
     seed: int | None = None
     world_size: int = 1
+    choices: Mapping[str, str] = field(default_factory=dict)
     job_environment: JobEnvironment = field(default_factory=JobEnvironment)
     request_environment: RequestEnvironment = field(default_factory=RequestEnvironment)
 
@@ -111,6 +113,7 @@ def facts(path: Path) -> JobSpec:
         file_sha256=task.get("file_sha256", {}),
         seed=task.get("seed"),
         world_size=task.get("world_size", 1),
+        choices=value.get("choices", {}),
         job_environment=job_environment,
         request_environment=RequestEnvironment.of(value.get("request_environment", {})),
     )

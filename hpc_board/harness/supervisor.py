@@ -418,17 +418,19 @@ class Supervisor:
             bench=self._bench_of_benchmarks(judge, seconds, workers.limits),
             workers=workers,
             profilers=available(job.device, path, torch=seen and "torch" in processes.modules),
+            choices=job.choices,
             environment=processes.environment,
             target=self._folder / PROFILE_FOLDER,
             deadline=deadline,
         )
         profile.note("The steps of a call, by the harness's own clock (medians):")
-        for index in range(len(job.benchmarks)):
+        chosen = [int(job.choices["case"]) - 1] if "case" in job.choices else range(len(job.benchmarks))
+        for index in chosen:
             profile.steps(worker, index)
         processes.dismiss(first)
         profile.note("\n" + absent(job.device, path))
-        for index, case in enumerate(self._cases):
-            self._say("profile", index + 1, len(self._cases), case.spec)
+        for index in chosen:
+            self._say("profile", index + 1, len(self._cases), self._cases[index].spec)
             profile.case(index)
             self._profile_log, self._kernels = profile.log(), profile.kernels[:KERNELS_MAX]
         if job.device == "cuda":

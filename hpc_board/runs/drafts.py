@@ -9,6 +9,8 @@ from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment
 from hpc_board.domain.draft import Draft, DraftRequest, Source
 from hpc_board.domain.gpus import allowed_gpus, gpu, languages_of, none_allowed
 from hpc_board.domain.job_options import (
+    CHOICE_NAMES,
+    CHOICES,
     JobOptions,
     OptionRules,
     time_limit_seconds,
@@ -28,7 +30,7 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.files import read_text
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import listed, suggestion
-from hpc_board.model.task import ISOLATED, Language, Milestone, Mode, Task, language_of
+from hpc_board.model.task import ISOLATED, OWN, Language, Milestone, Mode, Task, language_of
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import kind_of
@@ -150,8 +152,24 @@ def draft(
     _check_cases(task, mode)
     check_note(request.note)
     effective = rules.effective(request.options, asked.options, source.file_name)
+    _check_choices(task, mode, effective)
     _check_job_options(task, mode, chosen, effective, asked.options.over(request.options.command))
     return Draft(source, task, chosen, mode, request.note, options=effective, given=request.options)
+
+
+def _check_choices(task: Task, mode: Mode, options: JobOptions) -> None:
+    """Require that the mode has the options of `CHOICES` that are given, and the task their case."""
+    for name in options.choices:
+        if name not in CHOICES.get(mode, ()):
+            modes = " and ".join(str(each) for each, names in CHOICES.items() if name in names)
+            raise InputError(f"--{name} is an option of mode {modes}, not of mode {mode}.", hint="Leave it out.")
+        if task.harness == OWN:
+            raise InputError(
+                f"{task.name} has an eval of its own, which takes no --{name}.", hint="Leave the option out."
+            )
+    cases = len(task.benchmarks)
+    if options.case and int(options.case) > cases:
+        raise InputError(f"--case {options.case}: expected 1 to {cases}, the benchmark cases of {task.name}.")
 
 
 def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOptions, outright: JobOptions) -> None:
@@ -161,7 +179,7 @@ def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: Job
     """
     for each in gpus:
         kind = kind_of(each.cluster)
-        unknown = [name for name in outright.given if name not in kind.job_options]
+        unknown = [name for name in outright.given if name not in (*kind.job_options, *CHOICE_NAMES)]
         if unknown:
             raise InputError(
                 f"{each.name}: cluster {each.cluster.name} (scheduler {kind.name}) has no option --{unknown[0]}.",

@@ -283,6 +283,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
         "job_environment": asdict(kind_of(gpu.cluster).job_environment),
         "request_environment": asdict(kind_of(gpu.cluster).request_environment),
         "emulated": gpu.emulated,
+        "choices": run.options.choices,
         # A library from one image may not run in another, and nothing in an image identifies it.
         "build_cache": BUILD_CACHE if gpu.container is None else "",
         "task": _task_facts(run, task),

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox
 from hpc_board.model.result import Result
@@ -88,6 +89,7 @@ def make_job_folder(
     harness: bytes = b"",
     sandbox: Sandbox | None = None,
     gpu: Gpu | None = None,
+    options: JobOptions = NO_OPTIONS,
 ) -> Path:
     """A job folder as the login side writes it, for `gpu` where one is given."""
     gpu = gpu or Gpu("CPU", Cluster("here", "local"), device, python=sys.executable, arch=arch, sandbox=sandbox)
@@ -110,6 +112,7 @@ def make_job_folder(
         created_at=status.at,
         status=status,
         harness_sha256=hashlib.sha256(harness).hexdigest(),
+        options=options,
     )
     folders = job_folder.Folders(folder)
     folders.ensure_harness(harness)
@@ -129,6 +132,7 @@ def evaluate(
     harness: bytes = b"",
     sandbox: Sandbox | None = None,
     gpu: Gpu | None = None,
+    options: JobOptions = NO_OPTIONS,
 ) -> Evaluation:
     """Run the batch script of a job under bash, as a scheduler does, and read what it left."""
     task = task or a_task()
@@ -143,6 +147,7 @@ def evaluate(
         harness=harness,
         sandbox=sandbox,
         gpu=gpu,
+        options=options,
     )
     done = subprocess.run(
         ["bash", job_folder.SCRIPT],

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.harness.files import head_of, keep
 from hpc_board.harness.processes import spawn
 from hpc_board.harness.processes.output import Printed
@@ -37,9 +38,16 @@ TORCH = "import torch\ndef custom_kernel(data):\n    return (2 * torch.tensor(da
 
 
 def profiled(
-    where: Path, source: str, sandbox: Sandbox | None = None, harness: bytes = b"", **environ: str
+    where: Path,
+    source: str,
+    sandbox: Sandbox | None = None,
+    harness: bytes = b"",
+    options: JobOptions = NO_OPTIONS,
+    **environ: str,
 ) -> Evaluation:
-    found = evaluate(where, source, mode=Mode.PROFILE, environ=environ, harness=harness, sandbox=sandbox)
+    found = evaluate(
+        where, source, mode=Mode.PROFILE, environ=environ, harness=harness, sandbox=sandbox, options=options
+    )
     assert found.result.verdict is Verdict.PASS, found.result.message
     assert found.result.score_s is None
     assert [(case.phase, case.index) for case in found.result.cases] == [("benchmark", 0), ("benchmark", 1)]
@@ -165,10 +173,11 @@ if "--import" in args:
         print("GPU Speed Of Light Throughput of the kernel")
     sys.exit()
 report = args[args.index("--export") + 1]
-assert args[:11] == [
-    "--set", "full", "--nvtx", "--nvtx-include", "custom_kernel/", "--clock-control", "none", "--import-source", "yes",
-    "--launch-count", "10",
-], args
+fixed = ["--nvtx", "--nvtx-include", "custom_kernel/", "--clock-control", "none", "--import-source", "yes"]
+fixed += ["--launch-count", "10", "--force-overwrite"]
+assert args[:10] == fixed, args
+with open(sys.argv[0] + ".chosen", "a") as file:
+    print(*args[10 : args.index("--export")], file=file)
 status = subprocess.run(args[args.index(report) + 1 :], close_fds=True).returncode
 open(report, "w").write("a report")
 print("==PROF== Disconnected")
@@ -214,6 +223,7 @@ def as_gpu(
     source: str = RIGHT,
     sandbox: Sandbox | None = None,
     minimum_isolation: str = "",
+    options: JobOptions = NO_OPTIONS,
     **environ: str,
 ) -> Evaluation:
     """A profile run on the CPU, in which the harness chooses the profilers of another kind of device."""
@@ -225,7 +235,7 @@ def as_gpu(
         )
     )
     path = f"{where / 'bin'}:{os.environ['PATH']}"
-    return profiled(where / "job", source, sandbox, changed, PATH=path, **environ)
+    return profiled(where / "job", source, sandbox, changed, options, PATH=path, **environ)
 
 
 def test_ncu_starts_the_worker_and_its_report_is_shown_and_kept(tmp_path: Path) -> None:
@@ -243,10 +253,22 @@ def test_ncu_starts_the_worker_and_its_report_is_shown_and_kept(tmp_path: Path) 
         0, "softmax_kernel", 2, 12_300, 24_600 / 26_100, 0.71, 0.305, None, 0.382, 64, 16_384, 0, 0,
         (("long_scoreboard", 9.25), ("barrier", 2.0)),
     )  # fmt: skip
+    assert (tmp_path / "bin" / "ncu.chosen").read_text() == 2 * "--set full\n"
     copy = Kernel(0, "copy_kernel", 1, 1500, 1500 / 26_100, 0.05, 0.305, None, 0.382, None, 0, 0, 7)
     assert [approximate(kernel) for kernel in found.result.kernels] == [
         approximate(replace(each, case=case)) for case in (0, 1) for each in (softmax, copy)
     ]
+
+
+def test_a_profile_has_the_chosen_case_kernels_and_set(tmp_path: Path) -> None:
+    script(tmp_path / "bin", "ncu", NCU)
+    found = as_gpu("cuda", tmp_path, options=JobOptions(kernel="^soft|max (x)$", case="2", set="basic"))
+    assert (tmp_path / "bin" / "ncu.chosen").read_text() == "--set basic --kernel-name regex:^soft|max (x)$\n"
+    text = found.result.profile.text
+    assert "case 1" not in text
+    assert text.count("case 2: size: 1000; seed: 5") == 2
+    assert {kernel.case for kernel in found.result.kernels} == {1}
+    assert [path.name for path in (found.folder / "profile").iterdir()] == ["case-2.ncu-rep"]
 
 
 def approximate(kernel: Kernel) -> dict[str, object]:

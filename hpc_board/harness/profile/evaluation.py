@@ -7,7 +7,7 @@ limits and the scrubbed environment stay. perf and torch.profiler lift no restri
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,7 @@ class Profile:
         workers: Workers,
         profilers: Sequence[Profiler],
         *,
+        choices: Mapping[str, str],
         environment: dict[str, str],
         target: Path,
         deadline: float,
@@ -115,6 +116,7 @@ class Profile:
         self._bench = bench
         self._workers = workers
         self._profilers = list(profilers)
+        self._choices = choices
         self._environment = environment
         self._target = target
         self._deadline = deadline
@@ -176,6 +178,7 @@ class Profile:
             warm_call=lambda worker: self._call(worker, index, cold=False),
             forked=lambda how: self._workers.forked(how, home),
             started=lambda command: self._workers.started(command, home, folder),
+            choices=self._choices,
             environment=self._environment,
             folder=folder,
             home=home,

@@ -63,13 +63,14 @@ class Session:
     `call` has the kernel called once on cold caches and its output checked; `warm_call` leaves the caches alone.
     `forked` returns a worker in its sandbox with a profiler of its own process ("torch") or none (""); `started`
     returns one run by a command, with the command's output. `folder` is writable for the profiler, `home` for the
-    worker; `deadline` is the end of all profiling by the monotonic clock.
+    worker; `deadline` is the end of all profiling by the monotonic clock. `choices` are the user's.
     """
 
     call: Callable[[Worker], None]
     warm_call: Callable[[Worker], None]
     forked: Callable[[str], Worker]
     started: Callable[[Sequence[str]], tuple[Worker, Printed]]
+    choices: Mapping[str, str]
     environment: Mapping[str, str]
     folder: Path
     home: Path
@@ -129,7 +130,7 @@ class Profiler(Protocol):
 
 
 class Ncu:
-    """Nsight Compute: every counter of some launches."""
+    """Nsight Compute: the counters of some launches."""
 
     name = "ncu"
     files: ClassVar[Mapping[str, str]] = {"ncu.ncu-rep": "ncu-rep"}
@@ -137,7 +138,10 @@ class Ncu:
     def profile(self, session: Session) -> Profiled:
         """Return the details page of the kernels of one call."""
         report = session.folder / "ncu.ncu-rep"
-        said = _run_under(session, [*_NCU, "--export", str(report)])
+        chosen = ["--set", session.choices.get("set", "full")]
+        if "kernel" in session.choices:
+            chosen += ["--kernel-name", f"regex:{session.choices['kernel']}"]
+        said = _run_under(session, [*_NCU, *chosen, "--export", str(report)])
         if "ERR_NVGPUCTRPERM" in said:
             raise Unusable(_NO_COUNTERS)
         if not report.is_file():
@@ -147,7 +151,7 @@ class Ncu:
         return Profiled(session.text_of([*pages, "details"]), of_ncu(raw))
 
 
-_NCU = ["ncu", "--set", "full", "--nvtx", "--nvtx-include", f"{NVTX_RANGE}/"]
+_NCU = ["ncu", "--nvtx", "--nvtx-include", f"{NVTX_RANGE}/"]
 # The clocks stay as in a timed call. The report has the source, since the node's folders are gone when it is read.
 _NCU += ["--clock-control", "none", "--import-source", "yes"]
 _NCU += ["--launch-count", str(LAUNCHES_MAX), "--force-overwrite"]

@@ -582,6 +582,11 @@ def test_a_file_with_another_extension_is_refused(board: Recorded) -> None:
         (("--mode", "rankd"), 'Did you mean "ranked"?'),
         (("--mode", "fastest"), 'Did you mean "test"?\nhint: Modes: test, benchmark, profile, ranked.'),
         (("--note", "two\nlines"), "line break"),
+        (("--kernel", "softmax"), "--kernel is an option of mode profile, not of mode test."),
+        (("--mode", "ranked", "--case", "1"), "--case is an option of mode profile, not of mode ranked."),
+        (("--mode", "profile", "--case", "99"), "--case 99: expected 1 to "),
+        (("--mode", "profile", "--set", "ful"), 'Did you mean "full"?'),
+        (("--mode", "profile", "--kernel", "("), 'invalid regular expression "("'),
     ],
 )
 def test_an_option_that_cannot_be_used_says_why(board: Recorded, argv: tuple[str, ...], words: str) -> None:
@@ -748,6 +753,21 @@ def test_without_the_setting_a_service_permits_a_shorter_time_alone(slurm_option
         assert done.returncode == 0, done.stderr
     else:
         assert (done.returncode, "permits time." in done.stderr) == (5, True), done.stderr
+    assert previewed(board, "--mode=profile", "--kernel=softmax", "--case=1", "--set=basic")
+
+
+def test_the_choices_of_a_profile_are_kept_with_the_run_and_sent_again_in_its_mode(slurm_options: Recorded) -> None:
+    board = slurm_options
+    bin_ = board.folder / "bin"
+    bin_.mkdir()
+    argv = ("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", "--mode=profile", "--kernel=^add$", "--case=1")
+    assert board.hpc_board(*argv, PATH=str(bin_)).returncode == 2  # without sbatch
+    (run,) = json.loads(board.hpc_board("runs", "--json").stdout)
+    assert (run["options"]["kernel"], run["options"]["case"]) == ("^add$", "1")
+    assert "'--kernel=^add$' --case=1" in board.hpc_board("run", "1", COLUMNS="200").stdout
+    with board.door.session():
+        assert board.door.submissions.draft_again(1).options.choices == {"kernel": "^add$", "case": "1"}
+        assert board.door.submissions.draft_again(1, mode="ranked").options.choices == {}
 
 
 def test_a_run_shows_its_options_and_is_sent_again_with_them(slurm_options: Recorded) -> None:

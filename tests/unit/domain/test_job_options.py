@@ -20,6 +20,7 @@ from hpc_board.domain.job_options import (
 )
 from hpc_board.domain.submission import DirectiveError, directives
 from hpc_board.errors import InputError, Refused
+from hpc_board.model.task import Mode
 from hpc_board.settings import OptionName
 
 EVERY = JobOptions("a", "q", "r1,r2", "ib&big", "00:10:00", "n[1-3]", "n4", ("--comment=night", "--contiguous"))
@@ -61,6 +62,39 @@ def test_a_value_that_could_be_more_than_one_value_is_refused(name: str, value: 
     if value:
         with pytest.raises(InputError, match=r", in the command\."):
             check(given, "the command")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("kernel", "(", '--kernel: invalid regular expression "("'),
+        ("kernel", "a\nb", "--kernel: expected printable ASCII characters"),
+        ("kernel", "é", "--kernel: expected printable ASCII characters"),
+        ("kernel", "a" * 256, "--kernel has 256 characters, more than 255"),
+        ("case", "0", "--case: expected the number of a case, from 1"),
+        ("case", "-1", "--case: expected the number of a case, from 1"),
+        ("set", "ful", 'unknown set "ful". Did you mean "full"? Sets: basic, detailed, full, roofline'),
+    ],
+)
+def test_a_choice_that_cannot_be_used_says_why(name: str, value: str, words: str) -> None:
+    assert words in fault(name, value)
+
+
+def test_the_choices_of_a_mode_are_permitted_everywhere_and_stay_in_their_mode() -> None:
+    chosen = JobOptions(qos="q", kernel="^softmax|a b$", case="2", set="basic")
+    check(chosen, "the command")
+    assert parsed(chosen.text) == parsed(chosen.brief) == chosen
+    assert chosen.over(JobOptions(kernel="other")) == chosen
+    assert (
+        chosen.only(())
+        == chosen.in_mode(Mode.PROFILE).only(())
+        == JobOptions(kernel="^softmax|a b$", case="2", set="basic")
+    )
+    assert chosen.in_mode(Mode.TEST) == JobOptions(qos="q")
+    given = GivenOptions(command=chosen.only(()))
+    assert OptionRules(("time",)).effective(given, NO_OPTIONS, "k.py") == given.command
+    with pytest.raises(DirectiveError):
+        directives("#!HPCBOARD kernel softmax\n")
 
 
 def test_usual_values_are_taken() -> None:
