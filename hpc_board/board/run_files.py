@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hpc_board.domain.run_files import LeftOut, RunFile
+from hpc_board.domain.task_rules import is_plain_name
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import shown_path, user_errors, whole_file, write_whole
+from hpc_board.model.text import one_line
 
 if TYPE_CHECKING:
     from hpc_board.board.runs import Runs
@@ -82,6 +84,11 @@ def _make(folder: Path, run: "Run") -> None:
 
 
 def _brought(runs: "Runs", run: "Run", file: RunFile, path: Path, say: Say) -> Brought:
+    if not is_plain_name(file.name) or file.name.startswith("."):
+        raise BoardError(
+            f"the service names a file of run {run.id} {one_line(file.name, 80)!r}, which could be elsewhere.",
+            hint="Nothing was written there; tell the service's admin.",
+        )
     digest, done = hashlib.sha256(), 0
     with user_errors(path), whole_file(path, mode=None) as sink:
         while done < file.bytes:

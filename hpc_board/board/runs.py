@@ -23,7 +23,6 @@ from hpc_board.model.text import one_line, printable
 
 if TYPE_CHECKING:
     from hpc_board.board.context import Context
-    from hpc_board.domain.pruned import PrunedRun
     from hpc_board.runs.backoff import ProgressCache
     from hpc_board.runs.reconciler import Pass
 
@@ -376,7 +375,7 @@ class Runs:
         """
         found = self._own(run)
         folders = self._context.clusters.folders_on(found.cluster)
-        with _folder_errors(found, self._context.store.runs.pruned(found.id)):
+        with self._folder_errors(found):
             sizes = folders.sizes(found)
             names = [name for name in self._log_names(found) if name in sizes]
             files = [RunFile(name, sizes[name]) for name in names]
@@ -400,7 +399,7 @@ class Runs:
                 hint=f"`hpc-board run {found.id} --files` brings those that there are.",
             )
         folders, below = self._context.clusters.folders_on(found.cluster), "" if of_log else PROFILE_FOLDER
-        with _folder_errors(found, self._context.store.runs.pruned(found.id)):
+        with self._folder_errors(found):
             return folders.read_part(found, below, name, start, min(PART_BYTES, FILE_BYTES_MAX - start))
 
     def _own(self, number: int) -> Run:
@@ -416,6 +415,33 @@ class Runs:
                 hint="`hpc-board runs` lists your runs.",
             )
         return run
+
+    @contextmanager
+    def _folder_errors(self, run: Run) -> Iterator[None]:
+        """Translate the failures to read the job folder of a run.
+
+        Raises:
+            InputError: it is not there.
+            BoardError: it cannot be read now.
+        """
+        try:
+            yield
+        except FileNotFoundError as error:
+            if pruned := self._context.store.runs.pruned(run.id):
+                at = f"{pruned.at:%Y-%m-%d %H:%M} UTC"
+                raise InputError(
+                    f"the job folder of run {run.id} was removed at {at}, and its files with it.",
+                    hint=f"`hpc-board run {run.id}` and `hpc-board run {run.id} --log` show what the board keeps.",
+                ) from error
+            raise InputError(
+                f"run {run.id} has no job folder, or a file of it is gone.",
+                hint=f"`hpc-board run {run.id}` shows the state of the run.",
+            ) from error
+        except OSError as error:
+            raise BoardError(
+                f"the job folder of run {run.id} cannot be read now: {one_line(error.strerror or str(error))}",
+                hint="Retry later; nothing was changed.",
+            ) from error
 
     def _log_names(self, run: Run) -> Sequence[str]:
         job_id = run.status.job_id
@@ -444,33 +470,6 @@ def _may_read(context: "Context", run: Run) -> bool:
 def _may_have_profile(run: Run) -> bool:
     """Return whether the harness may have written files of a profile; others in their place stay where they are."""
     return run.mode is not Mode.RANKED
-
-
-@contextmanager
-def _folder_errors(run: Run, pruned: "PrunedRun | None") -> Iterator[None]:
-    """Translate the failures to read the job folder of a run; `pruned` tells of its removal.
-
-    Raises:
-        InputError: it is not there.
-        BoardError: it cannot be read now.
-    """
-    try:
-        yield
-    except FileNotFoundError as error:
-        if pruned is not None:
-            raise InputError(
-                f"the job folder of run {run.id} was removed at {pruned.at:%Y-%m-%d %H:%M} UTC, and its files with it.",
-                hint=f"`hpc-board run {run.id}` and `hpc-board run {run.id} --log` show what the board keeps.",
-            ) from error
-        raise InputError(
-            f"run {run.id} has no job folder, or a file of it is gone.",
-            hint=f"`hpc-board run {run.id}` shows the state of the run.",
-        ) from error
-    except OSError as error:
-        raise BoardError(
-            f"the job folder of run {run.id} cannot be read now: {one_line(error.strerror or str(error))}",
-            hint="Retry later; nothing was changed.",
-        ) from error
 
 
 def _file_mark(path: Path) -> tuple[int, int] | None:

@@ -212,7 +212,7 @@ def _bring_files(board: "Board", id_: int, parent: Path, *, as_json: bool) -> No
     """Write the files of a run below `parent`, and print their paths."""
     from hpc_board.board.run_files import bring
     from hpc_board.cli.output import print_json, remark
-    from hpc_board.files import shown_path
+    from hpc_board.model.text import printable
     from hpc_board.report.formatting import bytes_text, count_text
 
     def say(file: "RunFile", done: int) -> None:
@@ -230,7 +230,7 @@ def _bring_files(board: "Board", id_: int, parent: Path, *, as_json: bool) -> No
         print_json(RunFilesView(run=id_, folder=str(found.folder), files=files, left_out=left_out))
         return
     for each in found.files:
-        click.echo(shown_path(each.path))
+        click.echo(printable(str(each.path)))
     total = sum(each.bytes for each in found.files)
     remark(f"{count_text(len(found.files), 'file')} of run {id_}, {bytes_text(total)}.")
 

@@ -3,18 +3,21 @@
 import hashlib
 import os
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from hpc_board.board import Board
+from hpc_board.board.run_files import bring
+from hpc_board.board.runs import Runs
 from hpc_board.domain.run import Run
-from hpc_board.domain.run_files import FILE_BYTES_MAX, FILES_MAX, RUN_BYTES_MAX, RunFile, within_bounds
+from hpc_board.domain.run_files import FILE_BYTES_MAX, FILES_MAX, RUN_BYTES_MAX, RunFile, RunFiles, within_bounds
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.profile_files import is_profile_file
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import Store
-from tests.unit.recorded import Recorded, call, read, result_of
+from tests.unit.recorded import Recorded, call, read, recorded, result_of
 from tests.values import replace
 
 REPORT = os.urandom(5_000_000)
@@ -33,6 +36,12 @@ def profiled(board: Recorded, *, mode: Mode = Mode.PROFILE, user: str | None = N
     (folder / "profile" / "case-1.ncu-rep").write_bytes(REPORT)
     (folder / "profile" / "case-1.trace.json").write_text("{}")
     return run, folder
+
+
+@pytest.fixture
+def recorded_run(tmp_path: Path) -> Run:
+    """A run of a board by its files."""
+    return recorded(tmp_path / "site").add(result=result_of(Verdict.PASS))
 
 
 def names_in(folder: Path) -> set[str]:
@@ -145,6 +154,23 @@ def test_another_s_files_are_for_admins_alone(board: Recorded) -> None:
         with pytest.raises(Refused, match="eve and admins alone may read the files"):
             ask()
     assert Board(board.board.settings, user="eve").runs.files(run.id).files
+
+
+@pytest.mark.parametrize("name", ["../evil.json", "/tmp/evil.json", ".bashrc", "a/b.json"])
+def test_a_service_with_a_name_that_leads_elsewhere_is_refused(recorded_run: Run, tmp_path: Path, name: str) -> None:
+    class Hostile:
+        def get(self, _: int) -> Run:
+            return recorded_run
+
+        def files(self, _: int) -> RunFiles:
+            return RunFiles((RunFile(name, 3),))
+
+        def file_part(self, *_: object) -> bytes:
+            return b"bad"
+
+    with pytest.raises(BoardError, match="which could be elsewhere"):
+        bring(cast("Runs", Hostile()), 7, tmp_path / "home")
+    assert names_in(tmp_path / "home" / "run-7") == set()
 
 
 def test_names_of_profiles_are_a_closed_list() -> None:
