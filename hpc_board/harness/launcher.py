@@ -45,6 +45,9 @@ from hpc_board.harness.wire.replies import Confined, Ready
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import ENTRY, REFERENCE_ENTRY
 
+WORKER_HOME = "worker"
+"""The name of a worker's home in the scratch folder."""
+
 _TRUSTED_PRINTED_BYTES = 2**30
 _SPARED_PROCESSES = 32
 
@@ -141,7 +144,7 @@ class Processes:
         `prefix` is the command of the profiler that starts it, if any, which writes into `folder`; `profile` selects
         how its calls are profiled or marked, and `printed` takes its output together with that profiler's.
         """
-        home = home or worker_home(self.scratch, "worker")
+        home = home or worker_home(self.scratch, WORKER_HOME)
         if self.library is None:
             file, source = self._job.submission, self._submission
         else:

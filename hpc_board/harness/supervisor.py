@@ -13,7 +13,7 @@ from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.scratch import Disk, remove
 from hpc_board.harness.job_spec import JobSpec, facts
-from hpc_board.harness.launcher import Processes, processes_for
+from hpc_board.harness.launcher import WORKER_HOME, Processes, processes_for
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.gpu_bench import GpuBench
 from hpc_board.harness.measure.gpu_worker import GpuWorker
@@ -26,7 +26,7 @@ from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
 from hpc_board.harness.processes.tree import REAP_SECONDS
-from hpc_board.harness.profile.evaluation import WORKER_FOLDER, Profile, Workers
+from hpc_board.harness.profile.evaluation import Profile, Workers
 from hpc_board.harness.profile.profilers import absent, available
 from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
@@ -454,7 +454,7 @@ class Supervisor:
             target=self._folder / PROFILE_FOLDER,
             deadline=deadline,
         )
-        return listings.of_kernels(processes.library, processes.scratch / WORKER_FOLDER)
+        return listings.of_kernels(processes.library, processes.scratch / WORKER_HOME)
 
     def _worker(self, child: Child, allowance: TimeBudget) -> Worker:
         siblings = partial(self._processes.siblings, child)

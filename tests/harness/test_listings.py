@@ -120,6 +120,16 @@ def test_no_link_of_a_submission_is_followed(tmp_path: Path) -> None:
     assert "secret" not in "".join(kept(found).values())
 
 
+def test_a_link_in_place_of_the_cache_is_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "one.ptx").write_text("secret")
+    (secret / "one.cubin").write_text("secret")
+    link = f'folder.parent.mkdir(exist_ok=True); folder.symlink_to("{secret}")'
+    found = profiled(tmp_path / "job", WRITES_CACHE.format(count=0, more=link), tools(tmp_path / "bin"))
+    assert kept(found) == {}
+
+
 @pytest.mark.skipif(sandbox.landlock_abi() < 1, reason="this kernel has no Landlock")
 def test_the_tool_reads_neither_the_job_folder_nor_the_home_folder(tmp_path: Path) -> None:
     job = tmp_path / "job"
@@ -140,7 +150,7 @@ def test_without_the_tool_the_profile_says_so(tmp_path: Path) -> None:
         pytest.skip("cuobjdump is in /usr/bin")
     found = profiled(tmp_path / "job", WRITES_CACHE.format(count=1, more="pass"), tmp_path / "none")
     assert set(kept(found)) == {"triton-1-add_kernel.ptx"}
-    assert "cuobjdump, of the CUDA toolkit, is not on this node's PATH: no SASS" in found.result.profile.text
+    assert "cuobjdump, of the CUDA toolkit, is not on this node's PATH" in found.result.profile.text
 
 
 REAL = """

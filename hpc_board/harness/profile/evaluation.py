@@ -30,9 +30,6 @@ from hpc_board.model.score import duration_text
 from hpc_board.model.task import case_text
 from hpc_board.model.text import one_line, printable
 
-WORKER_FOLDER = "profile"
-"""The name of the folder of the profiled workers in the scratch folder."""
-
 _TEXT_MAX = 90_000
 _KEPT_BYTES_MAX = 256 * 2**20
 _CASE_TEXT_MIN = 4000
@@ -56,7 +53,7 @@ class Workers:
     def folders(self) -> tuple[Path, Path]:
         """Return a folder for the next worker, and one for its profiler."""
         scratch = self._processes.scratch
-        return worker_home(scratch, WORKER_FOLDER), Path(tempfile.mkdtemp(prefix="profiler-", dir=scratch))
+        return worker_home(scratch, "profile"), Path(tempfile.mkdtemp(prefix="profiler-", dir=scratch))
 
     def forked(self, how: str, home: Path) -> Worker:
         """Return a worker whose calls are profiled within it; see Session."""

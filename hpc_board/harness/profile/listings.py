@@ -84,7 +84,7 @@ class Listings:
     def _tool(self) -> str:
         tool = shutil.which(TOOL, path=self._environ.get("PATH", ""))
         if tool is None:
-            self._fault = f"{TOOL}, of the CUDA toolkit, is not on this node's PATH: no SASS"
+            self._fault = f"{TOOL}, of the CUDA toolkit, is not on this node's PATH"
         return tool or ""
 
     def _list(self, tool: str, what: str, source: Path, name: str) -> None:

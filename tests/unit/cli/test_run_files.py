@@ -135,6 +135,8 @@ def test_the_folder_of_a_run_is_filled_again_and_any_other_stays(board: Recorded
     assert (done.exit_code, names_in(other)) == (2, {"case-1.trace.json"})
     assert "is not a folder with files of this run" in " ".join(done.stderr.split())
     assert (other / "case-1.trace.json").read_text() == "mine"
+    (tmp_path / "home" / f"run-{run.id}" / ".hpc-board-run").write_text("hb-of-another-board\n")
+    assert call(board, "run", str(run.id), "--files", tmp_path / "home").exit_code == 2
 
 
 def test_a_pruned_run_says_that_its_folder_was_removed(board: Recorded, tmp_path: Path) -> None:
