@@ -133,7 +133,7 @@ class Peer:
     def __init__(self, role: str, harness: str) -> None:
         self.level = self.fault = ""
         self.descriptors: list[int] = []
-        self._scratch = tempfile.mkdtemp(prefix=f"probe-{role}-")
+        self._scratch = tempfile.mkdtemp(prefix=f"probe-{role}-", dir=HERE)
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         descriptor, self._role = theirs.fileno(), role
         command = [sys.executable, "-I", __file__, "peer", role, str(descriptor), harness, self._scratch]

@@ -102,11 +102,14 @@ if sys.argv[1] == "supervise":
     how = RUNS.get(job["shown_as"], "pass")
     if how == "hang":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        first = os.getpid()
         if os.fork() == 0:
             os.setsid()
         Path({pids!r}).open("a").write(f"{{os.getpid()}}\\n")
-        while True:
-            time.sleep(1)
+        # The processes of the harness die with their parents, too.
+        while os.getpid() == first or os.getppid() == first:
+            time.sleep(0.1)
+        sys.exit()
     if how == "die":
         print("dying")
         sys.stdout.flush()

@@ -51,7 +51,7 @@ class Checked:
 
     def start(self, seconds: int, *arguments: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-I", self.bundle, "--out", self.out, "--name", "x", "--seconds", str(seconds)]
-        environ = {"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": ""}
+        environ = {"PATH": os.environ["PATH"], "CUDA_VISIBLE_DEVICES": "", "TMPDIR": str(self.out.parent)}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         return subprocess.Popen([*map(str, command), *arguments], env=environ, text=True, **pipes)  # type: ignore[call-overload,no-any-return]
 
@@ -150,8 +150,9 @@ def test_a_check_that_is_killed_leaves_its_page_and_its_rows_and_no_process(tmp_
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(signal.SIGKILL)
-        # A child in a session of its own keeps the output open until it has ended.
-        process.stdout.close()  # type: ignore[union-attr]
+        process.communicate()
+    while check.left():
+        time.sleep(0.05)
     assert check.row("work_before_the_sign")["verdict"] == "pass"
     assert "then it was ended" in check.page
     assert "| work_before_the_sign | pass | pass | yes |" in check.page
