@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpc_board.harness.confine import sandbox
+from hpc_board.harness.confine.gpu_devices import job_gpus
 from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.scratch import Disk, remove
 from hpc_board.harness.job_spec import JobSpec, facts
@@ -34,7 +35,7 @@ from hpc_board.model.kernels import KERNELS_MAX, Kernel
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, peak_of
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
-from hpc_board.model.result import INTERRUPTED, JUDGE, WORKER, Case, Log, Result, Verdict
+from hpc_board.model.result import INTERRUPTED, JUDGE, USES_ONE, WORKER, Case, Log, Result, Verdict
 from hpc_board.model.score import score_s
 from hpc_board.model.task import OWN, Mode
 
@@ -146,6 +147,7 @@ class Supervisor:
                 self._progress.say("start", None, None, f"{self._job.mode} on {self._job.gpu}", **start)
                 self._check_account()
                 self._check_isolation()
+                self._check_gpus()
                 self._check_files()
                 self._check_cases()
                 self._provenance.update(processes.contain())
@@ -226,6 +228,17 @@ class Supervisor:
         """Check that this node confines enough for the board, before a compiler, a judge or a worker starts."""
         if self._job.minimum_isolation:
             self._processes.record_isolation(isolation() or sandbox.LEVELS[0])
+
+    def _check_gpus(self) -> None:
+        """Check that a task for one GPU has one alone: with a second one a kernel could work outside its time."""
+        gpus = job_gpus(self._job.device, os.environ).number
+        if gpus > 1 and self._job.world_size == 1:
+            message = (
+                f"the job sees {gpus} GPUs, and {USES_ONE}: set ConstrainDevices=yes in Slurm's cgroup.conf, request "
+                f"one GPU in gpus.{self._job.gpu} of the settings, or name one in CUDA_VISIBLE_DEVICES or "
+                "ROCR_VISIBLE_DEVICES"
+            )
+            raise CallFailed(Verdict.INFRA_ERROR, message)
 
     def _check_files(self) -> None:
         """Check that the files in the job folder are those that were sent."""

@@ -45,6 +45,9 @@ LIBRARY_LACKING = "which the submission imports"
 LIBRARY_MISSING = "which the task needs: install it there"
 """Part of every message about a library missing in a job's Python, by which reports recognize this fault."""
 
+USES_ONE = "the task uses one"
+"""Part of the message of a job that sees several GPUs, by which reports recognize this fault."""
+
 BUSY_PROCESSORS = 0.1
 """Number of processors used by others from which a machine counts as busy."""
 

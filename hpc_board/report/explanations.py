@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hpc_board.domain.run import RunState
-from hpc_board.model.result import LIBRARY_LACKING, LIBRARY_MISSING, SCRATCH_UNWRITABLE, Verdict
+from hpc_board.model.result import LIBRARY_LACKING, LIBRARY_MISSING, SCRATCH_UNWRITABLE, USES_ONE, Verdict
 from hpc_board.model.task import Mode
 
 
@@ -173,6 +173,14 @@ _BY_MESSAGE = (
         Meaning(
             "The node's disk for scratch files is full or cannot be written; your kernel was not judged.",
             "Ask the admin to free space there, or to name another folder as TMPDIR in this GPU's `env`, and resubmit.",
+        ),
+    ),
+    (
+        Verdict.INFRA_ERROR,
+        USES_ONE,
+        Meaning(
+            "The job sees more GPUs than the task uses; your kernel was not judged.",
+            "Show the message to the admin: the job has to see the GPUs alone that it requested.",
         ),
     ),
     (

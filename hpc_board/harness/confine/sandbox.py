@@ -24,6 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hpc_board.harness.confine.gpu_devices import job_gpus
 from hpc_board.harness.confine.seccomp import deny_outside_effects
 
 _PR_SET_PDEATHSIG = 1
@@ -110,8 +111,6 @@ _TOOLS = (
 
 # Neither terminals nor memory shared with others.
 _PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
-_GPU_DEVICES = ("nvidia*", "nvidia-caps/*", "kfd", "dri/*")
-_KERNEL_DEVICES = (*_PLAIN_DEVICES, *_GPU_DEVICES)
 
 _TOOLCHAINS = ("CUDA_HOME", "ROCM_PATH")
 _PARTS_OF_PREFIX = ("bin", "include", "lib", "lib64", "libexec")
@@ -195,9 +194,10 @@ def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = 
     connect to abstract sockets outside, and use TCP, as a process under a profiler must; with `network` it may use TCP
     alone.
     """
-    devices = _devices(_KERNEL_DEVICES)
+    gpus = gpu_devices()
+    devices = [*_devices(_PLAIN_DEVICES), *gpus]
     abi = _confine(
-        seen_by_workers(readable), writable, devices, scoped=scoped, network=network, names_threads=bool(gpu_devices())
+        seen_by_workers(readable), writable, devices, scoped=scoped, network=network, names_threads=bool(gpus)
     )
     if abi == _ABI_WITHOUT_MOVES:
         os.rename, os.replace = _copying(os.rename), _copying(os.replace)
@@ -254,8 +254,8 @@ def seen_by_compilers(readable: Iterable[str]) -> list[str]:
 
 
 def gpu_devices() -> list[str]:
-    """Return the device files of this node's GPUs."""
-    return _devices(_GPU_DEVICES)
+    """Return the device files of this job's GPUs."""
+    return [file for device in ("cuda", "hip") for file in job_gpus(device, os.environ).files]
 
 
 def _confine(

@@ -59,9 +59,12 @@ _BLOCK_BYTES = 512
 
 
 def scrubbed(environ: Mapping[str, str], home: Path, extra: Sequence[str]) -> dict[str, str]:
-    """Return the children's environment: an allow-list of the job's variables, and folders that are not the user's."""
+    """Return the children's environment: an allow-list of the job's variables, and folders that are not the user's.
+
+    An index in CUDA_VISIBLE_DEVICES is nvidia-smi's, as schedulers mean it; CUDA's default is an order by speed.
+    """
     kept = {name: environ[name] for name in (*_PASSED_ON, *extra) if name in environ}
-    passive = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
+    passive = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     return {"LC_ALL": "C.UTF-8", **kept, **private_folders(home), **passive}
 
 

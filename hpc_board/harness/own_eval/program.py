@@ -51,6 +51,7 @@ def become_program(parent: int) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         sandbox.limit_resources(order["file_bytes"], order["spared_processes"])
+        os.environ.update(order["environment"])  # before: it names the job's GPUs
         landlock = sandbox.confine(order["readable"], order["writable"], network=order["network"])
         filtered = deny_outside_effects(network=order["network"])
         level = sandbox.level_of(landlock, filtered=filtered and (order["apart"] or not order["network"]))
@@ -58,7 +59,6 @@ def become_program(parent: int) -> None:
         if not sandbox.reaches(level, order["minimum_isolation"]):
             os._exit(_NOT_STARTED)
         os.chdir(order["folder"])
-        os.environ.update(order["environment"])
         os.execvpe(order["command"][0], order["command"], dict(os.environ))  # noqa: S606 - its own list of arguments
     except OSError as error:
         os.write(order["told"], f" {error}".encode())
