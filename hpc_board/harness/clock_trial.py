@@ -18,6 +18,7 @@ from hpc_board.model.result import Result, ResultError
 
 _SECONDS = 180
 _MESSAGE_MAX = 1000
+_OF_PROBE = ("format", "gpu", "device", "environment", "allow_root", "whole_node", "container", "sandbox")
 _CASE = {"size": 2**20, "seed": 1}
 _LIMITS = {"warmup_calls": 1, "timed_calls_min": 5, "timed_calls_max": 20, "case_seconds": 2}
 _SUBMISSION = """
@@ -48,7 +49,7 @@ def trial(job: Mapping[str, Any], harness: Path, folder: Path) -> Trial:
         (folder / name).parent.mkdir(parents=True)
         (folder / name).write_text(text, encoding="utf-8")
     facts = {
-        **{key: job[key] for key in ("format", "gpu", "device", "environment", "allow_root", "container", "sandbox")},
+        **{key: job[key] for key in _OF_PROBE},
         "run": 0,
         "nonce": "",
         "mode": "benchmark",

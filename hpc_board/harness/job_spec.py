@@ -18,12 +18,12 @@ from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking, c
 class JobSpec:
     """Submission, task and settings of an evaluation; the login side writes it and it holds no secret.
 
-    `choices` are the options of its mode, such as the set of counters of a profile.
-    `environment` lists the variables passed on to the processes of a submission, `job_environment` those by which the
-    scheduler describes the job, and `request_environment` those of the amounts for which it has asked. `data` are
-    folders that the task's functions may read, in addition to those of a submission. If the `harness` is the task's
-    own, `eval` is its program, `file_sha256` has the hashes of the task's files, `seed` is KernelBot's public one, and
-    `world_size` the largest number of ranks of a case.
+    `choices` are the options of its mode, such as the set of counters of a profile. `whole_node`: the job has all GPUs
+    of its node. `environment` lists the variables passed on to the processes of a submission, `job_environment` those
+    by which the scheduler describes the job, and `request_environment` those of the amounts for which it has asked.
+    `data` are folders that the task's functions may read, in addition to those of a submission. If the `harness` is the
+    task's own, `eval` is its program, `file_sha256` has the hashes of the task's files, `seed` is KernelBot's public
+    one, and `world_size` the largest number of ranks of a case.
     """
 
     run: int
@@ -53,6 +53,7 @@ class JobSpec:
     include: tuple[str, ...] = ()
     build_cache: str = ""
     allow_root: bool = False
+    whole_node: bool = False
     data: tuple[str, ...] = ()
     sandbox: Sandbox | None = None
     container: str = ""
@@ -105,6 +106,7 @@ def facts(path: Path) -> JobSpec:
         include=tuple(value.get("include", ())),
         build_cache=value.get("build_cache", ""),
         allow_root=value.get("allow_root", False),
+        whole_node=value.get("whole_node", False),
         data=tuple(value.get("data", ())),
         sandbox=_sandbox(value.get("sandbox")),
         container=value.get("container") or "",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpc_board.harness.confine import sandbox
-from hpc_board.harness.confine.gpu_devices import job_gpus
+from hpc_board.harness.confine.gpu_devices import job_gpus, see_one
 from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.scratch import Disk, remove
 from hpc_board.harness.job_spec import JobSpec, facts
@@ -76,6 +76,8 @@ def supervise(path: Path, harness: Path) -> int:
     interruption, suspensions = Interruption(), Suspensions()
     os.umask(0o077)
     job = facts(path)
+    if job.whole_node and job.world_size == 1:
+        see_one(job.device, os.environ)
     folder = path.resolve().parent
     if judged_before(folder, job.job_environment):
         return 0

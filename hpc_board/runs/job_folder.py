@@ -274,6 +274,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
         "minimum_isolation": gpu.minimum_isolation if run.mode is Mode.RANKED or run.trust == "verified" else "",
         "minimum_clock": gpu.minimum_clock if run.mode is Mode.RANKED else "",
         "allow_root": kind_of(gpu.cluster).judges_as_root(gpu.cluster),
+        "whole_node": kind_of(gpu.cluster).takes_whole_nodes(gpu),
         "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
         # A task may read the node's folders that the settings mount in the container: data for its inputs.
         "data": [] if gpu.container is None else list(gpu.container.mounts),
@@ -347,6 +348,7 @@ def probe_facts(
         "device": str(gpu.device),
         "environment": sorted(gpu.env),
         "allow_root": kind_of(gpu.cluster).judges_as_root(gpu.cluster),
+        "whole_node": kind_of(gpu.cluster).takes_whole_nodes(gpu),
         "container": None if gpu.container is None else f"{gpu.container.runtime}, {gpu.container.image}",
         "job_environment": asdict(kind_of(gpu.cluster).job_environment),
         "sandbox": None if gpu.sandbox is None else asdict(gpu.sandbox),

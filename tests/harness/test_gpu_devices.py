@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpc_board.harness.confine.gpu_devices import job_gpus
+from hpc_board.harness.confine.gpu_devices import job_gpus, see_one
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Verdict
 from tests.harness.evaluations import evaluate
@@ -169,3 +169,18 @@ def test_a_second_gpu_is_refused_for_a_task_of_one_before_anything_of_it_runs(tm
     assert result.verdict is Verdict.INFRA_ERROR
     assert "the job sees 2 GPUs, and the task uses one: set ConstrainDevices=yes" in result.message
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("device", "environ", "seen"),
+    [
+        ("cuda", {}, {"CUDA_VISIBLE_DEVICES": "0"}),
+        ("cuda", {"CUDA_VISIBLE_DEVICES": "3,1"}, {"CUDA_VISIBLE_DEVICES": "3"}),
+        ("cuda", {"CUDA_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": ""}),
+        ("hip", {"ROCR_VISIBLE_DEVICES": "1,2"}, {"ROCR_VISIBLE_DEVICES": "1"}),
+        ("cpu", {}, {}),
+    ],
+)
+def test_a_job_with_its_whole_node_sees_one_gpu(device: str, environ: dict[str, str], seen: dict[str, str]) -> None:
+    see_one(device, environ)
+    assert environ == seen

@@ -6,7 +6,7 @@ that its environment names, by index in the order of PCI addresses or by UUID.
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -55,6 +55,13 @@ def job_gpus(
     if device == "cuda":
         return _nvidia(environ, root, may_open)
     return _amd(environ, root, may_open) if device == "hip" else JobGpus(0, ())
+
+
+def see_one(device: str, environ: MutableMapping[str, str]) -> None:
+    """Have the environment name the first GPU that it names so far, for a job whose whole node has several."""
+    for kind, names in (("cuda", _NVIDIA_VISIBLE), ("hip", _AMD_VISIBLE[:1])):
+        if kind == device:
+            environ[names[0]] = environ.get(names[0], "0").partition(",")[0]
 
 
 def _nvidia(environ: Mapping[str, str], root: Path, may_open: Callable[[Path], bool]) -> JobGpus:
