@@ -175,7 +175,11 @@ class Check:
             seconds = min(entry["limit"], self._left())
             print(f"[{at + 1}/{len(entries)}] {time.monotonic() - START:.0f} s: {full_name(entry)}", flush=True)
             kinds = {"probe": self._probe, "compare": self._compare, "describe": self._describe}
-            kinds.get(entry["kind"], self._judge)(entry, seconds, records)
+            try:
+                kinds.get(entry["kind"], self._judge)(entry, seconds, records)
+            except Exception as error:  # noqa: BLE001 - a result of an unknown form must not end the check
+                message = f"gpu-check failed: {type(error).__name__}: {error}"
+                records.add({**without_files(entry), "verdict": "no result", "message": message, "wall_s": 0.0})
         records.facts["runs"] = f"{len(entries)}, in {time.monotonic() - START:.0f} s"
         records.write()
         print(f"{records.page}:", *table.answers(records.rows), sep="\n")

@@ -106,7 +106,7 @@ def order(tasks: Mapping[str, Task]) -> Iterator[Entry]:
     profile = replace(usual, stage="profile", mode=Mode.PROFILE, seconds=15, limit=45)
     yield replace(profile, name="profile by ncu", needs=("ncu",))
     yield replace(profile, name="profile by torch.profiler", without="ncu")
-    ranked = Entry("ranked", "kernel", "vectoradd_py", seconds=25, limit=60, mode=Mode.RANKED, limits={})
+    ranked = Entry("ranked", "kernel", "vectoradd_py", seconds=30, limit=75, mode=Mode.RANKED, limits={})
     for _ in range(3):
         yield replace(ranked, task="vectoradd_py", file=faster)
     yield from whole_tasks(tasks, ranked)

@@ -5,6 +5,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -90,6 +91,15 @@ def test_the_essential_runs_are_planned_for_three_minutes_and_a_half(bundle: Pat
         entries = json.loads(archive.read("entries.json"))
     assert sum(each["seconds"] for each in entries if each["stage"] in ("probe", "clock", "hidden")) <= 210
     assert all(each["seconds"] < each["limit"] for each in entries)
+
+
+def test_the_page_about_the_check_has_the_planned_times(bundle: Path) -> None:
+    with zipfile.ZipFile(bundle) as archive:
+        entries = json.loads(archive.read("entries.json"))
+    page = (CHECK.parents[1] / "docs" / "design" / "gpu-check.md").read_text()
+    for stages, seconds in re.findall(r"^\| (`[a-z`, ]+) \| (\d+) \|", page, re.MULTILINE):
+        listed = re.findall(r"[a-z]+", stages)
+        assert sum(each["seconds"] for each in entries if each["stage"] in listed) == int(seconds), stages
 
 
 def test_every_run_has_the_files_that_its_harness_looks_for(bundle: Path, tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_the_whole_order_is_made_although_one_run_hangs_and_another_one_dies(tmp
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(modules().order.__globals__["SUM"], "size", 1000)
         runs = {"persisting_l2.py": "die", "no_response.py": "hang", "vectoradd_item.py": "judge"}
+        runs["shape_replay.py"] = "odd"
         limits = {"no_response": {"limit": 2}, "a call with .item()": {"limit": 60}}
         check = Checked(tmp_path, runs, limits, harness=any_time(simulated))
     status, _ = check.run(120)
@@ -99,6 +100,8 @@ def test_the_whole_order_is_made_although_one_run_hangs_and_another_one_dies(tmp
     died, hung = check.row("persisting_l2"), check.row("no_response")
     assert (died["verdict"], died["message"]) == ("no result", "it ended with status -9: dying")
     assert (hung["verdict"], hung["message"]) == ("no result", "it was killed after 2 s")
+    odd = check.row("shape_replay")
+    assert (odd["verdict"], odd["message"]) == ("no result", "gpu-check failed: KeyError: 'cases'")
     runs_of_rows = [row for row in check.rows if row["kind"] not in ("probe", "compare")]
     assert len(runs_of_rows) + 3 == entries(check.bundle), "the probe and the other clocks have rows of another form"
     assert runs_of_rows[-1]["name"] == "spinning_kernel"
@@ -170,3 +173,4 @@ def test_the_task_of_the_clock_is_judged_in_one_run_of_all_its_kernels(tmp_path:
     result = evaluate(tmp_path, code, task, Mode.BENCHMARK, Device.CUDA, harness=any_time(simulated)).result
     assert (result.verdict, result.message) == (Verdict.PASS, "")
     assert [case.timing is not None for case in result.cases] == [True] * 10
+    assert result.provenance["clock"] == "judge", "its inputs have a name and a number beside the tensors"
