@@ -130,7 +130,7 @@ def test_a_check_whose_runs_end_as_they_have_to_and_whose_clock_is_right_succeed
 
 def test_a_run_that_hangs_ends_with_the_budget_and_the_runs_after_it_are_named(tmp_path: Path) -> None:
     check = Checked(tmp_path, {"done_too_early.py": "hang"}, {"done_too_early": {"limit": 1000}}, faster=100)
-    status, _ = check.run(20)
+    status, _ = check.run(10, "--only", "honest", "--only", "done_too_early", "--only", "spinning")
     assert status == 1
     assert check.left() == []
     assert check.row("done_too_early")["left_out"].startswith("no time, it was killed after ")
@@ -141,7 +141,7 @@ def test_a_run_that_hangs_ends_with_the_budget_and_the_runs_after_it_are_named(t
 
 def test_a_budget_that_ends_after_the_essential_runs_fails_nothing(tmp_path: Path) -> None:
     check = Checked(tmp_path, {"memory_hog.py": "hang"}, {"memory_hog": {"limit": 1000}}, faster=100)
-    status, output = check.run(20)
+    status, output = check.run(10, "--only", "honest", "--only", "memory_hog", "--only", "spinning")
     assert status == 0, output
     assert "- No time was left for 2 runs: cheat memory_hog (py), cheat spinning_kernel (py)." in check.page
 
