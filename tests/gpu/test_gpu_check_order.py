@@ -91,7 +91,7 @@ def test_the_whole_order_is_made_although_one_run_hangs_and_another_one_dies(tmp
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(modules().order.__globals__["SUM"], "size", 1000)
         runs = {"persisting_l2.py": "die", "no_response.py": "hang", "vectoradd_item.py": "judge"}
-        runs["shape_replay.py"] = "odd"
+        runs |= {"shape_replay.py": "odd", "spinning_kernel.py": "timeout, late"}
         limits = {"no_response": {"limit": 2}, "a call with .item()": {"limit": 60}}
         check = Checked(tmp_path, runs, limits, harness=any_time(simulated))
     status, _ = check.run(120)
@@ -100,6 +100,7 @@ def test_the_whole_order_is_made_although_one_run_hangs_and_another_one_dies(tmp
     died, hung = check.row("persisting_l2"), check.row("no_response")
     assert (died["verdict"], died["message"]) == ("no result", "it ended with status -9: dying")
     assert (hung["verdict"], hung["message"]) == ("no result", "it was killed after 2 s")
+    assert check.row("spinning_kernel")["verdict"] == "timeout", "it was killed, and had a result"
     odd = check.row("shape_replay")
     assert (odd["verdict"], odd["message"]) == ("no result", "gpu-check failed: KeyError: 'cases'")
     runs_of_rows = [row for row in check.rows if row["kind"] not in ("probe", "compare")]
