@@ -20,6 +20,8 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board import bundled
+from hpc_board.catalog.folders import read_task
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied
 from hpc_board.domain.gpu_names import name_mismatch
 from hpc_board.domain.gpus import allowed_gpus
@@ -86,7 +88,7 @@ class Plan(msgspec.Struct, frozen=True):
     """The inputs of a check: job folders and schedulers by cluster, the board's tasks, and the harness's bytes.
 
     `say` is called with the reason for waiting, once for each. `at_once` limits the number of jobs at the same time,
-    and `benchmark` has them measure their nodes.
+    and `benchmark` has them measure their nodes. `starters` are kernels in Python by language, which jobs try.
     """
 
     folders: Mapping[str, job_folder.Folders]
@@ -97,6 +99,7 @@ class Plan(msgspec.Struct, frozen=True):
     say: Callable[[str], object] = lambda _: None
     at_once: int | None = None
     benchmark: bool = False
+    starters: Mapping[str, str] = {}
 
 
 class _Probe(msgspec.Struct):
@@ -131,6 +134,19 @@ class _Probe(msgspec.Struct):
     def failed(self, subject: str, error: BoardError) -> None:
         self.done = True
         self.add(Severity.ERROR, subject, error.message, error.hint)
+
+
+def starters_in_python() -> dict[str, str]:
+    """Return the starters of the bundled task `vectoradd` in Python, by their names."""
+    templates = read_task(bundled.folder("tasks") / "vectoradd").templates
+    return {name: text for name, text in templates.items() if text.startswith("#!")}
+
+
+def _starters(plan: Plan, gpu: Gpu) -> dict[str, str]:
+    """Return the starters that a job on `gpu` tries, each for some seconds: on an emulated one those without CUDA."""
+    if gpu.device is not Device.CPU:
+        return dict(plan.starters)
+    return {name: text for name, text in plan.starters.items() if gpu.emulated and "cuda" not in text}
 
 
 def check(
@@ -185,7 +201,8 @@ def _prepare(gpu: Gpu, place: Path, plan: Plan) -> _Probe:
     probe.job = Job(name, folder, job_folder.SCRIPT, gpu, script.options, script.time_limit_seconds)
     harness = plan.harness()
     sha256 = hashlib.sha256(harness).hexdigest()
-    facts = job_folder.probe_facts(gpu, nonce, ANSWER_SECONDS, sha256, benchmark=plan.benchmark)
+    starters = _starters(plan, gpu)
+    facts = job_folder.probe_facts(gpu, nonce, ANSWER_SECONDS, sha256, benchmark=plan.benchmark, starters=starters)
     contents = {
         job_folder.SCRIPT: script.text.encode(),
         job_folder.FACTS: json.dumps(facts, indent=1).encode(),
@@ -624,6 +641,23 @@ def _torch(report: _Report) -> Iterator[Diagnostic]:
         )
 
 
+def _languages(report: _Report) -> Iterator[Diagnostic]:
+    """Yield a line for each language of kernels in Python: whether its starter runs here."""
+    for each in report.found.languages:
+        name = one_line(each.name, 40)
+        if each.missing:
+            yield Diagnostic(Severity.OK, "language", f"{name}: not installed ({one_line(each.missing, 80)})")
+        elif each.error:
+            yield Diagnostic(
+                Severity.OK if report.gpu.device is Device.CPU else Severity.WARNING,
+                "language",
+                f"{name}: installed, does not run: {one_line(each.error)}",
+                "" if report.gpu.device is Device.CPU else f"Submissions in it fail here; see {report.where}.python.",
+            )
+        else:
+            yield Diagnostic(Severity.OK, "language", f"{name}: runs ({each.seconds:g} s with imports)")
+
+
 def _compilers(report: _Report) -> Iterator[Diagnostic]:
     gpu, found = report.gpu, report.found
     wanted = {Device.CUDA: ("g++", "nvcc"), Device.HIP: ("hipcc",), Device.CPU: ("g++",)}[gpu.device]
@@ -685,6 +719,7 @@ _RULES: tuple[Rule[_Report], ...] = (
     _gpus,
     _compute_mode,
     _torch,
+    _languages,
     _compilers,
     _isolation,
     _sandbox,

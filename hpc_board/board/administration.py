@@ -215,7 +215,8 @@ class Administration:
         from hpc_board.admin import probe
         from hpc_board.admin.doctor import diagnose_root
 
-        checked = probe.check(self._gpus_called(names), self._plan(timeout_seconds, say), send=send)
+        plan = replace(self._plan(timeout_seconds, say), starters=probe.starters_in_python())
+        checked = probe.check(self._gpus_called(names), plan, send=send)
         return [replace(each, diagnostics=(*diagnose_root(each.gpu.cluster), *each.diagnostics)) for each in checked]
 
     def _gpus_called(self, names: Sequence[str]) -> "list[Gpu]":

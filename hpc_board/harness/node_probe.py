@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,13 @@ from hpc_board.harness.confine.isolation import isolation
 from hpc_board.harness.confine.sandbox import readable_folders
 from hpc_board.harness.confine.scratch import SCRATCH, remove
 from hpc_board.harness.files import whole_file
+from hpc_board.harness.languages import tried
 from hpc_board.harness.node import node_facts
 from hpc_board.harness.node_speed import cpu_speeds
 from hpc_board.harness.result_file import RESULT
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.job_environment import JobEnvironment
-from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, NodeProbe, SeenGpu, Speed, Torch
+from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, NodeProbe, SeenGpu, Speed, Torch, TriedLanguage
 from hpc_board.model.task import Language
 
 _ANSWER_LOOK_SECONDS = 0.02
@@ -99,6 +100,7 @@ def inspect(path: Path, harness: Path) -> int:
     try:
         measured = bool(job["inspect"].get("benchmark"))
         torch, gpu_speeds = _torch(harness, scratch, readable, measured=measured)
+        languages = tuple(_languages(harness, scratch, readable, job))
         described, error = _contained(job.get("sandbox"), harness, scratch)
         free = shutil.disk_usage(scratch).free
         tried = trial(job, harness, folder / "trial") if job["device"] != "cpu" and torch.devices else None
@@ -115,6 +117,7 @@ def inspect(path: Path, harness: Path) -> int:
         visible=_cut(next((os.environ[name] for name in _VISIBLE if name in os.environ), "")),
         torch=torch,
         compilers=_compilers(os.environ),
+        languages=languages,
         speeds=(gpu_speeds or cpu_speeds()) if measured else (),
         modules=_cut(os.environ.get("HPC_BOARD_MODULES", "")),
         sandbox=described,
@@ -199,6 +202,14 @@ def _torch(harness: Path, scratch: Path, readable: Sequence[str], *, measured: b
         return torch, tuple(Speed(**speed) for speed in value.get("speeds", ()))
     except (ValueError, KeyError, TypeError):
         return Torch(error=_cut(error.strip().rpartition("\n")[2]) or "it did not answer"), ()
+
+
+def _languages(harness: Path, scratch: Path, readable: Sequence[str], job: Mapping[str, Any]) -> list[TriedLanguage]:
+    starters = job["inspect"].get("starters", {})
+    return [
+        replace(each, missing=_cut(each.missing), error=_cut(each.error))
+        for each in tried(starters, harness, scratch, readable, job)
+    ]
 
 
 def _compilers(environ: Mapping[str, str]) -> dict[str, str]:

@@ -71,14 +71,29 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class TriedLanguage:
+    """A language of kernels on a node, tried by a call of its starter; it runs if nothing is missing and no error.
+
+    `missing` is the module that the node's Python lacks, `error` the reason for a call that failed. `seconds` is the
+    time of imports, compilation and the call.
+    """
+
+    name: str
+    missing: str = ""
+    error: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class NodeProbe:
     """A node as seen by a job of one GPU entry.
 
-    `visible` holds the variables for visible devices, `compilers` the version of each available compiler. `modules` is
-    the source of the `module` command, if the entry has modules, and `speeds` are the rates of the benchmark, if one
-    was asked for. `sandbox` describes the container that the settings ask for, `sandbox_error` is the reason if the
-    node cannot create it. `trial` is None on a CPU, and without PyTorch. `greeted_at` and `answered_at` are the times
-    by the node's clock at which it wrote its greeting and saw the answer; 0 without one.
+    `visible` holds the variables for visible devices, `compilers` the version of each available compiler, and
+    `languages` those of kernels that were tried. `modules` is the source of the `module` command, if the entry has
+    modules, and `speeds` are the rates of the benchmark, if one was asked for. `sandbox` describes the container that
+    the settings ask for, `sandbox_error` is the reason if the node cannot create it. `trial` is None on a CPU, and
+    without PyTorch. `greeted_at` and `answered_at` are the times by the node's clock at which it wrote its greeting and
+    saw the answer; 0 without one.
     """
 
     nonce: str
@@ -91,6 +106,7 @@ class NodeProbe:
     visible: str = ""
     torch: Torch = Torch()
     compilers: Mapping[str, str] = field(default_factory=dict)
+    languages: tuple[TriedLanguage, ...] = ()
     modules: str = ""
     speeds: tuple[Speed, ...] = ()
     sandbox: str = ""

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -338,14 +339,29 @@ def _own_eval(run: Run, task: Task) -> dict[str, Any]:
 
 
 def probe_facts(
-    gpu: Gpu, nonce: str, answer_seconds: float, harness_sha256: str, *, benchmark: bool = False
+    gpu: Gpu,
+    nonce: str,
+    answer_seconds: float,
+    harness_sha256: str,
+    *,
+    benchmark: bool = False,
+    starters: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the contents of `job.json` for a probe job, which waits `answer_seconds` for a response."""
+    """Return the contents of `job.json` for a probe job, which waits `answer_seconds` for a response.
+
+    It tries the languages of `starters`, kernels in Python.
+    """
     return {
         "format": 1,
-        "inspect": {"nonce": nonce, "answer_seconds": answer_seconds, "benchmark": benchmark},
+        "inspect": {
+            "nonce": nonce,
+            "answer_seconds": answer_seconds,
+            "benchmark": benchmark,
+            "starters": dict(starters),
+        },
         "gpu": gpu.name,
         "device": str(gpu.device),
+        "emulated": gpu.emulated,
         "environment": sorted(gpu.env),
         "allow_root": kind_of(gpu.cluster).judges_as_root(gpu.cluster),
         "whole_node": kind_of(gpu.cluster).takes_whole_nodes(gpu),

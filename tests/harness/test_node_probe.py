@@ -1,5 +1,6 @@
 """The inspector: what a probe job reports of the machine that it runs on."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from hpc_board.admin.probe import starters_in_python
+from hpc_board.harness import languages
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.confine.sandbox import landlock_abi, level_of
 from hpc_board.model.node_probe import ANSWER, GREETING, Greeting, NodeProbe
@@ -28,14 +31,20 @@ HARNESS = "harness.pyz"
 
 
 def started(
-    folder: Path, *, answer_seconds: float = 0, python: str = sys.executable, **facts: Any
+    folder: Path,
+    *,
+    answer_seconds: float = 0,
+    python: str = sys.executable,
+    starters: dict[str, str] | None = None,
+    **facts: Any,
 ) -> "subprocess.Popen[bytes]":
     """The harness as a batch script starts it under `python`, with `bin` first on the search path."""
     (folder / "bin").mkdir(exist_ok=True)
     (folder / HARNESS).write_bytes(harness_bytes())
-    inspect = {"nonce": "n", "answer_seconds": answer_seconds}
-    job = {"format": 1, "inspect": inspect, "job_environment": asdict(SLURM.job_environment), "sandbox": None}
-    job.update({"device": "cuda", **facts})
+    inspect: dict[str, Any] = {"nonce": "n", "answer_seconds": answer_seconds}
+    inspect |= {"starters": starters or {}}
+    own = {"device": "cpu", "emulated": False, "environment": [], "sandbox": None}
+    job = {"format": 1, "inspect": inspect, "job_environment": asdict(SLURM.job_environment), **own, **facts}
     (folder / FACTS).write_text(json.dumps(job))
     return subprocess.Popen(
         [python, "-I", "-B", HARNESS, "supervise", FACTS],
@@ -100,6 +109,72 @@ def test_a_library_that_links_to_where_a_judge_must_not_read_is_missing_as_in_a_
     torch = report(work).torch
     assert (torch.version, torch.unreadable) == ("", str(packages / "torch.py"))
     assert torch.error.startswith("PermissionError")
+
+
+ADDS = "def custom_kernel(data):\n    return data[0] + data[1]\n"
+STARTERS = {
+    "PyTorch": f"import torch\n{ADDS}",
+    "wrong": "import torch\ndef custom_kernel(data):\n    return data[0]\n",
+    "away": f"import away.deeper\n{ADDS}",
+    "raises": "def custom_kernel(data):\n    raise ValueError('no \\x1b[31mplace')\n",
+    "crashes": "import os\ndef custom_kernel(data):\n    os.abort()\n",
+    "talks": f"print('x' * 100_000)\n{ADDS}",
+    "reads": "from pathlib import Path\nPath('SECRET').read_text()\n",
+}
+
+
+@pytest.mark.torch
+def test_each_language_is_tried_in_a_process_of_its_own_that_is_confined(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    secret = tmp_path / "secret"
+    secret.write_text("seen")
+    starters = {**STARTERS, "reads": STARTERS["reads"].replace("SECRET", str(secret))}
+    assert started(tmp_path, starters=starters).wait(240) == 0
+    found = {each.name: each for each in report(tmp_path).languages}
+    assert list(found) == list(STARTERS)
+    assert {name for name, each in found.items() if not (each.missing or each.error)} == {"PyTorch", "talks"}
+    assert found["PyTorch"].seconds > 0
+    assert (found["away"].missing, found["away"].error) == ("away", "")
+    assert found["wrong"].error == "its answer is wrong"
+    assert found["raises"].error == "ValueError: no  [31mplace"
+    assert found["crashes"].error == "its process was ended by signal 6"
+    if landlock_abi():
+        assert found["reads"].error.startswith("PermissionError")
+
+
+def test_a_starter_that_hangs_holds_the_probe_for_its_time_limit_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(languages, "CALL_SECONDS", 1.0)
+    monkeypatch.setattr(languages, "TOTAL_SECONDS", 1.0)
+    (tmp_path / HARNESS).write_bytes(harness_bytes())
+    job = {"device": "cpu", "emulated": False, "environment": []}
+    starters = {"hangs": "import time\ntime.sleep(600)\n", "late": ADDS}
+    hangs, late = languages.tried(starters, tmp_path / HARNESS, tmp_path, [*sys.path, sys.prefix], job)
+    assert hangs.error == "its first call did not end within 1 s"
+    assert late.error == "not tried: those before it took 1 s"
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs JAX")
+def test_a_language_whose_threads_abort_at_exit_runs(tmp_path: Path) -> None:
+    source = (
+        "import jax\n@jax.jit\ndef add(a, b):\n    return a + b\n"
+        "def custom_kernel(data):\n    return add(*map(jax.numpy.from_dlpack, data))\n"
+    )
+    assert started(tmp_path, starters={"JAX": source}).wait(240) == 0
+    (found,) = report(tmp_path).languages
+    assert (found.missing, found.error) == ("", "")
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
+@pytest.mark.parametrize("emulated", [True, False])
+def test_the_starter_in_triton_runs_where_a_cpu_stands_in_for_a_gpu(tmp_path: Path, emulated: bool) -> None:
+    starters = {"Triton": starters_in_python()["Triton"]}
+    assert started(tmp_path, starters=starters, emulated=emulated).wait(240) == 0
+    (found,) = report(tmp_path).languages
+    assert (not found.error) is emulated, found.error
 
 
 def test_a_container_that_the_node_cannot_make_is_reported(tmp_path: Path) -> None:

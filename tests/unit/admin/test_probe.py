@@ -29,7 +29,7 @@ from hpc_board.model.gpu import (
     Sandbox,
     SandboxRuntime,
 )
-from hpc_board.model.node_probe import ANSWER, GREETING, NodeProbe, SeenGpu, Torch, Trial
+from hpc_board.model.node_probe import ANSWER, GREETING, NodeProbe, SeenGpu, Torch, Trial, TriedLanguage
 from hpc_board.model.task import Task
 from hpc_board.report.diagnostics import diagnostics_report
 from hpc_board.report.plain import plain
@@ -143,6 +143,15 @@ def checked(
     (found,) = check([gpu], plan, send=send)
     assert not (tmp_path / "board" / probe.FOLDER).exists()
     return found
+
+
+def test_a_probe_of_an_emulated_gpu_tries_the_starters_without_cuda_and_one_of_a_cpu_none() -> None:
+    starters = {"PyTorch": "import torch", "CuPy": "torch.cuda"}
+    plan = Plan({}, [], {}, lambda: b"", starters=starters)
+    assert list(probe._starters(plan, H100)) == ["PyTorch", "CuPy"]
+    assert list(probe._starters(plan, Gpu("B200", CLUSTER, Device.CPU))) == ["PyTorch"]
+    assert list(probe._starters(plan, Gpu("CPU", CLUSTER, Device.CPU))) == []
+    assert {"Python", "Triton"} <= set(probe.starters_in_python())
 
 
 @pytest.mark.parametrize(
@@ -297,6 +306,14 @@ def test_a_cluster_that_does_not_answer_is_asked_once_and_gets_no_job(tmp_path: 
         ({"gpus": GOOD.gpus * 4}, "gpu", Severity.WARNING, "the job sees 4 GPUs"),
         ({"visible": "MIG-1"}, "gpu", Severity.ERROR, "a slice of a GPU"),
         ({"torch": Torch(error="No module named torch")}, "torch", Severity.WARNING, "does not import: No module"),
+        ({"languages": (TriedLanguage("Triton", seconds=3.2),)}, "language", Severity.OK, "Triton: runs (3.2 s"),
+        ({"languages": (TriedLanguage("CuPy", "cupy"),)}, "language", Severity.OK, "CuPy: not installed (cupy)"),
+        (
+            {"languages": (TriedLanguage("JAX", error="no GPU\n\x1b"),)},
+            "language",
+            Severity.WARNING,
+            "JAX: installed, does not run: no GPU",
+        ),
         ({"torch": Torch("2.9")}, "torch", Severity.ERROR, "sees no GPU (built for CPUs)"),
         ({"compilers": {"g++": "13"}}, "compilers", Severity.WARNING, "no nvcc: compiled submissions"),
         ({"isolation": "S1"}, "isolation", Severity.ERROR, "ranked runs want S3: it lacks"),
@@ -314,7 +331,7 @@ def test_what_is_not_as_it_should_be_on_the_node_is_named(
     found = checked(tmp_path, Cast(inspection=replace(GOOD, **changes)), wanted)
     assert [line for line in lines_of(found, subject) if line.severity is severity and words in line.message]
     assert all(line.hint for line in found.diagnostics if line.severity is not Severity.OK)
-    assert found.proven == (severity is Severity.WARNING)
+    assert found.proven == (severity is not Severity.ERROR)
 
 
 def test_the_remedy_for_a_missing_gpu_is_in_the_words_of_the_cluster_s_scheduler(tmp_path: Path) -> None:
