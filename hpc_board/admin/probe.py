@@ -24,14 +24,15 @@ from hpc_board import bundled
 from hpc_board.catalog.folders import read_task
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied
 from hpc_board.domain.gpu_names import name_mismatch
-from hpc_board.domain.gpus import allowed_gpus
+from hpc_board.domain.gpus import allowed_gpus, languages_of
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.harness.confine.sandbox import lacking, reaches
+from hpc_board.harness.languages import COMPILED
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.node_probe import ANSWER, GREETING, INSPECTION_BYTES_MAX, Greeting, NodeProbe
 from hpc_board.model.result import JUDGE, WORKER, Verdict
-from hpc_board.model.task import Mode, Task
+from hpc_board.model.task import Language, Mode, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import GpuFault, Job, JobKey, Rehearsal, Rehearsing, Scheduler, kind_of
@@ -88,7 +89,7 @@ class Plan(msgspec.Struct, frozen=True):
     """The inputs of a check: job folders and schedulers by cluster, the board's tasks, and the harness's bytes.
 
     `say` is called with the reason for waiting, once for each. `at_once` limits the number of jobs at the same time,
-    and `benchmark` has them measure their nodes. `starters` are kernels in Python by language, which jobs try.
+    and `benchmark` has them measure their nodes. `starters` are kernels by language, which jobs try.
     """
 
     folders: Mapping[str, job_folder.Folders]
@@ -136,17 +137,23 @@ class _Probe(msgspec.Struct):
         self.add(Severity.ERROR, subject, error.message, error.hint)
 
 
-def starters_in_python() -> dict[str, str]:
-    """Return the starters of the bundled task `vectoradd` in Python, by their names."""
-    templates = read_task(bundled.folder("tasks") / "vectoradd").templates
-    return {name: text for name, text in templates.items() if text.startswith("#!")}
+def bundled_starters() -> Mapping[str, str]:
+    """Return the starters of the bundled task `vectoradd` by their names."""
+    return read_task(bundled.folder("tasks") / "vectoradd").templates
 
 
 def _starters(plan: Plan, gpu: Gpu) -> dict[str, str]:
-    """Return the starters that a job on `gpu` tries, each for some seconds: on an emulated one those without CUDA."""
-    if gpu.device is not Device.CPU:
-        return dict(plan.starters)
-    return {name: text for name, text in plan.starters.items() if gpu.emulated and "cuda" not in text}
+    """Return the starters that a job on `gpu` tries, each for some seconds: those of its languages.
+
+    An emulated GPU runs those in Python without CUDA; a CPU is told by the line of PyTorch alone.
+    """
+    runs = languages_of(gpu)
+    if gpu.device is Device.CPU and not gpu.emulated:
+        runs = (Language.CPP,)
+    found = {name: text for name, text in plan.starters.items() if COMPILED.get(name, Language.PY) in runs}
+    if gpu.emulated:
+        found = {name: text for name, text in found.items() if name in COMPILED or "cuda" not in text}
+    return found
 
 
 def check(
@@ -642,7 +649,7 @@ def _torch(report: _Report) -> Iterator[Diagnostic]:
 
 
 def _languages(report: _Report) -> Iterator[Diagnostic]:
-    """Yield a line for each language of kernels in Python: whether its starter runs here."""
+    """Yield a line for each language of kernels: whether its starter runs here, or compiles."""
     for each in report.found.languages:
         name = one_line(each.name, 40)
         if each.missing:
@@ -651,11 +658,12 @@ def _languages(report: _Report) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 Severity.OK if report.gpu.device is Device.CPU else Severity.WARNING,
                 "language",
-                f"{name}: installed, does not run: {one_line(each.error)}",
+                f"{name}: installed, does not {'compile' if each.name in COMPILED else 'run'}: {one_line(each.error)}",
                 "" if report.gpu.device is Device.CPU else f"Submissions in it fail here; see {report.where}.python.",
             )
         else:
-            yield Diagnostic(Severity.OK, "language", f"{name}: runs ({each.seconds:g} s with imports)")
+            does = "compiles" if each.name in COMPILED else "runs"
+            yield Diagnostic(Severity.OK, "language", f"{name}: {does} ({each.seconds:g} s)")
 
 
 def _compilers(report: _Report) -> Iterator[Diagnostic]:

@@ -215,7 +215,7 @@ class Administration:
         from hpc_board.admin import probe
         from hpc_board.admin.doctor import diagnose_root
 
-        plan = replace(self._plan(timeout_seconds, say), starters=probe.starters_in_python())
+        plan = replace(self._plan(timeout_seconds, say), starters=probe.bundled_starters())
         checked = probe.check(self._gpus_called(names), plan, send=send)
         return [replace(each, diagnostics=(*diagnose_root(each.gpu.cluster), *each.diagnostics)) for each in checked]
 

@@ -1,4 +1,4 @@
-"""The languages of kernels that a node's Python has: a starter in each is called once, confined as submissions are."""
+"""The languages of kernels that a node has: a starter in each is called or compiled once, confined as submissions."""
 
 import ast
 import importlib.util
@@ -10,8 +10,16 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from hpc_board.harness.build.toolchain import (
+    HEADER,
+    PASSED_TO_COMPILERS,
+    ToolchainMissing,
+    command,
+    header_text,
+    toolchain,
+)
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.scratch import scrubbed
 from hpc_board.harness.confine.seccomp import deny_outside_effects
@@ -19,6 +27,8 @@ from hpc_board.harness.device.device import open_device
 from hpc_board.harness.device.faults import lacking
 from hpc_board.harness.wire import payload
 from hpc_board.model.node_probe import TriedLanguage
+from hpc_board.model.result import Verdict
+from hpc_board.model.task import Language
 
 CALL_SECONDS = 90.0
 """Time limit of one starter, which may compile an extension of PyTorch."""
@@ -26,12 +36,15 @@ CALL_SECONDS = 90.0
 TOTAL_SECONDS = 300.0
 """Time limit of all starters; those beyond it are not tried."""
 
+COMPILED = {"C++": Language.CPP, "CUDA": Language.CU, "HIP": Language.HIP}
+"""The compiled languages by the names of their starters; all other starters are in Python."""
+
 _QUESTION = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from hpc_board.harness.languages import call
+from hpc_board.harness import languages
 sys.path.remove(sys.argv[1])
-call(*sys.argv[2:])
+getattr(languages, sys.argv[2])(*sys.argv[3:])
 """
 _FILE = "submission.py"
 _TASK = "input_t = output_t = tuple\n"
@@ -45,11 +58,14 @@ def tried(
 ) -> Iterator[TriedLanguage]:
     """Yield the outcome of each of `starters`, kernels by language that add two vectors, one after the other.
 
-    A probe `job` has the GPU's `device`, whether it is `emulated`, and the names of variables in its `environment`.
+    A probe `job` has the GPU's `device` and `arch`, whether it is `emulated`, and the names of variables in its
+    `environment`.
     """
     deadline = time.monotonic() + TOTAL_SECONDS
     for number, (name, source) in enumerate(starters.items()):
-        missing = next((each for each in _imported(source) if importlib.util.find_spec(each) is None), "")
+        language = COMPILED.get(name)
+        modules = _imported(source) if language is None else []
+        missing = next((each for each in modules if importlib.util.find_spec(each) is None), "")
         seconds = min(CALL_SECONDS, deadline - time.monotonic())
         if missing:
             yield TriedLanguage(name, missing=missing)
@@ -58,11 +74,17 @@ def tried(
         else:
             home = scratch / f"language{number}"
             home.mkdir()
-            (home / _FILE).write_text(source, encoding="utf-8")
+            file = _FILE if language is None else f"submission{language.extensions[0]}"
+            (home / file).write_text(source, encoding="utf-8")
             (home / "task.py").write_text(_TASK, encoding="utf-8")
+            words = (
+                ["call", str(home), job["device"]] if language is None else ["build", str(home), language, job["arch"]]
+            )
             interpreted = {"TRITON_INTERPRET": "1"} if job["emulated"] else {}
-            environment = {**scrubbed(os.environ, home, job["environment"]), **interpreted}
-            yield _tried(name, [str(harness.resolve()), str(home), job["device"], *readable], environment, seconds)
+            passed_on = [*job["environment"], *(PASSED_TO_COMPILERS if language else ())]
+            environment = {**scrubbed(os.environ, home, passed_on), **interpreted}
+            argv = [sys.executable, "-I", "-B", "-c", _QUESTION, str(harness.resolve()), *words, *readable]
+            yield _tried(name, argv, home, environment, seconds)
 
 
 def _imported(source: str) -> list[str]:
@@ -76,16 +98,16 @@ def _imported(source: str) -> list[str]:
     return [name for name in found if name != "task"]
 
 
-def _tried(name: str, words: Sequence[str], environment: Mapping[str, str], seconds: float) -> TriedLanguage:
+def _tried(name: str, argv: Sequence[str], home: Path, environment: Mapping[str, str], seconds: float) -> TriedLanguage:
     started_at = time.monotonic()
-    with (Path(words[1]) / "output").open("w+b") as output:
+    with (home / "output").open("w+b") as output:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-B", "-c", _QUESTION, *words],
+            argv,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             env=environment,
-            cwd=words[1],
+            cwd=home,
             start_new_session=True,
         )
         try:
@@ -93,7 +115,7 @@ def _tried(name: str, words: Sequence[str], environment: Mapping[str, str], seco
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            return TriedLanguage(name, error=f"its first call did not end within {seconds:.0f} s")
+            return TriedLanguage(name, error=f"it did not end within {seconds:.0f} s")
         took_seconds = round(time.monotonic() - started_at, 1)
         output.seek(max(0, output.tell() - _OUTPUT_BYTES))
         last = output.read().decode(errors="replace").strip().rpartition("\n")[2]
@@ -118,6 +140,27 @@ def call(home: str, device: str, *readable: str) -> None:
         missing = lacking(lacked)
         if not missing:
             raise
+    _end(missing, error)
+
+
+def build(home: str, language: str, arch: str, *readable: str) -> None:
+    """Confine this process like a compiler, compile the starter in `home`, and write the outcome as a line of JSON."""
+    try:
+        tools = toolchain(Language(language), arch, os.environ)
+    except ToolchainMissing as lacked:
+        known = lacked.verdict is Verdict.INFRA_ERROR
+        _end(missing=lacked.message if known else "", error="" if known else lacked.message)
+    (Path(home) / HEADER).write_text(header_text(), encoding="utf-8")
+    sandbox.limit_files(_FILE_BYTES)
+    sandbox.confine_compiler(readable, home)
+    source = f"submission{tools.language.extensions[0]}"
+    done = subprocess.run(command(tools, (), source), capture_output=True, text=True, errors="replace", check=False)
+    lines = f"{done.stdout}\n{done.stderr}".strip().splitlines()
+    first = next((line for line in lines if "error" in line), lines[-1] if lines else "")
+    _end(error=f"{Path(tools.compiler).name} ended with status {done.returncode}: {first}" if done.returncode else "")
+
+
+def _end(missing: str = "", error: str = "") -> NoReturn:
     sys.stdout.write(json.dumps({"missing": missing, "error": error}) + "\n")
     sys.stdout.flush()
     # As a worker ends: at exit, threads of JAX beside PyTorch abort the process.

@@ -45,7 +45,7 @@ def _rules(task: Task, gpus: Sequence[Gpu], now: datetime) -> Iterator[tuple[str
     yield "languages" if len(task.accepted) > 1 else "language", ", ".join(task.accepted)
     if task.flags:
         yield "compiler flags", one_line(" ".join(task.flags))
-    yield "GPUs", ", ".join(gpu.name for gpu in gpus) or "none in the settings"
+    yield "GPUs", ", ".join(gpu.name for gpu in gpus) or "none here"
     yield "deadline", deadline_text(task.deadline, now)
     times = "" if task.harness == ISOLATED else ", by reported mean times"
     yield "score", f"{RANKING_WORDS[task.ranking_by]}{times}"

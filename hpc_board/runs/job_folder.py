@@ -349,7 +349,7 @@ def probe_facts(
 ) -> dict[str, Any]:
     """Return the contents of `job.json` for a probe job, which waits `answer_seconds` for a response.
 
-    It tries the languages of `starters`, kernels in Python.
+    It tries the languages of `starters`.
     """
     return {
         "format": 1,
@@ -361,6 +361,7 @@ def probe_facts(
         },
         "gpu": gpu.name,
         "device": str(gpu.device),
+        "arch": gpu.arch,
         "emulated": gpu.emulated,
         "environment": sorted(gpu.env),
         "allow_root": kind_of(gpu.cluster).judges_as_root(gpu.cluster),

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hpc_board.admin.probe import starters_in_python
+from hpc_board.admin.probe import bundled_starters
 from hpc_board.harness import languages
 from hpc_board.harness.bundle import harness_bytes
 from hpc_board.harness.confine.sandbox import landlock_abi, level_of
@@ -43,7 +44,7 @@ def started(
     (folder / HARNESS).write_bytes(harness_bytes())
     inspect: dict[str, Any] = {"nonce": "n", "answer_seconds": answer_seconds}
     inspect |= {"starters": starters or {}}
-    own = {"device": "cpu", "emulated": False, "environment": [], "sandbox": None}
+    own = {"device": "cpu", "arch": "", "emulated": False, "environment": [], "sandbox": None}
     job = {"format": 1, "inspect": inspect, "job_environment": asdict(SLURM.job_environment), **own, **facts}
     (folder / FACTS).write_text(json.dumps(job))
     return subprocess.Popen(
@@ -148,11 +149,27 @@ def test_a_starter_that_hangs_holds_the_probe_for_its_time_limit_alone(
     monkeypatch.setattr(languages, "CALL_SECONDS", 1.0)
     monkeypatch.setattr(languages, "TOTAL_SECONDS", 1.0)
     (tmp_path / HARNESS).write_bytes(harness_bytes())
-    job = {"device": "cpu", "emulated": False, "environment": []}
+    job = {"device": "cpu", "arch": "", "emulated": False, "environment": []}
     starters = {"hangs": "import time\ntime.sleep(600)\n", "late": ADDS}
     hangs, late = languages.tried(starters, tmp_path / HARNESS, tmp_path, [*sys.path, sys.prefix], job)
-    assert hangs.error == "its first call did not end within 1 s"
+    assert hangs.error == "it did not end within 1 s"
     assert late.error == "not tried: those before it took 1 s"
+
+
+@pytest.mark.skipif(shutil.which("g++", path="/usr/bin:/bin") is None, reason="needs g++")
+def test_compilers_are_tried_under_their_confinement(tmp_path: Path) -> None:
+    include = '#include "/tmp/none.h"\n'
+    starters = {name: bundled_starters()[name] for name in ("C++", "CUDA")}
+    assert started(tmp_path, starters=starters).wait(240) == 0
+    good, without = report(tmp_path).languages
+    assert (good.missing, good.error) == ("", "")
+    if shutil.which("nvcc", path="/usr/bin:/bin") is None:
+        assert "no nvcc in PATH" in without.missing
+    (tmp_path / RESULT).unlink()
+    assert started(tmp_path, starters={"C++": include + starters["C++"]}).wait(240) == 0
+    (bad,) = report(tmp_path).languages
+    assert bad.error.startswith("g++ ended with status 1: ")
+    assert "/tmp/none.h" in bad.error
 
 
 @pytest.mark.torch
@@ -171,7 +188,7 @@ def test_a_language_whose_threads_abort_at_exit_runs(tmp_path: Path) -> None:
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton")
 @pytest.mark.parametrize("emulated", [True, False])
 def test_the_starter_in_triton_runs_where_a_cpu_stands_in_for_a_gpu(tmp_path: Path, emulated: bool) -> None:
-    starters = {"Triton": starters_in_python()["Triton"]}
+    starters = {"Triton": bundled_starters()["Triton"]}
     assert started(tmp_path, starters=starters, emulated=emulated).wait(240) == 0
     (found,) = report(tmp_path).languages
     assert (not found.error) is emulated, found.error

@@ -20,6 +20,7 @@ from hpc_board.domain.cluster_info import ClusterInfo, Partition
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
+from hpc_board.harness.languages import COMPILED
 from hpc_board.harness.node import is_root
 from hpc_board.model.gpu import (
     Cluster,
@@ -145,13 +146,14 @@ def checked(
     return found
 
 
-def test_a_probe_of_an_emulated_gpu_tries_the_starters_without_cuda_and_one_of_a_cpu_none() -> None:
-    starters = {"PyTorch": "import torch", "CuPy": "torch.cuda"}
+def test_a_probe_tries_the_languages_of_its_gpu() -> None:
+    starters = {"PyTorch": "import torch", "CuPy": "torch.cuda", "C++": "", "CUDA": "", "HIP": ""}
     plan = Plan({}, [], {}, lambda: b"", starters=starters)
-    assert list(probe._starters(plan, H100)) == ["PyTorch", "CuPy"]
-    assert list(probe._starters(plan, Gpu("B200", CLUSTER, Device.CPU))) == ["PyTorch"]
-    assert list(probe._starters(plan, Gpu("CPU", CLUSTER, Device.CPU))) == []
-    assert {"Python", "Triton"} <= set(probe.starters_in_python())
+    assert list(probe._starters(plan, H100)) == ["PyTorch", "CuPy", "CUDA"]
+    assert list(probe._starters(plan, Gpu("MI300", CLUSTER, Device.HIP))) == ["PyTorch", "CuPy", "HIP"]
+    assert list(probe._starters(plan, Gpu("B200", CLUSTER, Device.CPU))) == ["PyTorch", "C++", "CUDA", "HIP"]
+    assert list(probe._starters(plan, Gpu("CPU", CLUSTER, Device.CPU))) == ["C++"]
+    assert {"Python", "Triton", *COMPILED} <= set(probe.bundled_starters())
 
 
 @pytest.mark.parametrize(
@@ -306,7 +308,8 @@ def test_a_cluster_that_does_not_answer_is_asked_once_and_gets_no_job(tmp_path: 
         ({"gpus": GOOD.gpus * 4}, "gpu", Severity.WARNING, "the job sees 4 GPUs"),
         ({"visible": "MIG-1"}, "gpu", Severity.ERROR, "a slice of a GPU"),
         ({"torch": Torch(error="No module named torch")}, "torch", Severity.WARNING, "does not import: No module"),
-        ({"languages": (TriedLanguage("Triton", seconds=3.2),)}, "language", Severity.OK, "Triton: runs (3.2 s"),
+        ({"languages": (TriedLanguage("Triton", seconds=3.2),)}, "language", Severity.OK, "Triton: runs (3.2 s)"),
+        ({"languages": (TriedLanguage("CUDA", seconds=9),)}, "language", Severity.OK, "CUDA: compiles (9 s)"),
         ({"languages": (TriedLanguage("CuPy", "cupy"),)}, "language", Severity.OK, "CuPy: not installed (cupy)"),
         (
             {"languages": (TriedLanguage("JAX", error="no GPU\n\x1b"),)},
