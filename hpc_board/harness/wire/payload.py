@@ -384,7 +384,8 @@ def dense(value: Any) -> Any:
         return kind(dense(item) for item in value)
     if kind is dict and len(value) <= _PARTS_MAX:
         return {key: dense(item) for key, item in value.items()}
-    taken = _of_another_library(value)
+    # A number in a list is looked at while the call is timed.
+    taken = None if kind.__module__ == "builtins" else _of_another_library(value)
     return value if taken is None else dense(taken)
 
 
