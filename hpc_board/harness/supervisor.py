@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hpc_board.harness.build.toolchain import unlike_arch
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.gpu_devices import job_gpus, see_one
 from hpc_board.harness.confine.isolation import isolation
@@ -31,6 +32,7 @@ from hpc_board.harness.profile.evaluation import Profile, Workers
 from hpc_board.harness.profile.profilers import absent, available
 from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
+from hpc_board.model.device_faults import with_words
 from hpc_board.model.kernels import KERNELS_MAX, Kernel
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, peak_of
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from hpc_board.harness.own_eval.evaluation import OwnEval
 
 _INTERRUPTED_REAP_SECONDS = 0.3
+_OF_LOST_GPUS = (Verdict.CRASH, Verdict.EXCEPTION, Verdict.DEVICE_ERROR, Verdict.TIMEOUT)
 _JUDGE_SAID_MAX = 4000
 _KILLED = "signal 9"
 _EVALUATIONS_MAX = 3
@@ -169,6 +172,8 @@ class Supervisor:
             self._provenance[INTERRUPTED] = stopped_by
         elif verdict is Verdict.PASS:
             verdict, message = _verdict(cases)
+        if not stopped_by:
+            verdict, message = self._unless_lost(verdict, message)
         if verdict in _OF_SCRATCH and (unwritable := self._disk.unwritable()):
             verdict, message = Verdict.INFRA_ERROR, f"{unwritable}; then {message}"
         if verdict in (Verdict.TASK_ERROR, Verdict.INFRA_ERROR) and not stopped_by:
@@ -232,7 +237,7 @@ class Supervisor:
             self._processes.record_isolation(isolation() or sandbox.LEVELS[0])
 
     def _check_gpus(self) -> None:
-        """Check that a task for one GPU has one alone: with a second one a kernel could work outside its time."""
+        """Check that the GPU is the settings' one, and alone for a task of one: a kernel could work on a second one."""
         gpus = job_gpus(self._job.device, os.environ).number
         if gpus > 1 and self._job.world_size == 1:
             message = (
@@ -241,6 +246,11 @@ class Supervisor:
                 "ROCR_VISIBLE_DEVICES"
             )
             raise CallFailed(Verdict.INFRA_ERROR, message)
+        found = unlike_arch(self._job.arch, os.environ) if self._job.device == "cuda" else ""
+        if found:
+            name, arch = self._job.gpu, self._job.arch
+            message = f"it has the compute capability {found}, and gpus.{name} in the settings has the arch {arch}"
+            raise CallFailed(Verdict.DEVICE_ERROR, with_words(message))
 
     def _check_files(self) -> None:
         """Check that the files in the job folder are those that were sent."""
@@ -492,6 +502,13 @@ class Supervisor:
         if verdict is Verdict.CRASH and _KILLED in message and oom_kills() > self._oom_kills:
             return Verdict.OUT_OF_MEMORY, f"{message}; {MEMORY_RAN_OUT}"
         return verdict, message
+
+    def _unless_lost(self, verdict: Verdict, message: str) -> tuple[Verdict, str]:
+        """Return a verdict with its message: a device error, and not the kernel's fault, if the GPU has gone."""
+        if verdict not in _OF_LOST_GPUS or not self._gpu_uuid() or gpu_facts(self._gpu_uuid()):
+            return verdict, message
+        told = f"nvidia-smi no longer describes the GPU {self._gpu_uuid()}, as it did at the start; {message}"
+        return Verdict.DEVICE_ERROR, with_words(told)
 
     def _gpu_uuid(self) -> str:
         return str(self._provenance.get("gpu_uuid", ""))

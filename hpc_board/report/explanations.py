@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hpc_board.domain.run import RunState
+from hpc_board.model.device_faults import DEVICE_FAULTS
 from hpc_board.model.result import LIBRARY_LACKING, LIBRARY_MISSING, SCRATCH_UNWRITABLE, USES_ONE, Verdict
 from hpc_board.model.task import Mode
 
@@ -198,6 +199,14 @@ _BY_MESSAGE = (
             "PyTorch is a build without support for this GPU; your kernel was not judged.",
             "Ask the admin to set `python` in the settings to one whose PyTorch supports this GPU.",
         ),
+    ),
+    *(
+        (
+            Verdict.DEVICE_ERROR,
+            each.words,
+            Meaning(f"{each.words[0].upper()}{each.words[1:]}; your kernel is not to blame.", each.remedy),
+        )
+        for each in DEVICE_FAULTS
     ),
     (
         Verdict.DEVICE_ERROR,

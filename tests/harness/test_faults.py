@@ -1,5 +1,6 @@
 """The blame that PyTorch's errors give."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +9,33 @@ import pytest
 
 from hpc_board.harness.device.device import DeviceMissing
 from hpc_board.harness.device.faults import fault, lacking, message_of, unreadable
+from hpc_board.harness.judge.judge import _failed
 from hpc_board.harness.wire.payload import NoRoom
+from hpc_board.harness.worker.worker import _Naming
+from hpc_board.model.device_faults import DEVICE_FAULTS, is_told, with_words
+from hpc_board.model.gpu import Device
 from hpc_board.model.result import Verdict
+from hpc_board.report.explanations import verdict_meaning
+from tests.harness.evaluations import evaluate
+from tests.harness.harness_file import Edit, edited
+
+NODE_S = {
+    "CUDA error: CUDA-capable device(s) is/are busy or unavailable": "the GPU is held by another process",
+    "CUDA error: uncorrectable ECC error encountered": "the GPU has a memory or link error",
+    "CUDA error: uncorrectable NVLink error detected during the execution": "the GPU has a memory or link error",
+    "CUDA error: CUDA driver version is insufficient for CUDA runtime version": "the node's driver is too old",
+    "CUDA error: the provided PTX was compiled with an unsupported toolchain.": "the node's driver is too old",
+    "CUDA error: system has unsupported display driver / cuda driver combination": "the node's driver is too old",
+    "CUDA error: forward compatibility was attempted on non supported HW": "the node's driver is too old",
+    "The NVIDIA driver on your system is too old (found version 11040).": "the node's driver is too old",
+    "CUDA error: system not yet initialized": "the node's GPUs are not initialized",
+    "CUDA error: MPS server is not ready to accept new MPS client requests": "the node's MPS server refuses the job",
+    "CUDA error: no CUDA-capable device is detected": "the GPU cannot be used, or no longer",
+    "HIP error: no ROCm-capable device is detected": "the GPU cannot be used, or no longer",
+    "No CUDA GPUs are available": "the GPU cannot be used, or no longer",
+    "Triton Error [CUDA]: GPU is lost": "the GPU was lost during the run",
+}
+"""Messages of CUDA 13, HIP and PyTorch, and the beginning of our words for each."""
 
 ASYNCHRONOUS = "\nCUDA kernel errors might be asynchronously reported at some other API call."
 
@@ -43,6 +69,44 @@ def test_what_a_kernel_does_to_a_device_is_a_crash(text: str) -> None:
 )
 def test_what_a_device_or_node_lacks_is_a_device_error(text: str) -> None:
     assert fault(RuntimeError(text + ASYNCHRONOUS)) is Verdict.DEVICE_ERROR
+
+
+@pytest.mark.parametrize(("text", "words"), NODE_S.items())
+def test_each_fault_of_a_node_has_its_own_words_and_its_remedy(text: str, words: str) -> None:
+    assert fault(RuntimeError(text + ASYNCHRONOUS)) is Verdict.DEVICE_ERROR
+    assert with_words(text).startswith(words)
+    assert with_words(text).endswith(f": {text}")
+    meaning = verdict_meaning(Verdict.DEVICE_ERROR, with_words(text))
+    assert meaning.what.casefold().startswith(words.casefold())
+    assert meaning.next != verdict_meaning(Verdict.DEVICE_ERROR, text).next
+
+
+def test_the_manual_has_each_fault_of_a_gpu() -> None:
+    page = (Path(__file__).parents[2] / "docs/results.md").read_text()
+    assert [each.words for each in DEVICE_FAULTS if f"\n| {each.words} |" not in page] == []
+
+
+def test_a_mig_device_that_the_job_may_not_open_is_told() -> None:
+    text = "no cuda device can be used on this node: PyTorch 2.11.0 is built for 13.0; visible devices: 'MIG-1e2f'"
+    assert with_words(text).startswith("the job may not use its MIG device or GPU: no cuda device")
+
+
+def test_a_capture_s_own_rules_are_no_fault_of_the_node() -> None:
+    assert fault(RuntimeError("CUDA error: operation not permitted when stream is capturing")) is None
+
+
+@pytest.mark.parametrize(("device", "told"), [("cuda", True), ("cpu", False)])
+def test_a_worker_puts_the_words_before_an_error_on_a_gpu_alone(device: str, told: bool) -> None:
+    error = RuntimeError("CUDA error: uncorrectable ECC error encountered")
+    frame = _Naming("/scratch", "k.py", "k.py", device).raised(error, Verdict.EXCEPTION)
+    assert frame["verdict"] is Verdict.DEVICE_ERROR
+    assert is_told(frame["message"]) is told
+
+
+@pytest.mark.parametrize("error", [RuntimeError("CUDA error: GPU is lost"), DeviceMissing("visible devices: 'MIG-1'")])
+def test_the_judge_puts_the_words_before_an_error_of_the_gpu(error: Exception) -> None:
+    frame = _failed("ref_kernel fails", error, "cuda")
+    assert (frame["verdict"], is_told(frame["message"])) == (Verdict.DEVICE_ERROR, True)
 
 
 @pytest.mark.parametrize(
@@ -166,3 +230,44 @@ def test_a_package_that_links_to_a_folder_which_jobs_do_not_see_is_the_installat
     if done.stderr == "no Landlock\n":
         pytest.skip("this kernel has no Landlock")
     assert done.stdout.strip() == str(package / "linked" / "__init__.py"), done.stderr
+
+
+UUID = "GPU-6ff3f9b9-9c1c-4f3e-8f3c-0c1d2e3f4a5b"
+ON_A_GPU = Edit("supervisor.py", 'return str(self._provenance.get("gpu_uuid", ""))', f'return "{UUID}"')
+"""A CPU in the place of the GPU, which nvidia-smi describes."""
+
+NVIDIA_SMI = """#!/bin/sh
+# Describes the GPU once, and then fails, as nvidia-smi does for a GPU that has fallen off the bus; or always.
+if [ -e "$0.asked" ] && [ {lost} ]; then echo "Unable to determine the device handle: GPU is lost"; exit 15; fi
+: > "$0.asked"
+echo "NVIDIA H200, GPU-6, 570.1, Disabled, Default, 1980, 3201, 41, 0x0"
+"""
+
+
+@pytest.mark.parametrize(("lost", "verdict"), [("1", Verdict.DEVICE_ERROR), ("", Verdict.CRASH)])
+def test_a_kernel_whose_gpu_is_lost_is_not_to_blame(tmp_path: Path, lost: str, verdict: Verdict) -> None:
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI.format(lost=lost))
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    source = "import os\n\n\ndef custom_kernel(data):\n    os.abort()\n"
+    result = evaluate(tmp_path / "job", source, environ=environ, harness=edited((ON_A_GPU,))).result
+    assert result.verdict is verdict, result.message
+    assert [case.verdict for case in result.cases] == [Verdict.CRASH]
+    assert ("the GPU was lost during the run: nvidia-smi no longer" in result.message) is bool(lost)
+
+
+@pytest.mark.parametrize(
+    ("capability", "fault"),
+    [("8.0", "it has the compute capability 8.0, and gpus.CPU in the settings has the arch sm_90a"), ("9.0", "")],
+)
+def test_a_node_with_another_gpu_than_the_settings_is_told(tmp_path: Path, capability: str, fault: str) -> None:
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho {capability}\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    result = evaluate(tmp_path / "job", "", device=Device.CUDA, environ=environ, arch="sm_90a").result
+    assert result.verdict is Verdict.DEVICE_ERROR
+    told = f"the node's GPU is not the one of the board's settings: {fault}"
+    assert (result.message.startswith("the node's GPU is not"), not fault or result.message == told) == (
+        bool(fault),
+        True,
+    )

@@ -295,11 +295,26 @@ def _cpu_arch(arch: str, _environ: Mapping[str, str]) -> str:
 def _cuda_arch(arch: str, environ: Mapping[str, str]) -> str:
     if arch:
         return _checked(arch, _CUDA_ARCH, "nvcc takes names such as sm_90a")
-    found = re.match(r"(\d+)\.(\d)\s", _output_of(_nvidia_smi(environ), environ) + "\n")
-    if found is None:
+    number = _capability(environ)
+    if not number:
         raise _unknown_arch("nvidia-smi reports no GPU on this node", "sm_90a")
-    number = int(found[1]) * 10 + int(found[2])
     return f"sm_{number}{'a' if number >= _SPECIFIC_FROM else ''}"
+
+
+def _capability(environ: Mapping[str, str]) -> int:
+    """Return the compute capability of the job's GPU, 90 for 9.0; 0 if nvidia-smi reports none."""
+    found = re.match(r"(\d+)\.(\d)\s", _output_of(_nvidia_smi(environ), environ) + "\n")
+    return int(found[1]) * 10 + int(found[2]) if found else 0
+
+
+def unlike_arch(arch: str, environ: Mapping[str, str]) -> str:
+    """Return the compute capability of the job's GPU if it cannot run code for a CUDA `arch`; else ""."""
+    wanted = _CUDA_ARCH.fullmatch(arch)
+    if wanted is None:
+        return ""
+    number, found = int(wanted[1].rstrip("af")), _capability(environ)
+    fits = not found or (found // 10 == number // 10 and found >= number)
+    return "" if fits else f"{found // 10}.{found % 10}"
 
 
 def _nvidia_smi(environ: Mapping[str, str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from hpc_board.harness.device.device import DeviceMissing
 from hpc_board.harness.wire.payload import NoRoom
+from hpc_board.model.device_faults import device_fault
 from hpc_board.model.result import Verdict
 
 
@@ -45,12 +46,6 @@ _OF_KERNEL = re.compile(
     r"|invalid (program counter|address space)|hardware stack error|launch timed out",
     re.IGNORECASE,
 )
-_OF_NODE = re.compile(
-    r"busy or unavailable|no (CUDA-capable|ROCm-capable|HIP-capable) device|no (CUDA|HIP) GPUs|no NVIDIA driver"
-    r"|\bECC\b|initialization (error|failed)|driver version is insufficient|driver on your system is too old"
-    r"|driver combination|forward compatibility|not yet initialized|nvlink|\bMPS\b|device\(s\) is/are|GPU is lost",
-    re.IGNORECASE,
-)
 
 
 def fault(error: BaseException) -> Verdict | None:
@@ -64,7 +59,7 @@ def fault(error: BaseException) -> Verdict | None:
         return None
     if _OF_KERNEL.search(text):
         return Verdict.CRASH
-    if _OF_NODE.search(text):
+    if device_fault(text):
         return Verdict.DEVICE_ERROR
     return Verdict.OUT_OF_MEMORY if "out of memory" in text else None
 

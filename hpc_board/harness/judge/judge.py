@@ -38,6 +38,7 @@ from hpc_board.harness.processes.memory import keep_freed_memory
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
 from hpc_board.harness.worker.compiled import form_fault
+from hpc_board.model.device_faults import with_words
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import WORK_MAX
 from hpc_board.model.result import LIBRARY_MISSING, Verdict
@@ -469,7 +470,7 @@ def _failed(step: str, error: BaseException, device: str, other_python: str = ""
         )
         return {"type": "failed", "verdict": Verdict.INFRA_ERROR, "message": printable(message, _MESSAGE_MAX)}
     if isinstance(error, DeviceMissing):
-        return {"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": str(error)}
+        return {"type": "failed", "verdict": Verdict.DEVICE_ERROR, "message": with_words(str(error))}
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     message = f"{step}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
     verdict = Verdict.TASK_ERROR
@@ -478,5 +479,5 @@ def _failed(step: str, error: BaseException, device: str, other_python: str = ""
             # The submission shares the GPU's memory, and may have taken all of it.
             verdict = Verdict.OUT_OF_MEMORY
         elif fault(error) is Verdict.DEVICE_ERROR:
-            verdict = Verdict.DEVICE_ERROR
+            verdict, message = Verdict.DEVICE_ERROR, with_words(message)
     return {"type": "failed", "verdict": verdict, "message": printable(message, 2 * _MESSAGE_MAX)}

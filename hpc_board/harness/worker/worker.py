@@ -42,6 +42,7 @@ from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame, inheri
 from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.replies import ADDRESSES_MAX, HANDLES_MAX, HELD_MAX, PLACES_MAX
 from hpc_board.harness.worker import compiled
+from hpc_board.model.device_faults import with_words
 from hpc_board.model.result import LIBRARY_LACKING, Verdict
 from hpc_board.model.text import printable
 
@@ -66,7 +67,7 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
     channel.send({"type": "confined", "isolation": level})
     # Not earlier: their import may start threads, and a thread keeps its privileges.
     preload(modules)
-    naming = _Naming(frame["folder"], frame["file"], frame["shown_as"])
+    naming = _Naming(frame["folder"], frame["file"], frame["shown_as"], frame["device"])
     try:
         device = open_device(frame["device"])
         if frame["profile"]:
@@ -378,7 +379,8 @@ class _Shared:
 class _Naming:
     """Wording of a submission's errors: with its own file's name, without frames of the harness."""
 
-    def __init__(self, folder: str, file: str, shown_as: str) -> None:
+    def __init__(self, folder: str, file: str, shown_as: str, device: str) -> None:
+        self._device = device
         self._folder = folder
         self._file = file
         self._shown_as = shown_as
@@ -400,6 +402,9 @@ class _Naming:
             linecache.checkcache()
             lines = "".join(traceback.format_exception(type(error), error, step))
         head = f"{type(error).__name__}: {message_of(error)[:2000]}"
+        if verdict is Verdict.DEVICE_ERROR and self._device != "cpu":
+            # On a CPU the submission asks for a device that the board does not promise.
+            head = with_words(head)
         return _message(verdict, self._renamed(f"{head}\n{lines[-_MESSAGE_MAX:]}".strip()))
 
     def _renamed(self, text: str) -> str:
