@@ -2,7 +2,8 @@
 
     python scripts/corpus.py CHECKOUT [--judge]
 
-A row is a task folder: its competitions, the faults of reading it with them and by itself, its harness and languages.
+A row is a task folder: its competitions, the faults of reading it with them and by itself, its harness with the reason
+for it, and its languages.
 With --judge it also has the findings of `hpc-board task check`, and the verdict of each solution in the folder by the
 judge and by the task's own eval, all on this machine's processor: the task and its solutions are moved to it, with the
 smallest benchmark alone. A verdict that a solution in `correct` or `wrong` should not have is marked with `!`. The
@@ -21,6 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hpc_board.catalog import competition, sources
+from hpc_board.catalog.contract import NEEDED, missing
 from hpc_board.catalog.known_tasks import TASK_FILE
 from hpc_board.domain.draft import Source
 from hpc_board.errors import BoardError
@@ -30,7 +32,7 @@ from hpc_board.task_check.lint import Bounds, check
 from hpc_board.task_check.try_out import try_out
 
 CASES_MAX, SECONDS = 4, 120
-HEADS = ("folder", "competitions", "with them", "by itself", "harness", "languages")
+HEADS = ("folder", "competitions", "with them", "by itself", "harness", "why", "languages")
 JUDGED = ("findings", "by the judge", "by its eval")
 SOLUTIONS = ("solutions/*/*", "submissions/*.py", "submission*.py")
 QUICK = {"workers": 1, "rows": 1, "row_calls": 5, "burst_calls": 5, "measure_seconds": 0, "first_call_seconds": 300}
@@ -107,14 +109,23 @@ def row(folder: Path, competitions: Mapping[str, str], *, judge: bool) -> Sequen
     try:
         (task,) = sources.sound_tasks(folder)
     except BoardError as error:
-        unread = ", ".join(competitions) or "-", with_them, f"no: {flat(error.message)}", "", ""
+        unread = ", ".join(competitions) or "-", with_them, f"no: {flat(error.message)}", "", "", ""
         return (*unread, *("" for _ in JUDGED)) if judge else unread
-    read = ", ".join(competitions) or "-", with_them, "yes", task.harness, " ".join(map(str, task.accepted))
+    languages = " ".join(map(str, task.accepted))
+    read = ", ".join(competitions) or "-", with_them, "yes", task.harness, why(task), languages
     if not judge:
         return read
     here = on_this_processor(task)
     verdicts = [", ".join(verdicts_by(replace(here, harness=each), folder)) or "-" for each in (ISOLATED, OWN)]
     return (*read, ", ".join(found(here)) or "none", *verdicts)
+
+
+def why(task: Task) -> str:
+    """Return the reason for a task's harness: several GPUs, or the functions that its reference has or lacks."""
+    lacks = missing(task.text("reference.py") or "")
+    if task.multi_gpu:
+        return "several GPUs"
+    return f"no {' and '.join(lacks)}" if lacks else f"has {' and '.join(NEEDED)}"
 
 
 def on_this_processor(task: Task) -> Task:
@@ -137,7 +148,7 @@ def size(case: Mapping[str, CaseValue]) -> int:
 def verdicts_by(task: Task, folder: Path) -> Iterator[str]:
     """Yield each solution of a task's folder with its verdict by one kind of harness."""
     needed = "reference.py" if task.harness == ISOLATED else str(task.config.get("main"))
-    if task.text(needed) is None:
+    if task.text(needed) is None or (task.harness == ISOLATED and (task.multi_gpu or missing(task.text(needed) or ""))):
         return
     for file in sorted(each for pattern in SOLUTIONS for each in folder.glob(pattern)):
         name = str(file.relative_to(folder)).removeprefix("solutions/")

@@ -20,10 +20,16 @@ def table(checkout: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A competition, one of whose tasks has a file that another one's folder keeps, and a broken task beside it."""
+    """A competition, one of whose tasks has another one's file, a broken task, and one with functions of its own."""
     problems = tmp_path / "problems"
-    for name in ("linalg/scan_v2", "pmpp/sort_v2", "alone/broken"):
+    for name in ("linalg/scan_v2", "pmpp/sort_v2", "alone/broken", "princeton/loss"):
         write_task(problems / name)
+    own = problems / "princeton/loss"
+    for name in ("reference.py", "eval.py"):
+        (own / name).write_text("def forward(): ...\n")
+    document = yaml.safe_load((own / "task.yml").read_text())
+    document["files"].append({"name": "eval.py", "source": "eval.py"})
+    (own / "task.yml").write_text(yaml.safe_dump(document))
     (problems / "pmpp/shared.py").write_bytes((problems / "linalg/scan_v2/reference.py").read_bytes())
     file = problems / "linalg/scan_v2/task.yml"
     file.write_text(file.read_text().replace("source: reference.py", "source: ../../pmpp/shared.py"))
@@ -35,11 +41,14 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_a_row_is_a_folder_with_its_competitions_and_its_faults(checkout: Path) -> None:
     done = table(checkout)
-    broken, scan, sort = done.stdout.splitlines()[4:]
-    assert done.stdout.startswith("Commit unknown: 3 task folders.\n")
+    broken, scan, sort, own = done.stdout.splitlines()[4:]
+    assert done.stdout.startswith("Commit unknown: 4 task folders.\n")
     assert broken.startswith("| problems/alone/broken | - | - | no: ")
-    assert scan == "| problems/linalg/scan_v2 | linalg | yes | yes | isolated | py |"
-    assert sort == "| problems/pmpp/sort_v2 | linalg | yes | yes | isolated | py |"
+    why = "has generate_input and check_implementation"
+    assert scan == f"| problems/linalg/scan_v2 | linalg | yes | yes | isolated | {why} | py |"
+    assert sort == f"| problems/pmpp/sort_v2 | linalg | yes | yes | isolated | {why} | py |"
+    why = "no generate_input and check_implementation"
+    assert own == f"| problems/princeton/loss | - | - | yes | task | {why} | py |"
     assert done.returncode == 1
 
 
