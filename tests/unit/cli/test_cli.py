@@ -1645,6 +1645,18 @@ def test_the_status_has_every_run_that_ended_however_many_have_begun_since(
     assert read(board, "status")["ended"] == []
 
 
+def test_sync_deadline_reaches_the_boards(board: Recorded) -> None:
+    source = board.folder / "competition"
+    shutil.copytree(board.folder / "tasks" / "narrow", source / "narrow")
+    text = 'deadline: "2020-01-01"\nproblems:\n  - {directory: narrow, name: narrow_v2}\n'
+    (source / "practice.yaml").write_text(text)
+    done = call(board, "admin", "sync", source / "practice.yaml", "--deadline", "2090-01-02 3:04")
+    assert done.exit_code == 0, done.output
+    assert ", until 2090-01-02 03:04 UTC" in done.stdout
+    (found,) = [each for each in read(board, "list") if each["name"] == "narrow_v2"]
+    assert found["deadline"].startswith("2090-01-02T03:04")
+
+
 @pytest.mark.files_alone("the tasks of a service are its own")
 @pytest.mark.parametrize("command", [("task", "hostile", "--file", "reference.py"), ("template", "hostile")])
 def test_a_file_of_a_task_reaches_a_terminal_without_escapes_and_a_pipe_as_it_is(
