@@ -505,7 +505,8 @@ class Supervisor:
 
     def _unless_lost(self, verdict: Verdict, message: str) -> tuple[Verdict, str]:
         """Return a verdict with its message: a device error, and not the kernel's fault, if the GPU has gone."""
-        if verdict not in _OF_LOST_GPUS or not self._gpu_uuid() or gpu_facts(self._gpu_uuid()):
+        described = "gpu_driver_version" in self._provenance
+        if verdict not in _OF_LOST_GPUS or not described or gpu_facts(self._gpu_uuid()):
             return verdict, message
         told = f"nvidia-smi no longer describes the GPU {self._gpu_uuid()}, as it did at the start; {message}"
         return Verdict.DEVICE_ERROR, with_words(told)
