@@ -460,7 +460,7 @@ def readable(context: "Context", run: Run, result: Result) -> Result:
         return result
     from dataclasses import replace
 
-    return replace(result, stdout=Log(), stderr=Log(), build=Log(), profile=Log(), kernels=())
+    return replace(result, stdout=Log(), stderr=Log(), build=Log(), profile=Log(), kernels=(), findings=())
 
 
 def _may_read(context: "Context", run: Run) -> bool:

@@ -69,9 +69,7 @@ _optional_reason = click.option("--reason", metavar="TEXT", default="", help=_RE
 )
 @click.argument("name", shell_complete=task_names)
 @click.option("--ranked", metavar="N", type=_limit_number, help="Ranked submissions per hour: N, 0 or `none`.")
-@click.option(
-    "--other", metavar="N", type=_limit_number, help="Test, benchmark and profile submissions per hour, together."
-)
+@click.option("--other", metavar="N", type=_limit_number, help="Submissions in all other modes per hour, together.")
 @click.option("--none", "no_limits", is_flag=True, help="Remove both limits.")
 @json_option
 @click.pass_obj

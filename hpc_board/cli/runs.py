@@ -63,7 +63,11 @@ _TELLING_BYTES = 16 * 2**20
 @click.option("-t", "--task", metavar="NAME", help="Only runs of this task.", shell_complete=task_names)
 @click.option("-g", "--gpu", metavar="NAME", help="Only runs on this GPU.", shell_complete=gpu_names)
 @click.option(
-    "-m", "--mode", metavar="MODE", help="Only test, benchmark, profile or ranked runs.", shell_complete=mode_names
+    "-m",
+    "--mode",
+    metavar="MODE",
+    help="Only test, benchmark, profile, sanitize or ranked runs.",
+    shell_complete=mode_names,
 )
 @click.option(
     "--state",

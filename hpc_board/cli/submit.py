@@ -61,7 +61,7 @@ _PIPED_NAME = "submission.py"
     "-m",
     "--mode",
     metavar="MODE",
-    help="test (the default), benchmark, profile or ranked.",
+    help="test (the default), benchmark, profile, sanitize or ranked.",
     shell_complete=mode_names,
 )
 @click.option("--kernel", metavar="REGEX", help="In mode profile: the kernels that ncu profiles; default: all.")
@@ -71,6 +71,11 @@ _PIPED_NAME = "submission.py"
     metavar="NAME",
     help="In mode profile: the counters of ncu: basic, detailed, full (the default) or roofline.",
     shell_complete=ncu_sets,
+)
+@click.option(
+    "--tool",
+    metavar="NAME",
+    help="In mode sanitize: memcheck, racecheck, initcheck or synccheck, or several with commas; default: all.",
 )
 @click.option("-n", "--note", default="", help="Note, stored with the submission.")
 @click.option("--account", metavar="NAME", help="Account to charge for the jobs.")

@@ -236,7 +236,11 @@ def check(
     "--submission", "file", metavar="FILE", required=True, type=click.Path(path_type=Path), help="File to judge."
 )
 @click.option(
-    "-m", "--mode", metavar="MODE", help="test (the default), benchmark, profile or ranked.", shell_complete=mode_names
+    "-m",
+    "--mode",
+    metavar="MODE",
+    help="test (the default), benchmark, profile, sanitize or ranked.",
+    shell_complete=mode_names,
 )
 @device_option
 @python_option

@@ -9,6 +9,7 @@ import msgspec
 
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.names import suggestion
+from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 
@@ -53,7 +54,10 @@ VALUE_NAMES = (
 OPTION_NAMES = (*VALUE_NAMES, "sbatch")
 """The names of all options, as in the command line, in a file's header and in the settings."""
 
-CHOICES: Mapping[Mode, tuple[str, ...]] = {Mode.PROFILE: ("kernel", "case", "set")}
+CHOICES: Mapping[Mode, tuple[str, ...]] = {
+    Mode.PROFILE: ("kernel", "case", "set"),
+    Mode.SANITIZE: ("tool",),
+}
 """The options of one mode, which the harness reads: every board permits them, and only a command sets them."""
 
 CHOICE_NAMES = tuple(dict.fromkeys(name for names in CHOICES.values() for name in names))
@@ -61,6 +65,7 @@ CHOICE_NAMES = tuple(dict.fromkeys(name for names in CHOICES.values() for name i
 NCU_SETS = ("basic", "detailed", "full", "roofline")
 """The sets of sections of Nsight Compute from which `set` chooses."""
 
+_TOOLS = (*CUDA_TOOLS, CPU_TOOL)
 _ONE_VALUE = (*VALUE_NAMES, *CHOICE_NAMES)
 
 VARIABLES = {
@@ -80,7 +85,7 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `retries` and `max_running`, the option max-running for the tasks of a job array, are numbers; `sbatch` has further
     options in the form "--comment=night". The last ones are those of `CHOICES`: a profile's kernels, as a regular
-    expression, its benchmark case, counted from 1, and its set of counters.
+    expression, its benchmark case, counted from 1, and its set of counters; and the tools of mode sanitize.
     """
 
     account: str = ""
@@ -96,6 +101,7 @@ class JobOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     kernel: str = ""
     case: str = ""
     set: str = ""
+    tool: str = ""
 
     def value(self, name: str) -> str:
         """Return the value of the option that is called so in the command line; empty if it is not set."""
@@ -245,6 +251,10 @@ def fault(name: str, value: str) -> str:
     if name == "set":
         sets = f"{suggestion(value, NCU_SETS)} Sets: {', '.join(NCU_SETS)}"
         return "" if value in NCU_SETS else f'--set: unknown set "{shown}".{sets}'
+    if name == "tool":
+        unknown = [each for each in value.split(",") if each not in _TOOLS]
+        tools = f"{suggestion(unknown[0], _TOOLS)} Tools: {', '.join(_TOOLS)}" if unknown else ""
+        return f'--tool: unknown tool "{one_line(unknown[0], 80)}".{tools}' if unknown else ""
     pattern, words = _SYNTAX[name]
     return "" if re.fullmatch(pattern, value, re.ASCII) else f'--{name}: expected {words}, found "{shown}"'
 

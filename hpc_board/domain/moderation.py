@@ -44,7 +44,7 @@ class Category(StrEnum):
     @property
     def words(self) -> str:
         """Return the name of such submissions in a sentence."""
-        return "ranked submissions" if self is Category.RANKED else "test, benchmark and profile submissions"
+        return "ranked submissions" if self is Category.RANKED else "test, benchmark, profile and sanitize submissions"
 
 
 class Limits(msgspec.Struct, frozen=True):

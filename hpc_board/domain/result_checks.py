@@ -45,8 +45,8 @@ def result_faults(result: Result, run: Run, task: Task, device: Device | None, h
     if result.verdict is Verdict.PASS:
         if result.interrupted:
             faults.append("it says that the run passed, and that it was interrupted")
-        tests = task.tests if run.mode in (Mode.TEST, Mode.RANKED) else ()
-        benchmarks = () if run.mode is Mode.TEST else task.benchmarks
+        tests = task.tests if run.mode in (Mode.TEST, Mode.SANITIZE, Mode.RANKED) else ()
+        benchmarks = () if run.mode in (Mode.TEST, Mode.SANITIZE) else task.benchmarks
         faults += _case_faults(result.cases, "test", tests)
         faults += _case_faults(result.cases, "benchmark", benchmarks)
         if result.provenance.get("harness", ISOLATED) != task.harness:

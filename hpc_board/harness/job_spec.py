@@ -11,6 +11,7 @@ from hpc_board.model.eval_program import EvalProgram
 from hpc_board.model.gpu import Sandbox, SandboxRuntime
 from hpc_board.model.job_environment import JobEnvironment, RequestEnvironment
 from hpc_board.model.limits import Limits
+from hpc_board.model.sanitizer import SLOWDOWN
 from hpc_board.model.task import ISOLATED, CaseValue, Language, Mode, Ranking, case_of
 
 
@@ -76,12 +77,13 @@ def facts(path: Path) -> JobSpec:
     value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if value.get("format") != 1:
         raise ValueError(f"{path} has the format {value.get('format')!r}, and this harness reads 1")
-    task = value["task"]
+    task, mode = value["task"], Mode(value["mode"])
+    limits = Limits.of_task(task["limits"], value["device"])
     job_environment = JobEnvironment.of(value.get("job_environment", {}))
     return JobSpec(
         run=value["run"],
         nonce=value["nonce"],
-        mode=Mode(value["mode"]),
+        mode=mode,
         gpu=value["gpu"],
         device=value["device"],
         emulated=value["emulated"],
@@ -95,7 +97,7 @@ def facts(path: Path) -> JobSpec:
         benchmarks=tuple(case_of(case) for case in task["benchmarks"]),
         ranking_by=Ranking(task["ranking_by"]),
         phase_seconds=task["timeouts"],
-        limits=Limits.of_task(task["limits"], value["device"]),
+        limits=limits.slowed(SLOWDOWN) if mode is Mode.SANITIZE else limits,
         environment=(*value["environment"], *job_environment.passed_on),
         readable=tuple(value.get("readable", ())),
         sha256=value["sha256"],

@@ -135,14 +135,16 @@ class Processes:
         home: Path | None = None,
         profile: str = "",
         prefix: Sequence[str] = (),
+        traced: bool = True,
         folder: Path | None = None,
         printed: Printed | None = None,
         waits: bool = False,
     ) -> Child:
         """Start a process that imports the submission, or loads its compiled library; it `waits` before for a request.
 
-        `prefix` is the command of the profiler that starts it, if any, which writes into `folder`; `profile` selects
-        how its calls are profiled or marked, and `printed` takes its output together with that profiler's.
+        `prefix` is the command of the profiler that starts it, if any, which writes into `folder`, and which needs a
+        worker with fewer restrictions if that is `traced`; `profile` selects how its calls are profiled or marked, and
+        `printed` takes its output together with that profiler's.
         """
         home = home or worker_home(self.scratch, WORKER_HOME)
         if self.library is None:
@@ -159,7 +161,7 @@ class Processes:
         else:
             child = self._new_worker(home, (self.stdout, self.stderr), limit)
         entry = (file, ENTRY, self._job.shown_as)
-        self._send_load(child, home, *entry, profile=profile, traced=bool(prefix), waits=waits)
+        self._send_load(child, home, *entry, profile=profile, traced=traced and bool(prefix), waits=waits)
         return child
 
     def waiting_worker(self) -> Child:

@@ -27,9 +27,12 @@ from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, i
 from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase, TimeBudget
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
+from hpc_board.harness.processes.spawn import NotForked
 from hpc_board.harness.processes.tree import REAP_SECONDS
 from hpc_board.harness.profile.evaluation import Profile, Workers
-from hpc_board.harness.profile.profilers import absent, available
+from hpc_board.harness.profile.profilers import Unusable, absent, available
+from hpc_board.harness.profile.sanitize import Sanitize
+from hpc_board.harness.profile.sanitizers import ToolUnusable, cpu_tool, cuda_tool
 from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
 from hpc_board.model.device_faults import with_words
@@ -38,6 +41,7 @@ from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, peak_of
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
 from hpc_board.model.result import INTERRUPTED, JUDGE, USES_ONE, WORKER, Case, Log, Result, Verdict
+from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS, SLOWDOWN, SanitizerFinding
 from hpc_board.model.score import score_s
 from hpc_board.model.task import OWN, Mode
 
@@ -132,6 +136,7 @@ class Supervisor:
         self._benchmarks: Benchmarks | RowBenchmarks | WindowBenchmarks | None = None
         self._build_log = self._profile_log = Log()
         self._kernels: list[Kernel] = []
+        self._findings: list[SanitizerFinding] = []
         self._own_eval = self._own_eval_of(job) if job.harness == OWN else None
 
     # Only the jobs that need these modules import them, since from within a zip that takes a tenth of a second; and
@@ -196,6 +201,7 @@ class Supervisor:
             build=self._own_eval.build_log if self._own_eval else self._build_log,
             profile=self._own_eval.profile_log if self._own_eval else self._profile_log,
             kernels=tuple(self._kernels),
+            findings=tuple(self._findings),
         )
 
     def _cases_by_now(self) -> list[Case]:
@@ -262,7 +268,7 @@ class Supervisor:
     def _check_cases(self) -> None:
         """Check that each phase of this mode has a case: without one nothing would be judged, so nothing may pass."""
         phases = {"test": self._job.tests, "benchmark": self._job.benchmarks}
-        needed = {Mode.TEST: ("test",), Mode.RANKED: ("test", "benchmark")}
+        needed = {Mode.TEST: ("test",), Mode.SANITIZE: ("test",), Mode.RANKED: ("test", "benchmark")}
         for name in needed.get(self._job.mode, ("benchmark",)):
             if not phases[name]:
                 raise CallFailed(Verdict.TASK_ERROR, f"the task has no {name} cases, so that nothing can be judged")
@@ -276,6 +282,11 @@ class Supervisor:
             self._build()
         judge = processes.judge()
         self._say("load", None, None, "importing the reference and the submission")
+        if job.mode is Mode.SANITIZE:
+            self._provenance.update(processes.await_judge(judge))
+            self._provenance.update(gpu_facts(self._gpu_uuid()))
+            self._sanitize(judge)
+            return
         worker = processes.worker()
         self._provenance.update(processes.await_judge(judge))
         processes.await_worker(worker)
@@ -480,6 +491,39 @@ class Supervisor:
             deadline=deadline,
         )
         return listings.of_kernels(processes.library, processes.scratch / WORKER_HOME)
+
+    def _sanitize(self, judge: Child) -> None:
+        """Run the tests under each tool, and fail with the first fault that they found."""
+        from hpc_board.harness.build.builder import renamed_in
+
+        job, names = self._job, (CPU_TOOL,) if self._job.device == "cpu" else CUDA_TOOLS
+        if job.device == "cpu" and self._processes.container is not None:
+            # The library of AddressSanitizer is that of the node, and the compiler that of the image.
+            message = "mode sanitize does not work on a CPU in a container of submissions"
+            raise CallFailed(Verdict.INFRA_ERROR, message)
+        library = self._processes.library
+        built_in = f"{library.parent if library else self._processes.scratch}/"
+        chosen = [name for name in names if name in job.choices.get("tool", ",".join(names)).split(",")]
+        find, seconds = cpu_tool if job.device == "cpu" else cuda_tool, SLOWDOWN * job.phase_seconds["test"]
+        evaluation = Sanitize(
+            Workers(self._processes, job, seconds, self._provenance),
+            Bench(judge, Phase("test", job.tests, seconds), job.limits, job.rules),
+            self._say,
+            lambda text: renamed_in(Log(text.replace(built_in, "")), job).text,
+            deadline=time.monotonic() + seconds,
+        )
+        try:
+            for number, name in enumerate(chosen, 1):
+                self._say("sanitize", number, len(chosen), name)
+                cases = evaluation.run(find(name, self._processes.environment))
+                self._cases = self._cases or self._with_oom_kills(cases)
+        except (ToolUnusable, Unusable, NotForked) as error:
+            raise CallFailed(Verdict.INFRA_ERROR, str(error)) from None
+        finally:
+            self._profile_log, self._findings = evaluation.log(), evaluation.findings
+            self._provenance["sanitizer"] = ", ".join(chosen)
+            self._processes.isolation = str(self._provenance.get("profiler_isolation", ""))
+        evaluation.check()
 
     def _worker(self, child: Child, allowance: TimeBudget) -> Worker:
         siblings = partial(self._processes.siblings, child)

@@ -1,7 +1,7 @@
 """Limits and timing numbers of the harness, and the bounds within which a task may change them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 MORE_WORKERS = 2
@@ -75,6 +75,11 @@ class Limits:
     interval: float = _limit(0.1, 0, 100)
     measure_seconds: float = _limit(60, 0, 3600)
     floor_seconds: float = _limit(1e-6, 0, 3600, cpu=1e-7)
+
+    def slowed(self, factor: float) -> "Limits":
+        """Return these limits for a submission that a tool slows down by at most `factor`."""
+        names = ("load_seconds", "first_call_seconds", "call_seconds")
+        return replace(self, **{name: factor * getattr(self, name) for name in names})
 
     @staticmethod
     def of_task(values: Mapping[str, float], device: str = "cuda") -> "Limits":

@@ -7,6 +7,7 @@ from typing import Any
 from hpc_board.model.kernels import KERNELS_MAX, METRICS, NAME_CHARACTERS_MAX, STALLS_MAX, Kernel
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import WORK_MAX, Peak, Share, Work, own_peak_of, share_of_peak
+from hpc_board.model.sanitizer import CUDA_TOOLS, FINDINGS_MAX, TEXT_CHARACTERS_MAX, SanitizerFinding
 from hpc_board.model.value import Value, made
 
 RESULT_BYTES_MAX = 32 * 1024 * 1024
@@ -51,6 +52,7 @@ USES_ONE = "the task uses one"
 BUSY_PROCESSORS = 0.1
 """Number of processors used by others from which a machine counts as busy."""
 
+_FINDINGS_MAX = len(CUDA_TOOLS) * FINDINGS_MAX
 _BRACKETS_MAX = 4 * TEXT_MAX + 4 * CASES_MAX
 """More opening brackets than in any honest result: three for each case, a few with details, and printed output."""
 
@@ -213,7 +215,8 @@ class Result(Value):
 
     `build` is the compiler's output, empty if none ran. `provenance` holds flat facts (text, numbers, booleans) on the
     machine, the tools and the hashes of the inputs. `profile` is the report of a run in mode `profile`, and `kernels`
-    are the numbers in it; both are empty in any other mode.
+    are the numbers in it; in mode `sanitize` it is the output of the tools, and `findings` are the faults in it. All
+    are empty in any other mode.
     """
 
     run: int
@@ -233,6 +236,7 @@ class Result(Value):
     provenance: Mapping[str, Any] = made(default_factory=dict)
     profile: Log = Log()
     kernels: tuple[Kernel, ...] = ()
+    findings: tuple[SanitizerFinding, ...] = ()
 
     @property
     def interrupted(self) -> bool:
@@ -424,7 +428,18 @@ def _result(fields: _Fields) -> Result:
             _kernel(_Fields(item, f"result.kernels[{index}]"))
             for index, item in enumerate(fields.items("kernels", KERNELS_MAX) if fields.has("kernels") else ())
         ),
+        findings=tuple(
+            _finding(_Fields(item, f"result.findings[{index}]"))
+            for index, item in enumerate(fields.items("findings", _FINDINGS_MAX) if fields.has("findings") else ())
+        ),
     )
+
+
+def _finding(fields: _Fields) -> SanitizerFinding:
+    names = ("kind", "kernel", "place", "thread", "detail")
+    texts = {name: fields.text(name, TEXT_CHARACTERS_MAX) for name in names}
+    count, warning = fields.integer("count"), fields.truth("warning")
+    return SanitizerFinding(fields.text("tool", 32), **texts, count=count, warning=warning)
 
 
 def _kernel(fields: _Fields) -> Kernel:

@@ -35,6 +35,7 @@ class Mode(str, Enum):
     TEST = "test"
     BENCHMARK = "benchmark"
     PROFILE = "profile"
+    SANITIZE = "sanitize"
     RANKED = "ranked"
 
     __str__ = str.__str__

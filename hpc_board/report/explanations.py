@@ -18,13 +18,14 @@ class Meaning(msgspec.Struct, frozen=True):
     next: str
 
 
-BELOW = dict.fromkeys(("message", "build", "log", "evidence"), "below")
+BELOW = dict.fromkeys(("message", "build", "log", "profile", "evidence"), "below")
 """The words for the places of a run's output in a report."""
 
 PAGES = {
     "message": "on the page Overview (key 1)",
     "log": "on the page Log (key 3)",
     "build": "on the page Build (key 4)",
+    "profile": "on the page Profile (key 5)",
     "evidence": "on the page Evidence (key 6)",
 }
 """The words for the places of a run's output in the app."""
@@ -142,6 +143,14 @@ _BY_MESSAGE = (
     ),
     (Verdict.INFRA_ERROR, "cannot be compiled", _NO_COMPILER),
     (Verdict.INFRA_ERROR, "needs a host compiler", _NO_COMPILER),
+    (
+        Verdict.CRASH,
+        " found: ",
+        Meaning(
+            "A tool of mode sanitize found faulty accesses.",
+            "Correct the first one at its place; the output of the tools is {profile}.",
+        ),
+    ),
     (
         Verdict.CRASH,
         "the supervisor was killed by signal",

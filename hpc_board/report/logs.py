@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.result import Log as Printed
 from hpc_board.model.result import Result
+from hpc_board.model.task import Mode
 from hpc_board.model.text import printable
 from hpc_board.report.blocks import Log
 from hpc_board.report.formatting import count_text
@@ -41,10 +42,10 @@ def kernel_logs(run: Run, result: Result) -> Iterator[Log]:
 
 
 def profile_log(result: Result) -> Iterator[Log]:
-    """Yield the whole profile, if any."""
+    """Yield the whole profile, or the output of the tools of mode sanitize, if any."""
     text = _text(result.profile)
     if text.strip():
-        yield Log("profile", text)
+        yield Log("sanitizer" if result.mode == Mode.SANITIZE else "profile", text)
 
 
 def job_log(run: Run, log: str) -> Iterator[Log]:

@@ -413,8 +413,10 @@ COLUMNS: tuple[RunColumn, ...] = (
             {RunList.OWN: Width(6, from_width=74), RunList.EVERYONE: Width(6, from_width=88)},
             text=lambda line: MODE_WORDS[line.run.mode],
         ),
-        fields=(Field("mode", lambda line: str(line.run.mode), "`test`, `benchmark`, `profile` or `ranked`"),),
-        exported=(_text("mode", "`test`, `benchmark`, `profile` or `ranked`"),),
+        fields=(
+            Field("mode", lambda line: str(line.run.mode), "`test`, `benchmark`, `profile`, `sanitize` or `ranked`"),
+        ),
+        exported=(_text("mode", "`test`, `benchmark`, `profile`, `sanitize` or `ranked`"),),
     ),
     RunColumn(
         "outcome",

@@ -10,6 +10,7 @@ import msgspec
 from hpc_board.domain.run import Progress
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
+from hpc_board.model.sanitizer import CUDA_TOOLS
 from hpc_board.model.task import OWN, Mode, Task
 from hpc_board.report.run_words import JUDGED, place_text, round_of, step_message
 
@@ -17,6 +18,7 @@ _PHASES = {
     Mode.TEST: ("test",),
     Mode.BENCHMARK: ("benchmark",),
     Mode.PROFILE: ("profile",),
+    Mode.SANITIZE: ("sanitize",),
     Mode.RANKED: ("test", "benchmark"),
 }
 """The phases with cases, in their order."""
@@ -39,7 +41,12 @@ def case_counts(task: Task, mode: Mode) -> dict[str, int]:
     if mode is Mode.RANKED and task.harness != OWN:
         with suppress(ValueError):
             rounds = Limits.of_task(task.limits).workers
-    return {"test": len(task.tests), "benchmark": benchmarks * rounds, "profile": benchmarks}
+    return {
+        "test": len(task.tests),
+        "benchmark": benchmarks * rounds,
+        "profile": benchmarks,
+        "sanitize": len(CUDA_TOOLS),
+    }
 
 
 def run_progress(mode: Mode, progress: Sequence[Progress], counts: Mapping[str, int]) -> RunProgress | None:

@@ -15,7 +15,13 @@ from hpc_board.report.formatting import span_text
 JUDGED = "end"
 """The harness's last step, before it writes the result."""
 
-MODE_WORDS = {Mode.TEST: "test", Mode.BENCHMARK: "bench", Mode.PROFILE: "prof", Mode.RANKED: "ranked"}
+MODE_WORDS = {
+    Mode.TEST: "test",
+    Mode.BENCHMARK: "bench",
+    Mode.PROFILE: "prof",
+    Mode.SANITIZE: "sanit",
+    Mode.RANKED: "ranked",
+}
 _SHORT_PHASES = {"benchmark": "bench", "profile": "prof"}
 
 

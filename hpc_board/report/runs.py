@@ -35,6 +35,7 @@ from hpc_board.report.run_words import (
     verdict_text,
     without_verdict,
 )
+from hpc_board.report.sanitizer import finding_lines
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
@@ -276,6 +277,7 @@ def _result_blocks(
     passed = result.verdict is Verdict.PASS
     yield Paragraph(_passed_text(run, result, placing, reader) if passed else _failed_text(run, result), run_tone(run))
     yield from kernel_lines(result.kernels)
+    yield from finding_lines(result.findings)
     if not passed:
         meaning = result_meaning(run, result, on_cpu=run.emulated or run.gpu.upper() == "CPU")
         note = _seed_note(run, result)

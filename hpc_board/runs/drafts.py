@@ -11,6 +11,7 @@ from hpc_board.domain.gpus import allowed_gpus, gpu, languages_of, none_allowed
 from hpc_board.domain.job_options import (
     CHOICE_NAMES,
     CHOICES,
+    NO_OPTIONS,
     JobOptions,
     OptionRules,
     time_limit_seconds,
@@ -28,8 +29,9 @@ from hpc_board.domain.submission import (
 )
 from hpc_board.errors import InputError, Refused
 from hpc_board.files import read_text
-from hpc_board.model.gpu import Gpu
+from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import listed, suggestion
+from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS
 from hpc_board.model.task import ISOLATED, OWN, Language, Milestone, Mode, Task, language_of
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
@@ -153,6 +155,7 @@ def draft(
     check_note(request.note)
     effective = rules.effective(request.options, asked.options, source.file_name)
     _check_choices(task, mode, effective)
+    _check_tools(task, mode, language, chosen, effective)
     _check_job_options(task, mode, chosen, effective, asked.options.over(request.options.command))
     return Draft(source, task, chosen, mode, request.note, options=effective, given=request.options)
 
@@ -170,6 +173,29 @@ def _check_choices(task: Task, mode: Mode, options: JobOptions) -> None:
     cases = len(task.benchmarks)
     if options.case and int(options.case) > cases:
         raise InputError(f"--case {options.case}: expected 1 to {cases}, the benchmark cases of {task.name}.")
+
+
+def _check_tools(task: Task, mode: Mode, language: Language, gpus: Sequence[Gpu], options: JobOptions) -> None:
+    """Require that mode sanitize has a tool for the language on each GPU, and those of `options` among them."""
+    if mode is not Mode.SANITIZE:
+        return
+    if task.harness == OWN:
+        raise InputError(
+            f"{task.name} has an eval of its own, and mode sanitize is for tasks with hpc-board's judge.",
+            hint="Choose another --mode.",
+        )
+    for each in gpus:
+        tools: tuple[str, ...] = CUDA_TOOLS if each.device is Device.CUDA else ()
+        if each.device is Device.CPU and language is Language.CPP:
+            tools = (CPU_TOOL,)
+        if not tools:
+            raise InputError(
+                f"{each.name}: mode sanitize has no tool for {language} submissions on the device {each.device}.",
+                hint="It takes Python and CUDA submissions on the device cuda, and C++ on the device cpu.",
+            )
+        unknown = [name for name in options.tool.split(",") if name and name not in tools]
+        if unknown:
+            raise InputError(f"--tool {unknown[0]}: {each.name} has the tools {', '.join(tools)}.")
 
 
 def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOptions, outright: JobOptions) -> None:
@@ -213,10 +239,12 @@ def check_fit(source: Source, task: Task, gpus: Sequence[Gpu], mode: Mode) -> No
         InputError: the source cannot run there.
     """
     check_support(task)
-    _check_devices(source, _language(source, task), gpus)
+    language = _language(source, task)
+    _check_devices(source, language, gpus)
     for each in gpus:
         kind_of(each.cluster).with_gpus(each, task.world_size)
     _check_cases(task, mode)
+    _check_tools(task, mode, language, gpus, NO_OPTIONS)
 
 
 def named_gpus(words: Sequence[str], task: Task, gpus: Sequence[Gpu]) -> tuple[Gpu, ...]:
@@ -293,7 +321,7 @@ def mode_called(name: str | None) -> Mode:
     if key not in known:
         raise InputError(
             f'unknown mode "{one_line(name, 80)}".{suggestion(name, known)}',
-            hint="Modes: test, benchmark, profile, ranked.",
+            hint=f"Modes: {', '.join(Mode)}.",
         )
     return known[key]
 
@@ -323,7 +351,7 @@ def _check_devices(source: Source, language: Language, gpus: Sequence[Gpu]) -> N
 
 
 def _check_cases(task: Task, mode: Mode) -> None:
-    key, cases = ("tests", task.tests) if mode is Mode.TEST else ("benchmarks", task.benchmarks)
+    key, cases = ("tests", task.tests) if mode in (Mode.TEST, Mode.SANITIZE) else ("benchmarks", task.benchmarks)
     if not cases:
         meant = next((f" There, {each}" for each in task.warnings if f'"{key}"' in each), "")
         raise InputError(

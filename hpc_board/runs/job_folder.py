@@ -27,6 +27,7 @@ from hpc_board.errors import InputError, StorageError
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.limits import MORE_WORKERS, Limits
+from hpc_board.model.sanitizer import CUDA_TOOLS, SLOWDOWN
 from hpc_board.model.task import OWN, Mode, Task, language_of
 from hpc_board.model.text import one_line
 from hpc_board.schedulers import kind_of
@@ -103,10 +104,14 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
     workers = limits.workers + MORE_WORKERS if mode is Mode.RANKED else 1
     benchmarks = (3 * timed + limits.judge_seconds, workers + 1)
     profiles = (4 * timed + 2 * limits.judge_seconds, 2)
+    # The tools share the time of the kernel; the judge needs its own for each.
+    tools = len(CUDA_TOOLS)
+    sanitized = (SLOWDOWN + tools) * timeouts.test_seconds + tools * limits.judge_seconds, SLOWDOWN * tools
     phases = {
         Mode.TEST: (tests,),
         Mode.BENCHMARK: (benchmarks,),
         Mode.PROFILE: (profiles,),
+        Mode.SANITIZE: (sanitized,),
         Mode.RANKED: (tests, benchmarks),
     }[mode]
     seconds = sum(phase for phase, _ in phases) + _MARGIN_SECONDS
@@ -123,6 +128,7 @@ def _own_eval_seconds(task: Task, mode: Mode, limits: Limits) -> float:
         Mode.TEST: [timeouts.test_seconds],
         Mode.BENCHMARK: [timeouts.benchmark_seconds],
         Mode.PROFILE: [timeouts.benchmark_seconds] * len(task.benchmarks),
+        Mode.SANITIZE: [],
         Mode.RANKED: [timeouts.test_seconds, timeouts.benchmark_seconds, timeouts.ranked_seconds] * 2,
     }[mode]
     return sum(phases) + (len(phases) + 1) * _BETWEEN_SECONDS + limits.build_seconds + _MARGIN_SECONDS

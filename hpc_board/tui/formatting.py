@@ -17,6 +17,7 @@ MODE_HELP = {
     Mode.TEST: "runs the test cases; not ranked",
     Mode.BENCHMARK: "times the benchmark cases; not ranked",
     Mode.PROFILE: "profiles the kernel; not ranked",
+    Mode.SANITIZE: "looks for faulty accesses; not ranked",
     Mode.RANKED: "tests, then benchmarks; a pass is ranked",
 }
 

@@ -46,7 +46,7 @@ from hpc_board.harness.processes.child import READ_BYTES, signal_told
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.tree import REAP_SECONDS, kill_orphans, stat_fields
 from hpc_board.model.result import Log, Verdict
-from hpc_board.model.task import ENTRY, Language
+from hpc_board.model.task import ENTRY, Language, Mode
 from hpc_board.model.text import one_line
 
 _FILE_BYTES_MAX = 2**30
@@ -136,7 +136,7 @@ def build(
     room = compiler_room(job, folder, home, (), environ, container)
     tools = job_toolchain(job, room, environ)
     source = (folder / "submission" / job.submission).read_bytes()
-    command_line = command(tools, job.flags, job.submission)
+    command_line = command(tools, job.flags, job.submission, sanitized=job.mode is Mode.SANITIZE)
     key = cache_key(tools, command_line, source, _environment(job, environ))
     facts: dict[str, Any] = {"compiler": one_line(tools.version), "arch": tools.arch, "compiles": 0}
     cache = _cache(job, folder)

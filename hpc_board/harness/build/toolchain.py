@@ -143,8 +143,13 @@ def toolchain(
     )
 
 
-def command(tools: Toolchain, flags: Sequence[str], source: str, library: str = LIBRARY) -> list[str]:
-    """Return the command that compiles `source` in its own folder; `flags` are the task's flags."""
+def command(
+    tools: Toolchain, flags: Sequence[str], source: str, library: str = LIBRARY, *, sanitized: bool = False
+) -> list[str]:
+    """Return the command that compiles `source` in its own folder; `flags` are the task's flags.
+
+    The code of a CPU is `sanitized` by g++, that of a GPU by the tool that runs it.
+    """
     taken = flags_for(tools.language, flags)
     standard = [] if any(flag.startswith("-std=") for flag in taken) else [f"-std={tools.std}"]
     specific = {Language.CPP: _cpp_options, Language.CU: _cuda_options, Language.HIP: _hip_options}
@@ -157,6 +162,7 @@ def command(tools: Toolchain, flags: Sequence[str], source: str, library: str = 
         "-O3",
         "-shared",
         *specific[tools.language](tools.arch),
+        *(_SANITIZED if sanitized and tools.language is Language.CPP else ()),
         *others,
         *(f"-I{folder}" for folder in (".", *tools.include)),
         "-o",
@@ -237,6 +243,7 @@ def _hip_options(arch: str) -> list[str]:
     return [f"--offload-arch={arch}", "-Rpass-analysis=kernel-resource-usage", *_LIBRARY_OPTIONS]
 
 
+_SANITIZED = ("-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fsanitize-recover=address")
 _LIBRARY_OPTIONS = ("-fPIC", "-fvisibility=hidden", "-Wl,-z,now,-z,relro,-z,defs")
 
 

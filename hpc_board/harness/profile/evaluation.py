@@ -60,19 +60,25 @@ class Workers:
         child = self._processes.worker(home=home, profile=how)
         return self._loaded(child, lambda: self._processes.siblings(child))
 
-    def started(self, command: Sequence[str], home: Path, folder: Path) -> tuple[Worker, Printed]:
+    def started(
+        self, command: Sequence[str], home: Path, folder: Path, *, traced: bool = True, marks: str = "nvtx"
+    ) -> tuple[Worker, Printed]:
         """Return a worker started by a profiler's command, which writes into `folder`, and the command's output.
+
+        The command needs a worker with fewer restrictions if that is `traced`; `marks` are those of its calls.
 
         Raises:
             Unusable: the board requires the system-call filter, under which such a profiler cannot work.
         """
-        if not sandbox.reaches(sandbox.level_of(0, filtered=False), self._minimum_isolation):
+        if traced and not sandbox.reaches(sandbox.level_of(0, filtered=False), self._minimum_isolation):
             raise Unusable(
                 f"it works without the filter of system calls alone, and the board requires isolation "
                 f"{self._minimum_isolation} of every run"
             )
         printed = Printed()
-        child = self._processes.worker(home=home, profile="nvtx", prefix=command, folder=folder, printed=printed)
+        child = self._processes.worker(
+            home=home, profile=marks, prefix=command, traced=traced, folder=folder, printed=printed
+        )
         return self._loaded(child, reached=self._note_isolation), printed
 
     def dismiss(self) -> None:

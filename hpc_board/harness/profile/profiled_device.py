@@ -16,6 +16,8 @@ _NAME_CHARACTERS = 1000
 class ProfiledDevice:
     """A device whose calls are marked for a profiler outside ("nvtx"), or profiled by PyTorch ("torch").
 
+    Under AddressSanitizer ("asan") they are only prepared, as under any profiler.
+
     The first call is neither marked nor profiled: it may compile.
     """
 

@@ -72,7 +72,7 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
         device = open_device(frame["device"])
         if frame["profile"]:
             device = ProfiledDevice(device, frame["profile"], Path(frame["scratch"]))
-        worker = _Worker(device, naming)
+        worker = _Worker(device, naming, copies_inputs=frame["profile"] == "asan")
         if frame["waits"]:
             channel.send({"type": "prepared"})
             _answer_until("import", worker, channel)
@@ -139,9 +139,13 @@ def _take_pool(queue: GpuQueue, connection: int) -> None:
 
 
 class _Worker:
-    """A submission on a device; it has no `kernel` before the import."""
+    """A submission on a device; it has no `kernel` before the import.
 
-    def __init__(self, device: Device, naming: "_Naming") -> None:
+    `copies_inputs` gives it copies of its inputs: AddressSanitizer knows the ends of blocks of malloc alone.
+    """
+
+    def __init__(self, device: Device, naming: "_Naming", *, copies_inputs: bool = False) -> None:
+        self._copies_inputs = copies_inputs
         self.kernel: Any = None
         self._device = device
         self._naming = naming
@@ -276,6 +280,8 @@ class _Worker:
         memory = None if self._arena is None else self._arena.map()
         place = self._device.place
         self._data = [None if memory is None else payload.value_in(memory, place, base) for base in self._bases]
+        if self._copies_inputs:
+            self._data = list(map(payload.copied, self._data))
         self._calls = [self._call(each) for each in self._data]
 
     def _run(self, frame: Frame, fds: list[int]) -> Frame:

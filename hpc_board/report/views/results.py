@@ -7,6 +7,7 @@ from msgspec import UNSET, UnsetType
 from hpc_board.model.kernels import METRICS, Kernel
 from hpc_board.model.mismatch import Mismatch, Place
 from hpc_board.model.result import Case, Log, Result, case_share, device_peak
+from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Nanoseconds, View
 
@@ -189,6 +190,34 @@ class KernelView(View, frozen=True):
         return cls(case=kernel.case, name=one_line(kernel.name), launches=kernel.launches, stalls=stalls, **numbers)
 
 
+class SanitizerFindingView(View, frozen=True):
+    """A fault that a tool of mode sanitize found; each text may be empty."""
+
+    tool: str
+    """the tool: `memcheck`, `racecheck`, `initcheck`, `synccheck` or `asan`"""
+    kind: str
+    """the fault in the words of the tool"""
+    kernel: str
+    """the kernel or the function"""
+    place: str
+    """its file and line"""
+    thread: str
+    """the first thread"""
+    detail: str
+    """the address, or the other access"""
+    count: int
+    """how often the tool found it"""
+    warning: bool
+    """true where the run does not fail by it"""
+
+    @classmethod
+    def of(cls, finding: SanitizerFinding) -> "SanitizerFindingView":
+        """Return the object of a fault."""
+        texts = {name: one_line(getattr(finding, name), LINE_CHARACTERS_MAX) for name in _FINDING_TEXTS}
+        return cls(**texts, count=finding.count, warning=finding.warning)
+
+
+_FINDING_TEXTS = ("tool", "kind", "kernel", "place", "thread", "detail")
 _FIELDS = CaseView.__struct_fields__
 _TIMING = _FIELDS[_FIELDS.index("runs") : _FIELDS.index("samples_ns")]
 """The fields of a case that are attributes of its `Timing`."""

@@ -14,7 +14,7 @@ from hpc_board.model.result import Case, Result
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.run_columns import Line, json_fields
 from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment_of, safe
-from hpc_board.report.views.results import CaseView, KernelView, cases_of, log_text
+from hpc_board.report.views.results import CaseView, KernelView, SanitizerFindingView, cases_of, log_text
 from hpc_board.report.views.run_parts import RemovalView, RunUsageView
 
 
@@ -88,9 +88,11 @@ class ResultView(View, frozen=True):
     stopped: str
     """the progress of a job that was told to end: its cases are those of until then, and it has no verdict"""
     profile: str
-    """the text of a profile"""
+    """the text of a profile, or the output of the tools of mode sanitize"""
     kernels: list[KernelView]
     """its kernels with their numbers, those of each case by the time that they took"""
+    findings: list[SanitizerFindingView]
+    """the faults that the tools of mode sanitize found"""
     history: list[StatusView]
     """the states that the run was in, oldest first"""
     provenance: dict[str, Any]
@@ -122,7 +124,7 @@ class SubmissionView(View, frozen=True):
     task: str
     """the name of the task"""
     mode: str
-    """`test`, `benchmark`, `profile` or `ranked`"""
+    """`test`, `benchmark`, `profile`, `sanitize` or `ranked`"""
     runs: list[WholeRunView]
     """its runs, one for each GPU"""
 
@@ -217,7 +219,7 @@ class TrialView(View, frozen=True):
     file_name: str
     """the name of the file"""
     mode: str
-    """`test`, `benchmark`, `profile` or `ranked`"""
+    """`test`, `benchmark`, `profile`, `sanitize` or `ranked`"""
     gpu: str
     """`CPU` or `GPU`: the device of this machine"""
     verdict: str
@@ -231,9 +233,11 @@ class TrialView(View, frozen=True):
     provenance: dict[str, Any]
     """facts on the machine and the tools"""
     profile: str
-    """the text of a profile"""
+    """the text of a profile, or the output of the tools of mode sanitize"""
     kernels: list[KernelView]
     """its kernels with their numbers, those of each case by the time that they took"""
+    findings: list[SanitizerFindingView]
+    """the faults that the tools of mode sanitize found"""
     build: str
     """the output of the compiler"""
     stdout: str
@@ -257,6 +261,7 @@ class TrialView(View, frozen=True):
             provenance=safe(dict(result.provenance)),
             profile=log_text(result.profile),
             kernels=list(map(KernelView.of, result.kernels)),
+            findings=list(map(SanitizerFindingView.of, result.findings)),
             build=log_text(result.build),
             stdout=log_text(result.stdout),
             stderr=log_text(result.stderr),
@@ -277,6 +282,7 @@ def whole(
         stopped=printable(result.message, MESSAGE_CHARACTERS_MAX) if result and result.interrupted else "",
         profile=log_text(result.profile) if result else "",
         kernels=list(map(KernelView.of, result.kernels)) if result else [],
+        findings=list(map(SanitizerFindingView.of, result.findings)) if result else [],
         history=[StatusView.of(status) for status in history],
         provenance=safe(dict(result.provenance)) if result else {},
         build=log_text(result.build) if result else "",

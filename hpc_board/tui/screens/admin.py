@@ -279,7 +279,7 @@ class AdminScreen(BoardScreen):
         ranked, other = ("none" if limit is None else str(limit) for limit in (board.limits.ranked, board.limits.other))
         self._decide(
             f"Submissions per user and hour to {board.name}? 0 closes the board, none removes the limit.",
-            [Line("Ranked", ranked, "a number, or none"), Line("Other", other, "test, benchmark and profile together")],
+            [Line("Ranked", ranked, "a number, or none"), Line("Other", other, "all other modes together")],
             "Limit it",
             act,
             _limits_fault,

@@ -421,7 +421,7 @@ class ReportScreen(BoardScreen):
         self.build.show(build, nothing=no_build, growing=False)
         profile = printable(result.profile.text, len(result.profile.text)) if result else ""
         nothing = "No profile: only runs in mode profile have one.\nPress s to submit the file in mode profile."
-        if run.mode is Mode.PROFILE:
+        if run.mode in (Mode.PROFILE, Mode.SANITIZE):
             nothing = f"No profile{waits and ' yet'}.\n{_OVERVIEW_NEXT}"
         self.profile.show(profile, nothing=nothing, growing=False)
         self.roof.show(result, event.best, nothing=f"No times{waits}.")

@@ -224,7 +224,9 @@ def test_each_user_may_send_so_many_of_each_category_within_an_hour(place: Place
     for mode in ("test", "benchmark", "profile"):
         assert place.call("bob", "submit", kernel, "--mode", mode, "--dry-run").exit_code == 0
     place.submitted("bob", mode=Mode.TEST)
-    assert "1 of at most 1 test, benchmark and profile submissions" in place.call("bob", "submit", kernel).stderr
+    assert (
+        "1 of at most 1 test, benchmark, profile and sanitize submissions" in place.call("bob", "submit", kernel).stderr
+    )
     place.call(ADMIN, "admin", "limit", "double", "--none")
     assert place.call("bob", *ranked).exit_code == 0
 

@@ -580,13 +580,16 @@ def test_a_file_with_another_extension_is_refused(board: Recorded) -> None:
         (("--gpu", "H10"), 'Did you mean "H100"?'),
         (("--gpu", "H100"), "the file's header names CPU, not H100."),
         (("--mode", "rankd"), 'Did you mean "ranked"?'),
-        (("--mode", "fastest"), 'Did you mean "test"?\nhint: Modes: test, benchmark, profile, ranked.'),
+        (("--mode", "fastest"), 'Did you mean "test"?\nhint: Modes: test, benchmark, profile, sanitize, ranked.'),
         (("--note", "two\nlines"), "line break"),
         (("--kernel", "softmax"), "--kernel is an option of mode profile, not of mode test."),
         (("--mode", "ranked", "--case", "1"), "--case is an option of mode profile, not of mode ranked."),
         (("--mode", "profile", "--case", "99"), "--case 99: expected 1 to "),
         (("--mode", "profile", "--set", "ful"), 'Did you mean "full"?'),
         (("--mode", "profile", "--kernel", "("), 'invalid regular expression "("'),
+        (("--mode", "profile", "--tool", "memcheck"), "--tool is an option of mode sanitize, not of mode profile."),
+        (("--mode", "sanitize", "--tool", "memchek"), 'unknown tool "memchek". Did you mean "memcheck"?'),
+        (("--mode", "sanitize"), "CPU: mode sanitize has no tool for py submissions on the device cpu."),
     ],
 )
 def test_an_option_that_cannot_be_used_says_why(board: Recorded, argv: tuple[str, ...], words: str) -> None:

@@ -349,7 +349,18 @@ def test_the_json_of_a_board_has_the_form_that_the_page_shows(ranked: tuple[Boar
 def test_the_list_of_runs_lacks_what_the_page_says(ranked: tuple[BoardFiles, dict[str, Any]]) -> None:
     files, _ = ranked
     (run,) = files.json("runs")
-    left_out = {"stopped", "profile", "kernels", "history", "provenance", "build", "stdout", "stderr", "usage"}
+    left_out = {
+        "stopped",
+        "profile",
+        "kernels",
+        "findings",
+        "history",
+        "provenance",
+        "build",
+        "stdout",
+        "stderr",
+        "usage",
+    }
     assert set(shown_json()[0]) - set(run) == left_out
 
 

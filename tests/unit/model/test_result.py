@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import TEXT_MAX, Case, Log, Result, ResultError, Timing, Verdict
+from hpc_board.model.sanitizer import SanitizerFinding
 from tests.values import replace
 
 RESULT = Result(
@@ -25,6 +26,7 @@ RESULT = Result(
     score_s=1.5e-9,
     stdout=Log("head", "tail", 10),
     provenance={"host": "n1", "cpus": 2, "emulated": False},
+    findings=(SanitizerFinding("memcheck", "Invalid read", "scale", "k.cu:3", "thread (0,0,0)", "Address 0x0", 2),),
     kernels=(Kernel(0, "softmax", 2, 12.5, registers=64, stalls=(("barrier", 2.0),)), Kernel(1, "f", time_share=0.5)),
 )
 
@@ -73,6 +75,10 @@ def test_a_result_without_a_compiler_s_text_has_an_empty_one() -> None:
         ("kernels.0.stalls", [["barrier", "2"]], "a stall is not a finite number"),
         ("kernels.0.stalls", [[1, 2]], "a stall is not a reason"),
         ("kernels", [{}] * 401, "result.kernels is not a list of at most 400"),
+        ("findings.0.kind", "x" * 301, "result.findings[0].kind"),
+        ("findings.0.count", -1, "result.findings[0].count"),
+        ("findings.0.warning", 1, "result.findings[0].warning"),
+        ("findings", [{}] * 201, "result.findings is not a list of at most 200"),
         ("run", True, "result.run"),
         ("run", -1, "result.run"),
         ("nonce", "x" * 1000, "result.nonce"),

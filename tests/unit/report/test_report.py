@@ -29,6 +29,7 @@ from hpc_board.model.result import (
     Verdict,
     secretly_failed,
 )
+from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.report import explanations
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Paragraph, Table, Tone
@@ -109,6 +110,29 @@ def test_the_first_lines_of_a_profile_have_the_numbers_of_each_kernel() -> None:
     assert "1 further kernel in `hpc-board run ID --json`" in lines
     function = replace(result, kernels=(Kernel(0, "memcpy", time_share=0.5),))
     assert "\nmemcpy: 50 % of the time\n" in text_of(run_report(finished(function), function))
+
+
+def test_the_faults_of_a_sanitized_run_come_before_the_output_of_its_tools() -> None:
+    fault = SanitizerFinding(
+        *("memcheck", "Invalid __global__ write of size 4 bytes", "scale(float*)", "k.cu:6"),
+        *("thread (65,0,0) in block (0,0,0)", "Address 0x7f is out of bounds", 3),
+    )
+    hazard = SanitizerFinding("racecheck", "Race reported between Write access", warning=True)
+    message = "memcheck found: Invalid __global__ write of size 4 bytes in scale(float*), k.cu:6"
+    result = replace(
+        result_of(Verdict.CRASH, message=message),
+        mode="sanitize",
+        findings=(fault, hazard, *[fault] * 20),
+        profile=Log("========= COMPUTE-SANITIZER"),
+    )
+    text = text_of(run_report(finished(result, mode=Mode.SANITIZE), result))
+    assert (
+        "memcheck: Invalid __global__ write of size 4 bytes: scale(float*); k.cu:6; thread (65,0,0) in block (0,0,0); "
+        "Address 0x7f is out of bounds (3 times)\nracecheck: warning: Race reported between Write access\n"
+    ) in text
+    assert "2 further faults in `hpc-board run ID --json`" in text
+    assert "A tool of mode sanitize found faulty accesses." in text
+    assert text.index("racecheck") < text.index("========= COMPUTE-SANITIZER")
 
 
 def test_a_summary_of_a_passed_run_fits_a_small_terminal_and_says_where_the_rest_is() -> None:

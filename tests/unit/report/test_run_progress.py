@@ -12,7 +12,7 @@ from hpc_board.report.run_words import place_text
 from hpc_board.report.runs import step_text
 from tests.values import replace
 
-_COUNTS = {"test": 4, "benchmark": 3, "profile": 3}
+_COUNTS = {"test": 4, "benchmark": 3, "profile": 3, "sanitize": 4}
 _TASK = Task(
     "add",
     Language.PY,
@@ -36,6 +36,7 @@ def _steps(*steps: tuple[str, int | None, int | None]) -> list[Progress]:
         (Mode.TEST, [("test", 3, 4)], RunProgress(2, 4, "test 3 of 4")),
         (Mode.BENCHMARK, [("benchmark", 3, 3)], RunProgress(2, 3, "benchmark 3 of 3")),
         (Mode.PROFILE, [("profile", 2, 3)], RunProgress(1, 3, "profile 2 of 3")),
+        (Mode.SANITIZE, [("sanitize", 2, 4)], RunProgress(1, 4, "sanitize 2 of 4")),
     ],
 )
 def test_cases_of_all_phases_of_a_mode_count(

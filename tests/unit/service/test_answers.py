@@ -31,6 +31,7 @@ from hpc_board.domain.run import RunState
 from hpc_board.errors import Refused
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.result import Log, Verdict
+from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.service import answers as service_answers
 from hpc_board.service import routes, wire
 from hpc_board.service.answers import ROWS_MAX
@@ -139,6 +140,7 @@ def test_the_output_of_a_run_is_its_owners_and_the_admins(board: Recorded, door:
         build=output,
         profile=output,
         kernels=(Kernel(0, output.text),),
+        findings=(SanitizerFinding("memcheck", output.text),),
     )
     run = board.add(result=result, score_s=1e-3, user="daemon")
     other = board.add(result=result, score_s=1e-3, user="daemon")

@@ -156,7 +156,7 @@ def test_a_shell_is_offered_modes_and_the_numbers_of_runs(board: Recorded, monke
     assert not (board.folder / "board").exists()
     board.add(result=result_of(Verdict.PASS))
     going = board.add(status_of(RunState.RUNNING))
-    assert offered("submit", "k.py", "--mode", "") == ["test", "benchmark", "profile", "ranked"]
+    assert offered("submit", "k.py", "--mode", "") == ["test", "benchmark", "profile", "sanitize", "ranked"]
     assert offered("submit", "k.py", "--mode", "R") == ["ranked"]
     assert offered("run", "") == ["2", "1"]
     assert offered("watch", "") == offered("cancel", "") == offered("cancel", "1", "") == [str(going.id)]

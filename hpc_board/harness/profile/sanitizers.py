@@ -1,0 +1,167 @@
+"""Mode `sanitize`: the test cases under compute-sanitizer on CUDA, under AddressSanitizer for C++ on a CPU.
+
+The output of a tool is mixed with that of the submission, which can add to it but take nothing out of it. The forms of
+compute-sanitizer's output are those of its documentation, not measured.
+"""
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hpc_board.harness.processes.output import output_of
+from hpc_board.model.sanitizer import FINDINGS_MAX, TEXT_CHARACTERS_MAX, SanitizerFinding
+from hpc_board.model.text import one_line
+
+_ASK_SECONDS = 30
+_PRINT_LIMIT = 100
+_PROGRAM = "compute-sanitizer"
+
+
+class ToolUnusable(Exception):
+    """A tool cannot be used on this node; the message has the reason and a remedy."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool: the command in front of a worker, whether the worker has to be `traced`, and how its output is read.
+
+    `done` is a part of the output of a tool that worked to its end.
+    """
+
+    name: str
+    command: Sequence[str]
+    parse: Callable[[str, str], Iterator[SanitizerFinding]]
+    traced: bool
+    done: str = ""
+
+
+def cuda_tool(name: str, environ: Mapping[str, str]) -> Tool:
+    """Return a tool of compute-sanitizer.
+
+    Raises:
+        ToolUnusable: the node has no compute-sanitizer.
+    """
+    if shutil.which(_PROGRAM, path=environ.get("PATH")) is None:
+        raise ToolUnusable(_missing(_PROGRAM))
+    command = [_PROGRAM, "--tool", name, "--print-limit", str(_PRINT_LIMIT), "--show-backtrace", "no"]
+    # PyTorch probes for functions of the driver that fail; a failed call of a kernel is told by its case.
+    command += ["--report-api-errors", "no"] if name == "memcheck" else []
+    return Tool(name, command, _of_compute_sanitizer, traced=True, done=" SUMMARY: ")
+
+
+def cpu_tool(name: str, environ: Mapping[str, str]) -> Tool:
+    """Return AddressSanitizer, whose library has to be loaded before the interpreter.
+
+    Raises:
+        ToolUnusable: the compiler has no such library.
+    """
+    library = output_of(["g++", "-print-file-name=libasan.so"], _ASK_SECONDS, environ).strip()
+    # The compiler repeats the name of a library that it does not have.
+    if not library.startswith("/"):
+        raise ToolUnusable(_missing("libasan.so of g++"))
+    options = "detect_leaks=0:halt_on_error=0:detect_stack_use_after_return=1"
+    return Tool(name, ["env", f"LD_PRELOAD={library}", f"ASAN_OPTIONS={options}"], _of_asan, traced=False)
+
+
+def _missing(what: str) -> str:
+    return f"this node has no {what}, which mode sanitize needs; `modules` and `env` of the GPU in the settings add it"
+
+
+def findings(tool: Tool, text: str) -> tuple[SanitizerFinding, ...]:
+    """Return the faults that a tool has found, each once with its count."""
+    found: dict[tuple[str, str, str], SanitizerFinding] = {}
+    for each in tool.parse(tool.name, text):
+        key = (each.kind, each.kernel, each.place)
+        if key in found:
+            found[key] = replace(found[key], count=found[key].count + 1)
+        elif len(found) < FINDINGS_MAX:
+            found[key] = each
+    return tuple(found.values())
+
+
+_AT = re.compile(r"at (?P<kernel>[^\n]{1,2000}?)(?:\+|:)0x[0-9a-f]{1,16}(?: in (?P<place>\S{1,300}:\d{1,9}))?(?:$| \[)")
+_AT_OFFSET = re.compile(r"at 0x[0-9a-f]{1,16} in (?:(?P<place>\S{1,300}?:\d{1,9})(?::|$))?(?P<kernel>[^\n]{0,2000})")
+_RACE = re.compile(r"(?:Race reported between \w+ access|Potential \w+ hazard detected)")
+_SUMMARY = re.compile(r"ERROR SUMMARY: ([1-9]\d{0,9}) errors?")
+
+
+def _of_compute_sanitizer(tool: str, text: str) -> Iterator[SanitizerFinding]:
+    """Yield the faults in the output of compute-sanitizer: blocks of a line and the indented ones below it."""
+    blocks: list[list[str]] = []
+    summary = ""
+    for line in text.splitlines():
+        match = re.fullmatch(r"={8,9}(?: ( *)(\S.*))?", line)
+        if match is None:
+            continue
+        if match[2] is None:
+            blocks.append([])
+        elif match[1] and blocks:
+            blocks[-1].append(match[2])
+        else:
+            blocks.append([match[2]])
+            counted = _SUMMARY.match(match[2])
+            summary = counted[0] if counted else summary
+    found = [finding for block in blocks if (finding := _of_block(tool, block)) is not None]
+    yield from found
+    if summary and not found:
+        # A fault that this version of the tool words in another way.
+        yield SanitizerFinding(tool, summary)
+
+
+def _of_block(tool: str, block: Sequence[str]) -> SanitizerFinding | None:
+    """Return the fault of a block; None if it is another message."""
+    if not block:
+        return None
+    level, _, first = block[0].rpartition(": ") if block[0].startswith(("Error: ", "Warning: ")) else ("", "", block[0])
+    race = _RACE.match(first)
+    places = [line for line in (first, *block[1:]) if " at " in f" {line}"]
+    at = next((found for line in places if (found := _AT_OFFSET.search(line) or _AT.search(line))), None)
+    if race is None and at is None:
+        return None
+    thread = next((line for line in block[1:] if line.startswith("by thread ")), "")
+    details = [line for line in block[1:] if re.match(r"(?:Address|Access|and) ", line)]
+    return SanitizerFinding(
+        tool,
+        _cut(race[0] if race else first),
+        _cut(at["kernel"] if at else ""),
+        _cut((at["place"] or "") if at else ""),
+        _cut(thread.removeprefix("by ")),
+        _cut(" ".join(details)),
+        warning=level == "Warning",
+    )
+
+
+_ASAN = re.compile(r"^==\d+==ERROR: AddressSanitizer: (?P<kind>[a-zA-Z-]{1,60})(?P<rest>[^\n]*)$", re.MULTILINE)
+_ACCESS = re.compile(
+    r"^(?P<access>(?:READ|WRITE) of size \d{1,9}) at [^\n]*? thread (?P<thread>T\d{1,6})", re.MULTILINE
+)
+_FRAME = re.compile(
+    r"^    #\d+ 0x[0-9a-f]+ in (?P<kernel>[^\n]{1,1000}?) (?:/[^\s:]*/)?(?P<place>[^\s:/]+:\d+)", re.MULTILINE
+)
+_LOCATED = re.compile(r"^0x[0-9a-f]+ is located [^\n]*", re.MULTILINE)
+_UBSAN = re.compile(r"^(?:/?[^\s:]*/)?(?P<place>[^\s:/]+:\d+):\d+: runtime error: (?P<kind>[^\n]*)$", re.MULTILINE)
+
+
+def _of_asan(tool: str, text: str) -> Iterator[SanitizerFinding]:
+    """Yield the faults in the output of AddressSanitizer and of UndefinedBehaviorSanitizer."""
+    heads = [*_ASAN.finditer(text)]
+    ends = [*(each.start() for each in heads[1:]), len(text)]
+    for head, end in zip(heads, ends, strict=False):
+        body = text[head.end() : end]
+        access, frame, located = _ACCESS.search(body), _FRAME.search(body), _LOCATED.search(body)
+        yield SanitizerFinding(
+            tool,
+            _cut(", ".join(filter(None, (head["kind"], access["access"] if access else "")))),
+            _cut(frame["kernel"] if frame else ""),
+            _cut(frame["place"] if frame else ""),
+            f"thread {access['thread']}" if access else "",
+            # An address differs from call to call.
+            _cut(re.sub(r"^0x[0-9a-f]+ is |(?<=region) \[[^\]]*\]", "", located[0]) if located else ""),
+        )
+    for match in _UBSAN.finditer(text):
+        yield SanitizerFinding(tool, _cut(match["kind"]), place=_cut(match["place"]))
+
+
+def _cut(text: str) -> str:
+    return one_line(text, TEXT_CHARACTERS_MAX)

@@ -1,0 +1,285 @@
+"""Mode `sanitize` by the real harness: AddressSanitizer as it is here, and compute-sanitizer played by a script.
+
+The script checks its arguments and starts the worker as the real command does; it never saw a GPU.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
+from hpc_board.harness.profile.sanitizers import cuda_tool, findings
+from hpc_board.model.gpu import Device
+from hpc_board.model.limits import Limits
+from hpc_board.model.result import Result, Verdict
+from hpc_board.model.sanitizer import CUDA_TOOLS, FINDINGS_MAX, SLOWDOWN, SanitizerFinding
+from hpc_board.model.task import Mode
+from tests.harness.compiling import ALL, BODY, REFERENCE, kernel
+from tests.harness.evaluations import QUICK, Evaluation, a_task, evaluate, progress
+from tests.harness.harness_file import Edit, edited
+from tests.harness.test_profile import RIGHT, script
+
+LOG = """
+========= COMPUTE-SANITIZER
+========= Invalid __global__ write of size 4 bytes
+=========     at scale(float *, int)+0x380 in submission.py:61
+=========     by thread (65,0,0) in block (0,0,0)
+=========     Access to 0x7bd889c03041 is misaligned
+=========     and is inside the nearest allocation at 0x7bd889c03000 of size 1,024 bytes
+=========
+========= Invalid __global__ write of size 4 bytes
+=========     at scale(float *, int)+0x380 in submission.py:61
+=========     by thread (66,0,0) in block (0,0,0)
+=========     Access to 0x7bd889c03045 is misaligned
+========= Uninitialized __global__ memory read of size 4 bytes
+=========     at 0x250 in k.cuh:41:vector_add(float*)
+========= Error: Race reported between Write access at sum(int *)+0x90 in k.cuh:41
+=========     and Read access at sum(int *)+0x100 in k.cuh:51 [508 hazards]
+=========
+========= Warning: Race reported between Write access at sum(int *)+0x90 in k.cuh:42
+=========     and Read access at sum(int *)+0x100 in k.cuh:52 [1 hazard]
+========= Error: No attachable process found. compute-sanitizer timed-out.
+========= ERROR SUMMARY: 5 errors
+"""
+"""The output of several tools at once, in the forms of several versions."""
+
+FOUND = (
+    SanitizerFinding(
+        "memcheck",
+        "Invalid __global__ write of size 4 bytes",
+        "scale(float *, int)",
+        "submission.py:61",
+        "thread (65,0,0) in block (0,0,0)",
+        "Access to 0x7bd889c03041 is misaligned and is inside the nearest allocation at 0x7bd889c03000 of size 1,024 "
+        "bytes",
+        count=2,
+    ),
+    SanitizerFinding(
+        "memcheck", "Uninitialized __global__ memory read of size 4 bytes", "vector_add(float*)", "k.cuh:41"
+    ),
+    SanitizerFinding(
+        "memcheck",
+        "Race reported between Write access",
+        "sum(int *)",
+        "k.cuh:41",
+        detail="and Read access at sum(int *)+0x100 in k.cuh:51 [508 hazards]",
+    ),
+    SanitizerFinding(
+        "memcheck",
+        "Race reported between Write access",
+        "sum(int *)",
+        "k.cuh:42",
+        detail="and Read access at sum(int *)+0x100 in k.cuh:52 [1 hazard]",
+        warning=True,
+    ),
+)
+
+CLEAN = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
+
+SANITIZER = """
+tool = args[1]
+assert args[0] == "--tool" and args[2:6] == ["--print-limit", "100", "--show-backtrace", "no"], args
+assert args[6:8] == ["--report-api-errors", "no"] or tool != "memcheck"
+with open(sys.argv[0] + ".tools", "a") as file:
+    print(tool, file=file)
+at = next(index for index, word in enumerate(args) if "python" in word)
+status = subprocess.run(args[at:], close_fds=True).returncode
+print(OUTPUT.get(tool, OUTPUT["*"]))
+sys.exit(status)
+"""
+
+
+@pytest.fixture
+def on_path(tmp_path: Path) -> Path:
+    """An empty folder for programs, in front of those of this machine."""
+    (tmp_path / "bin").mkdir()
+    return tmp_path / "bin"
+
+
+def sanitized(
+    where: Path,
+    source: str = RIGHT,
+    options: JobOptions = NO_OPTIONS,
+    minimum_isolation: str = "",
+    path: str | None = None,
+) -> Evaluation:
+    """A run on the CPU, in which the harness chooses the tools of a GPU."""
+    changed = edited(
+        (
+            Edit("supervisor.py", 'cpu_tool if job.device == "cpu" else cuda_tool', "cuda_tool"),
+            Edit("supervisor.py", '(CPU_TOOL,) if self._job.device == "cpu" else CUDA_TOOLS', "CUDA_TOOLS"),
+            Edit("job_spec.py", 'value.get("minimum_isolation", "")', repr(minimum_isolation)),
+        )
+    )
+    environ = {"PATH": f"{where / 'bin'}:{os.environ['PATH'] if path is None else path}"}
+    return evaluate(where / "job", source, mode=Mode.SANITIZE, environ=environ, harness=changed, options=options)
+
+
+def plays(folder: Path, **output: str) -> None:
+    """Let a script play compute-sanitizer, whose tools print these texts; all others print that they found nothing."""
+    script(folder, "compute-sanitizer", f"OUTPUT = { ({'*': CLEAN, **output})!r}\n{SANITIZER}")
+
+
+def test_each_tool_runs_the_tests_and_a_clean_run_passes(tmp_path: Path, on_path: Path) -> None:
+    plays(on_path)
+    found = sanitized(tmp_path)
+    result = found.result
+    assert (result.verdict, result.message) == (Verdict.PASS, "")
+    assert [(case.phase, case.index) for case in result.cases] == [("test", 0), ("test", 1), ("test", 2)]
+    assert (on_path / "compute-sanitizer.tools").read_text().split() == list(CUDA_TOOLS)
+    assert result.profile.text.count("no faults") == 4
+    assert result.provenance["sanitizer"] == "memcheck, racecheck, initcheck, synccheck"
+    assert result.provenance["isolation"] == "S1"
+    phases = [(line["phase"], line["case"], line["message"]) for line in progress(found.folder)]
+    assert ("sanitize", 4, "synccheck") in phases
+
+
+def test_a_fault_fails_the_run_and_names_the_place_in_the_participant_s_file(tmp_path: Path, on_path: Path) -> None:
+    plays(on_path, memcheck=LOG)
+    result = sanitized(tmp_path).result
+    assert result.verdict is Verdict.CRASH
+    assert result.message == (
+        "memcheck found: Invalid __global__ write of size 4 bytes in scale(float *, int), k.py:61; 2 more"
+    )
+    assert [case.verdict for case in result.cases] == [Verdict.PASS] * 3
+    assert [(each.tool, each.place, each.count) for each in result.findings] == [
+        ("memcheck", "k.py:61", 2),
+        ("memcheck", "k.cuh:41", 1),
+        ("memcheck", "k.cuh:41", 1),
+        ("memcheck", "k.cuh:42", 1),
+    ]
+
+
+def test_a_warning_alone_fails_no_run(tmp_path: Path, on_path: Path) -> None:
+    warning = LOG[LOG.index("========= Warning") : LOG.index("========= Error: No")]
+    plays(on_path, racecheck=f"{warning}========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)\n")
+    result = sanitized(tmp_path, options=JobOptions(tool="racecheck,synccheck")).result
+    assert result.verdict is Verdict.PASS
+    assert [(each.tool, each.warning) for each in result.findings] == [("racecheck", True)]
+    assert (on_path / "compute-sanitizer.tools").read_text().split() == ["racecheck", "synccheck"]
+
+
+def test_a_wrong_output_under_a_tool_keeps_its_verdict(tmp_path: Path, on_path: Path) -> None:
+    plays(on_path)
+    result = sanitized(tmp_path, RIGHT.replace("2 *", "3 *")).result
+    assert result.verdict is Verdict.WRONG_VALUE
+    assert result.message.startswith("under memcheck, test case 1: at 0: ")
+    assert not result.findings
+
+
+def test_without_compute_sanitizer_the_node_is_to_blame(tmp_path: Path, on_path: Path) -> None:
+    for name in ("bash", "chmod", "rm", "env"):
+        (on_path / name).symlink_to(shutil.which(name) or "")
+    result = sanitized(tmp_path, path="/nowhere").result
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert "this node has no compute-sanitizer, which mode sanitize needs" in result.message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sys.exit('Error: no permission to attach')", "started no worker: Error: no permission to attach"),
+        (f"OUTPUT = {{'*': '========= Internal error'}}\n{SANITIZER}", "memcheck ended without a summary: "),
+    ],
+)
+def test_a_tool_that_does_not_work_here_is_told_and_blames_nobody_s_kernel(
+    tmp_path: Path, on_path: Path, text: str, words: str
+) -> None:
+    script(on_path, "compute-sanitizer", f"{text}\n")
+    result = sanitized(tmp_path).result
+    assert (result.verdict, words in result.message) == (Verdict.INFRA_ERROR, True), result.message
+
+
+def test_a_board_that_requires_the_whole_confinement_runs_no_tool_that_starts_the_worker(
+    tmp_path: Path, on_path: Path
+) -> None:
+    plays(on_path)
+    result = sanitized(tmp_path, minimum_isolation="S3").result
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert "it works without the filter of system calls alone" in result.message
+
+
+def test_the_faults_of_compute_sanitizer_are_read_in_the_forms_of_its_versions(on_path: Path) -> None:
+    plays(on_path)
+    tool = cuda_tool("memcheck", {"PATH": str(on_path)})
+    assert findings(tool, LOG) == FOUND
+    assert findings(tool, CLEAN) == ()
+    assert findings(tool, "========= Leaked\n========= ERROR SUMMARY: 3 errors\n") == (
+        SanitizerFinding("memcheck", "ERROR SUMMARY: 3 errors"),
+    )
+    many = "".join(f"========= Invalid read of size {number}\n=========     at k+0x1\n" for number in range(200))
+    assert len(findings(tool, many)) == FINDINGS_MAX
+    assert all(len(each.kernel) <= 300 for each in findings(tool, f"========= x\n=========     at {'k' * 5000}+0x1\n"))
+
+
+def asan_works() -> bool:
+    if shutil.which("g++") is None:
+        return False
+    done = subprocess.run(["g++", "-print-file-name=libasan.so"], capture_output=True, text=True, check=False)
+    return done.stdout.startswith("/")
+
+
+needs_asan = pytest.mark.skipif(not asan_works(), reason="needs g++ with libasan")
+
+
+def by_asan(folder: Path, source: str) -> Result:
+    task = a_task(REFERENCE, languages=ALL, limits=QUICK)
+    return evaluate(folder, source, task, Mode.SANITIZE, Device.CPU, file_name="mine.cpp").result
+
+
+@needs_asan
+def test_a_right_kernel_has_no_faults_under_asan_and_keeps_its_isolation(tmp_path: Path) -> None:
+    result = by_asan(tmp_path, kernel())
+    assert (result.verdict, result.message) == (Verdict.PASS, ""), result.stderr.text
+    assert len(result.cases) == 3
+    assert result.findings == ()
+    assert result.provenance["sanitizer"] == "asan"
+    assert result.provenance["isolation"] >= "S2"
+
+
+@needs_asan
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (BODY.replace("i < in", "i <= in"), "heap-buffer-overflow, READ of size 4"),
+        (BODY.replace("return 0;", "y[in[0].shape[0]] = 1; return 0;"), "heap-buffer-overflow, WRITE of size 4"),
+        (
+            BODY.replace("return 0;", "volatile int* p = new int[4]; delete[] p; p[1] = 1; return 0;"),
+            "heap-use-after-free",
+        ),
+    ],
+)
+def test_asan_finds_an_access_outside_of_an_input_an_output_and_the_heap(tmp_path: Path, body: str, kind: str) -> None:
+    result = by_asan(tmp_path, kernel(body))
+    assert result.verdict is Verdict.CRASH
+    first = result.findings[0]
+    assert (first.tool, first.kind.startswith(kind)) == ("asan", True), result.findings
+    assert first.place.startswith("mine.cpp:")
+    assert first.kernel == "custom_kernel"
+    assert result.message.startswith(f"asan found: {kind}")
+    assert "located" in first.detail
+
+
+@needs_asan
+def test_asan_finds_undefined_behaviour(tmp_path: Path) -> None:
+    body = BODY.replace("return 0;", "volatile int big = 2147483647; big = big + n_in; return 0;")
+    result = by_asan(tmp_path, kernel(body))
+    assert result.verdict is Verdict.CRASH
+    assert "signed integer overflow: 2147483647 + 1" in result.findings[0].kind
+    assert result.findings[0].place.startswith("mine.cpp:")
+
+
+@needs_asan
+def test_a_crash_under_asan_has_its_report(tmp_path: Path) -> None:
+    result = by_asan(tmp_path, kernel(BODY.replace("return 0;", "*(volatile int*)8 = 1; return 0;")))
+    assert result.verdict is Verdict.CRASH
+    assert result.findings[-1].kind.startswith("SEGV")
+
+
+def test_a_slow_tool_has_more_time() -> None:
+    limits = Limits.of_task({}, "cuda")
+    assert limits.slowed(SLOWDOWN).call_seconds == SLOWDOWN * limits.call_seconds
+    assert limits.slowed(SLOWDOWN).judge_seconds == limits.judge_seconds
