@@ -101,6 +101,7 @@ class Processes:
         self._readable = sandbox.readable_folders(os.environ, job.readable, (str(folder), str(Path.home())))
         self._zygote: Zygote | None = None
         self._children: list[Child | Program] = []
+        self._may_compile = not job.language.compiled
 
     def start(self) -> None:
         """Start the zygote, from which all other processes are forked."""
@@ -167,7 +168,7 @@ class Processes:
     def waiting_worker(self) -> Child:
         """Start a process and wait until it has opened the device; it has imported nothing of the submission."""
         child = self.worker(waits=True)
-        late, deadline = self._late("device"), self._load_deadline()
+        late, deadline = self._loading("device")
         self._await_confined(child, late, deadline, self.record_isolation)
         worker_answer(child, ("prepared", "raised"), deadline, late)
         return child
@@ -179,7 +180,7 @@ class Processes:
             CallFailed: the import failed.
         """
         worker.send({"type": "import"})
-        worker_answer(worker, ("loaded", "raised"), self._load_deadline(), self._late("submission"))
+        self._await_import(worker, "submission", *self._loading("submission"))
 
     def loaded_worker(self) -> Child:
         """Start a process and wait until it has imported the submission."""
@@ -210,7 +211,8 @@ class Processes:
         Raises:
             CallFailed: the import failed.
         """
-        return dict(judge_answer(child, Ready, self._load_deadline(), self._late("reference")).facts)
+        late, deadline = self._loading("reference")
+        return dict(judge_answer(child, Ready, deadline, late).facts)
 
     def await_judge(self, judge: Child) -> dict[str, Any]:
         """Wait until the judge has imported the task, and return its facts about the device.
@@ -251,17 +253,27 @@ class Processes:
         Raises:
             CallFailed: the import failed.
         """
-        late, deadline = self._late(what), self._load_deadline()
+        late, deadline = self._loading(what)
         self._await_confined(worker, late, deadline, reached)
+        self._await_import(worker, what, late, deadline)
+
+    def _await_import(self, worker: Child, what: str, late: str, deadline: float) -> None:
         worker_answer(worker, ("loaded", "raised"), deadline, late)
+        self._may_compile = self._may_compile and what != "submission"
 
     def _await_confined(self, worker: Child, late: str, deadline: float, reached: Callable[[str], None] | None) -> None:
         answer = worker_answer(worker, ("confined",), deadline, late)
         if isinstance(answer, Confined) and reached is not None:
             reached(answer.isolation)
 
-    def _late(self, what: str) -> str:
-        return f"importing the {what} did not return within {self._job.limits.load_seconds:g} s"
+    def _loading(self, what: str) -> tuple[str, float]:
+        """Return the message for an import of `what` that takes too long, and its deadline.
+
+        The first import of a submission in Python may compile an extension, which later ones find in their cache.
+        """
+        limits = self._job.limits
+        seconds = limits.load_seconds + (limits.build_seconds if what == "submission" and self._may_compile else 0)
+        return f"importing the {what} did not return within {seconds:g} s", time.monotonic() + seconds
 
     @contextmanager
     def alone(self, *trusted: Child | None) -> Iterator[None]:

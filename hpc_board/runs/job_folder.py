@@ -91,8 +91,8 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
     """Return the job's time limit in whole minutes: the settings' own, else the longest time of the harness.
 
     A phase counts its time for the kernel and again, with one more answer, for the judge; where times are measured,
-    also for the reference. The load times of the judge and of each worker are added, and the compiler's if the task
-    takes compiled submissions.
+    also for the reference. The load times of the judge and of each worker are added, and a compiler's: a submission in
+    Python may compile an extension when it is loaded first.
     """
     if gpu.time_limit_seconds is not None:
         return gpu.time_limit_seconds
@@ -116,8 +116,7 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
     }[mode]
     seconds = sum(phase for phase, _ in phases) + _MARGIN_SECONDS
     seconds += limits.load_seconds * (1 + sum(loads for _, loads in phases))
-    if any(language.compiled for language in task.accepted):
-        seconds += limits.build_seconds
+    seconds += limits.build_seconds
     return _minutes(seconds)
 
 

@@ -15,7 +15,7 @@ from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Timeouts
 from hpc_board.runs import job_folder
-from tests.harness.evaluations import REFERENCE, a_task, evaluate, make_job_folder, progress
+from tests.harness.evaluations import QUICK, REFERENCE, a_task, evaluate, make_job_folder, progress
 
 RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
 
@@ -339,3 +339,23 @@ def _working_folders() -> list[str]:
         except OSError:
             continue
     return folders
+
+
+@pytest.mark.slow
+def test_the_first_load_may_compile_for_as_long_as_a_compiler_and_finds_the_programs_of_its_python(
+    tmp_path: Path,
+) -> None:
+    source = f"""
+import os, sys, time
+assert os.environ["PATH"].split(":")[-1] == os.path.dirname(sys.executable)
+built = os.path.join(os.environ["TORCH_EXTENSIONS_DIR"], "built")
+if not os.path.exists(built):
+    time.sleep(5)
+    os.makedirs(built)
+{RIGHT}"""
+    task = a_task(limits={**QUICK, "load_seconds": 4, "build_seconds": 60})
+    passed = evaluate(tmp_path / "a", source, task, Mode.RANKED).result
+    assert passed.verdict is Verdict.PASS, passed.message
+    late = evaluate(tmp_path / "b", source.replace("os.makedirs(built)", ""), task, Mode.RANKED).result
+    assert late.verdict is Verdict.TIMEOUT
+    assert "importing the submission did not return within 4 s" in late.message

@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -61,9 +62,11 @@ _BLOCK_BYTES = 512
 def scrubbed(environ: Mapping[str, str], home: Path, extra: Sequence[str]) -> dict[str, str]:
     """Return the children's environment: an allow-list of the job's variables, and folders that are not the user's.
 
-    An index in CUDA_VISIBLE_DEVICES is nvidia-smi's, as schedulers mean it; CUDA's default is an order by speed.
+    An index in CUDA_VISIBLE_DEVICES is nvidia-smi's, as schedulers mean it; CUDA's default is an order by speed. The
+    programs of this Python's environment, such as the ninja that PyTorch's extensions need, are found last.
     """
     kept = {name: environ[name] for name in (*_PASSED_ON, *extra) if name in environ}
+    kept["PATH"] = os.pathsep.join(filter(None, (kept.get("PATH", ""), str(Path(sys.executable).parent))))
     passive = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     return {"LC_ALL": "C.UTF-8", **kept, **private_folders(home), **passive}
 
