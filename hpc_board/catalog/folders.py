@@ -36,6 +36,7 @@ from hpc_board.model.task import (
     Ranking,
     Task,
     TaskFile,
+    Template,
     Timeouts,
     language_of,
 )
@@ -121,7 +122,7 @@ class TaskDocument(msgspec.Struct, frozen=True):
     """The task's name if it differs from its folder's."""
     config: dict[str, str | int | float | bool | list[str] | dict[str, str] | None] | None = None
     """The start or compilation of the task's own eval."""
-    templates: dict[Literal["CUDA", "Python", "Triton", "HIP", "CuteDSL", "C++"], str] | None = None
+    templates: dict[Template, str] | None = None
     """Files to begin with, by language."""
     tests: list[dict[CaseKey, Any]] = []
     """The arguments of each test case."""
@@ -182,8 +183,8 @@ def read_task(folder: Path, root: Path | None = None, note: Callable[[Path], obj
     sources = _Sources(document, real_folder, real_folder.parent if root is None else root.resolve(), note)
     files = sources.files(section.files)
     templates: dict[str, str] = {
-        language: sources.text(("templates", language), source) or ""
-        for language, source in (section.templates or {}).items()
+        str(name): sources.text(("templates", str(name)), source) or ""
+        for name, source in (section.templates or {}).items()
     }
     reference = next((file.text for file in files if file.name == "reference.py"), None)
     lacks = missing(reference) if reference is not None and document.sound("files") else ()

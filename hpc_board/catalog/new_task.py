@@ -1,16 +1,15 @@
 """The initial files of a new task, small and complete."""
 
+import string
 from collections.abc import Sequence
-from string import Template
 
 from hpc_board import bundled
-from hpc_board.model.task import Language
+from hpc_board.model.task import Language, Template
 
 DOCUMENT = "task.yml"
 NOTES = "NOTES.md"
 
 _AS_THEY_ARE = ("task.py", "reference.py", "utils.py")
-_TITLES = {Language.PY: "Python", Language.CPP: "C++", Language.CU: "CUDA", Language.HIP: "HIP"}
 _IN_PYTHON = """\
   Python: write `custom_kernel(data)`; `data` is `x`, a vector of float32 with `size` elements on the device that the
   board runs on. Return `y`, a new vector of float32 of the same size on the same device. Leave `x` as it is.
@@ -23,7 +22,7 @@ _COMPILED = """\
 def files(languages: Sequence[Language] = (Language.PY,)) -> dict[str, str]:
     """Return the files of a new task for submissions in `languages`, at least one, by their names in its folder."""
     folder = bundled.folder("task_starter")
-    templates = {_TITLES[language]: f"template.{language}" for language in languages}
+    templates = {Template.of(language): f"template.{language}" for language in languages}
     first = languages[0]
     how = (_IN_PYTHON if Language.PY in languages else "") + (
         _COMPILED if any(language.compiled for language in languages) else ""
@@ -44,4 +43,4 @@ def files(languages: Sequence[Language] = (Language.PY,)) -> dict[str, str]:
 
 
 def _filled(name: str, values: dict[str, str]) -> str:
-    return Template((bundled.folder("task_starter") / name).read_text(encoding="utf-8")).substitute(values)
+    return string.Template((bundled.folder("task_starter") / name).read_text(encoding="utf-8")).substitute(values)

@@ -1,7 +1,7 @@
 """The file that a participant starts from."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hpc_board.domain.board_options import utc_words
 from hpc_board.domain.gpus import languages_of
@@ -9,11 +9,10 @@ from hpc_board.domain.submission import MARKERS
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import suggestion
-from hpc_board.model.task import Language, Task, language_of
+from hpc_board.model.task import Language, Task, Template, language_of
 from hpc_board.model.text import one_line, printable
 
-_IN_PYTHON = ("Python", "Triton", "CuteDSL")
-_BY_LANGUAGE = {Language.PY: "Python", Language.CPP: "C++", Language.CU: "CUDA", Language.HIP: "HIP"}
+_OTHER_NAMES = {"pytorch": Template.PYTHON, **{str(language): Template.of(language) for language in Language}}
 _DIRECTIVE = re.compile(rf"(?:#|//)(?:{'|'.join(MARKERS)})(?:\s|\Z)")
 _DESCRIPTION_LINES_MAX = 60
 _LINE_CHARACTERS_MAX = 200
@@ -28,7 +27,7 @@ def starter(task: Task, language: str | None = None, gpus: Sequence[Gpu] = ()) -
         InputError: as `template_name` has it.
     """
     name = template_name(task, language)
-    mark = "#" if name in _IN_PYTHON else "//"
+    mark = "#" if Template(name).language is Language.PY else "//"
     fitting = [gpu.name for gpu in fitting_gpus(name, gpus)]
     note = no_gpu(task, name, gpus) if gpus and not fitting else ""
     header = "".join(f"{line}\n" for line in _header(task, mark, fitting, note))
@@ -37,8 +36,7 @@ def starter(task: Task, language: str | None = None, gpus: Sequence[Gpu] = ()) -
 
 def fitting_gpus(template: str, gpus: Sequence[Gpu]) -> list[Gpu]:
     """Return those of `gpus` that run the language of a template."""
-    language = next((each for each, plain in _BY_LANGUAGE.items() if plain == template), Language.PY)
-    return [gpu for gpu in gpus if language in languages_of(gpu)]
+    return [gpu for gpu in gpus if Template(template).language in languages_of(gpu)]
 
 
 def no_gpu(task: Task, template: str, gpus: Sequence[Gpu]) -> str:
@@ -83,8 +81,8 @@ def _by_ending(task: Task, file_name: str) -> str | None:
     language = language_of(file_name)
     if language is None:
         return None
-    plain = _BY_LANGUAGE[language]
-    fitting = [name for name in task.templates if name == plain or (language is Language.PY and name in _IN_PYTHON)]
+    plain = Template.of(language)
+    fitting = [name for name in task.templates if Template(name).language is language]
     return plain if plain in fitting else fitting[0] if len(fitting) == 1 else None
 
 
@@ -95,11 +93,18 @@ def compiled_header() -> str:
     return header_text()
 
 
-def template_name(task: Task, language: str | None, file_name: str = "") -> str:
+def _nothing() -> Iterable[Task]:
+    return ()
+
+
+def template_name(
+    task: Task, language: str | None, file_name: str = "", others: Callable[[], Iterable[Task]] = _nothing
+) -> str:
     """Return the name of the requested template.
 
-    `language` is that name, or the language of submissions that the template is for; without one, the ending of
-    `file_name` chooses among several.
+    `language` is that name in any case and without its punctuation, or the language of submissions that the template is
+    for; without one, the ending of `file_name` chooses among several. `others` returns tasks to name if they have a
+    template that this one lacks.
 
     Raises:
         InputError: the task has no template, several of which neither `language` nor `file_name` chooses one, or none
@@ -118,12 +123,17 @@ def template_name(task: Task, language: str | None, file_name: str = "") -> str:
                 raise InputError(f"task {task.name} has several templates: {names}", hint="Choose one with --language.")
             return fitting
         return next(iter(task.templates))
-    wanted = language.casefold()
-    wanted = next((name for short, name in _BY_LANGUAGE.items() if short == wanted), wanted).casefold()
-    found = next((name for name in task.templates if name.casefold() == wanted), None)
-    if found is None:
-        raise InputError(
-            f"task {task.name} has no template for {language}.{suggestion(language, task.templates)}",
-            hint=f"It has: {names}.",
-        )
-    return found
+    known = {_plain(name): Template(name) for name in Template} | _OTHER_NAMES
+    wanted = known.get(_plain(language))
+    if wanted is None:
+        near = suggestion(language, [str(name) for name in Template])
+        raise InputError(f"unknown language {language}.{near}", hint=f"task {task.name} has templates for: {names}.")
+    if str(wanted) not in task.templates:
+        elsewhere = sorted(other.name for other in others() if str(wanted) in other.templates)
+        there = f" {' and '.join(elsewhere[:3])} {'have' if elsewhere[1:] else 'has'} one." if elsewhere else ""
+        raise InputError(f"task {task.name} has no template for {wanted}.{there}", hint=f"It has: {names}.")
+    return str(wanted)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s._-]", "", name.casefold())

@@ -150,6 +150,13 @@ def task_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str)
     return _beginning(incomplete, lambda board: (task.name for task in board.tasks.catalog().tasks), ctx, kept="tasks")
 
 
+def template_names(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete names of templates."""
+    from hpc_board.model.task import Template
+
+    return [str(name) for name in Template if name.casefold().startswith(incomplete.casefold())]
+
+
 def created_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete names of user boards."""
     return _beginning(incomplete, lambda board: (each.name for each in board.leaderboards.list()), ctx)

@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING
 import click
 
 from hpc_board.cli.exits import NO_VERDICT, Group
-from hpc_board.cli.options import PATH_OR_NAME, Count, Open, examples, force_option, json_option, mode_names, task_names
+from hpc_board.cli.options import (
+    PATH_OR_NAME,
+    Count,
+    Open,
+    examples,
+    force_option,
+    json_option,
+    mode_names,
+    task_names,
+    template_names,
+)
 from hpc_board.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -356,11 +366,17 @@ def new(folder: Path, languages: tuple[str, ...], as_json: bool) -> None:
     epilog=examples(
         "hpc-board template vectoradd_py > kernel.py",
         "hpc-board template vectoradd --language C++ -o kernel.cpp",
+        "hpc-board template matmul --language cuBLAS -o kernel.cu",
         "hpc-board template vectoradd --header -o hpc_board.h",
     )
 )
 @click.argument("name", shell_complete=task_names)
-@click.option("--language", metavar="L", help="Python, Triton, C++, CUDA or HIP; else by FILE's ending.")
+@click.option(
+    "--language",
+    metavar="L",
+    shell_complete=template_names,
+    help="A language, a library or a DSL, such as CUDA, Triton or cuBLAS; else by FILE's ending.",
+)
 @click.option("--header", is_flag=True, help="Print hpc_board.h, which compiled submissions include.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE, not to stdout.")
 @force_option
@@ -387,7 +403,9 @@ def template(
     if header:
         text, written = compiled_header(), f"Header for compiled submissions written to {output}."
     else:
-        text, written = _starter(found, language, board.gpus.allowed(found), output)
+        text, written = _starter(
+            found, language, board.gpus.allowed(found), output, lambda: board.tasks.catalog().tasks
+        )
     if as_json:
         from hpc_board.cli.output import print_json
         from hpc_board.report.views.tasks import TemplateView
@@ -401,11 +419,17 @@ def template(
     remark(written)
 
 
-def _starter(task: "Task", language: str | None, allowed: "Sequence[Gpu]", output: Path | None) -> tuple[str, str]:
+def _starter(
+    task: "Task",
+    language: str | None,
+    allowed: "Sequence[Gpu]",
+    output: Path | None,
+    others: "Callable[[], Iterable[Task]]",
+) -> tuple[str, str]:
     """Return the text of a task's template, and the remark for the file `output` with it."""
     from hpc_board.catalog.template import fitting_gpus, no_gpu, starter, template_name
 
-    chosen = template_name(task, language, output.name if output else "")
+    chosen = template_name(task, language, output.name if output else "", others)
     gpus = fitting_gpus(chosen, allowed)
     if allowed and not gpus:
         next_step = no_gpu(task, chosen, allowed)

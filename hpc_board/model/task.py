@@ -86,6 +86,51 @@ def language_of(file_name: str) -> Language | None:
     return next((language for language in Language if ending in language.extensions), None)
 
 
+class Template(str, Enum):
+    """The name of a template: a language of submissions, or a library or a domain-specific language within one."""
+
+    PYTHON = "Python"
+    TORCH_COMPILE = "torch.compile"
+    TRITON = "Triton"
+    GLUON = "Gluon"
+    HELION = "Helion"
+    CUTE_DSL = "CuteDSL"
+    TILELANG = "TileLang"
+    CUTILE = "cuTile"
+    NUMBA = "Numba"
+    CUPY = "CuPy"
+    JAX = "JAX"
+    LOAD_INLINE = "load_inline"
+    CPP = "C++"
+    CUDA = "CUDA"
+    CUBLAS = "cuBLAS"
+    CUTLASS = "CUTLASS"
+    THUNDERKITTENS = "ThunderKittens"
+    HIP = "HIP"
+
+    __str__ = str.__str__
+
+    @property
+    def language(self) -> Language:
+        """Return the language of the submissions that begin with it."""
+        return _COMPILED.get(self, Language.PY)
+
+    @classmethod
+    def of(cls, language: Language) -> "Template":
+        """Return the template of a language without a library."""
+        return next(each for each in (cls.PYTHON, cls.CPP, cls.CUDA, cls.HIP) if each.language is language)
+
+
+_COMPILED = {
+    Template.CPP: Language.CPP,
+    Template.CUDA: Language.CU,
+    Template.CUBLAS: Language.CU,
+    Template.CUTLASS: Language.CU,
+    Template.THUNDERKITTENS: Language.CU,
+    Template.HIP: Language.HIP,
+}
+
+
 class TaskFile(Value):
     """One file of a task; `text` is None for the participant's file."""
 

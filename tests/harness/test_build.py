@@ -14,6 +14,7 @@ from hpc_board.harness.build.exports import exported
 from hpc_board.harness.build.toolchain import Inside, ToolchainMissing, cache_key, command, header_text, toolchain
 from hpc_board.harness.confine import sandbox
 from hpc_board.model.gpu import Device
+from hpc_board.model.limits import Limits
 from hpc_board.model.result import Log, Result, Verdict
 from hpc_board.model.task import Language
 from hpc_board.runs import job_folder
@@ -348,11 +349,34 @@ def test_the_driver_s_stub_is_linked_and_never_loaded(tmp_path: Path) -> None:
 
 
 @needs_hipcc
-def test_hipcc_compiles_for_amd_also_where_nvcc_is_installed(tmp_path: Path) -> None:
-    source = (TASKS / "vectoradd/template.hip").read_text()
+@pytest.mark.parametrize("name", ["vectoradd", "matmul", "reduction"])
+def test_hipcc_compiles_for_amd_also_where_nvcc_is_installed(tmp_path: Path, name: str) -> None:
+    source = (TASKS / name / "template.hip").read_text()
     result = compiled(tmp_path, source, ending=".hip", arch="gfx90a", environ={"HIP_PLATFORM": "nvidia"})
     assert result.verdict is Verdict.DEVICE_ERROR, result.build.text
     assert "compiles for gfx90a" in result.message
+
+
+@needs_nvcc
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize(
+    ("name", "folders"),
+    [("CUTLASS", ("include", "tools/util/include")), ("ThunderKittens", ("include",))],
+)
+def test_templates_of_header_libraries_compile_within_the_limits(
+    tmp_path: Path, name: str, folders: tuple[str, ...], arch: str
+) -> None:
+    checkout = os.environ.get(f"HPC_BOARD_TEST_{name.upper()}")
+    if checkout is None:
+        pytest.skip(f"HPC_BOARD_TEST_{name.upper()} names no checkout of {name}")
+    include = tuple(Path(checkout) / folder for folder in folders)
+    source = (TASKS / f"matmul/template_{name.lower()}.cu").read_text()
+    seconds, memory = Limits.build_seconds, Limits.build_bytes
+    result = compiled(
+        tmp_path, source, ending=".cu", arch=arch, include=include, build_seconds=seconds, build_bytes=memory
+    )
+    assert f"compiles for {arch}" in result.message
 
 
 @needs_nvcc

@@ -1,6 +1,7 @@
 """The bundled tasks accept every right answer and no wrong one, and their examples are what they say."""
 
 import ast
+import importlib.util
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from hpc_board.catalog.folders import read_task
 from hpc_board.domain.submission import directives
 from hpc_board.harness.build.exports import exported
 from hpc_board.harness.build.toolchain import HEADER, command, header_text, toolchain
-from hpc_board.model.task import Language
+from hpc_board.model.task import Language, Template
 
 REPOSITORY = Path(__file__).parents[3]
 TASKS = REPOSITORY / "tasks"
@@ -217,13 +218,102 @@ def test_tasks_on_numpy_need_no_pytorch_and_a_cpu(name: str) -> None:
 @every_task_in_several
 def test_templates_and_examples_of_every_language_say_which_leaderboard_they_are_for(name: str) -> None:
     task = read_task(TASKS / name)
-    assert list(task.templates) == ["Python", "Triton", "C++", "CUDA", "HIP"]
+    assert set(task.templates) >= {"Python", "Triton", "C++", "CUDA", "HIP"}
     assert [str(language) for language in task.accepted] == ["py", "cpp", "cu", "hip"]
     examples = {file.name: file.read_text() for file in (EXAMPLES / name).iterdir()}
     assert set(examples) == {"plain.cpp", "faster.cpp", "wrong.cpp", "plain.cu"}
     texts = [*task.templates.values(), *examples.values()]
     assert [text[:80] for text in texts if directives(text).leaderboard != name] == []
-    ast.parse(task.templates["Triton"])
+    for template, code in task.templates.items():
+        if Template(template).language is Language.PY:
+            ast.parse(code)
+
+
+def test_each_language_library_and_dsl_has_a_template_in_a_bundled_task() -> None:
+    found = {template for name in IN_SEVERAL for template in read_task(TASKS / name).templates}
+    assert found == {str(template) for template in Template}
+
+
+@every_task_in_several
+def test_the_name_of_a_template_s_file_tells_its_library(name: str) -> None:
+    written = yaml.safe_load((TASKS / name / "task.yml").read_text())["templates"]
+    for template, file in written.items():
+        ending = Template(template).language.extensions[0]
+        plain = template == str(Template.of(Template(template).language))
+        word = template.lower().replace(".", "_")
+        assert file == (f"template{ending}" if plain else f"template_{word}{ending}")
+
+
+JUDGE = """
+import torch, reference, submission
+for case in {cases}:
+    data = reference.generate_input(**case)
+    passed, message = reference.check_implementation(data, torch.as_tensor(submission.custom_kernel(data)))
+    assert passed, message
+"""
+
+
+def in_python(folder: Path, name: str, template: str, code: str, **environ: str) -> None:
+    """Run Python code beside a template of a task, under the names that the judge gives the files."""
+    task = read_task(TASKS / name)
+    for file in task.files:
+        (folder / file.name).write_text(file.text or task.templates[template])
+    environ = {**os.environ, "HOME": str(folder), "TMPDIR": str(folder), **environ}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=environ, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("name", "template", "library", "environ"),
+    [
+        ("vectoradd", "torch.compile", "torch", {}),
+        ("vectoradd", "Triton", "triton", {"TRITON_INTERPRET": "1"}),
+        ("matmul", "Triton", "triton", {"TRITON_INTERPRET": "1"}),
+        ("vectoradd", "Helion", "helion", {"HELION_INTERPRET": "1"}),
+        ("vectoradd", "JAX", "jax", {"JAX_PLATFORMS": "cpu"}),
+    ],
+)
+def test_templates_of_dsls_that_run_on_a_cpu_pass_there(
+    tmp_path: Path, name: str, template: str, library: str, environ: dict[str, str]
+) -> None:
+    require(library)
+    cases = [dict(case) for case in read_task(TASKS / name).tests[:3]]
+    in_python(tmp_path, name, template, JUDGE.format(cases=cases), **environ)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("template", "library"),
+    [
+        ("Gluon", "triton"),
+        ("CuteDSL", "cutlass"),
+        ("TileLang", "tilelang"),
+        ("cuTile", "cuda.tile"),
+        ("Numba", "numba_cuda"),
+        ("CuPy", "cupy"),
+    ],
+)
+def test_templates_of_dsls_that_need_a_gpu_are_imported_without_one(
+    tmp_path: Path, template: str, library: str
+) -> None:
+    require(library)
+    in_python(tmp_path, "vectoradd", template, "import submission")
+
+
+def require(library: str) -> None:
+    """Skip the test without PyTorch or the library; neither is imported into this process."""
+    for name in ("torch", library):
+        try:
+            found = importlib.util.find_spec(name) is not None
+        except ModuleNotFoundError:
+            found = False
+        if not found:
+            pytest.skip(f"needs the Python package {name}")
 
 
 @every_task_in_several
@@ -241,7 +331,10 @@ def test_templates_and_examples_in_cuda_compile(name: str, tmp_path: Path) -> No
     # One command for all, since most of its time goes into the part for the host.
     also = [f"--generate-code=arch={arch.replace('sm', 'compute')},code={arch}" for arch in others]
     (tmp_path / HEADER).write_text(header_text())
-    for number, source in enumerate((TASKS / name / "template.cu", EXAMPLES / name / "plain.cu")):
+    sources = [TASKS / name / "template.cu", EXAMPLES / name / "plain.cu"]
+    if name == "matmul" and "-lcublas" in tools.libraries:
+        sources.append(TASKS / name / "template_cublas.cu")
+    for number, source in enumerate(sources):
         (tmp_path / f"{number}.cu").write_bytes(source.read_bytes())
         line = [*command(tools, (), f"{number}.cu", library=f"{number}.so"), *also]
         done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)

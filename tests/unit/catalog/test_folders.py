@@ -265,7 +265,7 @@ def test_a_deadline_becomes_a_moment_in_utc(tmp_path: Path, deadline: str, momen
         ("ranking_by: best", "ranking_by: expected one of last, mean, geom"),
         ("test_timeout: 0", "test_timeout: expected a whole number of seconds from 1 to 86400"),
         ("ranked_timeout: 86401", "ranked_timeout: expected a whole number of seconds"),
-        ("templates: {Pyton: a.py}", "templates.Pyton: expected one of CUDA, Python"),
+        ("templates: {Pyton: a.py}", "templates.Pyton: expected one of Python, torch.compile"),
         ("templates: {Python: missing.py}", "templates.Python: "),
         ("gpus: [-x]", "gpus[0]: expected a name"),
         ("name: 'a b'", "name: expected a name"),

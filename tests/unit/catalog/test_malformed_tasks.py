@@ -210,7 +210,7 @@ FAULTS: Mapping[str, tuple[str, str]] = {
     ),
     "a template in no language": (
         with_line("templates: {Fortran: reference.py}"),
-        "line 10: templates.Fortran: expected one of CUDA, Python",
+        "line 10: templates.Fortran: expected one of Python, torch.compile",
     ),
     "an unknown key of ours": (
         with_line("hpc_board: {harnes: task}"),

@@ -21,7 +21,7 @@ from hpc_board.catalog import new_task
 from hpc_board.catalog.folders import read_task
 from hpc_board.catalog.sources import sound_tasks
 from hpc_board.cli.main import cli
-from hpc_board.harness.build.toolchain import HEADER, header_text
+from hpc_board.harness.build.toolchain import HEADER, STD, compiler_variables, header_text
 from hpc_board.model.task import Language
 from tests.harness.evaluations import REFERENCE
 from tests.unit.catalog.test_sources import WHOLE
@@ -140,15 +140,22 @@ def test_the_template_of_a_new_task_passes_it(tmp_path: Path, scratch: Path, lan
     assert list(scratch.iterdir()) == []
 
 
-@pytest.mark.parametrize(("language", "compiler"), [("cpp", "g++"), ("cu", "nvcc"), ("hip", "hipcc")])
+@pytest.mark.parametrize(
+    ("language", "compiler", "options"),
+    [("cpp", "g++", ()), ("cu", "nvcc", ()), ("hip", "hipcc", ("--offload-arch=gfx90a",))],
+)
 @pytest.mark.slow
-def test_the_template_of_a_new_task_compiles(tmp_path: Path, language: str, compiler: str) -> None:
+def test_the_template_of_a_new_task_compiles(
+    tmp_path: Path, language: str, compiler: str, options: tuple[str, ...]
+) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"there is no {compiler}")
     folder = new(tmp_path / "mine", [language])
     (tmp_path / HEADER).write_text(header_text())
+    source, out = folder / f"template.{language}", tmp_path / "out.o"
     subprocess.run(
-        [compiler, "-std=c++17", "-c", "-I", tmp_path, folder / f"template.{language}", "-o", tmp_path / "out.o"],
+        [compiler, f"-std={STD}", *options, "-c", "-I", tmp_path, source, "-o", out],
+        env={**os.environ, **compiler_variables(Language(language))},
         check=True,
         timeout=200,
     )

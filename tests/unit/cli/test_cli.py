@@ -409,9 +409,17 @@ def test_a_template_is_chosen_by_its_name_or_by_its_language_and_bears_a_comment
         assert target.read_text().splitlines()[0] == first
     assert call(board, "submit", board.folder / "cpp.cpp", "--gpu", "CPU", "--dry-run").exit_code == 0
     refused = call(board, "template", "matmul")
-    assert "several templates: Python, Triton, C++, CUDA, HIP" in refused.stderr
+    assert "several templates: Python, Triton, C++, CUDA, cuBLAS, CUTLASS, ThunderKittens, HIP" in refused.stderr
     unclear = call(board, "template", "matmul", "-o", board.folder / "mine.txt")
-    assert "several templates: Python, Triton, C++, CUDA, HIP" in unclear.stderr
+    assert "several templates: Python, Triton, C++, CUDA, cuBLAS, CUTLASS, ThunderKittens, HIP" in unclear.stderr
+    for written, name in (("pytorch", "Python"), ("thunder-kittens", "ThunderKittens"), ("CUBLAS", "cuBLAS")):
+        shown = call(board, "template", "matmul", "--language", written).stdout
+        assert shown == call(board, "template", "matmul", "--language", name).stdout
+    elsewhere = call(board, "template", "matmul", "--language", "cute dsl")
+    assert "task matmul has no template for CuteDSL. vectoradd has one." in elsewhere.stderr
+    assert "It has: Python, Triton, C++" in elsewhere.stderr
+    unknown = call(board, "template", "matmul", "--language", "Gloun")
+    assert 'unknown language Gloun. Did you mean "Gluon"?' in unknown.stderr
     for ending, language in (("py", "Python"), ("cpp", "C++"), ("cu", "CUDA"), ("hip", "HIP")):
         target = board.folder / f"mine.{ending}"
         assert call(board, "template", "matmul", "-o", target).exit_code == 0

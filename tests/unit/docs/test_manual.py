@@ -32,7 +32,7 @@ from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.limits import Limits
 from hpc_board.model.lint import PROBES
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Language, Mode
+from hpc_board.model.task import Language, Mode, Template
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import sections
 from hpc_board.schedulers.slurm import RequestStyle
@@ -407,6 +407,17 @@ def test_the_submission_on_the_page_is_the_template_that_it_names() -> None:
     (shown,) = blocks(text("languages.md"), "cuda")
     lines = (REPOSITORY / "tasks/vectoradd/template.cu").read_text().splitlines()
     assert shown.splitlines() == [line for line in lines if not line.startswith("/*")]
+
+
+def test_the_table_of_templates_is_that_of_the_bundled_tasks() -> None:
+    section = text("languages.md").partition("## Libraries and DSLs")[2].partition("\n## ")[0]
+    shown = {row[0].split("`")[1]: (row[1].strip("`"), row[2]) for row in rows(section) if row[0] != "language"}
+    assert list(shown) == [str(template) for template in Template]
+    tasks = [folders.read_task(path.parent) for path in sorted((REPOSITORY / "tasks").glob("*/task.yml"))]
+    for template, (suffix, named) in shown.items():
+        assert suffix in Template(template).language.extensions
+        having = {task.name for task in tasks if template in task.templates}
+        assert having == ({task.name for task in tasks} if named == "all bundled tasks" else set(named.split(", ")))
 
 
 def test_the_functions_on_the_page_are_those_of_the_header() -> None:
