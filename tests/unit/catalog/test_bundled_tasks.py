@@ -19,7 +19,7 @@ import yaml
 from hpc_board.catalog.folders import read_task
 from hpc_board.domain.submission import directives
 from hpc_board.harness.build.exports import exported
-from hpc_board.harness.build.toolchain import HEADER, command, header_text, toolchain
+from hpc_board.harness.build.toolchain import HEADER, LIBRARY, command, header_text, toolchain
 from hpc_board.model.task import Language, Template
 
 REPOSITORY = Path(__file__).parents[3]
@@ -331,10 +331,7 @@ def test_templates_and_examples_in_cuda_compile(name: str, tmp_path: Path) -> No
     # One command for all, since most of its time goes into the part for the host.
     also = [f"--generate-code=arch={arch.replace('sm', 'compute')},code={arch}" for arch in others]
     (tmp_path / HEADER).write_text(header_text())
-    sources = [TASKS / name / "template.cu", EXAMPLES / name / "plain.cu"]
-    if name == "matmul" and "-lcublas" in tools.libraries:
-        sources.append(TASKS / name / "template_cublas.cu")
-    for number, source in enumerate(sources):
+    for number, source in enumerate((TASKS / name / "template.cu", EXAMPLES / name / "plain.cu")):
         (tmp_path / f"{number}.cu").write_bytes(source.read_bytes())
         line = [*command(tools, (), f"{number}.cu", library=f"{number}.so"), *also]
         done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False)
@@ -343,6 +340,22 @@ def test_templates_and_examples_in_cuda_compile(name: str, tmp_path: Path) -> No
         assert [arch for arch in CUDA_ARCHES if f"for '{arch}'" not in told] == []
         assert set(re.findall(r"(\d+) bytes spill stores", told)) == {"0"}
         assert "custom_kernel" in exported((tmp_path / f"{number}.so").read_bytes())
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.slow
+def test_the_template_for_cublas_is_linked_with_that_of_the_toolkit(tmp_path: Path) -> None:
+    tools = toolchain(Language.CU, CUDA_ARCHES[0], os.environ)
+    if "-lcublas" not in tools.libraries:
+        pytest.skip("the CUDA toolkit has no cuBLAS")
+    (tmp_path / HEADER).write_text(header_text())
+    (tmp_path / "k.cu").write_bytes((TASKS / "matmul" / "template_cublas.cu").read_bytes())
+    done = subprocess.run(command(tools, (), "k.cu"), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    library = (tmp_path / LIBRARY).read_bytes()
+    assert "custom_kernel" in exported(library)
+    assert b"libcublas.so" in library
+    assert b"libcublasLt.so" not in library
 
 
 def test_the_manual_lists_every_bundled_task() -> None:
