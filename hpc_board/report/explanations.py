@@ -61,13 +61,13 @@ def verdict_meaning(
 def _verdict_meaning(verdict: Verdict, message: str, *, on_cpu: bool, below: str | None, stored: bool) -> Meaning:
     if verdict is Verdict.TASK_ERROR and not stored:
         return _TASK_OF_AUTHOR
-    if below is not None and verdict in _BARE and _BARE[verdict][0] not in below:
-        return _BARE[verdict][1]
     if on_cpu and verdict is Verdict.DEVICE_ERROR and _NO_ARCH not in message:
         return _COMPILED_FOR_GPU if "compile" in message else _NO_GPU_HERE
     for told, words, meaning in _BY_MESSAGE:
         if verdict is told and words in message:
             return meaning
+    if below is not None and verdict in _BARE and _BARE[verdict][0] not in below:
+        return _BARE[verdict][1]
     return _VERDICTS[verdict]
 
 
@@ -89,6 +89,13 @@ _TASK_OF_AUTHOR = Meaning(
 )
 
 _BARE = {
+    Verdict.COMPILE_ERROR: (
+        "error",
+        Meaning(
+            "The submission did not compile.",
+            "Correct the cause in the message above.",
+        ),
+    ),
     Verdict.LOAD_ERROR: (
         "Traceback",
         Meaning(

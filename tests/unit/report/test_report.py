@@ -626,7 +626,13 @@ def test_a_failure_that_is_not_the_kernels_does_not_blame_it(verdict: Verdict) -
     [
         (Verdict.EXCEPTION, "custom_kernel returned 3", "", "Read the message above"),
         (Verdict.EXCEPTION, "KeyError: 1\nTraceback (most recent call last):", "", "The traceback below names"),
-        (Verdict.COMPILE_ERROR, "the library exports no function", "", "Correct the cause in the message above"),
+        (Verdict.COMPILE_ERROR, "the library exports no function", "", "lacks the function that the task calls"),
+        (
+            Verdict.COMPILE_ERROR,
+            "compiling takes more memory than",
+            "a warning",
+            "Correct the cause in the message above",
+        ),
         (Verdict.COMPILE_ERROR, "g++ failed: x", "k.cpp:1: error: x", "the compiler output below"),
         (Verdict.LOAD_ERROR, "k.py defines no custom_kernel", "", "Correct the cause in the message above"),
         (Verdict.LOAD_ERROR, "ImportError: x\nTraceback (most recent call last):", "", "Read the error below"),
@@ -666,6 +672,12 @@ def test_every_verdict_has_a_meaning_and_a_next_step(verdict: Verdict) -> None:
         ),
         (Verdict.DEVICE_ERROR, "nothing says what to compile for: no GPU", True, "to set `arch` of this GPU"),
         (Verdict.INFRA_ERROR, "n1 has no hipcc, so that HIP cannot be compiled", False, "add one with `modules`"),
+        (
+            Verdict.INFRA_ERROR,
+            "nvcc cannot be used: nvcc fatal   : Value 'c++23' is not",
+            False,
+            "correct `arch` or `std`",
+        ),
         (Verdict.DEVICE_ERROR, "nothing says what to compile for: no GPU", False, "`arch` of this GPU"),
         (Verdict.DEVICE_ERROR, "RuntimeError: No CUDA GPUs are available", True, "the device of the inputs"),
         (
