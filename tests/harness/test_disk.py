@@ -46,7 +46,7 @@ PRINTS_CACHES = """
 import json, os
 NAMES = NAMES_OF_CACHES
 def custom_kernel(data):
-    print(json.dumps([os.environ["HOME"], *(os.environ[name] for name in NAMES)]))
+    print(json.dumps([os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"], *(os.environ[name] for name in ("HOME", *NAMES))]))
     return [2 * x for x in data]
 """
 
@@ -55,7 +55,8 @@ def test_each_compiler_of_kernels_has_a_cache_in_the_worker_s_folder(tmp_path: P
     names = ["TRITON_CACHE_DIR", "CUPY_CACHE_DIR", "NUMBA_CACHE_DIR", "HELION_CACHE_DIR", "TILELANG_CACHE_DIR"]
     names += ["CUTE_DSL_CACHE_DIR", "CUDA_TILE_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "CUDA_CACHE_PATH"]
     result = evaluate(tmp_path, PRINTS_CACHES.replace("NAMES_OF_CACHES", repr(names))).result
-    home, *folders = json.loads(result.stdout.text.splitlines()[0])
+    preallocates, home, *folders = json.loads(result.stdout.text.splitlines()[0])
+    assert preallocates == "false"
     assert folders == [f"{home}/cache/{name.lower()}" for name in names]
 
 
