@@ -154,9 +154,6 @@ class Submissions:
             )
             for source in sources
         ]
-        if self._context.has_database():
-            for each in drafts:
-                self._check_standings(each)
         late_for = dict.fromkeys(each.task.name for each in drafts if is_over(each.task, now))
         for task_name in late_for if warn else ():
             self._context.warn(f"the deadline of {task_name} has passed; you may submit as an admin.")
@@ -219,6 +216,8 @@ class Submissions:
         return self._plan(drafts, array).previews(self._context.editor.closed())
 
     def _plan(self, drafts: Sequence[Draft], array: bool | None) -> DispatchPlan:
+        for each in drafts if self._context.has_database() else ():
+            self._check_standings(each)
         # An array goes whole, so a larger one would exceed the limit of the fair queue.
         return DispatchPlan(drafts, self._context.clusters, array, self._context.installation.runs_per_user)
 

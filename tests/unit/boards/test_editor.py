@@ -506,6 +506,8 @@ def test_ranked_runs_of_an_emulated_gpu_and_of_the_gpu_itself_share_no_standings
     assert refused.exit_code == 2
     assert "H100 is not emulated here, and its standings for vectoradd_py have emulated runs." in refused.stderr
     assert call(place, *ranked, "--mode", "test").exit_code == 0
+    with pytest.raises(InputError, match="its standings for vectoradd_py have emulated runs"):
+        of(place).submissions.rerun(of(place).submissions.rerun_plan("vectoradd_py", submissions=[1]))
 
 
 def test_sync_tells_which_gpus_run_no_language_of_a_task(place: Recorded) -> None:
