@@ -256,6 +256,7 @@ def _longest(gpu: Gpu, tasks: Sequence[Task]) -> tuple[int, str]:
         (job_folder.time_limit_seconds(task, gpu, mode), f"a {mode} run of {one_line(task.name)}")
         for task in tasks
         for mode in Mode
+        if mode is not Mode.SANITIZE  # which takes at most as long as a ranked run
     ]
     return max(limits, default=(job_folder.PROBE_SECONDS, "a probe job"))
 

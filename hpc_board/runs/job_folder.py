@@ -92,7 +92,7 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
 
     A phase counts its time for the kernel and again, with one more answer, for the judge; where times are measured,
     also for the reference. The load times of the judge and of each worker are added, and a compiler's: a submission in
-    Python may compile an extension when it is loaded first.
+    Python may compile an extension when it is loaded first. In mode sanitize it is at most that of a ranked run.
     """
     if gpu.time_limit_seconds is not None:
         return gpu.time_limit_seconds
@@ -117,6 +117,9 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
     seconds = sum(phase for phase, _ in phases) + _MARGIN_SECONDS
     seconds += limits.load_seconds * (1 + sum(loads for _, loads in phases))
     seconds += limits.build_seconds
+    if mode is Mode.SANITIZE:
+        # A partition that takes a task's ranked runs takes these too.
+        return min(_minutes(seconds), time_limit_seconds(task, gpu, Mode.RANKED))
     return _minutes(seconds)
 
 

@@ -12,11 +12,12 @@ import pytest
 
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.harness.profile.sanitizers import cuda_tool, findings
-from hpc_board.model.gpu import Device
+from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.sanitizer import CUDA_TOOLS, FINDINGS_MAX, SLOWDOWN, SanitizerFinding
 from hpc_board.model.task import Mode
+from hpc_board.runs import job_folder
 from tests.harness.compiling import ALL, BODY, REFERENCE, kernel
 from tests.harness.evaluations import QUICK, Evaluation, a_task, evaluate, progress
 from tests.harness.harness_file import Edit, edited
@@ -283,3 +284,11 @@ def test_a_slow_tool_has_more_time() -> None:
     limits = Limits.of_task({}, "cuda")
     assert limits.slowed(SLOWDOWN).call_seconds == SLOWDOWN * limits.call_seconds
     assert limits.slowed(SLOWDOWN).judge_seconds == limits.judge_seconds
+
+
+def test_a_job_takes_no_longer_than_a_ranked_one() -> None:
+    gpu, task = Gpu("H100", Cluster("here", "slurm"), Device.CUDA), a_task()
+    sanitize, tests, ranked = (
+        job_folder.time_limit_seconds(task, gpu, mode) for mode in (Mode.SANITIZE, Mode.TEST, Mode.RANKED)
+    )
+    assert tests < sanitize <= ranked
