@@ -150,6 +150,9 @@ def verdicts_by(task: Task, folder: Path) -> Iterator[str]:
     needed = "reference.py" if task.harness == ISOLATED else str(task.config.get("main"))
     if task.text(needed) is None or (task.harness == ISOLATED and (task.multi_gpu or missing(task.text(needed) or ""))):
         return
+    if task.harness == OWN and "cuda.is_available" in (task.text(needed) or ""):
+        yield "its eval runs on a GPU alone"
+        return
     for file in sorted(each for pattern in SOLUTIONS for each in folder.glob(pattern)):
         name = str(file.relative_to(folder)).removeprefix("solutions/")
         text = file.read_text(encoding="utf-8") if file.suffix == ".py" else ""
