@@ -17,6 +17,7 @@ from hpc_board.harness.build.toolchain import (
     PASSED_TO_COMPILERS,
     ToolchainMissing,
     command,
+    compiler_variables,
     header_text,
     toolchain,
 )
@@ -28,7 +29,7 @@ from hpc_board.harness.device.faults import lacking
 from hpc_board.harness.wire import payload
 from hpc_board.model.node_probe import TriedLanguage
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Language
+from hpc_board.model.task import Language, Template
 
 CALL_SECONDS = 90.0
 """Time limit of one starter, which may compile an extension of PyTorch."""
@@ -36,7 +37,7 @@ CALL_SECONDS = 90.0
 TOTAL_SECONDS = 300.0
 """Time limit of all starters; those beyond it are not tried."""
 
-COMPILED = {"C++": Language.CPP, "CUDA": Language.CU, "HIP": Language.HIP}
+COMPILED = {each.value: each.language for each in Template if each.language.compiled}
 """The compiled languages by the names of their starters; all other starters are in Python."""
 
 _QUESTION = """
@@ -58,8 +59,8 @@ def tried(
 ) -> Iterator[TriedLanguage]:
     """Yield the outcome of each of `starters`, kernels by language that add two vectors, one after the other.
 
-    A probe `job` has the GPU's `device` and `arch`, whether it is `emulated`, and the names of variables in its
-    `environment`.
+    A probe `job` has the GPU's `device`, `arch`, `std` and `include`, whether it is `emulated`, and the names of
+    variables in its `environment`.
     """
     deadline = time.monotonic() + TOTAL_SECONDS
     for number, (name, source) in enumerate(starters.items()):
@@ -77,12 +78,14 @@ def tried(
             file = _FILE if language is None else f"submission{language.extensions[0]}"
             (home / file).write_text(source, encoding="utf-8")
             (home / "task.py").write_text(_TASK, encoding="utf-8")
-            words = (
-                ["call", str(home), job["device"]] if language is None else ["build", str(home), language, job["arch"]]
-            )
-            interpreted = {"TRITON_INTERPRET": "1"} if job["emulated"] else {}
             passed_on = [*job["environment"], *(PASSED_TO_COMPILERS if language else ())]
-            environment = {**scrubbed(os.environ, home, passed_on), **interpreted}
+            environment = scrubbed(os.environ, home, passed_on)
+            if language is None:
+                words = ["call", str(home), job["device"]]
+                environment |= {"TRITON_INTERPRET": "1"} if job["emulated"] else {}
+            else:
+                words = ["build", str(home), language, job["arch"], job["std"], os.pathsep.join(job["include"])]
+                environment |= compiler_variables(language)
             argv = [sys.executable, "-I", "-B", "-c", _QUESTION, str(harness.resolve()), *words, *readable]
             yield _tried(name, argv, home, environment, seconds)
 
@@ -143,16 +146,17 @@ def call(home: str, device: str, *readable: str) -> None:
     _end(missing, error)
 
 
-def build(home: str, language: str, arch: str, *readable: str) -> None:
+def build(home: str, language: str, arch: str, std: str, include: str, *readable: str) -> None:
     """Confine this process like a compiler, compile the starter in `home`, and write the outcome as a line of JSON."""
+    folders = include.split(os.pathsep) if include else []
     try:
-        tools = toolchain(Language(language), arch, os.environ)
+        tools = toolchain(Language(language), arch, os.environ, std=std, include=folders)
     except ToolchainMissing as lacked:
         known = lacked.verdict is Verdict.INFRA_ERROR
         _end(missing=lacked.message if known else "", error="" if known else lacked.message)
     (Path(home) / HEADER).write_text(header_text(), encoding="utf-8")
     sandbox.limit_files(_FILE_BYTES)
-    sandbox.confine_compiler(readable, home)
+    sandbox.confine_compiler([*readable, *folders], home)
     source = f"submission{tools.language.extensions[0]}"
     done = subprocess.run(command(tools, (), source), capture_output=True, text=True, errors="replace", check=False)
     lines = f"{done.stdout}\n{done.stderr}".strip().splitlines()

@@ -370,6 +370,8 @@ def probe_facts(
         "gpu": gpu.name,
         "device": str(gpu.device),
         "arch": gpu.arch,
+        "std": gpu.std,
+        "include": list(gpu.include),
         "emulated": gpu.emulated,
         "environment": sorted(gpu.env),
         "allow_root": kind_of(gpu.cluster).judges_as_root(gpu.cluster),

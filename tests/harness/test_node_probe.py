@@ -44,7 +44,7 @@ def started(
     (folder / HARNESS).write_bytes(harness_bytes())
     inspect: dict[str, Any] = {"nonce": "n", "answer_seconds": answer_seconds}
     inspect |= {"starters": starters or {}}
-    own = {"device": "cpu", "arch": "", "emulated": False, "environment": [], "sandbox": None}
+    own = {"device": "cpu", "arch": "", "std": "", "include": [], "emulated": False, "environment": [], "sandbox": None}
     job = {"format": 1, "inspect": inspect, "job_environment": asdict(SLURM.job_environment), **own, **facts}
     (folder / FACTS).write_text(json.dumps(job))
     return subprocess.Popen(
@@ -149,7 +149,7 @@ def test_a_starter_that_hangs_holds_the_probe_for_its_time_limit_alone(
     monkeypatch.setattr(languages, "CALL_SECONDS", 1.0)
     monkeypatch.setattr(languages, "TOTAL_SECONDS", 1.0)
     (tmp_path / HARNESS).write_bytes(harness_bytes())
-    job = {"device": "cpu", "arch": "", "emulated": False, "environment": []}
+    job = {"device": "cpu", "arch": "", "std": "", "include": [], "emulated": False, "environment": []}
     starters = {"hangs": "import time\ntime.sleep(600)\n", "late": ADDS}
     hangs, late = languages.tried(starters, tmp_path / HARNESS, tmp_path, [*sys.path, sys.prefix], job)
     assert hangs.error == "it did not end within 1 s"

@@ -20,7 +20,6 @@ from hpc_board.domain.cluster_info import ClusterInfo, Partition
 from hpc_board.domain.diagnostic import Diagnostic, Severity
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import InputError, SchedulerError, SchedulerRefused
-from hpc_board.harness.languages import COMPILED
 from hpc_board.harness.node import is_root
 from hpc_board.model.gpu import (
     Cluster,
@@ -153,7 +152,7 @@ def test_a_probe_tries_the_languages_of_its_gpu() -> None:
     assert list(probe._starters(plan, Gpu("MI300", CLUSTER, Device.HIP))) == ["PyTorch", "CuPy", "HIP"]
     assert list(probe._starters(plan, Gpu("B200", CLUSTER, Device.CPU))) == ["PyTorch", "C++", "CUDA", "HIP"]
     assert list(probe._starters(plan, Gpu("CPU", CLUSTER, Device.CPU))) == ["C++"]
-    assert {"Python", "Triton", *COMPILED} <= set(probe.bundled_starters())
+    assert {"Python", "Triton", "C++", "CUDA", "HIP"} <= set(probe.bundled_starters())
 
 
 @pytest.mark.parametrize(
