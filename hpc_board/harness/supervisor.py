@@ -24,7 +24,7 @@ from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
 from hpc_board.harness.measure.window_benchmarks import WindowBenchmarks
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, is_root, node_facts, oom_kills
-from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase, TimeBudget
+from hpc_board.harness.processes.calls import CallFailed, NoWindow, Phase, TimeBudget
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
 from hpc_board.harness.processes.spawn import NotForked
@@ -368,33 +368,48 @@ class Supervisor:
         No process of the submission exists.
         """
         job, processes = self._job, self._processes
-        if processes.left_processes:
-            message = f"{processes.left_processes} processes of the submission could not be ended, and may use the GPU"
-            raise CallFailed(Verdict.INFRA_ERROR, message, worker_lost=True)
-        trusted = processes.baseline(reference=processes.has_baseline)
+        bench = GpuBench(
+            judge,
+            Phase("benchmark", job.benchmarks, seconds),
+            job.limits,
+            job.rules,
+            partial(append_line, self._folder / WINDOWS),
+        )
+
+        def new_worker() -> GpuWorker:
+            self._check_gone()
+            return self._gpu_worker(processes.waiting_worker(), TimeBudget(seconds))
+
+        def load(worker: GpuWorker) -> None:
+            # The windows before are the harness's own; from here on the time is the submission's.
+            worker.take_allowance(allowance)
+            processes.import_submission(worker.child)
+
+        self._check_gone()
         windows = WindowBenchmarks(
-            GpuBench(
-                judge,
-                Phase("benchmark", job.benchmarks, seconds),
-                job.limits,
-                job.rules,
-                partial(append_line, self._folder / WINDOWS),
-            ),
-            lambda: self._gpu_worker(processes.waiting_worker(), allowance),
+            bench,
+            new_worker,
             lambda worker: processes.dismiss(worker.child),
-            self._gpu_worker(trusted, TimeBudget(seconds)),
+            lambda: self._gpu_worker(processes.baseline(reference=processes.has_baseline), TimeBudget(seconds)),
             self._say,
-            lambda worker: processes.import_submission(worker.child),
+            load,
             has_reference=processes.has_baseline,
             peak=self._peak(),
         )
         try:
             windows.check()
-        except MemoryNotShared as error:
-            processes.dismiss(trusted)
+        except NoWindow as error:
+            windows.close()
             self._note_worker_clock(error.message)
             return None
         return windows
+
+    def _check_gone(self) -> None:
+        """Check that no process of the submission is left, which could use the GPU beside a window."""
+        left = self._processes.left_processes
+        if left:
+            message = f"{left} processes of the submission could not be ended, and may use the GPU"
+            raise CallFailed(Verdict.INFRA_ERROR, message, worker_lost=True)
 
     def _note_worker_clock(self, reason: str) -> None:
         """Record that the times are the worker's claims, unless the board's ranks need the judge's clock."""

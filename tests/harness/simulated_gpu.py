@@ -21,6 +21,10 @@ class NotShared(Exception):
     pass
 
 
+class OutOfMemoryError(Exception):
+    pass
+
+
 def allocate(size):
     """Return a flat tensor of bytes in a file of its own."""
     import torch

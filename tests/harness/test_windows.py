@@ -75,9 +75,10 @@ def judged(
     mode: Mode = Mode.BENCHMARK,
     *,
     const_inputs: bool = False,
+    before: str = "",
 ) -> Result:
     """The result of a kernel, the right one where `kernel` adds no lines to its function, on a simulated GPU."""
-    source = RIGHT.replace("    return data[0] + data[0]", f"{kernel}    return data[0] + data[0]")
+    source = before + RIGHT.replace("    return data[0] + data[0]", f"{kernel}    return data[0] + data[0]")
     task = a_task(reference, const_inputs=const_inputs, benchmarks=({"size": 1000, "seed": 5},), limits=QUICK)
     return evaluate(folder, source, task, mode, Device.CUDA, harness=harness).result
 
@@ -114,7 +115,34 @@ def test_a_call_that_is_queued_is_timed_while_its_process_is_stopped(tmp_path: P
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert Counter(line["made"] for line in lines)["call"] == 6 + 3 + 8, "the reference's, trials and an audit"
     assert all(line["window_ns"] > 0 and line["copied_ns"] >= 0 and not line["by_host"] for line in lines)
+    assert {line["verdict"] for line in lines} == {"pass"}
     assert len({line["process"] for line in lines}) == 2
+
+
+LATER = """
+import os
+
+FORMER = sum(os.path.exists(f"/dev/shm/NAME.import{number}") for number in range(9))
+open(f"/dev/shm/NAME.import{FORMER}", "x").close()
+IS_LAST = FORMER == 3
+"""
+"""For the last process of a ranked run, behind that of the tests and two others."""
+
+
+@pytest.mark.torch
+def test_calls_that_wait_in_the_last_process_alone_are_timed_as_those_of_the_first(
+    tmp_path: Path, simulated: str
+) -> None:
+    edits = (Edit("measure/gpu_worker.py", "_QUEUE_SECONDS = 5", "_QUEUE_SECONDS = 0.2"),)
+    harness = simulating(simulated, waiting=False, edits=edits)
+    kernel = "    if in_window() and IS_LAST:\n        __import__('time').sleep(0.4)\n"
+    result = judged(tmp_path, harness, kernel, ZEROS, Mode.RANKED, before=LATER.replace("NAME", simulated))
+    timing = timed(result).timing
+    assert timing is not None
+    assert (result.provenance["clock"], len(timing.worker_runs)) == ("audited", 3)
+    assert timing.claimed_ns is not None
+    (log,) = tmp_path.glob("**/windows.jsonl")
+    assert any(json.loads(line)["by_host"] for line in log.read_text().splitlines())
 
 
 @pytest.mark.torch
@@ -195,11 +223,19 @@ def test_a_call_that_the_gpu_never_ends_is_late_also_with_its_process_running(tm
 NO_HANDLES = Edit("device/gpu_queue.py", "handle, offset = self._driver.exported(address)", "raise NotShared('alone')")
 
 
+NOT_OPENED = Edit("device/gpu_window.py", "= self._driver.opened(handle)", "= _closed()")
+"""In another namespace of processes a worker's handle exists, and the judge cannot open it."""
+CLOSED = Edit("device/gpu_window.py", "_entropy = ", "def _closed():\n    raise NotShared('closed')\n\n\n_entropy = ")
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("waiting", [True, False])
-def test_memory_without_handles_is_the_judges(tmp_path: Path, simulated: str, waiting: bool) -> None:
+@pytest.mark.parametrize("edits", [(NO_HANDLES,), (NOT_OPENED, CLOSED)], ids=["no-handles", "not-opened"])
+def test_memory_that_cannot_be_shared_is_the_judges(
+    tmp_path: Path, simulated: str, waiting: bool, edits: tuple[Edit, ...]
+) -> None:
     reference = REFERENCE if waiting else ZEROS
-    result = judged(tmp_path, simulating(simulated, waiting=waiting, edits=(NO_HANDLES,)), reference=reference)
+    result = judged(tmp_path, simulating(simulated, waiting=waiting, edits=edits), reference=reference)
     assert timed(result).timing is not None
     assert result.provenance["clock"] == ("judge" if waiting else "audited")
 
@@ -216,8 +252,8 @@ def test_memory_without_handles_is_the_judges(tmp_path: Path, simulated: str, wa
         ),
         (
             "    if in_window():\n        return torch.zeros(10**6)\n",
-            Verdict.DEVICE_ERROR,
-            "the call's values take more than the",
+            Verdict.OUTPUT_LIMIT,
+            "the output cannot be taken: inputs and output take more than",
         ),
     ],
 )
@@ -240,6 +276,15 @@ def test_a_gpu_without_either_kind_of_shared_memory_names_both_reasons(tmp_path:
     reasons = ("alone", "no fd")
     told = "; ".join(f"memory of the GPU cannot be shared: {each}" for each in reasons)
     assert result.provenance["clock_reason"] == told
+
+
+@pytest.mark.torch
+def test_a_gpu_without_memory_for_the_judge_is_out_of_memory(tmp_path: Path, simulated: str) -> None:
+    none = Edit("device/gpu_window.py", "self._driver.allocated(size)", "_full()")
+    full = "from hpc_board.harness.device.gpu_driver import OutOfMemoryError\n\n\ndef _full():\n"
+    fails = Edit("device/gpu_window.py", "_entropy = ", full + "    raise OutOfMemoryError('full')\n\n\n_entropy = ")
+    result = judged(tmp_path, simulating(simulated, edits=(NO_HANDLES, none, fails)))
+    assert result.verdict is Verdict.OUT_OF_MEMORY
 
 
 class Silent:

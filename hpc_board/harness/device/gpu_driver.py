@@ -7,6 +7,7 @@ kernel (CUDA Driver API, "Stream Memory Operations").
 """
 
 import ctypes
+import os
 from typing import Any
 
 HANDLE_BYTES = 64
@@ -14,10 +15,15 @@ _PINNED = _FILE_DESCRIPTOR = _DEVICE = 1
 _READ_WRITE = 3
 _LAZY_ENABLE_PEER_ACCESS = 1
 _WAIT_EQUAL = 1
+_OUT_OF_MEMORY = 2
 
 
 class NotShared(Exception):
     """GPU memory that cannot be shared, or a flag that cannot be waited for; the message names the driver's error."""
+
+
+class OutOfMemoryError(Exception):
+    """The GPU has too little free memory."""
 
 
 class _Handle(ctypes.Structure):
@@ -102,7 +108,8 @@ class GpuDriver:
         """Allocate memory for another process; return its address, its size and a file descriptor of it.
 
         Raises:
-            NotShared: the driver has no such memory, or too little.
+            NotShared: the driver has no such memory.
+            OutOfMemoryError: too little is free.
         """
         properties = _Properties(_PINNED, _FILE_DESCRIPTOR, _Location(_DEVICE, 0))
         step, handle, descriptor = ctypes.c_size_t(), ctypes.c_uint64(), ctypes.c_int()
@@ -113,7 +120,11 @@ class GpuDriver:
         try:
             exported = ctypes.byref(descriptor)
             self._call("cuMemExportToShareableHandle", exported, handle, _FILE_DESCRIPTOR, 0)
-            return self._mapped(handle, size), size, descriptor.value
+            try:
+                return self._mapped(handle, size), size, descriptor.value
+            except BaseException:
+                os.close(descriptor.value)
+                raise
         finally:
             # The mapping and the descriptor keep the memory.
             self._library.cuMemRelease(handle)
@@ -134,8 +145,12 @@ class GpuDriver:
     def _mapped(self, handle: ctypes.c_uint64, size: int) -> int:
         address, access = ctypes.c_uint64(), _Access(_Location(_DEVICE, 0), _READ_WRITE)
         self._call("cuMemAddressReserve", ctypes.byref(address), size, 0, 0, 0)
-        self._call("cuMemMap", address, size, 0, handle, 0)
-        self._call("cuMemSetAccess", address, size, ctypes.byref(access), 1)
+        try:
+            self._call("cuMemMap", address, size, 0, handle, 0)
+            self._call("cuMemSetAccess", address, size, ctypes.byref(access), 1)
+        except BaseException:
+            self.free(address.value, size)
+            raise
         return address.value
 
     def free(self, address: int, size: int) -> None:
@@ -163,5 +178,7 @@ class GpuDriver:
 
     @staticmethod
     def _check(function: str, error: int) -> None:
+        if error == _OUT_OF_MEMORY:
+            raise OutOfMemoryError(f"{function}: out of memory")
         if error:
             raise NotShared(f"{function} fails with error {error} of the CUDA driver")

@@ -4,6 +4,7 @@ from typing import Any
 
 from hpc_board.harness.device.device import CudaDevice
 from hpc_board.harness.device.gpu_driver import HANDLE_BYTES, GpuDriver, NotShared
+from hpc_board.harness.wire.payload import TooLarge
 
 SIGN_AT, DONE_AT, CHALLENGE_AT, RESPONSE_AT = 0, 64, 128, 192
 """Offsets in the memory of the signals: the flag that starts a call, the flag that ends it, and the two numbers."""
@@ -81,7 +82,8 @@ class GpuQueue:
         """
         if self._pool is not None:
             self._kept.synchronize()
-            self._driver.free(*self._pool)
+            last, self._pool = self._pool, None
+            self._driver.free(*last)
         self._pool = self._driver.imported(descriptor, size), size
         self._used = 0
         with self._kept.plainly():
@@ -91,13 +93,13 @@ class GpuQueue:
         """Return `size` bytes of the pool.
 
         Raises:
-            NotShared: that many are not left.
+            TooLarge: that many are not left.
         """
         if self._pool is None:
             raise NotShared("there is no memory of the judge")
         base, whole = self._pool
         if self._used + size > whole:
-            raise NotShared(f"the call's values take more than the {whole} bytes of its memory")
+            raise TooLarge(f"inputs and output take more than the {whole} bytes for them")
         self._used, start = -(-(self._used + size) // _ALIGNED) * _ALIGNED, base + self._used
         return self._kept.as_tensor(GpuMemory(start, size), device="cuda")
 

@@ -57,6 +57,7 @@ class GpuWindow:
 
         Raises:
             NotShared: the driver has no such memory.
+            OutOfMemoryError: too little is free.
         """
         self._free_pool()
         address, size, descriptor = self._driver.allocated(size)
@@ -187,6 +188,7 @@ class GpuWindow:
         """
         if not used:
             self._free_pool()
+            self._sources, self._spoiled, self._repairs = [], [], []
         self._targets, self._places, self._taken, self._changes, self._response = [], [], [], [], None
         for handle in self._opened.keys() - self._used - set(used):
             base, _ = self._opened.pop(handle)

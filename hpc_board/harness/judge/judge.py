@@ -6,8 +6,8 @@ inputs of calls, whose layouts alone or with all bytes are written there) and `e
 `checked` or `failed`; `forget` drops all inputs. Its own interpreter imports the task's reference and no file of the
 participant.
 
-On a GPU whose memory several processes can share: `window` (with the places of a worker's memory) -> `windowed`, or
-`opened` if the places of the outputs are not known yet; then `take` (with these) -> `windowed`; `await` -> `windowed`.
+On a GPU whose memory several processes can share: `window` (with the places of a worker's memory) -> `windowed`, with
+no time if the places of the outputs are not known yet; then `take` (with these) and `await` -> `windowed`.
 `release` unmaps the memory of all workers. `share` (with a connection to a worker, which gets memory of the judge in
 place of its own) -> `filled`.
 """
@@ -28,7 +28,7 @@ from typing import Any
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.device import Device, DeviceMissing, open_device
 from hpc_board.harness.device.faults import LIBRARIES, fault, lacking, message_of, unreadable
-from hpc_board.harness.device.gpu_driver import NotShared
+from hpc_board.harness.device.gpu_driver import NotShared, OutOfMemoryError
 from hpc_board.harness.device.throttling import Throttling
 from hpc_board.harness.judge.comparisons import Comparison, Comparisons
 from hpc_board.harness.judge.forms import Difference, layout_difference
@@ -137,8 +137,7 @@ class _Judge:
         if frame["type"] in ("lay", "fill"):
             return self._fill(frame, fds[0])
         if frame["type"] == "share":
-            self._windows.share(frame["size"], fds[0])
-            return {"type": "filled"}
+            return self._share(frame, fds)
         if frame["type"] in ("window", "take", "await"):
             return self._window(frame, fds)
         if frame["type"] == "compare":
@@ -207,6 +206,13 @@ class _Judge:
                 del self._laid[number]
             if frame["cold"]:
                 self._device.empty_caches()
+        return {"type": "filled"}
+
+    def _share(self, frame: Frame, fds: list[int]) -> Frame:
+        try:
+            self._windows.share(frame["size"], fds[0])
+        except OutOfMemoryError as error:
+            return self._failed("the call has no memory", error)
         return {"type": "filled"}
 
     def _window(self, frame: Frame, fds: list[int]) -> Frame:

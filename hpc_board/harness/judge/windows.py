@@ -53,7 +53,8 @@ class Windows:
     def answer(self, frame: Frame, fds: list[int]) -> Frame:
         """Carry out one step: `window` opens a window, `take` takes its outputs, `await` waits for its end.
 
-        A `window` with a descriptor for the outputs, whose places are known, does all three.
+        A `window` with a descriptor for the outputs, whose places are known, does all three. The answer has no time
+        while the window is open.
 
         Raises:
             NotShared: the worker has no such memory, or this device shares none.
@@ -68,7 +69,7 @@ class Windows:
                 self._know_outputs(window, frame, fds)
             window.begin(handles, frame["inputs"], frame["signals"], frame["number"], compared=frame["compared"])
             if not fds:
-                return {"type": "opened"}
+                return unusable("")
             window.end()
         elif frame["type"] == "take":
             self._know_outputs(window, frame, fds)

@@ -1,4 +1,4 @@
-"""One call of a submission on a GPU within a window of the judge, whose clock alone counts.
+"""One call of a submission on a GPU within a window of the judge, by the judge's clock.
 
 The call waits in the GPU's queue while all processes of the submission are stopped. The judge starts its clock, writes
 the inputs into the worker's memory of the GPU, gives the sign, takes the outputs, and stops its clock. A GPU computes
@@ -22,6 +22,7 @@ from hpc_board.harness.processes.calls import (
     CalledInWindow,
     CallFailed,
     MemoryNotShared,
+    NoWindow,
     Phase,
     Rules,
     judge_answer,
@@ -33,7 +34,6 @@ from hpc_board.harness.wire.replies import (
     Checked,
     Filled,
     Generated,
-    Opened,
     Queued,
     Reserved,
     SharedPlace,
@@ -83,7 +83,7 @@ class GpuBench(Bench):
         that is known before, its window opens at once.
 
         Raises:
-            MemoryNotShared: no window can hold this call.
+            NoWindow: no window can hold this call.
             CallFailed: an output was not right, or the call did not return.
         """
         worker.check_time(self.phase)
@@ -114,22 +114,26 @@ class GpuBench(Bench):
                 worker.finish(self.phase)
             if found.elapsed_ns is None:
                 by_host, found = True, self._closed_at_last(worker)
-            checked = Checked(Verdict.PASS, "")
-            if made is Made.CALL:
-                checked = self._checked(found, index, number, group, copy)
-            else:
-                self._judge.send({"type": "forget"})
-        times = {"window_ns": found.elapsed_ns, "copied_ns": found.copied_ns}
-        whose = {"process": worker.child.worker_pid, "case": index, "made": made.name.lower()}
-        self._record({**whose, **times, "by_host": by_host, "throttled": checked.throttled})
+            checked, verdict = Checked(Verdict.PASS, ""), Verdict.PASS
+            try:
+                if made is Made.CALL:
+                    checked = self._checked(found, index, number, group, copy)
+                else:
+                    self._judge.send({"type": "forget"})
+            except CallFailed as error:
+                verdict = error.verdict
+                raise
+            finally:
+                whose = {"process": worker.child.worker_pid, "case": index, "made": made.name.lower()}
+                times = {"window_ns": found.elapsed_ns, "copied_ns": found.copied_ns, "by_host": by_host}
+                self._record({**whose, **times, "throttled": checked.throttled, "verdict": verdict})
         return CalledInWindow(found.elapsed_ns or 0.0, found.copied_ns, by_host, checked.message, checked.throttled)
 
     def _opened(
         self, worker: GpuWorker, held: ExitStack, window: Frame, queued: Queued | None, room: int
     ) -> tuple[int, Windowed]:
         """Open a window for a call that needs its processes, and close it when the call has been made."""
-        self._judge.send(window)
-        self._judged(Opened, "open a window")
+        self._windowed(worker, window, [])
         queued = queued or worker.queued_at_last(self.phase)
         worker.finish(self.phase)
         with worker.frozen():
@@ -166,7 +170,7 @@ class GpuBench(Bench):
     ) -> Reserved:
         """Have the worker allocate memory of the GPU for inputs whose layout it is told."""
         if not generated.in_tensors:
-            raise MemoryNotShared("the inputs are not in tensors alone, and the rest would be known before the call")
+            raise NoWindow("the inputs are not in tensors alone, and the rest would be known before the call")
         arena = closed_later(held, os.memfd_create("inputs", os.MFD_CLOEXEC))
         os.ftruncate(arena, generated.size)
         self._judge.send({"type": "lay", "calls": [number], "bases": [0], "cold": False}, [arena])
@@ -179,16 +183,21 @@ class GpuBench(Bench):
             return []
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
-            size = pool_bytes(generated.size + self.output_bytes(index), 2 * PLACES_MAX)
+            # Twice the known output: that of other inputs may take more.
+            size = pool_bytes(generated.size + 2 * self.output_bytes(index), 2 * PLACES_MAX)
             self._judge.send({"type": "share", "size": size}, [ours.fileno()])
             self._judged(Filled, "share memory of the GPU")
         return [closed_later(held, theirs.detach())]
 
     def _returned(self, held: ExitStack, index: int, made: Made) -> list[int]:
-        """Return the value that a trusted worker returns without a call: the known output, or the number 0."""
+        """Return the value that a worker returns without a call: with its response the known output, else the number 0.
+
+        The number needs no copy in the judge's memory, so that the GPU has nothing to do for it.
+        """
         if made is Made.CALL:
             return []
-        return [self._outputs[index] if index in self._outputs else self._zero(held)]
+        known = self._outputs.get(index) if made is Made.RESPONSE else None
+        return [self._zero(held) if known is None else known]
 
     def _rest_of(self, queued: Queued, room: int) -> int:
         """Return a copy of the room, with holes for the parts of the output that the judge takes from the GPU."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpc_board.harness.measure.worker_handle import Worker
-from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase, Rules, worker_answer
+from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase, Rules, TimeBudget, worker_answer
 from hpc_board.harness.wire.replies import Queued, Reserved, Unshared
 from hpc_board.model.result import Verdict
 
@@ -105,6 +105,10 @@ class GpuWorker(Worker):
         seconds = self._limits.call_seconds
         late = f"the GPU was still busy {seconds:g} s after a {phase.name} call"
         self._spent(("finished", "raised"), seconds, late)
+
+    def take_allowance(self, allowance: TimeBudget) -> None:
+        """Have all calls from now on spend this budget."""
+        self._allowance = allowance
 
     def spend(self, seconds: float) -> None:
         """Subtract time from the worker's budget."""

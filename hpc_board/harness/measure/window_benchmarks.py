@@ -11,7 +11,8 @@ windows of two processes differ by microseconds. docs/design/timing.md has the e
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +22,7 @@ from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.passes import Passes
 from hpc_board.harness.measure.phases import Say, of_the_task
 from hpc_board.harness.measure.timing import of_two_clocks
-from hpc_board.harness.processes.calls import CalledInWindow, CallFailed, MemoryNotShared, secret_seed
+from hpc_board.harness.processes.calls import CalledInWindow, CallFailed, MemoryNotShared, NoWindow, secret_seed
 from hpc_board.model.measurement import calls_needed, median_interval
 from hpc_board.model.peaks import Peak
 from hpc_board.model.result import AUDITED, JUDGE, Timing, Verdict
@@ -85,9 +86,10 @@ class _Measured:
     those of the reference by its own. `overhead` is the overhead of the present worker's windows, and `host_overhead`
     that of windows in which its processes run: that of copies alone, since a submission decides itself which other
     steps of such a window it takes. `overheads_ns` are those of all processes so far, and `drift_ns` is the change of
-    the trusted worker's from the begin to the end. `excess_ns` is the time by which the reference takes longer in a
-    window. `by_host`: the kernel's calls need the processor while the GPU works. `busy` is the number of processors
-    that others used during each pass, and `throttled` says that the GPU protected itself in most calls of one.
+    the trusted worker's from the begin to the end, None if it is unknown. `excess_ns` is the time by which the
+    reference takes longer in a window. `by_host`: the kernel's calls need the processor while the GPU works. `busy` is
+    the number of processors that others used during each pass, and `throttled` says that the GPU protected itself in
+    most calls of one.
     """
 
     claims: list[list[float]] = field(default_factory=list)
@@ -96,7 +98,7 @@ class _Measured:
     overhead: _Overhead = field(default_factory=_Overhead)
     host_overhead: _Overhead = field(default_factory=_Overhead)
     overheads_ns: list[float] = field(default_factory=list)
-    drift_ns: float = 0.0
+    drift_ns: float | None = None
     excess_ns: float = 0.0
     by_host: bool = False
     busy: list[float] = field(default_factory=list)
@@ -147,8 +149,8 @@ class _Measured:
 class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     """The timed part of an evaluation on a GPU whose memory several processes can share.
 
-    `trusted` is a worker with the task's reference, or with no function if the task has none. `new_worker` starts one
-    that waits before it imports the submission, which `load` has it do.
+    `new_trusted` starts a worker with the task's reference, or with no function if the task has none, and `new_worker`
+    one that waits before it imports the submission, which `load` has it do.
     """
 
     def __init__(
@@ -156,7 +158,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         bench: GpuBench,
         new_worker: Callable[[], GpuWorker],
         dismiss: Callable[[GpuWorker], None],
-        trusted: GpuWorker,
+        new_trusted: Callable[[], GpuWorker],
         say: Say,
         load: Callable[[GpuWorker], None],
         *,
@@ -165,7 +167,8 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     ) -> None:
         super().__init__(bench, new_worker, dismiss, say, peak)
         self._gpu = bench
-        self._trusted = trusted
+        self._new_trusted = new_trusted
+        self._trusted = new_trusted()
         self._load = load
         self._has_reference = has_reference
         self._throttled_calls = 0
@@ -173,8 +176,10 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     def facts(self) -> dict[str, Any]:
         """Return the provenance of the times: the clock, the reason if it is the judge's alone, and its drift."""
         by_host = [str(index + 1) for index, each in self._measured.items() if each.by_host]
-        drift_ns = max((each.drift_ns for each in self._measured.values()), key=abs, default=0.0)
-        facts: dict[str, Any] = {"clock": JUDGE if by_host else AUDITED, "clock_drift_ns": drift_ns}
+        drifts_ns = [each.drift_ns for each in self._measured.values() if each.drift_ns is not None]
+        facts: dict[str, Any] = {"clock": JUDGE if by_host else AUDITED}
+        if drifts_ns:
+            facts["clock_drift_ns"] = max(drifts_ns, key=abs)
         if by_host:
             facts["clock_reason"] = f"the calls of benchmark case {', '.join(by_host)} wait for the GPU themselves"
         if self._throttled_calls:
@@ -191,18 +196,26 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         processes, the worker uses memory of the judge.
 
         Raises:
-            MemoryNotShared: it has none for a case, or computes for several processes at once.
+            NoWindow: it has none for a case, or computes for several processes at once.
             CallFailed: the reference does not pass.
         """
         try:
             self._try_windows()
         except MemoryNotShared as error:
+            # The queue of this worker's GPU may wait for a sign that the judge cannot give.
+            self._dismiss(self._trusted)
+            self._trusted = self._new_trusted()
             self._gpu.pooled = True
             try:
                 self._try_windows()
             except MemoryNotShared as other:
                 reasons = dict.fromkeys((error.message, other.message))
-                raise MemoryNotShared("; ".join(reasons)) from error
+                raise NoWindow("; ".join(reasons)) from other
+
+    def close(self) -> None:
+        """End the trusted worker, and release the memory of windows."""
+        self._dismiss(self._trusted)
+        self._gpu.release_windows()
 
     def _try_windows(self) -> None:
         least_ns: dict[Made, float] = {}
@@ -216,13 +229,13 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         change_ns = least_ns[Made.RESPONSE] - least_ns[Made.NOTHING]
         if change_ns < _CHANGE_NS_MIN:
             message = f"a kernel takes {change_ns / 1e3:.0f} us, less than a change between processes: is MPS in use?"
-            raise MemoryNotShared(message)
+            raise NoWindow(message)
 
     def _empty_window(self, worker: GpuWorker, index: int, made: Made) -> CalledInWindow:
         """Return a window without a call, of a worker that has imported nothing of a submission."""
         try:
             return self._gpu.window(worker, index, secret_seed(), made)
-        except MemoryNotShared:
+        except NoWindow:
             raise
         except CallFailed as error:
             verdict = Verdict.OUT_OF_MEMORY if error.verdict is Verdict.OUT_OF_MEMORY else Verdict.TASK_ERROR
@@ -234,9 +247,8 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         windows = [self._empty_window(worker, index, Made.RESPONSE) for _ in range(1 + _OVERHEAD_WINDOWS)][1:]
         return _Overhead(statistics.median(each.window_ns for each in windows), max(each.copied_ns for each in windows))
 
-    def _host_overhead(self, worker: GpuWorker, index: int) -> _Overhead:
-        windows = [self._empty_window(worker, index, Made.NOTHING) for _ in range(_NOTHING_WINDOWS)]
-        return _Overhead(min(each.window_ns for each in windows), max(each.copied_ns for each in windows))
+    def _nothing_ns(self, worker: GpuWorker, index: int) -> float:
+        return min(self._empty_window(worker, index, Made.NOTHING).window_ns for _ in range(_NOTHING_WINDOWS))
 
     def _known_output(self, index: int) -> None:
         """Make sure that an output of the case exists, which the trusted worker can return."""
@@ -258,7 +270,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
                 measured = self._measured[index]
                 measured.overhead = self._overhead(worker, index)
                 measured.overheads_ns.append(measured.overhead.window_ns)
-                measured.host_overhead = self._host_overhead(worker, index)
+                measured.host_overhead = replace(measured.overhead, window_ns=self._nothing_ns(worker, index))
             self._load(worker)
         except BaseException:
             self._dismiss(worker)
@@ -293,7 +305,9 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         for _ in range(self._limits.warmup_calls):
             self._bench.call(worker, index, [secret_seed()], timed=True)
         trials = [self._window(worker, index, measured) for _ in range(_TRIALS)]
-        measured.by_host = measured.by_host or sum(each.by_host for each in trials) > _TRIALS / 2
+        if not measured.windows:
+            # Once for all workers: their times have to be of one kind.
+            measured.by_host = sum(each.by_host for each in trials) > _TRIALS / 2
         others, claims_ns = OtherWork(), list[float]()
         if not measured.by_host:
             claims_ns = self._repeated(measured, partial(self._claim, worker, index))
@@ -319,7 +333,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     def _claim(self, worker: GpuWorker, index: int) -> tuple[float, bool]:
         """Return the time of a call by the worker's own clock, and whether the GPU was throttled."""
         called = self._bench.call(worker, index, [secret_seed()], timed=True)
-        return called.claimed_ns, called.throttled
+        return max(1.0, called.claimed_ns), called.throttled
 
     def _repeated(
         self, measured: _Measured, call: Callable[[], tuple[float, bool]], count: int | None = None
@@ -364,9 +378,12 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     def _conclude(self) -> None:
         """Measure the trusted worker's overhead again, and fail the cases for which windows are too uncertain."""
         self._gpu.release_windows()
+        # A finished measurement stands if the trusted worker's time is over by now.
+        with suppress(CallFailed):
+            for index, measured in self._measured.items():
+                measured.overheads_ns.append(self._overhead(self._trusted, index).window_ns)
+                measured.drift_ns = measured.overheads_ns[-1] - measured.overheads_ns[0]
         for index, measured in self._measured.items():
-            measured.overheads_ns.append(self._overhead(self._trusted, index).window_ns)
-            measured.drift_ns = measured.overheads_ns[-1] - measured.overheads_ns[0]
             found = self._timing(index)
             allowed_ns = max(SCATTER_NS_MAX, self._limits.interval * found.median_ns if found else 0.0)
             if measured.scatter_ns > allowed_ns:

@@ -39,11 +39,15 @@ class OutputsOverlap(CallFailed):
         super().__init__(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
 
 
-class MemoryNotShared(CallFailed):
-    """A call that no window can hold: processes cannot share its memory of the GPU, or its inputs are not there."""
+class NoWindow(CallFailed):
+    """A call that no window of the judge can hold."""
 
     def __init__(self, message: str, verdict: Verdict = Verdict.DEVICE_ERROR) -> None:
         super().__init__(verdict, message, worker_lost=True)
+
+
+class MemoryNotShared(NoWindow):
+    """A call whose memory of the GPU the two processes cannot share."""
 
 
 @dataclass(frozen=True)

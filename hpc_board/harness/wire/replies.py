@@ -112,11 +112,6 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """Confirmation that the judge has opened a window whose outputs it does not know yet."""
-
-
-@dataclass(frozen=True)
 class Windowed:
     """The time of a window by the judge's clock, None if it is not closed yet.
 
@@ -186,13 +181,12 @@ class Checked:
     throttled: bool = False
 
 
-OfJudge = TypeVar("OfJudge", Ready, Generated, Filled, Checked, Opened, Windowed)
+OfJudge = TypeVar("OfJudge", Ready, Generated, Filled, Checked, Windowed)
 TYPES_OF_JUDGE: dict[type, str] = {
     Ready: "ready",
     Generated: "generated",
     Filled: "filled",
     Checked: "checked",
-    Opened: "opened",
     Windowed: "windowed",
 }
 """The type of frame for each answer of a judge except a failure."""
@@ -213,7 +207,6 @@ Answer = (
     | Generated
     | Filled
     | Checked
-    | Opened
     | Windowed
 )
 
@@ -368,7 +361,6 @@ _KINDS: dict[str, Callable[[Frame], Answer]] = {
     "unshared": lambda frame: Unshared(_text(frame["message"], _MESSAGE_MAX)),
     "queued": _queued,
     "finished": lambda _: Finished(),
-    "opened": lambda _: Opened(),
     "windowed": _windowed,
     "overlapped": lambda _: Overlapped(),
     "raised": _failure,
