@@ -173,11 +173,11 @@ if "--import" in args:
         print("GPU Speed Of Light Throughput of the kernel")
     sys.exit()
 report = args[args.index("--export") + 1]
-fixed = ["--nvtx", "--nvtx-include", "custom_kernel/", "--clock-control", "none", "--import-source", "yes"]
+fixed = ["--nvtx", "--nvtx-include", "custom_kernel/", "--clock-control", "none"]
 fixed += ["--launch-count", "10", "--force-overwrite"]
-assert args[:10] == fixed, args
+assert args[:8] == fixed, args
 with open(sys.argv[0] + ".chosen", "a") as file:
-    print(*args[10 : args.index("--export")], file=file)
+    print(*args[8 : args.index("--export")], file=file)
 status = subprocess.run(args[args.index(report) + 1 :], close_fds=True).returncode
 open(report, "w").write("a report")
 print("==PROF== Disconnected")

@@ -153,7 +153,8 @@ class Ncu:
 
 _NCU = ["ncu", "--nvtx", "--nvtx-include", f"{NVTX_RANGE}/"]
 # The clocks stay as in a timed call. The report has the source, since the node's folders are gone when it is read.
-_NCU += ["--clock-control", "none", "--import-source", "yes"]
+# Not with --import-source: it reads any file that the submission names in its line table, outside of the sandbox.
+_NCU += ["--clock-control", "none"]
 _NCU += ["--launch-count", str(LAUNCHES_MAX), "--force-overwrite"]
 _NCU_RAW = ["--csv", "--print-units", "base", "--print-kernel-base", "function"]
 
