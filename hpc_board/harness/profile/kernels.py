@@ -19,6 +19,9 @@ _FIELD_CHARACTERS_MAX = 4096
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,18}(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_([a-z_]{1,40}?)_per_issue_active\.ratio")
 
+_NUMBER_MAX = 1e15
+"""Profilers write what a submission did, and it may write into their output: more is no time in nanoseconds."""
+
 _PERCENT = 0.01
 _PEAK = "pct_of_peak_sustained"
 
@@ -89,7 +92,7 @@ def of_torch(text: str) -> tuple[Kernel, ...]:
     for row in rows[:_ROWS_MAX] if isinstance(rows, list) else ():
         if not isinstance(row, list) or len(row) != 3 or not isinstance(row[0], str):
             continue
-        count, total = (each if type(each) in (int, float) and 0 < each < 1e18 else None for each in row[1:])
+        count, total = (each if type(each) in (int, float) and 0 < each < _NUMBER_MAX else None for each in row[1:])
         if count and total:
             kernels.append(Kernel(0, _name(row[0]), int(count) or 1, total / (int(count) or 1)))
     return _longest(kernels)
@@ -131,7 +134,8 @@ def _numbers(row: Mapping[str, str], columns: _Columns) -> dict[str, float]:
 def _number(text: str) -> float | None:
     """Return a number from 0 as profilers write it, with or without commas; None for any other text."""
     text = text.strip()
-    return float(text.replace(",", "")) if _NUMBER.fullmatch(text) else None
+    found = float(text.replace(",", "")) if _NUMBER.fullmatch(text) else _NUMBER_MAX
+    return found if found < _NUMBER_MAX else None
 
 
 def _stalls(rows: Sequence[Mapping[str, str]]) -> tuple[tuple[str, float], ...]:
