@@ -353,6 +353,8 @@ class Supervisor:
                 windows.run(None, workers)
             finally:
                 self._provenance.update(windows.facts())
+            if self._provenance["clock"] == WORKER:
+                self._note_worker_clock(self._provenance["clock_reason"])
         else:
             timed = self._rows if self._job.device == "cpu" else self._claims
             self._benchmarks = found = timed(judge, seconds, lambda: self._new_worker(allowance))

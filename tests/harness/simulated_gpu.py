@@ -174,6 +174,7 @@ def simulating(
     waiting: bool = True,
     change_ns_min: float = -1e9,
     scatter_ns_max: float = 1e12,
+    output_share_max: float = 1e12,
     edits: tuple[Edit, ...] = (),
 ) -> bytes:
     """Return the harness file with a simulated GPU, whose memory lies in files of /dev/shm that begin with a name."""
@@ -192,6 +193,7 @@ def simulating(
             # Real time scatters by milliseconds, that of a GPU by less than a microsecond.
             Edit("measure/window_benchmarks.py", "_SHORT_NS = 20_000.0", "_SHORT_NS = 5_000_000.0"),
             Edit("measure/window_benchmarks.py", "SCATTER_NS_MAX = 5000.0", f"SCATTER_NS_MAX = {scatter_ns_max}"),
+            Edit("measure/window_benchmarks.py", "_OUTPUT_SHARE_MAX = 0.1", f"_OUTPUT_SHARE_MAX = {output_share_max}"),
             Edit("wire/payload.py", 'return str(tensor.device) != "cpu"', "return True"),
             Edit("worker/worker.py", 'sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)', "0"),
             Edit(

@@ -12,6 +12,7 @@ import pytest
 
 from hpc_board.harness.clock_trial import trial
 from hpc_board.harness.measure.gpu_worker import GpuWorker
+from hpc_board.harness.measure.window_benchmarks import _Measured
 from hpc_board.harness.measure.worker_handle import rest_of_room
 from hpc_board.harness.processes.calls import CallFailed, Rules, TimeBudget
 from hpc_board.model.gpu import Cluster, Device, Gpu
@@ -276,6 +277,28 @@ def test_a_gpu_without_either_kind_of_shared_memory_names_both_reasons(tmp_path:
     reasons = ("alone", "no fd")
     told = "; ".join(f"memory of the GPU cannot be shared: {each}" for each in reasons)
     assert result.provenance["clock_reason"] == told
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("minimum", "verdict"), [("worker", Verdict.PASS), ("judge", Verdict.INFRA_ERROR)])
+def test_windows_that_copy_large_outputs_bound_no_time(
+    tmp_path: Path, simulated: str, minimum: str, verdict: Verdict
+) -> None:
+    demanded = Edit("job_spec.py", 'value.get("minimum_clock", "")', repr(minimum))
+    harness = simulating(simulated, waiting=False, output_share_max=-1.0, edits=(NO_HANDLES, demanded))
+    result = judged(tmp_path, harness, reference=ZEROS, mode=Mode.RANKED)
+    reason = "outputs are copied within the judge's windows"
+    assert (result.verdict, result.provenance["clock"]) == (verdict, "worker")
+    assert reason in result.provenance["clock_reason"]
+    assert (reason in result.message) == (minimum == "judge")
+
+
+def test_the_shortest_overhead_of_a_run_counts_for_all_workers() -> None:
+    measured = _Measured(claims=[[1.0], [1.0]], windows=[[90_000.0], [87_000.0]])
+    measured.overheads_ns, measured.subtracted_ns = [250_000.0, 250_000.0, 253_000.0], [250_000.0, 253_000.0]
+    found = measured.timing(0.0)
+    assert found is not None
+    assert (found.slack_ns, found.median_ns) == (3000.0, 87_000.0)
 
 
 @pytest.mark.torch

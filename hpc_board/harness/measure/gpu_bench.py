@@ -50,12 +50,14 @@ _STOPPED_SECONDS = 5.0
 
 
 class Made(Enum):
-    """The work of a window: the kernel's call; or that of a trusted worker, which returns a known output.
+    """The work of a window: the kernel's call, or that of a worker without a kernel.
 
-    `RESPONSE` is the response to the challenge alone; with `NOTHING` the worker's GPU computes nothing.
+    `OUTPUT` is the response to the challenge, and returns the known output; `RESPONSE` is the response alone. With
+    `NOTHING` the worker's GPU computes nothing.
     """
 
     CALL = auto()
+    OUTPUT = auto()
     RESPONSE = auto()
     NOTHING = auto()
 
@@ -190,13 +192,10 @@ class GpuBench(Bench):
         return [closed_later(held, theirs.detach())]
 
     def _returned(self, held: ExitStack, index: int, made: Made) -> list[int]:
-        """Return the value that a worker returns without a call: with its response the known output, else the number 0.
-
-        The number needs no copy in the judge's memory, so that the GPU has nothing to do for it.
-        """
+        """Return the value that a worker returns without a call: the known output, or the number 0."""
         if made is Made.CALL:
             return []
-        known = self._outputs.get(index) if made is Made.RESPONSE else None
+        known = self._outputs.get(index) if made is Made.OUTPUT else None
         return [self._zero(held) if known is None else known]
 
     def _rest_of(self, queued: Queued, room: int) -> int:
