@@ -592,7 +592,8 @@ def _trial(report: _Report) -> Iterator[Diagnostic]:
     reason = one_line(found.reason, 500)
     if found.verdict != Verdict.PASS:
         message = f"a small kernel ended as {one_line(found.verdict, 40)}: {one_line(found.message, 500)}"
-        yield Diagnostic(Severity.ERROR, "trial", message, "Every run here would end so: mend the cause on the node.")
+        hint = "Every run on this node would fail the same way. Fix the cause first."
+        yield Diagnostic(Severity.ERROR, "trial", message, hint)
     elif found.clock != WORKER:
         message = f"a small kernel passed; its clock is `{one_line(found.clock, 40)}`" + (
             f": {reason}" if reason else ""

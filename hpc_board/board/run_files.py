@@ -86,7 +86,7 @@ def _make(folder: Path, run: "Run") -> None:
 def _brought(runs: "Runs", run: "Run", file: RunFile, path: Path, say: Say) -> Brought:
     if not is_plain_name(file.name) or file.name.startswith("."):
         raise BoardError(
-            f"the service names a file of run {run.id} {one_line(file.name, 80)!r}, which could be elsewhere.",
+            f"the service sent an unsafe file name for run {run.id}: {one_line(file.name, 80)!r}",
             hint="Nothing was written there; tell the service's admin.",
         )
     digest, done = hashlib.sha256(), 0

@@ -171,8 +171,8 @@ class Submissions:
             if first and first[0].emulated is not each.emulated:
                 there, here = ("emulated runs", "not emulated") if first[0].emulated else ("real runs", "emulated")
                 raise InputError(
-                    f"{each.name} is {here} here, and its standings for {task.name} have {there}.",
-                    hint="Choose another mode. The admin gives the entry another name, or removes those runs.",
+                    f"{each.name} is {here} here, but its standings for {task.name} contain {there}.",
+                    hint="Choose another mode, or ask the admin to rename the entry.",
                 )
 
     def _check_open(self, *, warn: bool = True) -> None:

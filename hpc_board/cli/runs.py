@@ -225,7 +225,7 @@ def _bring_files(board: "Board", id_: int, parent: Path, *, as_json: bool) -> No
 
     found = bring(board.runs, id_, parent, say)
     for left in found.left_out:
-        remark(f"Left out: {left.name} with {bytes_text(left.bytes)}; {left.reason}.")
+        remark(f"Skipped {left.name} ({bytes_text(left.bytes)}): {left.reason}.")
     if as_json:
         from hpc_board.report.views.runs import LeftOutFileView, RunFilesView, RunFileView
 

@@ -44,11 +44,11 @@ def within_bounds(found: Iterable[RunFile]) -> RunFiles:
     for file in found:
         reason = ""
         if file.bytes > FILE_BYTES_MAX:
-            reason = f"a file may have {_mebibytes(FILE_BYTES_MAX)}"
+            reason = f"exceeds the limit of {_mebibytes(FILE_BYTES_MAX)} per file"
         elif total + file.bytes > RUN_BYTES_MAX:
-            reason = f"the files of a run may have {_mebibytes(RUN_BYTES_MAX)} in all"
+            reason = f"exceeds the limit of {_mebibytes(RUN_BYTES_MAX)} per run"
         elif len(taken) == FILES_MAX:
-            reason = f"a run may have {FILES_MAX} files"
+            reason = f"exceeds the limit of {FILES_MAX} files per run"
         if reason:
             left_out.append(LeftOut(file.name, file.bytes, reason))
         else:

@@ -167,9 +167,7 @@ def _check_choices(task: Task, mode: Mode, options: JobOptions) -> None:
             modes = " and ".join(str(each) for each, names in CHOICES.items() if name in names)
             raise InputError(f"--{name} is an option of mode {modes}, not of mode {mode}.", hint="Leave it out.")
         if task.harness == OWN:
-            raise InputError(
-                f"{task.name} has an eval of its own, which takes no --{name}.", hint="Leave the option out."
-            )
+            raise InputError(f"--{name} is not supported: {task.name} uses its own eval.", hint="Leave the option out.")
     cases = len(task.benchmarks)
     if options.case and int(options.case) > cases:
         raise InputError(f"--case {options.case}: expected 1 to {cases}, the benchmark cases of {task.name}.")
@@ -181,8 +179,7 @@ def _check_tools(task: Task, mode: Mode, language: Language, gpus: Sequence[Gpu]
         return
     if task.harness == OWN:
         raise InputError(
-            f"{task.name} has an eval of its own, and mode sanitize is for tasks with hpc-board's judge.",
-            hint="Choose another --mode.",
+            f"mode sanitize is not supported: {task.name} uses its own eval.", hint="Choose another --mode."
         )
     for each in gpus:
         tools: tuple[str, ...] = CUDA_TOOLS if each.device is Device.CUDA else ()

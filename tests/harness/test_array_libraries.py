@@ -100,9 +100,9 @@ def test_an_answer_by_dlpack_passes(tmp_path: Path, reference: str) -> None:
         (
             "raise BufferError('sharded')",
             Verdict.WRONG_DTYPE,
-            "submission.ndarray fails as an array: BufferError: sharded",
+            "cannot convert the returned submission.ndarray to a tensor: BufferError: sharded",
         ),
-        ("return 7", Verdict.WRONG_DTYPE, "submission.ndarray fails as an array:"),
+        ("return 7", Verdict.WRONG_DTYPE, "cannot convert the returned submission.ndarray to a tensor:"),
         ("raise RuntimeError('CUDA error: out of memory')", Verdict.OUT_OF_MEMORY, "CUDA error: out of memory"),
         ("raise RuntimeError('CUDA error: the GPU is lost')", Verdict.DEVICE_ERROR, "the GPU is lost"),
         ("import os; os.abort()", Verdict.CRASH, ""),
@@ -127,10 +127,10 @@ def test_arrays_of_other_libraries_become_dense_tensors_of_the_same_memory() -> 
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda array: OnlyDlpack(array[::-1]), "OnlyDlpack fails as an array: ValueError: it has a negative stride"),
-        (lambda array: OnlyDlpack(array, (2, 0)), "OnlyDlpack fails as an array: "),
-        (lambda array: OnlyDlpack(array.astype("datetime64[s]")), "OnlyDlpack fails as an array: BufferError"),
-        (Broken, "Broken fails as an array: BufferError: it is sharded over two devices"),
+        (lambda array: OnlyDlpack(array[::-1]), "OnlyDlpack to a tensor: ValueError: it has a negative stride"),
+        (lambda array: OnlyDlpack(array, (2, 0)), "OnlyDlpack to a tensor: "),
+        (lambda array: OnlyDlpack(array.astype("datetime64[s]")), "OnlyDlpack to a tensor: BufferError"),
+        (Broken, "Broken to a tensor: BufferError: it is sharded over two devices"),
         (lambda array: OnlyInterface(array, read_only=True), "TypeError: the read only flag is not supported"),
     ],
 )

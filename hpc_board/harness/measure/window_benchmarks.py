@@ -121,8 +121,8 @@ class _Measured:
         if found is None or found.claimed_ns is None or found.claimed_ns >= found.median_ns:
             return _BY_HOST if self.by_host else ""
         return (
-            f"its process measured {duration_text(found.claimed_ns)}, less than the judge's windows allow: "
-            f"{duration_text(found.median_ns)}, of which {duration_text(self.slack_ns)} are subtracted already"
+            f"the kernel's own clock shows {duration_text(found.claimed_ns)}; the judge's lower bound is "
+            f"{duration_text(found.median_ns)} ({duration_text(self.slack_ns)} of slack already deducted)"
         )
 
     @property
@@ -425,8 +425,8 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
             found = self._timing(index)
             allowed_ns = max(SCATTER_NS_MAX, self._limits.interval * found.median_ns if found else 0.0)
             if measured.scatter_ns > allowed_ns:
-                words = f"windows without a call differ by {duration_text(measured.scatter_ns)} within this run"
-                measured.failure = CallFailed(Verdict.UNSTABLE, f"{words}: other work shares the GPU, or disturbs it")
+                words = f"the judge's overhead varied by {duration_text(measured.scatter_ns)} during this run"
+                measured.failure = CallFailed(Verdict.UNSTABLE, f"{words}; another process may be using the GPU")
         super()._conclude()
 
 

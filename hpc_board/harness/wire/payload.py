@@ -428,7 +428,9 @@ def _of_another_library(value: Any) -> Any:
         return _on_gpu(value, torch)
     except Exception as error:
         name = f"{kind.__module__}.{kind.__qualname__}"
-        raise PayloadError(f"its {name} fails as an array: {type(error).__name__}: {error}") from error
+        raise PayloadError(
+            f"cannot convert the returned {name} to a tensor: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _on_gpu(value: Any, torch: Any) -> Any:

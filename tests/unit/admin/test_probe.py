@@ -215,6 +215,8 @@ def test_the_clock_of_a_gpu_is_tried_by_a_small_kernel(
     (line,) = lines_of(checked(tmp_path, Cast(inspection=replace(GOOD, trial=tried)), gpu), "trial")
     assert (line.severity, words in line.message) == (severity, True), line
     assert line.message.isprintable()
+    failed = tried.verdict != "pass"
+    assert (line.hint == "Every run on this node would fail the same way. Fix the cause first.") is failed
 
 
 def test_a_compute_mode_for_one_process_is_an_error(tmp_path: Path) -> None:

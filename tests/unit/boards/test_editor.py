@@ -504,9 +504,10 @@ def test_ranked_runs_of_an_emulated_gpu_and_of_the_gpu_itself_share_no_standings
     place.settings.write_text(place.settings.read_text().replace("device: cpu", "device: cuda"))
     refused = call(place, *ranked)
     assert refused.exit_code == 2
-    assert "H100 is not emulated here, and its standings for vectoradd_py have emulated runs." in refused.stderr
+    assert "H100 is not emulated here, but its standings for vectoradd_py contain emulated runs." in refused.stderr
+    assert "hint: Choose another mode, or ask the admin to rename the entry." in refused.stderr
     assert call(place, *ranked, "--mode", "test").exit_code == 0
-    with pytest.raises(InputError, match="its standings for vectoradd_py have emulated runs"):
+    with pytest.raises(InputError, match="its standings for vectoradd_py contain emulated runs"):
         of(place).submissions.rerun(of(place).submissions.rerun_plan("vectoradd_py", submissions=[1]))
 
 

@@ -1,6 +1,7 @@
 """Intake: a file, its header and the options become a checked draft, or an error that says what to do."""
 
 import os
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from hpc_board.domain.catalog import Catalog
 from hpc_board.domain.draft import Draft, DraftRequest, Source
 from hpc_board.domain.gpus import allowed_gpus, gpu
+from hpc_board.domain.job_options import NO_OPTIONS, GivenOptions, JobOptions
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import BoardError, InputError, Refused
 from hpc_board.model.gpu import Cluster, Device, Gpu
@@ -45,10 +47,11 @@ def drafted(
     catalog: Catalog = CATALOG,
     board: Sequence[Gpu] = GPUS,
     file_name: str = "kernel.py",
+    options: JobOptions = NO_OPTIONS,
 ) -> Draft:
     return draft(
         Source(file_name, text),
-        DraftRequest(task, tuple(gpus), mode, note),
+        DraftRequest(task, tuple(gpus), mode, note, GivenOptions(command=options)),
         find_task=catalog.task,
         gpus=board,
         now=NOW,
@@ -229,6 +232,21 @@ def test_ranks_are_refused_where_no_request_can_ask_for_their_gpus() -> None:
     several = replace(ADD, harness="task", multi_gpu=True, tests=({"world_size": 4},))
     with pytest.raises(InputError, match="the task needs 4 GPUs"):
         drafted(task="add_py", gpus=["H100"], catalog=Catalog((several,)))
+
+
+@pytest.mark.parametrize(
+    ("options", "mode", "told"),
+    [
+        (JobOptions(case="1"), "profile", "--case is not supported: add_py uses its own eval."),
+        (NO_OPTIONS, "sanitize", "mode sanitize is not supported: add_py uses its own eval."),
+    ],
+)
+def test_a_task_with_its_own_eval_takes_no_choices_and_no_mode_sanitize(
+    options: JobOptions, mode: str, told: str
+) -> None:
+    catalog = Catalog((replace(ADD, harness="task"),))
+    with pytest.raises(InputError, match=re.escape(told)):
+        drafted(task="add_py", gpus=["H100"], mode=mode, options=options, catalog=catalog)
 
 
 @pytest.mark.parametrize(
