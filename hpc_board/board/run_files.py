@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hpc_board.domain.run_files import LeftOut, RunFile
+from hpc_board.domain.run_files import LeftOut, RunFile, within_bounds
 from hpc_board.domain.task_rules import is_plain_name
 from hpc_board.errors import BoardError, InputError
 from hpc_board.files import shown_path, user_errors, whole_file, write_whole
@@ -53,16 +53,18 @@ def bring(runs: "Runs", number: int, parent: Path, say: Say = lambda *_: None) -
         BoardError: its files cannot be read now.
     """
     run, found = runs.get(number), runs.files(number)
+    # A service may claim any sizes.
+    bounded = within_bounds(found.files)
     folder = parent / f"run-{number}"
     with user_errors(folder):
         _make(folder, run)
-    brought = [_brought(runs, run, file, folder / file.name, say) for file in found.files]
+    brought = [_brought(runs, run, file, folder / file.name, say) for file in bounded.files]
     for name, text in _texts(runs.result(number)):
         data, path = text.encode(), folder / name
         with user_errors(path):
             write_whole(path, data, mode=None)
         brought.append(Brought(path, len(data), hashlib.sha256(data).hexdigest()))
-    return BroughtFiles(folder, tuple(brought), found.left_out)
+    return BroughtFiles(folder, tuple(brought), found.left_out + bounded.left_out)
 
 
 def _make(folder: Path, run: "Run") -> None:

@@ -1,6 +1,7 @@
 """The files of a run that leave its job folder, within bounds."""
 
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
@@ -18,7 +19,7 @@ class RunFile(msgspec.Struct, frozen=True):
     """A file of a run: its name and size."""
 
     name: str
-    bytes: int
+    bytes: Annotated[int, msgspec.Meta(ge=0)]
 
 
 class LeftOut(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 
 from hpc_board.board import Board
@@ -158,21 +159,44 @@ def test_another_s_files_are_for_admins_alone(board: Recorded) -> None:
     assert Board(board.board.settings, user="eve").runs.files(run.id).files
 
 
+class _Hostile:
+    """The runs of a service that claims any names and sizes."""
+
+    def __init__(self, run: Run, *files: RunFile) -> None:
+        self._run, self._files = run, files
+
+    def get(self, _: int) -> Run:
+        return self._run
+
+    def files(self, _: int) -> RunFiles:
+        return RunFiles(self._files)
+
+    def file_part(self, *_: object) -> bytes:
+        return b"bad"
+
+    def result(self, _: int) -> None:
+        return None
+
+
 @pytest.mark.parametrize("name", ["../evil.json", "/tmp/evil.json", ".bashrc", "a/b.json"])
 def test_a_service_with_a_name_that_leads_elsewhere_is_refused(recorded_run: Run, tmp_path: Path, name: str) -> None:
-    class Hostile:
-        def get(self, _: int) -> Run:
-            return recorded_run
-
-        def files(self, _: int) -> RunFiles:
-            return RunFiles((RunFile(name, 3),))
-
-        def file_part(self, *_: object) -> bytes:
-            return b"bad"
-
     with pytest.raises(BoardError, match="sent an unsafe file name for run"):
-        bring(cast("Runs", Hostile()), 7, tmp_path / "home")
+        bring(cast("Runs", _Hostile(recorded_run, RunFile(name, 3))), 7, tmp_path / "home")
     assert names_in(tmp_path / "home" / "run-7") == set()
+
+
+def test_a_file_of_a_huge_size_by_the_service_is_not_read(recorded_run: Run, tmp_path: Path) -> None:
+    hostile = _Hostile(recorded_run, RunFile("huge.ptx", 2**60), RunFile("small.ptx", 3))
+    found = bring(cast("Runs", hostile), 7, tmp_path)
+    assert names_in(tmp_path / "run-7") == {"small.ptx"}
+    assert [(each.name, each.reason) for each in found.left_out] == [
+        ("huge.ptx", "exceeds the limit of 64 MiB per file")
+    ]
+
+
+def test_a_negative_size_that_would_raise_the_bound_of_all_files_is_no_answer() -> None:
+    with pytest.raises(msgspec.ValidationError, match="files"):
+        msgspec.json.decode(b'{"files": [{"name": "a.ptx", "bytes": -1}]}', type=RunFiles)
 
 
 def test_names_of_profiles_are_a_closed_list() -> None:
