@@ -1,4 +1,4 @@
-"""One call of a submission on a GPU within a window of the judge, by the judge's clock.
+"""One call of a submission on a GPU within a window of the judge, whose clock bounds the time of the call.
 
 The call waits in the GPU's queue while all processes of the submission are stopped. The judge starts its clock, writes
 the inputs into the worker's memory of the GPU, gives the sign, takes the outputs, and stops its clock. A GPU computes
