@@ -161,6 +161,24 @@ def test_a_comparison_of_other_tensors_is_not_taken_for_that_of_the_output(tmp_p
     assert comparisons(tmp_path, source, torch.ones(2)) is None
 
 
+@pytest.mark.parametrize(
+    ("close", "check"),
+    [
+        ("def close(a, b): return (a - b).abs() < 1e-3", "close(output, ref_kernel(data)).all()"),
+        ("def close(a, b): return bool(((a - b).abs() < 1e-3).all())", "close(output, ref_kernel(data))"),
+        ("def close(a): return ()", "close(output) == () and torch.equal(output, ref_kernel(data))"),
+    ],
+)
+def test_a_function_of_a_known_name_that_compares_in_its_own_way_breaks_no_check(
+    tmp_path: Path, close: str, check: str
+) -> None:
+    task = matrix_task(f"{close}\n{CHECK.format(answer=f'bool({check})')}")
+    assert evaluate(tmp_path / "right", kernel("pass"), task).result.verdict is Verdict.PASS
+    result = evaluate(tmp_path / "wrong", kernel("out += 5"), task).result
+    assert result.verdict is Verdict.WRONG_VALUE, result.message
+    assert result.cases[0].mismatch is not None
+
+
 def test_the_first_failing_comparison_counts(tmp_path: Path) -> None:
     source = (
         "import torch\ndef equal(output, expected):\n    return torch.equal(output, expected), 'x'\n"
