@@ -156,6 +156,18 @@ def test_functions_of_a_library_with_known_names_are_not_taken_for_checks(tmp_pa
     assert comparisons(tmp_path, source, torch.ones(2)) is None
 
 
+def test_a_decorated_function_of_a_check_is_known(tmp_path: Path) -> None:
+    source = (
+        "import torch\n@torch.no_grad()\ndef verbose_allclose(received, expected, rtol=1e-5, atol=1e-8, max_print=5):\n"
+        "    return [] if bool((received == expected).all()) else ['ERROR']\n"
+        "def check(output):\n    return verbose_allclose(output, torch.zeros(2), rtol=1e-3, atol=1e-2)\n"
+    )
+    output = torch.ones(2)
+    found = comparisons(tmp_path, source, output)
+    assert found is not None
+    assert (found.got is output, found.rtol, found.atol, found.nans) == (True, 1e-3, 1e-2, True)
+
+
 def test_a_comparison_of_other_tensors_is_not_taken_for_that_of_the_output(tmp_path: Path) -> None:
     source = "import torch\ndef check(output):\n    return torch.allclose(torch.ones(2), torch.zeros(2))\n"
     assert comparisons(tmp_path, source, torch.ones(2)) is None

@@ -50,8 +50,9 @@ class Comparisons:
             names = vars(module) if isinstance(module, ModuleType) else {}
             for name in set(_EXACT + _CLOSE) & set(names):
                 function = names[name]
-                if isinstance(function, FunctionType) and function.__code__.co_filename.startswith(folder):
-                    self._replaced.append((names, name, function, self._noting(function, function.__name__)))
+                own = inspect.unwrap(function)  # below decorators such as torch.no_grad
+                if isinstance(own, FunctionType) and own.__code__.co_filename.startswith(folder):
+                    self._replaced.append((names, name, function, self._noting(function, own.__name__)))
         for library, functions in _OF_LIBRARIES.items():
             names = vars(sys.modules[library]) if library in sys.modules else {}
             for name in functions:
