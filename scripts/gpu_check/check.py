@@ -46,7 +46,7 @@ MISSING = {
     "nvcc": f"there is no nvcc in PATH, CUDA_HOME or {_CUDA_HOME}",
     "ncu": "there is no ncu in PATH or beside nvcc",
     "bwrap": "there is no bwrap in PATH",
-    "cutlass": f"there is no include/cutlass in CUTLASS_PATH, {', '.join(_CUTLASS_HOMES)}",
+    "cutlass headers": f"there is no include/cutlass in CUTLASS_PATH, {', '.join(_CUTLASS_HOMES)}",
     "two GPUs": "this machine has one GPU",
 }
 _DESCRIPTIONS = (
@@ -315,8 +315,8 @@ class Check:
             folders = [folder for folder in folders if not Path(folder, entry["without"]).exists()]
         elif "ncu" in self._paths:
             folders.append(str(Path(self._paths["ncu"]).parent))
-        if "cutlass" in entry["needs"]:
-            environ["CPATH"] = self._paths["cutlass"]
+        if "cutlass headers" in entry["needs"]:
+            environ["CPATH"] = self._paths["cutlass headers"]
         return {**environ, "PATH": ":".join(folders)}
 
 
@@ -377,7 +377,7 @@ def programs(environ: Mapping[str, str], usual: Path) -> dict[str, str]:
     path = ":".join([environ.get("PATH", ""), *(f"{home}/bin" for home in homes if home)])
     found = {name: shutil.which(name, path=path) for name in ("nvcc", "ncu", "bwrap", "nvidia-smi")}
     includes = [f"{home}/include" for home in (environ.get("CUTLASS_PATH", ""), *_CUTLASS_HOMES) if home]
-    found["cutlass"] = next((each for each in includes if Path(each, "cutlass", "gemm").is_dir()), None)
+    found["cutlass headers"] = next((each for each in includes if Path(each, "cutlass", "gemm").is_dir()), None)
     return {name: each for name, each in found.items() if each}
 
 

@@ -147,7 +147,7 @@ def languages() -> Iterator[Entry]:
         "CUDA": replace(compiled, file=EXAMPLES / "matmul" / "plain.cu"),
         "CUDA with cuBLAS": replace(compiled, file=SUBMISSIONS / "matmul_cublas.cu", flags=("-lcublas",)),
         "CUDA with CUTLASS": replace(
-            compiled, file=SUBMISSIONS / "matmul_cutlass.cu", needs=("nvcc", "cutlass"), seconds=40, limit=90
+            compiled, file=SUBMISSIONS / "matmul_cutlass.cu", needs=("nvcc", "cutlass headers"), seconds=40, limit=90
         ),
         "CuPy": replace(entry, file=SUBMISSIONS / "vectoradd_cupy.py", needs=("cupy",)),
         "JAX": replace(entry, file=SUBMISSIONS / "vectoradd_jax.py", needs=("jax",), seconds=20),

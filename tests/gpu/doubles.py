@@ -15,7 +15,7 @@ CHECK = Path(__file__).parents[2] / "scripts" / "gpu_check"
 _FACTS = """
 import json, runpy, sys
 if sys.argv[1] == "facts":
-    modules = {"triton": "3.6.0", "cupy": "", "jax": ""}
+    modules = {"triton": "3.6.0", "cupy": "", "jax": "", "cutlass": "4.2"}
     print(json.dumps({"torch": "2.11", "gpu": "NVIDIA X", "why": "", "gpus": 1, "modules": modules, "runtime": "13.0"}))
 else:
     sys.argv[0] = __file__.replace("probe.py", "whole_probe.py")

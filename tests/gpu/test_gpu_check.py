@@ -170,7 +170,9 @@ def test_programs_are_found_where_the_harness_is_told_to_look(tmp_path: Path) ->
     assert check.programs(home, usual)["nvcc"] == str(tmp_path / "home" / "bin" / "nvcc")
     assert check.programs({}, usual)["nvcc"] == str(usual / "bin" / "nvcc")
     assert "nvcc" not in check.programs({"CUDA_HOME": str(missing)}, missing)
-    assert check.programs({"CUTLASS_PATH": str(tmp_path / "cutlass")}, missing)["cutlass"].startswith(str(tmp_path))
+    cutlass = tmp_path / "cutlass"
+    found = check.programs({"CUTLASS_PATH": str(cutlass)}, missing)
+    assert found["cutlass headers"] == str(cutlass / "include")
 
 
 def test_a_child_is_killed_with_its_descendants_in_other_sessions(tmp_path: Path) -> None:

@@ -129,6 +129,17 @@ def test_a_check_whose_runs_end_as_they_have_to_and_whose_clock_is_right_succeed
     assert (status, check.page.count("**no**")) == (0, 0), output
 
 
+def test_the_package_of_cute_dsl_is_not_taken_for_the_headers_of_cutlass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "nvcc").touch(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    check = Checked(tmp_path, {})
+    status, output = check.run(20, "--only", "CUTLASS")
+    assert status == 0, output
+    assert check.row("CUDA with CUTLASS")["left_out"].startswith("there is no include/cutlass in ")
+
+
 def test_a_run_that_hangs_ends_with_the_budget_and_the_runs_after_it_are_named(tmp_path: Path) -> None:
     check = Checked(tmp_path, {"done_too_early.py": "hang"}, {"done_too_early": {"limit": 1000}}, faster=100)
     status, _ = check.run(10, "--only", "honest", "--only", "done_too_early", "--only", "spinning")
