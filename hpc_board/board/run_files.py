@@ -1,6 +1,7 @@
 """The files of a run, brought into a folder of the user."""
 
 import hashlib
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -68,7 +69,7 @@ def bring(runs: "Runs", number: int, parent: Path, say: Say = lambda *_: None) -
 
 
 def _make(folder: Path, run: "Run") -> None:
-    """Make the folder of a run, unless it is there.
+    """Make the folder of a run, which only this user may read, unless it is there.
 
     Raises:
         InputError: a folder of something else is there.
@@ -76,9 +77,11 @@ def _make(folder: Path, run: "Run") -> None:
     """
     mark, token = folder / _MARK, f"{run.token}\n"
     with suppress(FileExistsError):
-        folder.mkdir(parents=True)
+        folder.mkdir(mode=0o700, parents=True)
         write_whole(mark, token.encode(), mode=None)
-    if folder.is_symlink() or not mark.is_file() or mark.read_text(errors="replace") != token:
+    # Others know the token, which is the job's name, and may have made the folder in a shared place.
+    is_own = folder.lstat().st_uid == os.getuid() and not folder.is_symlink()
+    if not is_own or not mark.is_file() or mark.read_text(errors="replace") != token:
         raise InputError(
             f"{shown_path(folder)} exists, and is not a folder with files of this run",
             hint=f"Name another folder for it: `hpc-board run {run.id} --files DIR`.",

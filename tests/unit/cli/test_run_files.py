@@ -140,6 +140,16 @@ def test_the_folder_of_a_run_is_filled_again_and_any_other_stays(board: Recorded
     assert call(board, "run", str(run.id), "--files", tmp_path / "home").exit_code == 2
 
 
+def test_the_folder_of_a_run_is_the_users_own(board: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, _ = profiled(board)
+    assert call(board, "run", str(run.id), "--files", tmp_path).exit_code == 0
+    assert (tmp_path / f"run-{run.id}").stat().st_mode & 0o077 == 0
+    monkeypatch.setattr("hpc_board.board.run_files.os.getuid", lambda: os.geteuid() + 1)
+    done = call(board, "run", str(run.id), "--files", tmp_path)
+    assert done.exit_code == 2
+    assert "is not a folder with files of this run" in " ".join(done.stderr.split())
+
+
 def test_a_pruned_run_says_that_its_folder_was_removed(board: Recorded, tmp_path: Path) -> None:
     run, folder = profiled(board)
     folder.rename(tmp_path / "gone")
