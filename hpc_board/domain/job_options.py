@@ -264,7 +264,7 @@ def _kernel_fault(pattern: str) -> str:
         return f'--kernel: expected printable ASCII characters, found "{one_line(pattern, 80)}"'
     try:
         re.compile(pattern)
-    except (re.error, OverflowError) as error:
+    except (re.error, ValueError, OverflowError) as error:
         return f'--kernel: invalid regular expression "{one_line(pattern, 80)}": {error}'
     return ""
 

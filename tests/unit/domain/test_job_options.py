@@ -68,6 +68,7 @@ def test_a_value_that_could_be_more_than_one_value_is_refused(name: str, value: 
     ("name", "value", "words"),
     [
         ("kernel", "(", '--kernel: invalid regular expression "("'),
+        ("kernel", "(?a)(?u)x", '--kernel: invalid regular expression "(?a)(?u)x": '),
         ("kernel", "a{99999999999}", '--kernel: invalid regular expression "a{99999999999}": the repetition number'),
         ("kernel", "a\nb", "--kernel: expected printable ASCII characters"),
         ("kernel", "é", "--kernel: expected printable ASCII characters"),
