@@ -20,7 +20,7 @@ def mismatch_blocks(found: Mismatch) -> Iterator[Block]:
         relative = "" if found.largest_relative is None else f", relative {found.largest_relative:.3g}"
         facts.append(("largest error", f"{found.largest_absolute:.3g}{relative}"))
     if not found.places:
-        facts.append(("values", "not shown: the inputs are secret"))
+        facts.append(("places", "not shown: the inputs are secret"))
     yield Facts(tuple(facts))
     if found.places:
         if found.wrong is None:

@@ -39,6 +39,13 @@ def ref_kernel(data):
 CHECK = "def check_implementation(data, output):\n    return {answer}\n"
 
 
+def test_errors_beyond_the_range_of_a_float_are_left_out() -> None:
+    got, expected = torch.full((3,), 1.7e308, dtype=torch.float64), torch.full((3,), 0.5, dtype=torch.float64)
+    found = mismatch(Comparison(got, expected), "", shown=True, deadline=FOREVER)
+    assert found is not None
+    assert (found.largest_absolute, found.largest_relative) == (1.7e308, None)
+
+
 def starter_utils() -> str:
     return (bundled.folder("task_starter") / "utils.py").read_text()
 

@@ -3,6 +3,7 @@
 The elements are compared in pieces, so that beside the two tensors a byte for each element is all that it takes.
 """
 
+import math
 import sys
 import time
 import warnings
@@ -205,7 +206,8 @@ class _Details:
         return Place(tuple(reversed(index)), *(_text(side[at].item()) for side in (self._got, self._expected)))
 
     def _error(self, value: float) -> "float | None":
-        return value if self._shown and value >= 0 else None
+        # The quotient of two finite float64 can be infinite.
+        return value if self._shown and 0 <= value < math.inf else None
 
 
 def _text(number: Any) -> str:
