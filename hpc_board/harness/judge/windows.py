@@ -36,7 +36,7 @@ class Windows:
         descriptors: list[int] = []
         try:
             if not isinstance(self._device, CudaDevice):
-                raise NotShared("the device is none of CUDA")
+                raise NotShared("not a CUDA device")
             self._window = self._window or GpuWindow(self._device)
             descriptor, found["size"] = self._window.new_pool(size)
             descriptors.append(descriptor)
@@ -61,7 +61,7 @@ class Windows:
         """
         window = self._window
         if window is None:
-            raise NotShared("the device is none of CUDA")
+            raise NotShared("not a CUDA device")
         if frame["type"] == "window":
             handles = _of_text(frame["handles"])
             window.release(used=handles)

@@ -215,7 +215,7 @@ class _Worker:
         memory is the judge's, which sends it over the connection behind all others.
         """
         if not isinstance(self._device, CudaDevice):
-            raise NotShared("the device is none of CUDA")
+            raise NotShared("not a CUDA device")
         if self._queue is None:
             self._queue = GpuQueue(self._device)
         queue = self._queue
