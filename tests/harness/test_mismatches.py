@@ -3,8 +3,9 @@
 import sys
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -287,6 +288,17 @@ def test_what_cannot_be_compared_has_no_details(got: Any, expected: Any) -> None
 def test_details_that_take_too_long_are_left_out() -> None:
     late = Comparison(torch.zeros(10), torch.ones(10), exact=True)
     assert mismatch(late, "", shown=True, deadline=time.monotonic() - 1) is None
+
+
+def test_a_search_for_a_pattern_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = count()
+    monkeypatch.setattr(mismatches, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    scattered = torch.zeros(2**16)
+    scattered[torch.randperm(2**16, generator=torch.Generator().manual_seed(1))[:1000]] = 1
+    found = mismatch(Comparison(scattered, torch.zeros(2**16), exact=True), "", shown=True, deadline=20)
+    assert found is not None
+    assert (found.wrong, found.pattern, len(found.places)) == (1000, "", 10)
+    assert next(clock) == 22
 
 
 def test_a_large_output_has_no_mask_and_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from hpc_board.harness.judge.comparisons import Comparison
@@ -16,7 +16,7 @@ from hpc_board.harness.judge.patterns import pattern
 from hpc_board.model.mismatch import PLACES_MAX, Mismatch, Place
 
 _PIECE = 2**20
-_MASKED_MAX = 2**30
+_MASKED_MAX = 2**26
 """Largest number of elements for which a byte each is kept, to find their pattern."""
 
 
@@ -27,6 +27,7 @@ class _TimeOver(Exception):
 def mismatch(found: Comparison, part: str, *, shown: bool, deadline: float) -> "Mismatch | None":
     """Return the details of a comparison; None if they are not known by the `deadline`, or for other types.
 
+    Those of too many elements have no pattern, and those for whose pattern the time is too short.
     Without `shown`, for inputs that are secret, they hold no value of an element.
     """
     library = _library(found)
@@ -94,7 +95,10 @@ class _Details:
         if self._found.known and not self._wrong:
             return None
         self._check_time()
-        words = pattern(self._shape, self._wrong, self._marks(), self._mask) if self._mask is not None else ""
+        words = ""
+        if self._mask is not None:
+            with suppress(_TimeOver):
+                words = pattern(self._shape, self._wrong, self._marks(), self._mask, self._check_time)
         places = self._places if self._found.known else [at for _, at in self._ranked]
         return Mismatch(
             shape=self._shape,

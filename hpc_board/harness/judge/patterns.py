@@ -1,7 +1,7 @@
 """The places of wrong elements in words: rows, columns, the tail of each block, every k-th element, a rectangle."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,7 +13,6 @@ _DENSE = 0.5
 _PART_MAX = 0.75
 """Largest share of all elements in a set that has right elements, too: random errors are in nearly all of them."""
 
-_BLOCKS_LENGTH_MAX = 2**26
 _BLOCKS = tuple(2**power for power in range(2, 17))
 _REPEATS_MIN = 4
 _LISTED_MAX = 5
@@ -30,19 +29,21 @@ class _Described:
     scattered: bool = False
 
 
-def pattern(shape: Sequence[int], count: int, marks: Sequence[bytearray], mask: bytearray) -> str:
+def pattern(
+    shape: Sequence[int], count: int, marks: Sequence[bytearray], mask: bytearray, check_time: Callable[[], None]
+) -> str:
     """Return the pattern of `count` wrong elements, at least one.
 
     `mask` has 1 for each wrong element in row-major order. `marks` has, for each dimension, 1 for each position with a
-    wrong element.
+    wrong element. `check_time` is called before each pass over a dimension, and may raise to end the search.
     """
     if count == len(mask):
         return "all elements"
     if count == 1:
         return "one element"
-    found = [*_by_dimension(shape, count, marks)]
+    found = [*_by_dimension(shape, count, marks, check_time)]
     if len(shape) > 1 and not any(size == count for _, size in found):
-        one = _described(mask, "elements")
+        one = _described(mask, "elements", check_time)
         if not one.scattered and _tells(count, one.size, shape):
             found.append((f"{one.words} in row-major order", one.size))
     if not found:
@@ -56,10 +57,12 @@ def _tells(count: int, size: int, shape: Sequence[int]) -> bool:
     return count == size or (count >= _DENSE * size and size <= _PART_MAX * math.prod(shape))
 
 
-def _by_dimension(shape: Sequence[int], count: int, marks: Sequence[bytearray]) -> Iterator[tuple[str, int]]:
+def _by_dimension(
+    shape: Sequence[int], count: int, marks: Sequence[bytearray], check_time: Callable[[], None]
+) -> Iterator[tuple[str, int]]:
     """Yield the words and the size of a set with one range, or the like, in each dimension, unless it tells nothing."""
     names = _names(shape)
-    each = [_described(mark, name) for mark, name in zip(marks, names, strict=True)]
+    each = [_described(mark, name, check_time) for mark, name in zip(marks, names, strict=True)]
     size = math.prod(one.size for one in each)
     partial = [one for one, length in zip(each, shape, strict=True) if one.size < length]
     scattered = sum(one.scattered for one in partial)
@@ -79,14 +82,19 @@ def _names(shape: Sequence[int]) -> list[str]:
     return [f"indices of dimension {number}" for number in range(len(shape))]
 
 
-def _described(mark: bytearray, noun: str) -> _Described:
+def _described(mark: bytearray, noun: str, check_time: Callable[[], None]) -> _Described:
     """Return the description of the marked positions, at least one, of which most are marked."""
+    check_time()
     count, length = mark.count(1), len(mark)
     listed = _Described(f"{count} scattered {noun}", count, scattered=True)
     if count <= _LISTED_MAX:
         at = ", ".join(map(str, _positions(mark, count)))
         listed = _Described(f"the {noun} {at}", count, scattered=True)
-    candidates = [_range(mark, noun, length), *_progression(mark, noun, count), *_blocks(mark, noun, count)]
+    candidates = [
+        _range(mark, noun, length),
+        *_progression(mark, noun, count, check_time),
+        *_blocks(mark, noun, count, check_time),
+    ]
     best = max(candidates, key=lambda each: count / each.size)
     return best if count >= _DENSE * best.size else listed
 
@@ -107,31 +115,37 @@ def _range(mark: bytearray, noun: str, length: int) -> _Described:
     return _Described(words, size, contiguous=True)
 
 
-def _progression(mark: bytearray, noun: str, count: int) -> Iterator[_Described]:
+def _progression(mark: bytearray, noun: str, count: int, check_time: Callable[[], None]) -> Iterator[_Described]:
     """Yield "every k-th", if all marked positions are in it."""
     positions = _positions(mark, _GAPS)
     step = math.gcd(*(two - one for one, two in pairwise(positions)))
     if count < _REPEATS_MIN or step < 2:
         return
+    check_time()
     first, last = positions[0], mark.rfind(1)
     within = mark[first : last + 1 : step]
     if within.count(1) == count:
         yield _Described(f"every {_ordinal(step)} {_singular(noun)} from {first} to {last}", len(within))
 
 
-def _blocks(mark: bytearray, noun: str, count: int) -> Iterator[_Described]:
+def _blocks(mark: bytearray, noun: str, count: int, check_time: Callable[[], None]) -> Iterator[_Described]:
     """Yield the head, the tail or the like of each block of a power of two."""
+
+    def is_marked(offset: int, block: int) -> bool:
+        check_time()
+        return 1 in mark[offset::block]
+
     length = len(mark)
-    if length > _BLOCKS_LENGTH_MAX or count < _REPEATS_MIN or count > length // 2:
+    if count < _REPEATS_MIN or count > length // 2:
         return
     for block in _BLOCKS:
         if 2 * block > length:
             return
-        begin = next(offset for offset in range(block) if 1 in mark[offset::block])
+        begin = next(offset for offset in range(block) if is_marked(offset, block))
         end = begin + 1
-        while end < block and 1 in mark[end::block]:
+        while end < block and is_marked(end, block):
             end += 1
-        if 2 * (end - begin) > block or any(1 in mark[offset::block] for offset in range(end, block)):
+        if 2 * (end - begin) > block or any(is_marked(offset, block) for offset in range(end, block)):
             continue
         size = sum(len(range(offset, length, block)) for offset in range(begin, end))
         if end == block:

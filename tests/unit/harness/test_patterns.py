@@ -23,7 +23,7 @@ def words(shape: Sequence[int], is_wrong: Callable[[Index], bool]) -> str:
             mask[at] = 1
             for mark, position in zip(marks, index, strict=True):
                 mark[position] = 1
-    return pattern(shape, mask.count(1), marks, mask)
+    return pattern(shape, mask.count(1), marks, mask, lambda: None)
 
 
 @pytest.mark.parametrize(
