@@ -36,7 +36,11 @@ _LAST_SECONDS = 2.0
 _FACTS_SECONDS = 90
 _DESCRIPTION_SECONDS = 10
 _RAW_BYTES_MAX = 15 * 2**20
+_WINDOWS_MAX = 2**16
+"""Characters of a run's windows in the raw data."""
+
 _TEXT_MAX = 4000
+_TIMES = ("median_ns", "low_ns", "high_ns", "baseline_ns", "claimed_ns", "least_ns", "slack_ns")
 _CUDA_HOME = Path("/usr/local/cuda")
 _CUTLASS_HOMES = ("/usr/local/cutlass", "/opt/cutlass", "/usr")
 MISSING = {
@@ -109,8 +113,8 @@ def wanted(entries: Sequence[Row], words: Sequence[str]) -> list[Row]:
 class Records:
     """The page and the raw data of a check, complete after each row.
 
-    The raw data are `gpu-NAME/rows.jsonl`, a line for each row with the whole result of a run, and
-    `gpu-NAME/environment.txt`.
+    The raw data are `gpu-NAME/rows.jsonl`, a line for each row with the whole result of a run and its
+    windows, and `gpu-NAME/environment.txt`.
     """
 
     def __init__(self, out: Path, name: str, facts: dict[str, str]) -> None:
@@ -122,11 +126,11 @@ class Records:
         for old in self._raw.glob("*"):
             old.unlink()
 
-    def add(self, row: Row, result: Any = None) -> None:
-        """Append a row, with the `result` behind it to the raw data alone."""
+    def add(self, row: Row, raw: "Row | None" = None) -> None:
+        """Append a row, with the values of `raw` to the raw data alone."""
         row["at_s"] = round(time.monotonic() - START, 1)
         self.rows.append(row)
-        line = json.dumps({**row, "result": result}) if result else json.dumps(row)
+        line = json.dumps({**row, **(raw or {})})
         with (self._raw / "rows.jsonl").open("ab") as file:
             file.write((line if file.tell() + len(line) < _RAW_BYTES_MAX else json.dumps(row)).encode() + b"\n")
         self.write()
@@ -196,7 +200,7 @@ class Check:
         printed = self._folder / "facts"
         command: list[str | Path] = [sys.executable, "-I", self._folder / "probe.py", "facts"]
         ended = children.run(command, min(_FACTS_SECONDS, self._left()), printed)
-        told = lines_of(printed)
+        told = lines_of(text_of(printed))
         if told:
             return told[-1]
         why = "it did not end in time" if ended.status is None else text_of(printed)[-300:] or "it printed nothing"
@@ -261,7 +265,7 @@ class Check:
 
         def take() -> None:
             nonlocal taken
-            told = lines_of(printed)
+            told = lines_of(text_of(printed))
             for line in told[taken:]:
                 records.add({**row, **line})
             taken = len(told)
@@ -302,7 +306,8 @@ class Check:
             row.update(outcome(result, entry))
         if entry["kind"] == "cheat":
             row["honest_ns"] = honest_ns(records.rows, entry["honest"])
-        records.add(row, result and shortened(result))
+        windows = lines_of(text_of(job / "windows.jsonl")[:_WINDOWS_MAX])
+        records.add(row, result and {"result": shortened(result), "windows": windows})
         shutil.rmtree(job, ignore_errors=True)
 
     def _environment(self, entry: Row) -> dict[str, str]:
@@ -340,9 +345,10 @@ def failed(ended: children.Ended, seconds: float, entry: Row, printed: str) -> R
 def outcome(result: Row, entry: Row) -> Row:
     """Return the parts of a result that a page shows."""
     timings = [case["timing"] or {} for case in result["cases"] if case["phase"] == "benchmark"]
-    times = [{name: each.get(name) for name in ("median_ns", "low_ns", "high_ns", "baseline_ns")} for each in timings]
+    times = [{name: each.get(name) for name in _TIMES} for each in timings]
     cases = [{"name": name, **each} for name, each in zip(entry.get("cases", ()), times, strict=False)]
     return {
+        **{name: result["provenance"].get(name) for name in ("clock_reason", "clock_drift_ns")},
         "clock": result["provenance"].get("clock", ""),
         "verdict": result["verdict"],
         "message": result["message"],
@@ -386,10 +392,10 @@ def text_of(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
-def lines_of(path: Path) -> list[Row]:
-    """Return the objects of JSON among the whole lines of a file."""
+def lines_of(text: str) -> list[Row]:
+    """Return the objects of JSON among the whole lines of a text."""
     found: list[Row] = []
-    for line in text_of(path).split("\n")[:-1]:
+    for line in text.split("\n")[:-1]:
         if line.startswith("{"):
             try:
                 found.append(json.loads(line))

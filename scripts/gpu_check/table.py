@@ -12,10 +12,14 @@ ESSENTIAL = ("probe", "clock", "hidden")
 NO_TIME = "no time"
 REFERENCES = ("triton.testing.do_bench", "CUDA graph, flush subtracted", "ncu")
 """The clocks with cold caches, beside which the judge's time has to lie."""
+PARTS = ("claimed_ns", "least_ns", "slack_ns")
+"""The claim, the least time of the windows and the slack: an audited time is the larger one of the first two."""
 
 _RULE = """\
 The judge's time of each run beside the time of the same kernel by other clocks. A kernel counts as measured right if
 each of these times lies between the least and the greatest of do_bench, the graph and ncu, or 1 % or 1 us beside them.
+An audited time is the larger one of the claim, which the kernel's process measures, and the least time that the judge's
+windows allow: the window less its overhead and its slack.
 """
 
 
@@ -23,16 +27,20 @@ def page(facts: Mapping[str, str], rows: Sequence[Row]) -> str:
     """Return the whole page: the machine, the answer of the clock, each run, and the measurements of the probe."""
     told = "; ".join(f"{name} {value}" for name, value in facts.items())
     kernels = [row for row in rows if row["kind"] in ("kernel", "clock")]
-    run_heads = ("kernel", "stage", "language", "verdict", "time, us", "its interval", "reference, us", "clock")
+    parts = ("claim, us", "least, us", "slack, us")
+    run_heads = ("kernel", "stage", "language", "verdict", "time, us", "its interval", *parts, "reference, us", "clock")
     sections = [
         f"# The judge on {facts.get('GPU', 'a GPU')}\n",
         f"`make gpu-check` measures it. {told}.\n",
         *(f"- {line}" for line in answers(rows)),
         "\n## The clock\n",
         _RULE,
-        table(("kernel", "the judge's, us", "do_bench", "graph", "ncu", "graph, hot", "right"), agreement_cells(rows)),
+        table(
+            ("kernel", "the judge's, us", *parts, "do_bench", "graph", "ncu", "graph, hot", "right"),
+            agreement_cells(rows),
+        ),
         "## Runs\n",
-        table((*run_heads, "isolation", "run, s"), [kernel_cells(row) for row in kernels]),
+        table((*run_heads, "drift, us", "isolation", "run, s"), [kernel_cells(row) for row in kernels]),
         "## Cheats\n",
         table(
             ("cheat", "expected", "verdict", "as expected", "time, us", "honest, us", "run, s"),
@@ -89,8 +97,9 @@ def agreements(rows: Sequence[Row]) -> list[dict[str, Any]]:
     for row in rows:
         if row["kind"] == "clock":
             for case in row.get("cases", ()):
-                times = found.setdefault(case["name"], {"name": case["name"], "judge": [], "others": {}})
+                times = found.setdefault(case["name"], {"name": case["name"], "judge": [], "parts": [], "others": {}})
                 times["judge"].append(case.get("median_ns"))
+                times["parts"].append([case.get(name) for name in PARTS])
     for row in rows:
         if row["kind"] == "compare" and row["name"] in found and row.get("median_ns") is not None:
             found[row["name"]]["others"].setdefault(row["clock"], []).append(row["median_ns"])
@@ -135,8 +144,8 @@ def agreement_cells(rows: Sequence[Row]) -> list[list[str]]:
     for each in agreements(rows):
         clocks = [*REFERENCES, "CUDA graph, hot"]
         times = [", ".join(map(microseconds, each["others"].get(clock, ()))) for clock in clocks]
-        judged = ", ".join(map(microseconds, each["judge"]))
-        cells.append([each["name"], judged, *times, "yes" if each["right"] else "**no**"])
+        judged = [", ".join(map(microseconds, found)) for found in (each["judge"], *zip(*each["parts"], strict=True))]
+        cells.append([each["name"], *judged, *times, "yes" if each["right"] else "**no**"])
     return cells
 
 
@@ -144,12 +153,13 @@ def kernel_cells(row: Row) -> list[str]:
     """Return the line of a kernel's run."""
     named = [row["name"], row["stage"], row["language"]]
     if row.get("left_out"):
-        return [*named, f"left out: {row['left_out']}", "", "", "", "", "", ""]
+        return [*named, f"left out: {row['left_out']}", *[""] * 10]
     verdict = row["verdict"] if as_expected(row) else f"**no**: {why(row)}"
-    times = [microseconds(row.get(name)) for name in ("median_ns", "low_ns", "high_ns", "baseline_ns")]
-    interval = f"{times[1]} to {times[2]}" if times[1] else ""
+    names = ("median_ns", "low_ns", "high_ns", *PARTS, "baseline_ns", "clock_drift_ns")
+    time, low, high, *more, drift = [microseconds(row.get(name)) for name in names]
     clock = row.get("clock", "").partition(":")[0]
-    return [*named, verdict, times[0], interval, times[3], clock, row.get("isolation", ""), f"{row['wall_s']:.1f}"]
+    isolation, seconds = row.get("isolation", ""), f"{row['wall_s']:.1f}"
+    return [*named, verdict, time, f"{low} to {high}" if low else "", *more, clock, drift, isolation, seconds]
 
 
 def cheat_cells(row: Row) -> list[str]:

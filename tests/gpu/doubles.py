@@ -119,10 +119,13 @@ if sys.argv[1] == "supervise":
         sys.exit()
     if how != "judge":
         timing = {{"median_ns": 20_500.0, "low_ns": 20_000.0, "high_ns": 21_000.0, "baseline_ns": None}}
+        timing.update(claimed_ns=20_000.0, least_ns=20_500.0, slack_ns=600.0)
         cases = [{{"phase": "benchmark", "timing": timing}} for _ in job["task"]["benchmarks"]]
         result = {{"verdict": how.partition(", ")[0], "message": "", "cases": cases, "score_s": 2e-5}}
         result["stdout"] = {{"text": "x" * 10**6}}
-        result["provenance"] = {{"clock": "judge", "isolation": "S4"}}
+        result["provenance"] = {{"clock": "audited", "clock_drift_ns": -30.0, "isolation": "S4"}}
+        windows = [json.dumps({{"made": "call", "window_ns": 21_100.0 + at}}) + "\\n" for at in range(2000)]
+        (Path(sys.argv[2]).parent / "windows.jsonl").write_text("".join(windows))
         (Path(sys.argv[2]).parent / "result.json").write_text(json.dumps(result))
         time.sleep(1000 if how.endswith(", late") else 0)
         sys.exit()

@@ -263,10 +263,14 @@ def test_a_page_shows_what_ran_what_failed_and_what_was_left_out() -> None:
         "expected": ["pass"],
     }
     kernel |= {"message": "", "wall_s": 9.5, "isolation": "S4", "baseline_ns": 50_000.0}
-    times = {"median_ns": 12_340.0, "low_ns": 12_000.0, "high_ns": 13_000.0}
+    times = {"median_ns": 12_340.0, "low_ns": 12_000.0, "high_ns": 13_000.0, "clock_drift_ns": -40.0}
+    times |= {"claimed_ns": 12_340.0, "least_ns": 11_900.0, "slack_ns": 600.0}
     cheat = {**kernel, "stage": "hidden", "kind": "cheat", "name": "gain", "verdict": "pass", "honest_ns": 20_000.0}
     clock = {**kernel, "stage": "clock", "kind": "clock", "name": "kernels", "verdict": "pass"}
-    clock["cases"] = [{"name": "copy", "median_ns": 21_000.0}, {"name": "fma", "median_ns": 9e6}]
+    clock["cases"] = [
+        {"name": "copy", "median_ns": 21_000.0, "claimed_ns": 20_990.0, "least_ns": 21_000.0},
+        {"name": "fma", "median_ns": 9e6},
+    ]
     other = {**kernel, "stage": "clock", "kind": "compare", "clock": "triton.testing.do_bench"}
     rows: list[dict[str, Any]] = [
         {"kind": "probe", "step": "windows", "answer": "12.7 us", "took_s": 1.0, "stage": "probe"},
@@ -286,9 +290,12 @@ def test_a_page_shows_what_ran_what_failed_and_what_was_left_out() -> None:
     assert "- Not as expected: cheat gain (py): 17.00 us, and the honest kernel 20.00 us" in page
     assert "- No time was left for 2 runs: kernel softmax (cu), cheat later (py)." in page
     assert "- 1 of these are essential" in page
-    assert "| copy | 21.00 | 20.00 |  |  |  | yes |" in page
-    assert "| fma | 9000.00 | 10000.00 |  |  |  | **no** |" in page
-    assert "| softmax | tasks | py | pass | 12.34 | 12.00 to 13.00 | 50.00 | judge | S4 | 9.5 |" in page
+    assert "| copy | 21.00 | 20.99 | 21.00 |  | 20.00 |  |  |  | yes |" in page
+    assert "| fma | 9000.00 |  |  |  | 10000.00 |  |  |  | **no** |" in page
+    assert (
+        "| softmax | tasks | py | pass | 12.34 | 12.00 to 13.00 | 12.34 | 11.90 | 0.60 | 50.00 | judge | -0.04 |"
+        in page
+    )
     assert "| claimed | tasks | py | **no**: timed by the clock of the worker: no handle | 12.34" in page
     assert "| softmax | tasks | triton | **no**: crash: bad / news [2J |" in page
     assert "| none | pass | pass | yes | 19.00 | 20.00 | 9.5 |" in page

@@ -109,7 +109,14 @@ def test_the_whole_order_is_made_although_one_run_hangs_and_another_one_dies(tmp
     judged = check.row("a call with .item()")
     assert (judged["verdict"], judged["clock"]) == ("pass", "judge"), judged["message"]
     assert judged["result"]["cases"][0]["timing"]["samples_ns"]
+    assert {"call", "response"} <= {line["made"] for line in judged["windows"]}
+    assert judged["clock_reason"].startswith("the calls of benchmark case 1 wait")
+    double = check.row("honest identity")
+    assert (double["windows"][0]["window_ns"], double["clock_drift_ns"]) == (21_100.0, -30.0)
+    sizes = [len(json.dumps(line)) + 1 for line in double["windows"]]
+    assert 2**15 < sum(sizes) <= 2**16, "a run's windows are bounded"
     page = check.page
+    assert "| honest identity | hidden | py | pass | 20.50 | 20.00 to 21.00 | 20.00 | 20.50 | 0.60 |  | audited" in page
     assert "- Clock: 10 of 10 kernels within 1 % or 1 us of the other clocks." in page
     assert "- Not as expected: cheat persisting_l2 (py): no result" in page
     assert "- Rank: one file in 3 ranked runs has the scores 20.00, 20.00, 20.00 us, 0.00 % apart." in page
