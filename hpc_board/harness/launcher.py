@@ -263,8 +263,10 @@ class Processes:
 
     def _await_confined(self, worker: Child, late: str, deadline: float, reached: Callable[[str], None] | None) -> None:
         answer = worker_answer(worker, ("confined",), deadline, late)
-        if isinstance(answer, Confined) and reached is not None:
-            reached(answer.isolation)
+        if isinstance(answer, Confined):
+            worker.lacking = answer.lacking
+            if reached is not None:
+                reached(answer.isolation)
 
     def _loading(self, what: str) -> tuple[str, float]:
         """Return the message for an import of `what` that takes too long, and its deadline.

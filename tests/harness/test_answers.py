@@ -16,7 +16,9 @@ DONE = {"type": "done", "call": 7, "elapsed_ns": 5, "outputs": [], "held": [], "
     [
         {"type": "run"},
         {"type": "confined"},
-        {"type": "confined", "isolation": []},
+        {"type": "confined", "isolation": [], "lacking": {}},
+        {"type": "confined", "isolation": "S3", "lacking": 1},
+        {"type": "confined", "isolation": "S3", "lacking": {"jax": 1}},
         {"type": "done", "call": 1, "held": []},
         {"type": "done", "call": 1, "elapsed_ns": 1},
         {**DONE, "call": True},
@@ -40,6 +42,7 @@ DONE = {"type": "done", "call": 7, "elapsed_ns": 5, "outputs": [], "held": [], "
         {"type": "raised", "verdict": [], "message": ""},
         {"type": "raised", "verdict": "excellent", "message": ""},
         {"type": "raised", "verdict": "exception", "message": 1},
+        {"type": "raised", "verdict": "load_error", "message": "", "module": ["jax"]},
         {"type": "ready", "facts": 1},
         {"type": "ready", "facts": {"torch": []}},
         {"type": "ready", "facts": {str(number): number for number in range(101)}},

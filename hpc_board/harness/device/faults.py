@@ -5,6 +5,7 @@ Exceptions come from submissions and tasks, and even reading their messages may 
 
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,8 +65,13 @@ def fault(error: BaseException) -> Verdict | None:
     return Verdict.OUT_OF_MEMORY if "out of memory" in text else None
 
 
+def absent() -> list[str]:
+    """Return the modules of `LIBRARIES` that this Python does not find."""
+    return [module for module in LIBRARIES if not _finds(module)]
+
+
 def lacking(error: BaseException) -> str:
-    """Return the module of `LIBRARIES` that this Python lacks; "" for any other error."""
+    """Return the module of `LIBRARIES` that this Python lacks by what `error` says; "" for any other error."""
     cause = error.__cause__ if isinstance(error, DeviceMissing) else error
     return str(cause.name) if isinstance(cause, ModuleNotFoundError) and cause.name in LIBRARIES else ""
 
@@ -84,6 +90,13 @@ def message_of(error: BaseException) -> str:
         return str.__str__(str(error))
     except BaseException:  # noqa: BLE001 - its author's code may raise anything
         return "(its message cannot be read: its __str__ fails)"
+
+
+def _finds(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that the module is in
+        return False
 
 
 def _of_accelerator(error: BaseException, text: str) -> bool:

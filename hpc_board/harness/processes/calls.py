@@ -182,7 +182,7 @@ def worker_answer(worker: Child, expected: tuple[str, ...], deadline: float, lat
     except ProtocolViolation as error:
         raise CallFailed(Verdict.PROTOCOL_VIOLATION, f"it sent {error}", worker_lost=True) from None
     if isinstance(answer, Failure):
-        raise _reported(answer)
+        raise _reported(answer, worker.lacking)
     return answer
 
 
@@ -193,15 +193,19 @@ _REPORTABLE = {
     Verdict.OUTPUT_LIMIT: False,
     Verdict.LOAD_ERROR: True,
     Verdict.DEVICE_ERROR: True,
-    Verdict.INFRA_ERROR: True,
     Verdict.OUT_OF_MEMORY: True,
     Verdict.CRASH: True,
 }
 """Verdicts that a worker may report about itself, and whether the worker is lost afterwards."""
 
 
-def _reported(failure: Failure) -> CallFailed:
-    """Return the failure that a worker reports about itself; a verdict outside `_REPORTABLE` is refused."""
+def _reported(failure: Failure, lacking: Mapping[str, str]) -> CallFailed:
+    """Return the failure that a worker reports about itself; a verdict outside `_REPORTABLE` is refused.
+
+    A submission may say of any library that it is missing: the node is at fault for those in `lacking` alone.
+    """
+    if failure.module in lacking:
+        return CallFailed(Verdict.INFRA_ERROR, lacking[failure.module], worker_lost=True)
     if failure.verdict not in _REPORTABLE:
         return CallFailed(Verdict.PROTOCOL_VIOLATION, "it reported an unknown failure", worker_lost=True)
     return CallFailed(failure.verdict, failure.message, worker_lost=_REPORTABLE[failure.verdict])

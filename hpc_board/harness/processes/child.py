@@ -5,7 +5,7 @@ import os
 import selectors
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from hpc_board.harness.processes.output import Printed
@@ -55,7 +55,8 @@ class Child:
     Its output goes to `stdout` and `stderr`, read while the supervisor waits for answers. `pid` is the process to wait
     for and to kill; `worker_pid` is the peer of the channel, in this process's pid namespace. They differ if a command
     started the worker: then the `launchers` are the processes from that command down to the worker's parent. The
-    command of a `contained` worker reports the worker's end by its own exit status.
+    command of a `contained` worker reports the worker's end by its own exit status. `lacking` has a message for each
+    library that a worker's Python lacks, as it said before it imported anything of the submission.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Child:
         self.pid = pid
         self.worker_pid = pid if worker_pid is None else worker_pid
         self.launchers = _launchers_of(self.worker_pid, pid)
+        self.lacking: Mapping[str, str] = {}
         self._contained = contained
         self._channel = channel
         self._reads = True

@@ -31,9 +31,13 @@ ADDRESSES_MAX = 3000
 
 @dataclass(frozen=True)
 class Confined:
-    """Confirmation that a worker is confined at the level `isolation`, with nothing of the submission imported yet."""
+    """Confirmation that a worker is confined at the level `isolation`, with nothing of the submission imported yet.
+
+    `lacking` has a message for each library that the worker's Python does not find.
+    """
 
     isolation: str
+    lacking: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -134,10 +138,11 @@ class Overlapped:
 
 @dataclass(frozen=True)
 class Failure:
-    """Report that a worker or judge failed to carry out a request."""
+    """Report that a worker or judge failed to carry out a request; `module` is the library that it did not find."""
 
     verdict: Verdict
     message: str
+    module: str = ""
 
 
 @dataclass(frozen=True)
@@ -224,7 +229,8 @@ def answer_of(frame: Frame) -> Answer:
 
 
 def _confined(frame: Frame) -> Confined:
-    return Confined(_text(frame["isolation"], 40))
+    lacking = {_text(name, 40): _text(message, 1000) for name, message in frame["lacking"].items()}
+    return Confined(_text(frame["isolation"], 40), lacking)
 
 
 def _done(frame: Frame) -> Done:
@@ -305,7 +311,8 @@ def _windowed(frame: Frame) -> Windowed:
 
 
 def _failure(frame: Frame) -> Failure:
-    return Failure(Verdict(_text(frame["verdict"], 40)), _text(frame["message"], _MESSAGE_MAX))
+    verdict, module = Verdict(_text(frame["verdict"], 40)), _text(frame.get("module", ""), 40)
+    return Failure(verdict, _text(frame["message"], _MESSAGE_MAX), module)
 
 
 def _ready(frame: Frame) -> Ready:

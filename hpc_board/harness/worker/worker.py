@@ -31,7 +31,7 @@ from typing import Any
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.seccomp import deny_outside_effects
 from hpc_board.harness.device.device import CudaDevice, Device, open_device
-from hpc_board.harness.device.faults import LIBRARIES, fault, lacking, message_of
+from hpc_board.harness.device.faults import LIBRARIES, absent, fault, lacking, message_of
 from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.device.gpu_queue import GpuQueue
 from hpc_board.harness.processes.memory import KEPT_BLOCK_BYTES_MAX, keep_freed_memory
@@ -64,7 +64,7 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
     landlock = sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)
     level = sandbox.level_of(landlock, filtered=not traced and deny_outside_effects())
     # Not later: a frame sent after the import may come from the submission.
-    channel.send({"type": "confined", "isolation": level})
+    channel.send({"type": "confined", "isolation": level, "lacking": {name: _lacks(name) for name in absent()}})
     # Not earlier: their import may start threads, and a thread keeps its privileges.
     preload(modules)
     naming = _Naming(frame["folder"], frame["file"], frame["shown_as"], frame["device"])
@@ -392,12 +392,6 @@ class _Naming:
         self._shown_as = shown_as
 
     def raised(self, error: BaseException, otherwise: Verdict) -> Frame:
-        if module := lacking(error):
-            return _message(
-                Verdict.INFRA_ERROR,
-                f"the Python {sys.executable} has no {LIBRARIES[module].title}, {LIBRARY_LACKING} ({module}); "
-                f"`{sys.executable} -m pip install {LIBRARIES[module].package}` installs it",
-            )
         verdict = fault(error) or otherwise
         step = error.__traceback__
         while step is not None and not step.tb_frame.f_code.co_filename.startswith(self._folder):
@@ -411,11 +405,19 @@ class _Naming:
         if verdict is Verdict.DEVICE_ERROR and self._device != "cpu":
             # On a CPU the submission asks for a device that the board does not promise.
             head = with_words(head)
-        return _message(verdict, self._renamed(f"{head}\n{lines[-_MESSAGE_MAX:]}".strip()))
+        text = self._renamed(f"{head}\n{lines[-_MESSAGE_MAX:]}".strip())
+        return {**_message(verdict, text), "module": lacking(error)}
 
     def _renamed(self, text: str) -> str:
         text = text.replace(f"{self._folder}/{self._file}", self._shown_as).replace(f"{self._folder}/", "")
         return text.replace(f"({self._file}, line ", f"({self._shown_as}, line ")
+
+
+def _lacks(module: str) -> str:
+    return (
+        f"the Python {sys.executable} has no {LIBRARIES[module].title}, {LIBRARY_LACKING} ({module}); "
+        f"`{sys.executable} -m pip install {LIBRARIES[module].package}` installs it"
+    )
 
 
 def _as_text(handles: Sequence[bytes]) -> list[str]:
