@@ -11,7 +11,6 @@ from click.exceptions import NoSuchCommand
 
 from hpc_board.cli.streams import OutputError, drop_output
 from hpc_board.errors import BoardError, InputError
-from hpc_board.model.device_faults import is_told
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
@@ -177,6 +176,8 @@ def exit_code_of_trial(run: "Run", cases: "Sequence[Case]") -> int:
 def _is_kernels_fault(run: "Run", cases: "Callable[[], Sequence[Case]]") -> bool:
     """Return whether the kernel is to blame for a run that did not pass."""
     if run.verdict == "device_error":
+        from hpc_board.model.device_faults import is_told
+
         # Without a usable device no case starts; within a case, the kernel broke it, or it failed by itself.
         return not is_told(run.message) and any(case.verdict == run.verdict for case in cases())
     return run.verdict is not None and run.verdict.blames_kernel
