@@ -33,6 +33,9 @@ NO_GPU = 3
 _LAST_SECONDS = 2.0
 """Time of the budget that no run gets: for the last page."""
 
+_RESERVED = ("ranked", "destructive")
+"""The stages that come also where the languages and the tasks before them take longer than planned."""
+
 _FACTS_SECONDS = 90
 _DESCRIPTION_SECONDS = 10
 _RAW_BYTES_MAX = 15 * 2**20
@@ -172,11 +175,12 @@ class Check:
         records.facts["driver"] = version[1] if version else "unknown"
         for at, entry in enumerate(entries):
             records.facts["runs"] = f"{at} of {len(entries)}, then it was ended"
-            why = self._left_out(entry, entries[at + 1 :])
+            left = self._left() - reserved(entry, entries[at + 1 :])
+            why = self._left_out(entry, left)
             if why:
                 records.add({**without_files(entry), "left_out": why})
                 continue
-            seconds = min(entry["limit"], self._left())
+            seconds = min(entry["limit"], left)
             print(f"[{at + 1}/{len(entries)}] {time.monotonic() - START:.0f} s: {full_name(entry)}", flush=True)
             kinds = {"probe": self._probe, "compare": self._compare, "describe": self._describe}
             try:
@@ -238,13 +242,10 @@ class Check:
         records.describe(" ".join(command), text_of(printed))
         return text_of(printed)
 
-    def _left_out(self, entry: Row, later: Sequence[Row]) -> str:
-        """Return the reason for which a run is not made; "" if it is made."""
+    def _left_out(self, entry: Row, left: float) -> str:
+        """Return the reason for which a run that has some seconds is not made; "" if it is made."""
         has = {**self._found["modules"], **self._paths, "two GPUs": self._found["gpus"] > 1}
         absent = next((MISSING[need] for need in entry["needs"] if not has.get(need)), "")
-        # The whole tasks fill the time that the check has left, and are no reason to leave out the last runs.
-        spared = sum(each["seconds"] for each in later if each["stage"] == "destructive")
-        left = self._left() - (spared if entry["stage"] == "tasks" else 0)
         return absent or ("" if entry["seconds"] <= left else f"{table.NO_TIME}, it takes {entry['seconds']:g} s")
 
     def _probe(self, entry: Row, seconds: float, records: Records) -> None:
@@ -323,6 +324,13 @@ class Check:
         if "cutlass headers" in entry["needs"]:
             environ["CPATH"] = self._paths["cutlass headers"]
         return {**environ, "PATH": ":".join(folders)}
+
+
+def reserved(entry: Row, later: Sequence[Row]) -> float:
+    """Return the planned time of later runs that a run must leave to them; essential runs leave none."""
+    if entry["stage"] in table.ESSENTIAL:
+        return 0.0
+    return sum(each["seconds"] for each in later if each["stage"] in _RESERVED and each["stage"] != entry["stage"])
 
 
 def without_files(entry: Row) -> Row:

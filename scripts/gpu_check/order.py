@@ -91,10 +91,9 @@ DESTRUCTIVE = ("sticky_error", "memory_hog", "spinning_kernel")
 def order(tasks: Mapping[str, Task]) -> Iterator[Entry]:
     """Yield all runs in their order; `tasks` are the bundled ones."""
     yield Entry("probe", "probe", "probe", "", 35, 45)
-    for _ in range(2):
-        yield Entry("clock", "clock", "kernels", "py", 25, 60)
-        yield Entry("clock", "compare", "kernels", "py", 22, 45)
+    yield from clocks("clock")
     yield from hidden()
+    yield from clocks("repeat")
     yield Entry("wrong", "describe", "versions", "", 6, 30)
     for path in sorted(CHEATS.glob("*.py")):
         if path.stem not in (*HIDING, *DESTRUCTIVE, "second_gpu"):
@@ -112,6 +111,12 @@ def order(tasks: Mapping[str, Task]) -> Iterator[Entry]:
     yield from whole_tasks(tasks, ranked)
     for name in DESTRUCTIVE:
         yield cheat("destructive", name, seconds=10, limit=20, limits=SHORT)
+
+
+def clocks(stage: str) -> Iterator[Entry]:
+    """Yield the kernels of the clock in one run of the judge, then by other clocks."""
+    yield Entry(stage, "clock", "kernels", "py", 25, 60)
+    yield Entry(stage, "compare", "kernels", "py", 22, 45)
 
 
 def hidden() -> Iterator[Entry]:

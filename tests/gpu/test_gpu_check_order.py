@@ -165,6 +165,21 @@ def test_a_budget_that_ends_after_the_essential_runs_fails_nothing(tmp_path: Pat
     assert "- No time was left for 2 runs: cheat memory_hog (py), cheat spinning_kernel (py)." in check.page
 
 
+def test_languages_that_run_late_leave_the_time_of_the_ranked_and_destructive_runs(tmp_path: Path) -> None:
+    changes = {"a call with .item()": {"limit": 1000}, "vectoradd_py": {"seconds": 2, "limit": 9}}
+    changes |= {"load_inline": {"needs": []}, "spinning_kernel": {"seconds": 2, "limit": 9}}
+    check = Checked(tmp_path, {"vectoradd_item.py": "hang"}, changes, faster=100)
+    words = ("item", "load_inline", "vectoradd_py", "spinning")
+    status, output = check.run(14, *(word for name in words for word in ("--only", name)))
+    assert status == 0, output
+    late = check.row("a call with .item()")
+    assert late["left_out"].startswith("no time, it was killed after ")
+    assert late["at_s"] < 14 - 4 * 2, "four runs of two seconds are to come"
+    assert check.row("load_inline")["left_out"].startswith("no time, it takes ")
+    assert [row["verdict"] for row in check.rows if row["stage"] == "ranked"] == ["pass"] * 3
+    assert check.row("spinning_kernel")["verdict"] == "timeout"
+
+
 def test_a_check_that_is_killed_leaves_its_page_and_its_rows_and_no_process(tmp_path: Path) -> None:
     check = Checked(tmp_path, {"done_too_early.py": "hang"}, {"done_too_early": {"limit": 1000}}, faster=100)
     with check.start(300) as process:
