@@ -10,6 +10,9 @@ ESSENTIAL = ("probe", "clock", "hidden")
 """The stages whose runs decide about the exit status also where the time was too short for them."""
 
 NO_TIME = "no time"
+WORKER = "worker"
+"""The clock of a run whose times are the claims of the kernel's process; the others are `audited` and `judge`."""
+
 REFERENCES = ("triton.testing.do_bench", "CUDA graph, flush subtracted", "ncu")
 """The clocks with cold caches, beside which the judge's time has to lie."""
 PARTS = ("claimed_ns", "least_ns", "slack_ns")
@@ -157,7 +160,7 @@ def kernel_cells(row: Row) -> list[str]:
     verdict = row["verdict"] if as_expected(row) else f"**no**: {why(row)}"
     names = ("median_ns", "low_ns", "high_ns", *PARTS, "baseline_ns", "clock_drift_ns")
     time, low, high, *more, drift = [microseconds(row.get(name)) for name in names]
-    clock = row.get("clock", "").partition(":")[0]
+    clock = ": ".join(filter(None, (row.get("clock"), row.get("clock_reason"))))
     isolation, seconds = row.get("isolation", ""), f"{row['wall_s']:.1f}"
     return [*named, verdict, time, f"{low} to {high}" if low else "", *more, clock, drift, isolation, seconds]
 
@@ -185,7 +188,7 @@ def microseconds(nanoseconds: Any) -> str:
 def as_expected(row: Row) -> bool:
     """Return whether a run ended as expected; omitted runs did not fail.
 
-    A run that passes is not timed by the worker's clock, and a cheat has nine tenths of the honest time at least.
+    A run that passes is not timed by the worker's clock alone, and a cheat has nine tenths of the honest time at least.
     """
     if row.get("left_out"):
         return True
@@ -193,15 +196,15 @@ def as_expected(row: Row) -> bool:
         return row["verdict"] in row["expected"]
     honest_ns = row.get("honest_ns")
     gains = honest_ns is not None and (row.get("median_ns") or 0.0) < 0.9 * honest_ns
-    return not row.get("clock", "").startswith("worker") and not gains
+    return row.get("clock") != WORKER and not gains
 
 
 def why(row: Row) -> str:
     """Return the reason for which a run did not end as expected."""
     if row["verdict"] != "pass" or "pass" not in row["expected"]:
         return f"{row['verdict']}: {row['message'][:300]}"
-    if row.get("clock", "").startswith("worker"):
-        return f"timed by the clock of the {row['clock']}"
+    if row.get("clock") == WORKER:
+        return f"timed by the worker's clock alone: {row['clock_reason']}"
     return f"{microseconds(row.get('median_ns'))} us, and the honest kernel {microseconds(row['honest_ns'])} us"
 
 

@@ -292,7 +292,7 @@ def test_a_page_shows_what_ran_what_failed_and_what_was_left_out() -> None:
         {**other, "name": "copy", "median_ns": 20_000.0},
         {**other, "name": "fma", "median_ns": 10e6},
         {**kernel, **times, "verdict": "pass", "clock": "judge"},
-        {**kernel, **times, "name": "claimed", "verdict": "pass", "clock": "worker: no handle", "message": "m"},
+        {**kernel, **times, "name": "claimed", "verdict": "pass", "clock": "worker", "clock_reason": "no handle"},
         {**kernel, "language": "triton", "verdict": "crash", "message": "bad | news\x1b[2J"},
         {**kernel, "language": "cu", "left_out": "no time, it takes 25 s"},
         {**cheat, "median_ns": 17_000.0},
@@ -310,7 +310,8 @@ def test_a_page_shows_what_ran_what_failed_and_what_was_left_out() -> None:
         "| softmax | tasks | py | pass | 12.34 | 12.00 to 13.00 | 12.34 | 11.90 | 0.60 | 50.00 | judge | -0.04 |"
         in page
     )
-    assert "| claimed | tasks | py | **no**: timed by the clock of the worker: no handle | 12.34" in page
+    assert "| claimed | tasks | py | **no**: timed by the worker's clock alone: no handle | 12.34" in page
+    assert "| worker: no handle | -0.04 | S4 |" in page
     assert "| softmax | tasks | triton | **no**: crash: bad / news [2J |" in page
     assert "| none | pass | pass | yes | 19.00 | 20.00 | 9.5 |" in page
     assert "| windows | 12.7 us | 1.0 |" in page
