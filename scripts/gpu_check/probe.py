@@ -306,8 +306,8 @@ def by_handle(peers: Peers, owner: str, kind: str) -> dict[str, Any]:
 
 def by_descriptor(peers: Peers, other: str) -> dict[str, Any]:
     """Share memory of the judge by a descriptor, and look for the other process's byte in it."""
-    peers(JUDGE, "create", SMALL)
-    peers(other, "import_and_fill", SMALL, 55, descriptor=peers.descriptor(JUDGE))
+    size = peers(JUDGE, "create", SMALL)["size"]
+    peers(other, "import_and_fill", size, 55, descriptor=peers.descriptor(JUDGE))
     found = peers(JUDGE, "first_byte")
     return {"answer": "shared" if found == 55 else f"imported, and has the byte {found} instead of 55"}
 

@@ -1,14 +1,14 @@
-"""The GPU of a process of the probe: PyTorch, and NVIDIA's driver by ctypes; all times are in microseconds."""
+"""The GPU of a process of the probe: PyTorch, the driver of the harness, and other functions of NVIDIA's by ctypes.
+
+All times are in microseconds.
+"""
 
 import ctypes
-import math
 import time
 from contextlib import suppress
 from typing import Any
 
-_HANDLE_BYTES, _SIGNAL_BYTES, _DONE_AT = 64, 256, 64
-_WAIT_EQUAL, _LAZY_PEER_ACCESS = 1, 1
-_PINNED, _ON_DEVICE, _POSIX_DESCRIPTOR, _READ_WRITE = 1, 1, 1, 3
+_SIGNAL_BYTES, _DONE_AT = 256, 64
 _DEVICE_MEMORY = 2
 _FLUSH_BYTES = 256 * 2**20
 _HIDING_FILLS = 14
@@ -30,36 +30,6 @@ extern "C" __global__ void fma_chain(const float* x, float* y, int size, int cou
     if (i < size) y[i] = value;
 }
 """
-
-
-class Handle(ctypes.Structure):
-    """CUipcMemHandle."""
-
-    _fields_ = (("reserved", ctypes.c_char * _HANDLE_BYTES),)
-
-
-class Location(ctypes.Structure):
-    """CUmemLocation."""
-
-    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
-
-
-class AllocationProperties(ctypes.Structure):
-    """CUmemAllocationProp."""
-
-    _fields_ = (
-        ("type", ctypes.c_int),
-        ("handle_types", ctypes.c_int),
-        ("location", Location),
-        ("metadata", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-    )
-
-
-class Access(ctypes.Structure):
-    """CUmemAccessDesc."""
-
-    _fields_ = (("location", Location), ("flags", ctypes.c_int))
 
 
 _SIDE = (
@@ -90,8 +60,12 @@ class Gpu:
     def __init__(self) -> None:
         import torch
 
+        # From the file with the harness, which is the first folder of modules by now.
+        from hpc_board.harness.device.gpu_driver import GpuDriver
+
         self._torch: Any = torch
         self._cuda = ctypes.CDLL("libcuda.so.1")
+        self._driver = GpuDriver()
         torch.cuda.init()
         torch.set_default_device("cuda")
         self._stream = torch.cuda.current_stream()
@@ -139,19 +113,16 @@ class Gpu:
         return self._exported(self._shared)
 
     def _exported(self, address: int) -> list[Any]:
-        base, size, handle = ctypes.c_uint64(), ctypes.c_size_t(), Handle()
-        self._call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(address))
-        self._call("cuIpcGetMemHandle", ctypes.byref(handle), base)
-        return [bytes(handle).hex(), address - base.value]
+        handle, offset = self._driver.exported(address)
+        return [handle.hex(), offset]
 
-    def _opened(self, handle: str, offset: int) -> int:
-        base, given = ctypes.c_uint64(), Handle.from_buffer_copy(bytes.fromhex(handle))
-        self._call("cuIpcOpenMemHandle_v2", ctypes.byref(base), given, _LAZY_PEER_ACCESS)
-        return int(base.value) + offset
+    def _opened(self, handle: str) -> int:
+        base, _ = self._driver.opened(bytes.fromhex(handle))
+        return base
 
     def open_and_fill(self, place: list[Any], value: int) -> None:
         """Open another process's memory and write a byte all over its beginning."""
-        self._fill(self._opened(*place), value)
+        self._fill(self._opened(place[0]) + place[1], value)
 
     def _fill(self, address: int, value: int) -> None:
         self._call("cuMemsetD8_v2", ctypes.c_uint64(address), ctypes.c_ubyte(value), ctypes.c_size_t(4096))
@@ -165,35 +136,13 @@ class Gpu:
 
     def create(self, size: int) -> dict[str, int]:
         """Allocate memory that a descriptor names, map it, and return the descriptor."""
-        properties = AllocationProperties(_PINNED, _POSIX_DESCRIPTOR, Location(_ON_DEVICE, 0))
-        step, handle, descriptor = ctypes.c_size_t(), ctypes.c_uint64(), ctypes.c_int()
-        self._call("cuMemGetAllocationGranularity", ctypes.byref(step), ctypes.byref(properties), 0)
-        size = math.ceil(size / step.value) * step.value
-        self._call(
-            "cuMemCreate", ctypes.byref(handle), ctypes.c_size_t(size), ctypes.byref(properties), ctypes.c_ulonglong(0)
-        )
-        self._call(
-            "cuMemExportToShareableHandle", ctypes.byref(descriptor), handle, _POSIX_DESCRIPTOR, ctypes.c_ulonglong(0)
-        )
-        self._shared = self._mapped(handle, size)
+        self._shared, size, descriptor = self._driver.allocated(size)
         self._fill(self._shared, 0)
-        return {"descriptor": descriptor.value, "size": size}
+        return {"descriptor": descriptor, "size": size}
 
     def import_and_fill(self, descriptor: int, size: int, value: int) -> None:
         """Map the memory of a descriptor and write a byte all over its beginning."""
-        handle = ctypes.c_uint64()
-        self._call(
-            "cuMemImportFromShareableHandle", ctypes.byref(handle), ctypes.c_void_p(descriptor), _POSIX_DESCRIPTOR
-        )
-        self._fill(self._mapped(handle, max(size, 2**21)), value)
-
-    def _mapped(self, handle: ctypes.c_uint64, size: int) -> int:
-        address, none = ctypes.c_uint64(), ctypes.c_ulonglong(0)
-        self._call("cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_size_t(0), none, none)
-        self._call("cuMemMap", address, ctypes.c_size_t(size), ctypes.c_size_t(0), handle, none)
-        access = Access(Location(_ON_DEVICE, 0), _READ_WRITE)
-        self._call("cuMemSetAccess", address, ctypes.c_size_t(size), ctypes.byref(access), ctypes.c_size_t(1))
-        return int(address.value)
+        self._fill(self._driver.imported(descriptor, size), value)
 
     def signals(self) -> list[Any]:
         """Clear this process's signals, and return their handle."""
@@ -210,19 +159,15 @@ class Gpu:
         # A process may open an allocation once.
         known = {kept[0]: kept[1] for kept in self._kept if isinstance(kept, tuple)}
         if place[0] not in known:
-            self._kept.append((place[0], self._opened(place[0], 0)))
+            self._kept.append((place[0], self._opened(place[0])))
             known[place[0]] = self._kept[-1][1]
         return int(known[place[0]]) + int(place[1])
 
     def _await(self, stream: Any, offset: int, number: int) -> None:
-        address = ctypes.c_uint64(self._signals_at + offset)
-        self._call(
-            "cuStreamWaitValue32_v2", ctypes.c_void_p(stream.cuda_stream), address, ctypes.c_uint32(number), _WAIT_EQUAL
-        )
+        self._driver.await_value(stream.cuda_stream, self._signals_at + offset, number)
 
     def _write(self, stream: Any, offset: int, number: int) -> None:
-        address = ctypes.c_uint64(self._signals_at + offset)
-        self._call("cuStreamWriteValue32_v2", ctypes.c_void_p(stream.cuda_stream), address, ctypes.c_uint32(number), 0)
+        self._driver.write_value(stream.cuda_stream, self._signals_at + offset, number)
 
     def arm(self, number: int, made: str) -> None:
         """Queue work behind a sign: nothing, the response to a challenge, or FMAs; and the flag behind it."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from hpc_board.harness.device.gpu_driver import GpuDriver, NotShared
 from tests.gpu.doubles import CHECK
 
 pytestmark = pytest.mark.torch
@@ -99,6 +100,10 @@ CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset, CUmemGenericA
 CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *access, size_t count) {
     return mprotect((void *)address, size, PROT_READ | PROT_WRITE) || access->flags != 3 || access->location.type != 1 || count != 1;
 }
+CUresult cuIpcCloseMemHandle(CUdeviceptr base) { return base == 0; }
+CUresult cuMemUnmap(CUdeviceptr address, size_t size) { return munmap((void *)address, size); }
+CUresult cuMemAddressFree(CUdeviceptr address, size_t size) { return address == 0 || size == 0; }
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) { return handle == 0; }
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags) {
     (void)stream, (void)address, (void)value;
     return flags != 1;
@@ -184,9 +189,25 @@ def test_memory_is_shared_by_the_handle_of_its_allocation_and_an_offset(gpu: Any
 def test_memory_is_shared_by_a_descriptor(gpu: Any) -> None:
     created = gpu.create(2**20)
     assert created["size"] == 2**21
-    gpu.import_and_fill(created["descriptor"], 2**20, 55)
+    gpu.import_and_fill(created["descriptor"], created["size"], 55)
     assert gpu.first_byte() == 55
     os.close(created["descriptor"])
+
+
+@pytest.mark.parametrize("function", ["exported", "allocated", "await_value", "write_value"])
+def test_memory_and_flags_are_those_of_the_harness(gpu: Any, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    def fail(*_: Any) -> None:
+        raise NotShared(function)
+
+    monkeypatch.setattr(GpuDriver, function, fail)
+    step = {
+        "exported": lambda: gpu.allocate("plain", 2**20),
+        "allocated": lambda: gpu.create(2**20),
+        "await_value": lambda: gpu.arm(1, "nothing"),
+        "write_value": lambda: gpu.window(1),
+    }
+    with pytest.raises(NotShared, match=function):
+        step[function]()
 
 
 def test_a_window_gives_the_sign_and_the_armed_process_answers_with_the_flag(gpu: Any) -> None:
