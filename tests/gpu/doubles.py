@@ -118,9 +118,12 @@ if sys.argv[1] == "supervise":
         (Path(sys.argv[2]).parent / "result.json").write_text("{{}}")
         sys.exit()
     if how != "judge":
-        timing = {{"median_ns": 20_500.0, "low_ns": 20_000.0, "high_ns": 21_000.0, "baseline_ns": None}}
-        timing.update(claimed_ns=20_000.0, least_ns=20_500.0, slack_ns=600.0)
-        cases = [{{"phase": "benchmark", "timing": timing}} for _ in job["task"]["benchmarks"]]
+        cases = []
+        for case in job["task"]["benchmarks"]:
+            time_ns = 40_000.0 if how.endswith(", slow FMAs") and "fma" in json.dumps(case) else 20_500.0
+            timing = {{"median_ns": time_ns, "low_ns": 20_000.0, "high_ns": 21_000.0, "baseline_ns": None}}
+            timing.update(claimed_ns=20_000.0, least_ns=time_ns, slack_ns=600.0)
+            cases.append({{"phase": "benchmark", "timing": timing}})
         result = {{"verdict": how.partition(", ")[0], "message": "", "cases": cases, "score_s": 2e-5}}
         result["stdout"] = {{"text": "x" * 10**6}}
         result["provenance"] = {{"clock": "audited", "clock_drift_ns": -30.0, "isolation": "S4"}}
@@ -146,7 +149,8 @@ def modules() -> Any:
 def harness_for(runs: Mapping[str, str], pids: Path, harness: bytes = b"") -> bytes:
     """A harness whose runs end as `runs` says for their files: with a verdict, or by a word.
 
-    With ", late" behind its verdict a run does not end. Others `hang`, `die`, have a result of an `odd` form, or are
+    With ", late" behind its verdict a run does not end, and with ", slow FMAs" that kernel of the clock takes twice the
+    time of the other clocks. Others `hang`, `die`, have a result of an `odd` form, or are
     `judge`d.
     """
     main = _HARNESS.format(runs=json.dumps(runs), pids=str(pids))

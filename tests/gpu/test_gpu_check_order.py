@@ -117,7 +117,6 @@ def test_the_whole_order_is_made_although_one_run_hangs_and_another_one_dies(tmp
     assert 2**15 < sum(sizes) <= 2**16, "a run's windows are bounded"
     page = check.page
     assert "| honest identity | hidden | py | pass | 20.50 | 20.00 to 21.00 | 20.00 | 20.50 | 0.60 |  | audited" in page
-    assert "- Clock: 10 of 10 kernels within 1 % or 1 us of the other clocks." in page
     assert "- Not as expected: cheat persisting_l2 (py): no result" in page
     assert "- Rank: one file in 3 ranked runs has the scores 20.00, 20.00, 20.00 us, 0.00 % apart." in page
     assert "| attributes of the device | failed: the process judge did not answer in time |" in page
@@ -135,6 +134,15 @@ def test_a_check_whose_runs_end_as_they_have_to_and_whose_clock_is_right_succeed
     check = Checked(tmp_path, {})
     status, output = check.run(120)
     assert (status, check.page.count("**no**")) == (0, 0), output
+
+
+def test_a_kernel_whose_time_the_other_clocks_contradict_fails_the_check(tmp_path: Path) -> None:
+    check = Checked(tmp_path, {"kernels.py": "pass, slow FMAs"})
+    status, output = check.run(30, "--only", "kernels")
+    assert status == 1, output
+    assert "- Clock: 9 of 10 kernels within 1 % or 1 us of the other clocks." in check.page
+    assert "- Runs: 2 of 2 as expected." in check.page
+    assert "| 10 ms of FMAs | 40.00, 40.00 | 20.00, 20.00 | 40.00, 40.00 |" in check.page
 
 
 def test_the_package_of_cute_dsl_is_not_taken_for_the_headers_of_cutlass(
