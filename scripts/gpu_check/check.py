@@ -330,7 +330,9 @@ def reserved(entry: Row, later: Sequence[Row]) -> float:
     """Return the planned time of later runs that a run must leave to them; essential runs leave none."""
     if entry["stage"] in table.ESSENTIAL:
         return 0.0
-    return sum(each["seconds"] for each in later if each["stage"] in _RESERVED and each["stage"] != entry["stage"])
+    return sum(
+        float(each["seconds"]) for each in later if each["stage"] in _RESERVED and each["stage"] != entry["stage"]
+    )
 
 
 def without_files(entry: Row) -> Row:

@@ -175,7 +175,7 @@ def test_a_budget_that_ends_after_the_essential_runs_fails_nothing(tmp_path: Pat
 
 
 def test_languages_that_run_late_leave_the_time_of_the_ranked_and_destructive_runs(tmp_path: Path) -> None:
-    changes = {"a call with .item()": {"limit": 1000}, "vectoradd_py": {"seconds": 2, "limit": 9}}
+    changes: dict[str, Any] = {"a call with .item()": {"limit": 1000}, "vectoradd_py": {"seconds": 2, "limit": 9}}
     changes |= {"load_inline": {"needs": []}, "spinning_kernel": {"seconds": 2, "limit": 9}}
     check = Checked(tmp_path, {"vectoradd_item.py": "hang"}, changes, faster=100)
     words = ("item", "load_inline", "vectoradd_py", "spinning")
