@@ -253,7 +253,7 @@ def test_ncu_starts_the_worker_and_its_report_is_shown_and_kept(tmp_path: Path) 
         0, "softmax_kernel", 2, 12_300, 24_600 / 26_100, 0.71, 0.305, None, 0.382, 64, 16_384, 0, 0,
         (("long_scoreboard", 9.25), ("barrier", 2.0)),
     )  # fmt: skip
-    assert (tmp_path / "bin" / "ncu.chosen").read_text() == 2 * "--set full\n"
+    assert (tmp_path / "bin" / "ncu.chosen").read_text() == 2 * "--set full --import-source yes\n"
     copy = Kernel(0, "copy_kernel", 1, 1500, 1500 / 26_100, 0.05, 0.305, None, 0.382, None, 0, 0, 7)
     assert [approximate(kernel) for kernel in found.result.kernels] == [
         approximate(replace(each, case=case)) for case in (0, 1) for each in (softmax, copy)
@@ -263,7 +263,9 @@ def test_ncu_starts_the_worker_and_its_report_is_shown_and_kept(tmp_path: Path) 
 def test_a_profile_has_the_chosen_case_kernels_and_set(tmp_path: Path) -> None:
     script(tmp_path / "bin", "ncu", NCU)
     found = as_gpu("cuda", tmp_path, options=JobOptions(kernel="^soft|max (x)$", case="2", set="basic"))
-    assert (tmp_path / "bin" / "ncu.chosen").read_text() == "--set basic --kernel-name regex:^soft|max (x)$\n"
+    assert (
+        tmp_path / "bin" / "ncu.chosen"
+    ).read_text() == "--set basic --kernel-name regex:^soft|max (x)$ --import-source yes\n"
     text = found.result.profile.text
     assert "case 1" not in text
     assert text.count("case 2: size: 1000; seed: 5") == 2
@@ -284,6 +286,12 @@ def test_a_profiler_that_starts_the_worker_is_left_out_where_a_board_requires_th
     found = as_gpu("cuda", tmp_path, minimum_isolation="S3")
     assert "ncu was not used: it works without the filter of system calls alone" in found.result.profile.text
     assert "profiler_isolation" not in found.result.provenance
+
+
+def test_the_report_of_ncu_holds_no_files_of_another_account_than_the_authors(tmp_path: Path) -> None:
+    script(tmp_path / "bin", "ncu", NCU)
+    as_gpu("cuda", tmp_path, minimum_isolation="S1")
+    assert (tmp_path / "bin" / "ncu.chosen").read_text() == 2 * "--set full\n"
 
 
 THREADS = f"""

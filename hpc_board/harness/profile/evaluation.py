@@ -39,11 +39,13 @@ _STEP_CALLS = 3
 class Workers:
     """The workers of the profilers. A profiler replays calls, so only all calls together have a time limit.
 
-    `facts` records the isolation of a worker that a profiler has started.
+    `facts` records the isolation of a worker that a profiler has started. `are_authors_own`: they run under the account
+    of the submission's author, not under that of a service.
     """
 
     def __init__(self, processes: Processes, job: JobSpec, seconds: float, facts: dict[str, Any]) -> None:
         self.limits = replace(job.limits, first_call_seconds=seconds, call_seconds=seconds)
+        self.are_authors_own = not job.minimum_isolation
         self._minimum_isolation = "" if job.sandbox is not None else job.minimum_isolation
         self._processes = processes
         self._allowance = TimeBudget(seconds)
@@ -186,6 +188,7 @@ class Profile:
             folder=folder,
             home=home,
             deadline=self._deadline,
+            sources=self._workers.are_authors_own,
         )
         try:
             found = profiler.profile(session)

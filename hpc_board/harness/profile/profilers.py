@@ -63,7 +63,8 @@ class Session:
     `call` has the kernel called once on cold caches and its output checked; `warm_call` leaves the caches alone.
     `forked` returns a worker in its sandbox with a profiler of its own process ("torch") or none (""); `started`
     returns one run by a command, with the command's output. `folder` is writable for the profiler, `home` for the
-    worker; `deadline` is the end of all profiling by the monotonic clock. `choices` are the user's.
+    worker; `deadline` is the end of all profiling by the monotonic clock. `choices` are the user's. With `sources` a
+    report may hold any file of the job's account that the submission names as its source.
     """
 
     call: Callable[[Worker], None]
@@ -75,6 +76,7 @@ class Session:
     folder: Path
     home: Path
     deadline: float
+    sources: bool
 
     def text_of(self, command: Sequence[str], limit: int = _TEXT_BYTES_MAX) -> str:
         """Return the output of a command of the profiler, its first `limit` bytes.
@@ -141,6 +143,9 @@ class Ncu:
         chosen = ["--set", session.choices.get("set", "full")]
         if "kernel" in session.choices:
             chosen += ["--kernel-name", f"regex:{session.choices['kernel']}"]
+        if session.sources:
+            # The node's folders are gone when the report is read.
+            chosen += ["--import-source", "yes"]
         said = _run_under(session, [*_NCU, *chosen, "--export", str(report)])
         if "ERR_NVGPUCTRPERM" in said:
             raise Unusable(_NO_COUNTERS)
@@ -152,8 +157,7 @@ class Ncu:
 
 
 _NCU = ["ncu", "--nvtx", "--nvtx-include", f"{NVTX_RANGE}/"]
-# The clocks stay as in a timed call. The report has the source, since the node's folders are gone when it is read.
-# Not with --import-source: it reads any file that the submission names in its line table, outside of the sandbox.
+# The clocks stay as in a timed call.
 _NCU += ["--clock-control", "none"]
 _NCU += ["--launch-count", str(LAUNCHES_MAX), "--force-overwrite"]
 _NCU_RAW = ["--csv", "--print-units", "base", "--print-kernel-base", "function"]
