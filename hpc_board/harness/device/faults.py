@@ -31,8 +31,8 @@ LIBRARIES = {
     "tilelang": Library("TileLang", "tilelang"),
     "cuda": Library("cuTile", "cuda-tile"),
     "cuda.tile": Library("cuTile", "cuda-tile"),
-    "numba": Library("Numba", "numba"),
-    "cupy": Library("CuPy", "cupy"),
+    "numba": Library("Numba", "numba-cuda"),
+    "cupy": Library("CuPy", "cupy-cuda13x"),
     "jax": Library("JAX", "jax"),
 }
 """The modules that the installation of a job's Python provides or lacks, never a task or a submission."""
