@@ -130,7 +130,7 @@ def template_name(
         raise InputError(f"unknown language {language}.{near}", hint=f"task {task.name} has templates for: {names}.")
     if str(wanted) not in task.templates:
         elsewhere = sorted(other.name for other in others() if str(wanted) in other.templates)
-        there = f" {' and '.join(elsewhere[:3])} {'have' if elsewhere[1:] else 'has'} one." if elsewhere else ""
+        there = f" Tasks that have one: {', '.join(elsewhere[:3])}." if elsewhere else ""
         raise InputError(f"task {task.name} has no template for {wanted}.{there}", hint=f"It has: {names}.")
     return str(wanted)
 

@@ -75,7 +75,7 @@ _PIPED_NAME = "submission.py"
 @click.option(
     "--tool",
     metavar="NAME",
-    help="In mode sanitize: memcheck, racecheck, initcheck or synccheck, or several with commas; default: all.",
+    help="In mode sanitize: memcheck, racecheck, initcheck, synccheck, on CPUs asan; commas between; default: all.",
 )
 @click.option("-n", "--note", default="", help="Note, stored with the submission.")
 @click.option("--account", metavar="NAME", help="Account to charge for the jobs.")

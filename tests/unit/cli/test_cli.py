@@ -416,7 +416,7 @@ def test_a_template_is_chosen_by_its_name_or_by_its_language_and_bears_a_comment
         shown = call(board, "template", "matmul", "--language", written).stdout
         assert shown == call(board, "template", "matmul", "--language", name).stdout
     elsewhere = call(board, "template", "matmul", "--language", "cute dsl")
-    assert "task matmul has no template for CuteDSL. vectoradd has one." in elsewhere.stderr
+    assert "task matmul has no template for CuteDSL. Tasks that have one: vectoradd." in elsewhere.stderr
     assert "It has: Python, Triton, C++" in elsewhere.stderr
     unknown = call(board, "template", "matmul", "--language", "Gloun")
     assert 'unknown language Gloun. Did you mean "Gluon"?' in unknown.stderr
