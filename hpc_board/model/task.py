@@ -115,12 +115,28 @@ class Template(str, Enum):
         """Return the language of the submissions that begin with it."""
         return _COMPILED.get(self, Language.PY)
 
+    @property
+    def needs_gpu(self) -> bool:
+        """Return whether its programs run on GPUs alone, where its language runs on CPUs too."""
+        return self in _ON_GPUS
+
     @classmethod
     def of(cls, language: Language) -> "Template":
         """Return the template of a language without a library."""
         return next(each for each in (cls.PYTHON, cls.CPP, cls.CUDA, cls.HIP) if each.language is language)
 
 
+_ON_GPUS = (
+    Template.TRITON,
+    Template.GLUON,
+    Template.HELION,
+    Template.CUTE_DSL,
+    Template.TILELANG,
+    Template.CUTILE,
+    Template.NUMBA,
+    Template.CUPY,
+    Template.LOAD_INLINE,
+)
 _COMPILED = {
     Template.CPP: Language.CPP,
     Template.CUDA: Language.CU,

@@ -445,6 +445,15 @@ def test_a_template_names_the_gpus_that_run_its_language_or_says_that_there_are_
     assert ("Test it:" in done.stderr) == bool(told)
 
 
+def test_a_template_of_gpus_alone_says_that_the_board_has_none(board: Recorded) -> None:
+    emulated = call(board, "template", "matmul", "--language", "Triton", "-o", board.folder / "emulated.py")
+    assert "Test it:" in emulated.stderr
+    board.settings.write_text(SETTINGS.replace("H100: {cluster: here, device: cpu}", ""))
+    done = call(board, "template", "matmul", "--language", "Triton", "-o", board.folder / "mine.py")
+    assert (done.exit_code, "Test it:" in done.stderr) == (0, False)
+    assert "matmul has no GPU on this board that runs Triton, only CPU." in done.stderr
+
+
 def test_the_header_for_compiled_submissions_is_printed_as_the_compiler_gets_it(board: Recorded) -> None:
     assert call(board, "template", "matmul", "--header").stdout == header_text()
     both = call(board, "template", "matmul", "--header", "--language", "cpp")
