@@ -96,7 +96,7 @@ def test_its_script_has_its_directives_and_its_exports(files: BoardFiles) -> Non
     board = opened(files)
     (preview,) = board.submissions.preview(board.submissions.draft(files.kernel(HANGING), mode="test"))
     lines = preview.script.splitlines()
-    assert lines[:3] == ["#!/bin/bash", "#ATONCE lane=slow", "#ATONCE seconds=600"]
+    assert lines[:3] == ["#!/bin/bash", "#ATONCE lane=slow", "#ATONCE seconds=720"]
     assert "export AT_ONCE_QUIET='yes please'" in lines
     assert not any("SLURM" in line or "SBATCH" in line for line in lines)
     assert preview.command == ("bash", str(files.folder / "board/runs/RUN/job.sh"))

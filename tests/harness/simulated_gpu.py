@@ -191,7 +191,7 @@ def simulating(
             Edit("measure/gpu_worker.py", "_QUEUE_SECONDS = 0.25", f"_QUEUE_SECONDS = {0.02 if waiting else 5}"),
             Edit("measure/window_benchmarks.py", "_CHANGE_NS_MIN = 20_000.0", f"_CHANGE_NS_MIN = {change_ns_min}"),
             # Real time scatters by milliseconds, that of a GPU by less than a microsecond.
-            Edit("measure/window_benchmarks.py", "_SHORT_NS = 20_000.0", "_SHORT_NS = 5_000_000.0"),
+            Edit("measure/window_benchmarks.py", "_SHORT_NS = 20_000.0", "_SHORT_NS = 500_000_000.0"),
             Edit("measure/window_benchmarks.py", "SCATTER_NS_MAX = 5000.0", f"SCATTER_NS_MAX = {scatter_ns_max}"),
             Edit("measure/window_benchmarks.py", "_OUTPUT_SHARE_MAX = 0.1", f"_OUTPUT_SHARE_MAX = {output_share_max}"),
             Edit("wire/payload.py", 'return str(tensor.device) != "cpu"', "return True"),

@@ -71,7 +71,7 @@ def absent() -> list[str]:
 
 
 def lacking(error: BaseException) -> str:
-    """Return the module of `LIBRARIES` that this Python lacks by what `error` says; "" for any other error."""
+    """Return the module of `LIBRARIES` that this Python lacks according to `error`; "" for any other error."""
     cause = error.__cause__ if isinstance(error, DeviceMissing) else error
     return str(cause.name) if isinstance(cause, ModuleNotFoundError) and cause.name in LIBRARIES else ""
 

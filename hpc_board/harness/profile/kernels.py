@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,18}(?:\.\d+)?(?:[eE][+-
 _STALL = re.compile(r"smsp__average_warps_issue_stalled_([a-z_]{1,40}?)_per_issue_active\.ratio")
 
 _NUMBER_MAX = 1e15
-"""Profilers write what a submission did, and it may write into their output: more is no time in nanoseconds."""
+"""Bound of every number: a submission may write into the output of a profiler."""
 
 _PERCENT = 0.01
 _PEAK = "pct_of_peak_sustained"
