@@ -174,7 +174,7 @@ def test_each_node_of_a_gpu_is_tried_and_the_broken_and_the_wrong_ones_are_marke
     smi.parent.mkdir()
     smi.write_text(
         '#!/bin/sh\n[ "$SLURMD_NODENAME" = a100-1 ] && model="NVIDIA A100-SXM4-80GB" || model="NVIDIA H100 80GB HBM3"\n'
-        'echo "$model, GPU-0, 570.1, Disabled, 81559, 345, 1980, 2619"\n'
+        'echo "$model, GPU-0, 570.1, Disabled, 81559, 345, 1980, 2619, Default"\n'
     )
     smi.chmod(0o755)
     own = board.folder / "own.sh.j2"
