@@ -1,5 +1,6 @@
 """The blame that PyTorch's errors give."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.harness.device.device import DeviceMissing
-from hpc_board.harness.device.faults import fault, lacking, message_of, unreadable
+from hpc_board.harness.device.faults import absent, fault, lacking, message_of, unreadable
 from hpc_board.harness.judge.judge import _failed
 from hpc_board.harness.wire.payload import NoRoom
 from hpc_board.harness.worker.worker import _Naming
@@ -271,3 +272,13 @@ def test_a_node_with_another_gpu_than_the_settings_is_told(tmp_path: Path, capab
         bool(fault),
         True,
     )
+
+
+def test_a_broken_package_is_looked_for_without_its_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cuda").mkdir()
+    (tmp_path / "cuda" / "__init__.py").write_text("raise RuntimeError('no driver')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert {"cuda", "cuda.tile"} & {*absent()} == {"cuda.tile"}
+    (tmp_path / "cuda" / "tile.py").touch()
+    importlib.invalidate_caches()
+    assert {"cuda", "cuda.tile"} & {*absent()} == set()

@@ -5,6 +5,7 @@ Exceptions come from submissions and tasks, and even reading their messages may 
 
 import re
 import sys
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -93,10 +94,13 @@ def message_of(error: BaseException) -> str:
 
 
 def _finds(module: str) -> bool:
-    try:
+    package, _, _ = module.rpartition(".")
+    if not package:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that the module is in
-        return False
+    # Not `find_spec(module)`, which imports the package: any worker would end with a broken one.
+    around = find_spec(package)
+    folders = around.submodule_search_locations if around is not None else None
+    return PathFinder.find_spec(module, folders or ()) is not None
 
 
 def _of_accelerator(error: BaseException, text: str) -> bool:
