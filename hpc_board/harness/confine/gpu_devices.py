@@ -59,9 +59,8 @@ def job_gpus(
 
 def see_one(device: str, environ: MutableMapping[str, str]) -> None:
     """Have the environment name the first GPU that it names so far, for a job whose whole node has several."""
-    for kind, names in (("cuda", _NVIDIA_VISIBLE), ("hip", _AMD_VISIBLE[:1])):
-        if kind == device:
-            environ[names[0]] = environ.get(names[0], "0").partition(",")[0]
+    for name in {"cuda": _NVIDIA_VISIBLE, "hip": _AMD_VISIBLE[:1]}.get(device, ()):
+        environ[name] = environ.get(name, "0").partition(",")[0]
 
 
 def _nvidia(environ: Mapping[str, str], root: Path, may_open: Callable[[Path], bool]) -> JobGpus:
