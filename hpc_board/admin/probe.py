@@ -24,15 +24,14 @@ from hpc_board import bundled
 from hpc_board.catalog.folders import read_task
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied
 from hpc_board.domain.gpu_names import name_mismatch
-from hpc_board.domain.gpus import allowed_gpus, languages_of
+from hpc_board.domain.gpus import allowed_gpus, runs_template
 from hpc_board.domain.run import JobState, JobStatus
 from hpc_board.errors import BoardError, SchedulerError, StorageError
 from hpc_board.harness.confine.sandbox import lacking, reaches
-from hpc_board.harness.languages import COMPILED
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.node_probe import ANSWER, GREETING, INSPECTION_BYTES_MAX, Greeting, NodeProbe
 from hpc_board.model.result import JUDGE, WORKER, Verdict
-from hpc_board.model.task import Language, Mode, Task
+from hpc_board.model.task import COMPILED, Mode, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import GpuFault, Job, JobKey, Rehearsal, Rehearsing, Scheduler, kind_of
@@ -143,16 +142,10 @@ def bundled_starters() -> Mapping[str, str]:
 
 
 def _starters(plan: Plan, gpu: Gpu) -> dict[str, str]:
-    """Return the starters that a job on `gpu` tries, each for some seconds: those of its languages.
-
-    An emulated GPU runs those in Python without CUDA; a CPU is told by the line of PyTorch alone.
-    """
-    runs = languages_of(gpu)
+    """Return the starters that a job on `gpu` tries, each for some seconds; PyTorch's line alone tells of a CPU's."""
+    found = {name: text for name, text in plan.starters.items() if runs_template(gpu, name)}
     if gpu.device is Device.CPU and not gpu.emulated:
-        runs = (Language.CPP,)
-    found = {name: text for name, text in plan.starters.items() if COMPILED.get(name, Language.PY) in runs}
-    if gpu.emulated:
-        found = {name: text for name, text in found.items() if name in COMPILED or "cuda" not in text}
+        return {name: text for name, text in found.items() if name in COMPILED}
     return found
 
 

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from hpc_board.domain.board_options import utc_words
-from hpc_board.domain.gpus import languages_of
+from hpc_board.domain.gpus import runs_template
 from hpc_board.domain.submission import MARKERS
 from hpc_board.errors import InputError
-from hpc_board.model.gpu import Device, Gpu
+from hpc_board.model.gpu import Gpu
 from hpc_board.model.names import suggestion
 from hpc_board.model.task import Language, Task, Template, language_of
 from hpc_board.model.text import one_line, printable
@@ -36,9 +36,7 @@ def starter(task: Task, language: str | None = None, gpus: Sequence[Gpu] = ()) -
 
 def fitting_gpus(template: str, gpus: Sequence[Gpu]) -> list[Gpu]:
     """Return those of `gpus` that run the programs of a template."""
-    kind = Template(template)
-    devices = [gpu for gpu in gpus if gpu.device is not Device.CPU or gpu.emulated or not kind.needs_gpu]
-    return [gpu for gpu in devices if kind.language in languages_of(gpu)]
+    return [gpu for gpu in gpus if runs_template(gpu, template)]
 
 
 def no_gpu(task: Task, template: str, gpus: Sequence[Gpu]) -> str:

@@ -29,16 +29,13 @@ from hpc_board.harness.device.faults import lacking
 from hpc_board.harness.wire import payload
 from hpc_board.model.node_probe import TriedLanguage
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import Language, Template
+from hpc_board.model.task import COMPILED, Language
 
 CALL_SECONDS = 90.0
 """Time limit of one starter, which may compile an extension of PyTorch."""
 
 TOTAL_SECONDS = 300.0
 """Time limit of all starters; those beyond it are not tried."""
-
-COMPILED = {each.value: each.language for each in Template if each.language.compiled}
-"""The compiled languages by the names of their starters; all other starters are in Python."""
 
 _QUESTION = """
 import sys

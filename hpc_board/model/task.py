@@ -113,12 +113,7 @@ class Template(str, Enum):
     @property
     def language(self) -> Language:
         """Return the language of the submissions that begin with it."""
-        return _COMPILED.get(self, Language.PY)
-
-    @property
-    def needs_gpu(self) -> bool:
-        """Return whether its programs run on GPUs alone, where its language runs on CPUs too."""
-        return self in _ON_GPUS
+        return COMPILED.get(self, Language.PY)
 
     @classmethod
     def of(cls, language: Language) -> "Template":
@@ -126,7 +121,7 @@ class Template(str, Enum):
         return next(each for each in (cls.PYTHON, cls.CPP, cls.CUDA, cls.HIP) if each.language is language)
 
 
-_ON_GPUS = (
+ON_GPUS = (
     Template.TRITON,
     Template.GLUON,
     Template.HELION,
@@ -137,7 +132,9 @@ _ON_GPUS = (
     Template.CUPY,
     Template.LOAD_INLINE,
 )
-_COMPILED = {
+"""The templates whose programs run on GPUs alone, though their language runs on CPUs too."""
+
+COMPILED: Mapping[str, Language] = {
     Template.CPP: Language.CPP,
     Template.CUDA: Language.CU,
     Template.CUBLAS: Language.CU,
@@ -145,6 +142,7 @@ _COMPILED = {
     Template.THUNDERKITTENS: Language.CU,
     Template.HIP: Language.HIP,
 }
+"""The compiled languages by the names of their templates; all other templates are in Python."""
 
 
 class TaskFile(Value):
