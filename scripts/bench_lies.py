@@ -2,7 +2,7 @@
 
 Each cell is the time that counts as a share of the honest kernel's, the least of the benchmark cases, or the verdict of
 a lie that does not pass; a share below nine tenths is the median of three. The exit code is 1 if a lie that passes has
-less than nine tenths of the honest time; if calls overlap, less than nine tenths of the bound in docs/design/timing.md.
+less than nine tenths of the honest time.
 """
 
 import argparse
@@ -17,15 +17,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hpc_board import bundled
 from hpc_board.catalog.folders import read_task
-from hpc_board.model.measurement import least_of_alone_ns
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode, Task
+from tests.harness.adversarial.shapes import SHAPES
 from tests.harness.adversarial.wrappers import WRAPPERS, wrapped
 from tests.harness.evaluations import evaluate
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SHARE_MIN = 0.9
-OVERLAP = "overlaps the calls of a row"
 ONE_THREAD = """
 import sys
 
@@ -41,9 +40,9 @@ def main() -> int:
     parser.add_argument("--task", action="append", help="only this task; may be given several times")
     parser.add_argument("--lie", action="append", choices=WRAPPERS, help="only this lie; may be given several times")
     options = parser.parse_args()
-    names = options.task or sorted(path.parent.name for path in EXAMPLES.glob("*/faster.py"))
+    names = options.task or [*sorted(path.parent.name for path in EXAMPLES.glob("*/faster.py")), *SHAPES]
     lines = [f"| lie | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
-    tasks = {name: read_task(bundled.folder("tasks") / name) for name in names}
+    tasks = {name: SHAPES[name][0] if name in SHAPES else read_task(bundled.folder("tasks") / name) for name in names}
     honest = {name: judged(task, source(name)) for name, task in tasks.items()}
     lines.append(f"| none: time of a call, us | {' | '.join(microseconds(honest[name]) for name in names)} |")
     print("\n".join(lines), flush=True)
@@ -69,11 +68,12 @@ INTRODUCTION = """\
 # The gain of lies about times
 
 `make bench-lies` measures it: each lie of `tests/harness/adversarial/wrappers.py`, which knows the harness, around the
-example `faster.py` of each bundled task that has one in Python, in runs of the benchmarks alone. A cell is the score as
-a share of the honest kernel's, measured just before and just after; of the benchmark cases the least one. Where a lie
+example `faster.py` of each bundled task that has one in Python, and around the kernels of five tasks whose answers are
+mostly their inputs (`tests/harness/adversarial/shapes.py`), in runs of the benchmarks alone. A cell is the score as a
+share of the honest kernel's, measured just before and just after; of the benchmark cases the least one. Where a lie
 does not pass, the cell has its verdict. A share below nine tenths is the median of three. PyTorch uses one thread: with
-two, the same kernel takes up to twice as long in one run as in the next. Of calls that overlap, the share is that of
-[the bound for such calls](../design/timing.md#the-gain-of-a-lie), if it is below the honest time.
+two, the same kernel takes up to twice as long in one run as in the next.
+[What a lie can gain](../design/timing.md#the-gain-of-a-lie) has the bounds.
 """
 
 
@@ -84,11 +84,13 @@ def trial(task: Task, name: str, lie: str, honest: dict[str, Result]) -> tuple[V
     """
     found, before = judged(task, wrapped(source(name), lie)), honest[name]
     honest[name] = judged(task, source(name))
-    return found.verdict, least_share(found, [before, honest[name]], overlaps=lie == OVERLAP)
+    return found.verdict, least_share(found, [before, honest[name]])
 
 
 def source(name: str) -> str:
-    """Return the faster example of a task, in one thread if it uses PyTorch."""
+    """Return the honest kernel of a task, in one thread if it uses PyTorch."""
+    if name in SHAPES:
+        return SHAPES[name][1] + ONE_THREAD
     return (EXAMPLES / name / "faster.py").read_text(encoding="utf-8") + ONE_THREAD
 
 
@@ -108,12 +110,9 @@ def microseconds(result: Result) -> str:
     return ", ".join(f"{each / 1e3:.0f}" for each in times_ns(result))
 
 
-def least_share(found: Result, honest: list[Result], *, overlaps: bool) -> float:
-    """Return the least share of the honest time; with `overlaps`, of the least that overlapping calls may have."""
-    shares = []
-    for lying, *true in zip(times_ns(found), *map(times_ns, honest), strict=False):
-        bound = min(true)
-        shares.append(lying / (min(bound, max(bound / 2, least_of_alone_ns([bound]))) if overlaps else bound))
+def least_share(found: Result, honest: list[Result]) -> float:
+    """Return the least share of the honest time."""
+    shares = [lying / min(true) for lying, *true in zip(times_ns(found), *map(times_ns, honest), strict=False)]
     return min(shares, default=0.0)
 
 

@@ -47,8 +47,7 @@ QUARTILE = 0.25
 """Share of rows below the time that counts: other load of a machine makes a row longer, and never shorter."""
 
 _TAIL = 0.1
-_ALONE_SHARE = 0.9
-_ALONE_NS = 100_000.0
+_BOUND_SHARE = 0.9
 
 
 def lower_quartile(values: Sequence[float]) -> float:
@@ -110,11 +109,12 @@ _STUDENT = (3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415, 1.397, 1.383, 1.372
 """The 0.9 quantiles of Student's t for 1, 2, ... degrees of freedom."""
 
 
-def least_of_alone_ns(alone_ns: Sequence[float]) -> float:
-    """Return a lower bound of a call's time, from calls that were made one by one; 0 without such calls.
+def least_of_row_ns(worked_ns: float, alone_ns: float) -> float:
+    """Return a lower bound of the time of a call in a row.
 
-    Calls in a row cannot be much faster than the fastest call whose inputs were shown alone, unless they overlap. Such
-    a call follows a stop of its process, and finds not even its code in the caches: a tenth of it and 0.1 ms are
-    allowed.
+    Calls of a row that run at the same time on several processors need as much of the processors as one after the
+    other (`worked_ns` a call), and a call alone takes its whole time (`alone_ns`). A kernel with several threads is
+    above its time with the former, and a short one with the latter, so the shorter of the two is the bound, less a
+    tenth for the error of either.
     """
-    return max(0.0, _ALONE_SHARE * min(alone_ns, default=0.0) - _ALONE_NS)
+    return _BOUND_SHARE * max(0.0, min(worked_ns, alone_ns))

@@ -8,7 +8,7 @@ from hpc_board.harness.wire.channel import ProtocolViolation
 from hpc_board.harness.wire.replies import Done, Failure, answer_of
 from hpc_board.model.result import Verdict
 
-DONE = {"type": "done", "call": 7, "elapsed_ns": 5, "outputs": [], "held": [], "alike": []}
+DONE = {"type": "done", "call": 7, "elapsed_ns": 5, "outputs": [], "blocks": []}
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ DONE = {"type": "done", "call": 7, "elapsed_ns": 5, "outputs": [], "held": [], "
         {"type": "confined", "isolation": [], "lacking": {}},
         {"type": "confined", "isolation": "S3", "lacking": 1},
         {"type": "confined", "isolation": "S3", "lacking": {"jax": 1}},
-        {"type": "done", "call": 1, "held": []},
+        {"type": "done", "call": 1, "blocks": []},
         {"type": "done", "call": 1, "elapsed_ns": 1},
         {**DONE, "call": True},
         {**DONE, "elapsed_ns": True},
@@ -27,18 +27,15 @@ DONE = {"type": "done", "call": 7, "elapsed_ns": 5, "outputs": [], "held": [], "
         {**DONE, "elapsed_ns": 10**400},
         {**DONE, "elapsed_ns": float("nan")},
         {**DONE, "elapsed_ns": float("inf")},
-        {**DONE, "held": "none"},
-        {**DONE, "held": [[0, 1, 2]]},
-        {**DONE, "held": [[0, 1, -1, 3]]},
-        {**DONE, "held": [[0, 1, 2**63, 3]]},
-        {**DONE, "held": [[0, 1, True, 3]]},
-        {**DONE, "held": [[0, 1, 2, 3]] * 501},
         {**DONE, "outputs": 1},
         {**DONE, "outputs": [[0]]},
         {**DONE, "outputs": [[0, -1]]},
-        {**DONE, "alike": None},
-        {**DONE, "alike": [1.5]},
-        {**DONE, "alike": [0] * 3001},
+        {**DONE, "blocks": None},
+        {**DONE, "blocks": [1.5]},
+        {**DONE, "blocks": [-1]},
+        {**DONE, "blocks": [2**63]},
+        {**DONE, "blocks": [True]},
+        {**DONE, "blocks": [0] * 3001},
         {"type": "raised", "verdict": [], "message": ""},
         {"type": "raised", "verdict": "excellent", "message": ""},
         {"type": "raised", "verdict": "exception", "message": 1},
@@ -54,8 +51,8 @@ def test_a_frame_with_the_wrong_things_in_it_is_a_violation(frame: dict[str, Any
 
 
 def test_an_answer_is_read_with_its_text_made_safe() -> None:
-    told = {"outputs": [[0, 64]], "held": [[0, 1, 2, 3]], "alike": [8, 9]}
-    assert answer_of({**DONE, **told}) == Done(7, 5.0, ((0, 64),), ((0, 1, 2, 3),), (8, 9))
+    told = {"outputs": [[0, 64]], "blocks": [8, 9]}
+    assert answer_of({**DONE, **told}) == Done(7, 5.0, ((0, 64),), (8, 9))
     failure = answer_of({"type": "raised", "verdict": "exception", "message": "\x1b[31mred\ud800" + "x" * 10**6})
     assert isinstance(failure, Failure)
     assert failure.verdict is Verdict.EXCEPTION

@@ -71,7 +71,7 @@ def check_implementation(data, output):
 
 
 @pytest.mark.torch
-def test_tensors_arrive_and_are_written_with_their_order_of_dimensions(tmp_path: Path) -> None:
+def test_inputs_keep_their_order_of_dimensions_and_outputs_are_row_major(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     reference = """
 import torch
@@ -83,12 +83,12 @@ def ref_kernel(data):
     return torch.zeros(4, 3).T, torch.zeros(0)
 
 def check_implementation(data, output):
-    good = output[0].stride() == (1, 3) and torch.equal(output[0], data.T.float())
+    good = output[0].stride() == (4, 1) and torch.equal(output[0], data.T.float())
     return good, f"{output} {output[0].stride()}"
 """
     body = """
     if (in[0].shape[0] != 4 || in[0].stride[0] != 1 || in[0].stride[1] != 4 || in[0].dtype != HPC_BFLOAT16) return 1;
-    if (out[0].shape[0] != 3 || out[0].stride[0] != 1 || out[0].stride[1] != 3 || out[1].shape[0] != 0) return 2;
+    if (out[0].shape[0] != 3 || out[0].stride[0] != 4 || out[0].stride[1] != 1 || out[1].shape[0] != 0) return 2;
     float* y = (float*)out[0].data;
     for (int r = 0; r < 3; ++r)
         for (int c = 0; c < 4; ++c) {

@@ -26,12 +26,12 @@ def forging(layout: str) -> str:
     """A submission whose worker writes `layout` where its output belongs."""
     return (
         "import json, os\nfrom hpc_board.harness.wire import payload\n"
-        "def outline(value, descriptor, *arguments):\n"
+        "def write(self, descriptor, *arguments):\n"
         f"    header = json.dumps({layout}).encode()\n"
         "    data = payload.MAGIC + len(header).to_bytes(8, 'little') + header\n"
         "    os.pwrite(descriptor, data.ljust(4096, b'x'), 0)\n"
-        "    return payload.Outline(0, 4096, [], [])\n"
-        "payload.outline = outline\n" + RIGHT
+        "    self.size = 4096\n"
+        "payload.Laid.write = write\n" + RIGHT
     )
 
 

@@ -81,12 +81,15 @@ def test_a_tensor_keeps_the_order_in_which_it_lies_in_memory() -> None:
 
 
 @pytest.mark.torch
-def test_a_tensor_that_computes_when_it_is_looked_at_is_no_value(memory: int) -> None:
+def test_a_tensor_of_a_subclass_is_its_data(memory: int) -> None:
     torch = pytest.importorskip("torch")
-
-    lazy = type("Lazy", (torch.Tensor,), {})
-    with pytest.raises(PayloadError, match="Lazy"):
-        write([torch.zeros(2).as_subclass(lazy)], memory, LIMIT)
+    kind = type("Kind", (torch.Tensor,), {})
+    (back,) = through([torch.arange(2.0).as_subclass(kind)])
+    assert (type(back), back.tolist()) == (torch.Tensor, [0, 1])
+    other = type("Kind", (torch.Tensor,), {"__torch_dispatch__": classmethod(lambda *_: NotImplemented)})
+    wrapper = torch.Tensor._make_wrapper_subclass(other, (2,))
+    with pytest.raises(PayloadError, match="Kind"):
+        write([wrapper], memory, LIMIT)
 
 
 @pytest.mark.parametrize("dtype", ["int16", "bool", "complex64"])

@@ -21,7 +21,7 @@ import sys
 import time
 import traceback
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from types import ModuleType
 from typing import Any
 
@@ -37,6 +37,7 @@ from hpc_board.harness.judge.windows import Windows, unusable
 from hpc_board.harness.processes.memory import keep_freed_memory
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
+from hpc_board.harness.wire.form import form_of, leaves_of
 from hpc_board.harness.worker.compiled import form_fault
 from hpc_board.model.device_faults import with_words
 from hpc_board.model.mismatch import Mismatch
@@ -47,7 +48,6 @@ from hpc_board.model.text import printable, with_article
 _MESSAGE_MAX = 4000
 _SHIFTS = 64
 _shifts = random.SystemRandom()
-_FORM_BYTES_MAX = 32 * 1024
 _DETAILS_MAX = 10
 """Number of wrong outputs whose details are told."""
 
@@ -86,6 +86,20 @@ def serve(channel: Channel) -> None:
             channel.send(judge.answer(frame, fds))
 
 
+@dataclass(frozen=True)
+class _Right:
+    """The layout of a right answer to inputs of a layout, as text.
+
+    `form` is None if it has parts that are no tensors or arrays. `own` holds for each block of the form the number of
+    the leaf of the inputs that it is, None if it is new.
+    """
+
+    inputs: str
+    layout: payload.Node
+    form: payload.Node | None
+    own: list[int | None]
+
+
 class _Judge:
     """A task's functions, and the inputs of the calls that are not checked yet."""
 
@@ -108,7 +122,7 @@ class _Judge:
         self._compiled = compiled
         self._held: dict[int, Any] = {}
         self._laid: dict[int, payload.Laid] = {}
-        self._expected: dict[str, tuple[str, payload.Node]] = {}
+        self._expected: dict[str, _Right] = {}
         self._varying: set[str] = set()
         self._work: dict[str, dict[str, float] | None] = {}
         self._layouts: dict[str, tuple[int, str]] = {}
@@ -160,7 +174,9 @@ class _Judge:
             step = "the task cannot answer its own inputs: ref_kernel fails"
             self._expect(frame["group"], json.dumps(laid.layout), data)
             step = "the task cannot take compiled submissions"
-            form = self._form_for_compiled(frame["group"], laid.layout) if self._compiled else None
+            if self._compiled:
+                self._check_compiled(frame["group"], laid.layout)
+            form, own = self._form(frame["group"], laid)
             step = "the task's minimal_work fails"
             work = self._work_of(frame["group"], arguments)
         except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
@@ -175,6 +191,7 @@ class _Judge:
             "size": laid.size,
             "work": work,
             "form": form,
+            "own": own,
             "steady": steady,
             "in_tensors": laid.in_tensors,
         }
@@ -247,43 +264,63 @@ class _Judge:
             self._work[group] = found
         return self._work[group]
 
-    def _form_for_compiled(self, group: str, inputs: payload.Node) -> payload.Node:
-        """Return the form of a right answer, in memory of which a compiled submission writes its own."""
+    def _check_compiled(self, group: str, inputs: payload.Node) -> None:
+        """Check that the reference's answer has a form, in memory of which a compiled submission writes its own.
+
+        Raises:
+            ValueError: it has none.
+        """
         if group not in self._expected:
             raise ValueError(
                 "reference.py has no ref_kernel, from which a compiled submission's outputs get their form"
             )
-        form = self._expected[group][1]
+        form = self._expected[group].layout
         fault = form_fault(inputs, form)
-        if not fault and len(json.dumps(form)) > _FORM_BYTES_MAX:
+        if not fault and self._expected[group].form is None:
             fault = "the reference's answer has too many parts for compiled submissions"
         if fault:
             raise ValueError(fault)
-        return form
+
+    def _form(self, group: str, laid: payload.Laid) -> tuple[payload.Node | None, list[int]]:
+        """Return the form of a right answer, and for each of its blocks the offset of an input in its place, or -1.
+
+        There is none if it depends on the values of the inputs, except for compiled submissions, which need one.
+        """
+        right = self._expected.get(group)
+        if right is None or right.form is None or (group in self._varying and not self._compiled):
+            return None, []
+        offsets = laid.offsets()
+        return right.form, [-1 if leaf is None else offsets[leaf] for leaf in right.own]
 
     def _expect(self, group: str, inputs: str, data: Any) -> None:
         """Record the form of a right answer: that of the case's last call, if the inputs have the same form again."""
-        known = group in self._expected and self._expected[group][0] == inputs and group not in self._varying
+        known = group in self._expected and self._expected[group].inputs == inputs and group not in self._varying
         if not known and hasattr(self._reference, "ref_kernel"):
-            self._expected[group] = inputs, self._layout_of_reference(data)
+            self._expected[group] = self._right(inputs, data)
 
-    def _layout_of_reference(self, data: Any) -> payload.Node:
-        """Return the form of a right answer."""
+    def _right(self, inputs: str, data: Any) -> "_Right":
+        """Return the form of a right answer to inputs of the layout `inputs`."""
         begin = time.monotonic()
-        outputs = os.memfd_create("expected", os.MFD_CLOEXEC)
         try:
-            return payload.write(self._reference_answer(data), outputs, self._value_bytes)
+            answer, copy = self._reference_answer(data)
+            laid = payload.laid_out(answer, self._value_bytes)
+            form = form_of(laid.layout)
+            if form is None:
+                return _Right(inputs, laid.layout, None, [])
+            places = {at: leaf for leaf, at in enumerate(payload.laid_out(copy, self._value_bytes).addresses()) if at}
+            is_turned = ["order" in leaf for leaf in leaves_of(laid.layout)]
+            own = [None if turned else places.get(at) for turned, at in zip(is_turned, laid.addresses(), strict=True)]
+            return _Right(inputs, laid.layout, form.node, own)
         finally:
-            os.close(outputs)
             self._reference_seconds = max(self._reference_seconds, time.monotonic() - begin)
 
-    def _reference_answer(self, data: Any) -> Any:
-        """Return the reference's answer to a copy of the inputs: it may write into them."""
+    def _reference_answer(self, data: Any) -> tuple[Any, Any]:
+        """Return the reference's answer to a copy of the inputs, and the copy: it may write into them."""
         inputs = os.memfd_create("inputs", os.MFD_CLOEXEC)
         try:
             payload.write(data, inputs, self._value_bytes)
             copy, _ = payload.read(inputs, self._device.place)
-            return self._reference.ref_kernel(copy)
+            return self._reference.ref_kernel(copy), copy
         finally:
             os.close(inputs)
 
@@ -345,7 +382,7 @@ class _Judge:
             if not public or self._reference_seconds > (deadline - time.monotonic()) / 2:
                 return None
             try:
-                failed = Comparison(output, self._reference_answer(data), known=False)
+                failed = Comparison(output, self._reference_answer(data)[0], known=False)
             except Exception:  # noqa: BLE001 - a task without a ref_kernel, or one that fails, has no details
                 return None
         found = mismatch(failed, part_name(output, failed.got), shown=public, deadline=deadline)
@@ -362,15 +399,14 @@ class _Judge:
         """
         if group not in self._expected:
             return None
-        inputs, expected = self._expected[group]
-        difference = layout_difference(expected, layout)
+        expected = self._expected[group]
+        difference = layout_difference(expected.layout, layout)
         if difference is None or (difference.verdict is Verdict.WRONG_DTYPE and not difference.final):
             return difference
-        right = self._layout_of_reference(data)
-        if layout_difference(expected, right) is not None:
+        right = self._expected[group] = self._right(expected.inputs, data)
+        if layout_difference(expected.layout, right.layout) is not None:
             self._varying.add(group)
-        self._expected[group] = inputs, right
-        return layout_difference(right, layout)
+        return layout_difference(right.layout, layout)
 
 
 def _amounts(found: Any) -> list[float]:

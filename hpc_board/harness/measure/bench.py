@@ -10,27 +10,26 @@ import os
 import random
 import secrets
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
 from hpc_board.harness.measure.timing import floor_ns
-from hpc_board.harness.measure.worker_handle import Output, Worker
+from hpc_board.harness.measure.worker_handle import Output, Row, Worker
 from hpc_board.harness.processes.calls import (
     Called,
     CallFailed,
     Phase,
     Rules,
     TimeBudget,
-    close_all,
     judge_answer,
     public_seed,
 )
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Frame
+from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.replies import Checked, Filled, Generated, OfJudge
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, Work
@@ -63,10 +62,9 @@ class Bench:
         self._judge = judge
         self._rules = rules
         self._judge_allowance = TimeBudget(phase.seconds + limits.judge_seconds)
-        self._outputs: dict[int, int] = {}
-        self._row_output_bytes: dict[int, int] = {}
+        self._forms: dict[int, Form | None] = {}
+        self._written_bytes: dict[int, int] = {}
         self._early: dict[int, bool] = {}
-        weakref.finalize(self, _close_values, self._outputs)
 
     def call(
         self,
@@ -105,17 +103,10 @@ class Bench:
                 if timed:
                     self._await_empty_caches(worker)
                 room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
-                arena, bases = self._give_room(worker, index, numbers, inputs, room, timed=timed)
-                cold = timed and cold
+                row = self._row(worker, index, inputs, timed=timed, cold=cold, copied=copied, made=made)
+                arena, bases = self._give_room(worker, index, numbers, inputs, room, row)
                 called, done = worker.run(
-                    self.phase,
-                    lambda: self._fill(numbers, cold, arena, bases),
-                    len(seeds),
-                    cold=cold,
-                    copied=copied,
-                    made=len(seeds) if made is None else made,
-                    alike=timed and worker.stops,
-                    rules=self._rules,
+                    self.phase, lambda: self._fill(numbers, row.cold, arena, bases), len(seeds), row
                 )
                 self.steps_ns["the call, as the worker times it"] = called.claimed_ns
                 self.steps_ns["hand over inputs and output"] = called.overhead_ns
@@ -125,14 +116,11 @@ class Bench:
                     return called
                 with worker.thawed_after():
                     with self._step("copy the output"):
-                        answers = worker.outputs(done, len(seeds), room)
+                        answers = worker.outputs(done, len(seeds), room, row)
                         copies = self._copied(answers, held)
                     if self._rules.const_inputs:
                         self._check_inputs(numbers, arena, bases)
-                worker.output_bytes[index] = os.fstat(copies[-1]).st_size
-                self._keep_output(index, copies[-1])
-                parts = answers[-1].parts if called.by_address else ()
-                self._row_output_bytes[index] = sum(size for _, _, size in parts) or worker.output_bytes[index]
+                self._keep(index, copies[-1])
                 probe = not timed and _entropy.randrange(_LATE_PROBES) == 0
                 message, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)
         except CallFailed:
@@ -145,8 +133,34 @@ class Bench:
         with self._step("make the inputs"):
             return [self._made(index, group, number, seed) for number, seed in zip(numbers, seeds, strict=True)]
 
+    def _row(
+        self,
+        worker: Worker,
+        index: int,
+        inputs: Sequence[Generated],
+        *,
+        timed: bool,
+        cold: bool,
+        copied: bool,
+        made: int | None,
+    ) -> Row:
+        """Return how a row is made: in blocks if all of its answers have one form that is known.
+
+        An answer that is not timed is left as it is: the task's check decides whether its type and shape are right.
+        """
+        form = self._forms[index] = inputs[-1].form
+        fits = form is not None and all(each.form is not None and each.form.node == form.node for each in inputs)
+        blocks = fits and worker.hands_over_blocks
+        return Row(form, blocks=blocks, made_so=timed, cold=timed and cold, copied=copied, made=made)
+
     def _give_room(
-        self, worker: Worker, index: int, numbers: Sequence[int], inputs: Sequence[Generated], room: int, *, timed: bool
+        self,
+        worker: Worker,
+        index: int,
+        numbers: Sequence[int],
+        inputs: Sequence[Generated],
+        room: int,
+        row: Row,
     ) -> tuple[int, list[int]]:
         """Give the worker room for the inputs of a row, and for its outputs; return the inputs' memory and places.
 
@@ -155,9 +169,7 @@ class Bench:
         with self._step("make room for the inputs"):
             early = self._early[index] = all(each.steady for each in inputs)
             lay = partial(self._write_inputs, "lay", numbers, False) if early else None
-            sizes, form = [each.size for each in inputs], inputs[0].form
-            output_bytes = self.output_bytes(index) if timed and worker.stops else 0
-            return worker.give_room(self.phase, sizes, room, form, output_bytes, lay)
+            return worker.give_room(self.phase, inputs, room, row, self._rules, lay)
 
     def _await_empty_caches(self, worker: Worker) -> None:
         with self._step("wait for empty caches"):
@@ -174,31 +186,23 @@ class Bench:
             left_bytes -= os.fstat(copies[-1]).st_size
         return copies
 
-    def empty_row(
-        self, trusted: Worker, index: int, count: int, *, described: bool = False, number: bool = False
-    ) -> Called:
+    def empty_row(self, trusted: Worker, index: int, count: int) -> Called:
         """Have a trusted worker go through a row of `count` calls without calling a kernel.
 
-        Each call returns the last output of the case instead, or the number 0 with `number`. By the supervisor's clock
-        the row takes the overhead of a kernel's row, the time besides the kernel. The inputs are those of the trusted
-        worker's last call; no function reads them.
+        Each call returns an answer of the task's form instead. By the supervisor's clock the row takes the overhead of
+        a kernel's row, the time besides the kernel. Where answers are not handed over in blocks, the row has one call
+        that returns a number, which takes the least to write. The inputs are those of the trusted worker's last call;
+        no function reads them.
         """
         with ExitStack() as held:
             room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
-            early, value = self._early[index], self._outputs[index]
-            if number:
-                value = self._zero(held)
-            trusted.give_room_to_repeat(self.phase, count, room, value, early=early)
-            called, _ = trusted.run(
-                self.phase,
-                self._empty_caches,
-                count,
-                cold=False,
-                copied=False,
-                made=count,
-                alike=not described,
-                rules=Rules(),
-            )
+            form = self._forms[index]
+            if form is not None and trusted.hands_over_blocks:
+                row, value = Row(form, blocks=True), closed_later(held, form.blank())
+            else:
+                row, value, count = Row(), self._zero(held), 1
+            trusted.give_room_to_repeat(self.phase, count, room, value, row, early=self._early[index])
+            called, _ = trusted.run(self.phase, self._empty_caches, count, row)
             with trusted.thawed_after():
                 return called
 
@@ -208,19 +212,19 @@ class Bench:
         payload.write(0, value, self.limits.value_bytes)
         return value
 
-    def output_bytes(self, index: int) -> int:
-        """Return the size of a case's last output, 0 before the first."""
-        return os.fstat(self._outputs[index]).st_size if index in self._outputs else 0
+    def answer_bytes(self, index: int) -> int:
+        """Return the size of a case's right answer, or of the last one if its form is unknown; 0 before the first."""
+        form = self._forms.get(index)
+        return self._written_bytes.get(index, 0) if form is None else form.size
 
-    def row_output_bytes(self, index: int) -> int:
-        """Return the memory of each output in a row like the last one; of outputs listed by address, their values."""
-        return self._row_output_bytes.get(index, 0)
+    def blocks(self, index: int) -> int:
+        """Return the number of blocks of a case's right answer; 1 if its form is unknown."""
+        form = self._forms.get(index)
+        return 1 if form is None else len(form.blocks)
 
-    def _keep_output(self, index: int, copy: int) -> None:
-        """Keep an output of a case, to measure the time for handing over such an output."""
-        if index in self._outputs:
-            os.close(self._outputs.pop(index))
-        self._outputs[index] = os.dup(copy)
+    def _keep(self, index: int, copy: int) -> None:
+        """Note the size of an output, for cases whose answers have no known form."""
+        self._written_bytes[index] = os.fstat(copy).st_size
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -345,7 +349,3 @@ def closed_later(held: ExitStack, descriptor: int) -> int:
     """Return a descriptor that is closed with the stack."""
     held.callback(os.close, descriptor)
     return descriptor
-
-
-def _close_values(descriptors: dict[int, int]) -> None:
-    close_all(list(descriptors.values()))

@@ -10,6 +10,7 @@ import os
 import secrets
 import socket
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import Enum, auto
@@ -25,6 +26,7 @@ from hpc_board.harness.processes.calls import (
     NoWindow,
     Phase,
     Rules,
+    close_all,
     judge_answer,
 )
 from hpc_board.harness.processes.child import Child
@@ -73,6 +75,8 @@ class GpuBench(Bench):
         self, judge: Child, phase: Phase, limits: Limits, rules: Rules, record: Callable[[Mapping[str, object]], None]
     ) -> None:
         super().__init__(judge, phase, limits, rules)
+        self._outputs: dict[int, int] = {}
+        weakref.finalize(self, _close_values, self._outputs)
         self._record = record
         self.pooled = False
 
@@ -147,10 +151,15 @@ class GpuBench(Bench):
         """Have the judge unmap the memory of workers that have ended."""
         self._judge.send({"type": "release"})
 
-    def _keep_output(self, index: int, copy: int) -> None:
+    def output_bytes(self, index: int) -> int:
+        """Return the size of a case's known output, 0 before the first."""
+        return os.fstat(self._outputs[index]).st_size if index in self._outputs else 0
+
+    def _keep(self, index: int, copy: int) -> None:
         """Keep the first output of a case: a submission must not choose the output that overheads include."""
+        super()._keep(index, copy)
         if index not in self._outputs:
-            super()._keep_output(index, copy)
+            self._outputs[index] = os.dup(copy)
 
     @contextmanager
     def _forgotten_on_failure(self) -> Iterator[None]:
@@ -177,7 +186,8 @@ class GpuBench(Bench):
         os.ftruncate(arena, generated.size)
         self._judge.send({"type": "lay", "calls": [number], "bases": [0], "cold": False}, [arena])
         self._judged(Filled, "write the inputs")
-        return worker.reserve(self.phase, arena, room, generated.form, returned, pool)
+        form = None if generated.form is None else generated.form.node
+        return worker.reserve(self.phase, arena, room, form, returned, pool)
 
     def _pool(self, held: ExitStack, index: int, generated: Generated) -> list[int]:
         """Have the judge send memory for a call over a new connection, if `pooled`; return its other end."""
@@ -235,11 +245,15 @@ class GpuBench(Bench):
         if self._rules.const_inputs and not found.unchanged:
             message = "the call wrote into its inputs, and the task wants them left alone"
             raise CallFailed(Verdict.MUTATED_INPUT, message)
-        self._keep_output(index, copy)
+        self._keep(index, copy)
         opinion = self._opinion(self._check_frame(number, group), copy, "check the output")
         if opinion.verdict is not Verdict.PASS:
             raise CallFailed(opinion.verdict, opinion.message, mismatch=opinion.mismatch)
         return opinion
+
+
+def _close_values(descriptors: dict[int, int]) -> None:
+    close_all(list(descriptors.values()))
 
 
 def _listed(place: SharedPlace) -> list[int]:

@@ -304,8 +304,8 @@ class Benchmarks:
 
     def _burst_calls(self, index: int, call_ns: float) -> int:
         limits = self._limits
-        output_bytes = self._baseline.output_bytes.get(index, 0) if self._baseline else 0
-        by_bytes = limits.burst_bytes / max(1, self._bench.input_bytes.get(index, 0) + output_bytes)
+        call_bytes = self._bench.input_bytes.get(index, 0) + self._bench.answer_bytes(index)
+        by_bytes = limits.burst_bytes / max(1, call_bytes)
         by_time = limits.burst_seconds * 1e9 / max(1.0, call_ns)
         return int(min(limits.burst_calls, by_bytes, by_time))
 
@@ -331,6 +331,8 @@ def of_the_task() -> Iterator[None]:
     try:
         yield
     except CallFailed as error:
+        if error.verdict is Verdict.INFRA_ERROR:
+            raise
         message = f"the reference itself does not pass: {error.verdict}: {error.message}"
         raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error
 

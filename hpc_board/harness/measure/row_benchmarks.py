@@ -19,7 +19,8 @@ from hpc_board.harness.measure.phases import Say, of_the_task
 from hpc_board.harness.measure.timing import of_rows
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import Called, CallFailed, OutputsOverlap, secret_seed
-from hpc_board.model.measurement import least_of_alone_ns, lower_quartile
+from hpc_board.harness.wire.form import BLOCKS_MAX
+from hpc_board.model.measurement import least_of_row_ns, lower_quartile
 from hpc_board.model.peaks import Peak
 from hpc_board.model.result import Timing
 from hpc_board.model.score import duration_text
@@ -33,44 +34,35 @@ _ROW_JUDGE_SECONDS = 1.0
 _JUDGE_STEPS = ("make the inputs", "write the inputs", "copy the output", "check the output")
 
 
+FULL_SHARE = 0.2
+"""Share of a row's time from which on all of its overhead is subtracted."""
+
 _ONE_BY_ONE = (
     "the kernel returns the same memory each time, so its calls were timed one by one, and each time includes a part "
     "of the harness's own: outputs in new memory are timed many at once"
 )
-_ALONE = (
-    "a call alone took {alone}, a call in a row {in_row}: calls in a row could overlap, so nine tenths of the former "
-    "less 0.1 ms count"
+_TOGETHER = (
+    "a call took {in_row} in a row{worked} and {alone} alone: calls of a row may run at the same time, so {counts} "
+    "count, nine tenths of {whose}"
 )
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A row that counts; `wanted` is the number of calls that would fill its time, memory and judge permitting."""
-
-    called: Called
-    wanted: int
-
-    @property
-    def fullness(self) -> float:
-        """Return the share of the overhead to subtract: all of it, but of a row with less than half of its calls."""
-        return 1.0 if 2 * self.called.calls >= self.wanted else self.called.calls / self.wanted
 
 
 @dataclass
 class _Measured:
     """Measurements of one benchmark case.
 
-    `calls` is the number of calls in a row; `passes` holds the rows of each worker, `alone` the calls made one by one.
-    `row_overhead_ns` holds the overhead of rows of each length, the time that they take without the kernel.
-    `reference_calls` is the number of calls in a row of the reference. `one_by_one`: the kernel returns the same memory
-    each time, so that no two calls can be in a row. `judge_seconds` is the time to make a call's inputs and to check
-    its output. `busy` holds the number of processors that others used during each row.
+    `row_seconds` is the time that a row should take. `calls` is the number of calls in a row; `passes` holds the rows
+    of each worker, `alone` the calls made one by one. `empty` holds the rows of the trusted worker without a kernel, by
+    their number of calls. `reference_calls` is the number of calls in a row of the reference. `one_by_one`: the kernel
+    returns the same memory each time, so that no two calls can be in a row. `judge_seconds` is the time to make a
+    call's inputs and to check its output. `busy` holds the number of processors that others used during each row.
     """
 
+    row_seconds: float
     calls: int = 1
-    passes: list[list[_Row]] = field(default_factory=list)
+    passes: list[list[Called]] = field(default_factory=list)
     alone: list[Called] = field(default_factory=list)
-    row_overhead_ns: dict[int, list[float]] = field(default_factory=dict)
+    empty: dict[int, list[Called]] = field(default_factory=dict)
     reference: list[Called] = field(default_factory=list)
     reference_calls: int = 1
     one_by_one: bool = False
@@ -79,49 +71,84 @@ class _Measured:
     failure: CallFailed | None = None
 
     @property
+    def rows(self) -> list[Called]:
+        """Return the rows of all workers."""
+        return [row for each in self.passes for row in each]
+
+    @property
     def note(self) -> str:
         """Return a remark on a case that passes; "" without one."""
-        rows = [row for each in self.passes for row in each]
         if self.one_by_one:
-            return _ONE_BY_ONE if any(row.fullness < 1 for row in rows) else ""
-        if not rows or not self.alone:
+            return _ONE_BY_ONE if any(self._fullness(row) < 1 for row in self.rows) else ""
+        if not self.rows:
             return ""
-        alone_ns = min(self._alone_ns())
-        in_row_ns = lower_quartile([self.call_ns(row.called, row.fullness) for row in rows])
-        if least_of_alone_ns([alone_ns]) <= in_row_ns:
+        in_row_ns = lower_quartile(list(map(self.call_ns, self.rows)))
+        if self.least_ns() <= in_row_ns:
             return ""
-        return _ALONE.format(alone=duration_text(alone_ns), in_row=duration_text(in_row_ns))
+        worked_ns, alone_ns = self._worked_ns(), self._alone_ns()
+        return _TOGETHER.format(
+            in_row=duration_text(in_row_ns),
+            worked=f" (with {duration_text(worked_ns)} of processor time)" if worked_ns < math.inf else "",
+            alone=duration_text(alone_ns),
+            counts=duration_text(self.least_ns()),
+            whose="the processor time" if worked_ns < alone_ns else "the call alone",
+        )
 
-    def call_ns(self, row: Called, fullness: float = 1.0) -> float:
-        """Return the time of one call of a row, at least a nanosecond if it cannot be told from the overhead.
+    def call_ns(self, row: Called) -> float:
+        """Return the time of one call of a row, at least a nanosecond if it cannot be told from the overhead."""
+        beside_ns = self._fullness(row) * self._overhead_ns(row)
+        return max(1.0, (row.wall_ns - row.waited_ns - beside_ns) / row.calls)
 
-        Outputs that are described within the row count with their full cost: if it were subtracted, a worker that
-        describes them faster would gain the difference. So the trusted worker's rows count only if it listed addresses
-        too, and there is one of a single call in any case. `fullness` is the share of the overhead that is subtracted.
+    def _fullness(self, row: Called) -> float:
+        """Return the share of the overhead to subtract: all of it, but for a row that is short for its overhead."""
+        kernel_ns = max(0.0, row.wall_ns - row.waited_ns - self._overhead_ns(row))
+        return min(1.0, kernel_ns / (FULL_SHARE * self.row_seconds * 1e9))
+
+    def _overhead_ns(self, row: Called) -> float:
+        return min(each.empty_ns for each in self._empty(row))
+
+    def _empty(self, row: Called) -> list[Called]:
+        """Return the rows without a kernel that show the overhead of a row.
+
+        Answers that are written out within the row count with their full cost: if it were subtracted, a worker that
+        writes them faster would gain the difference.
         """
-        row_overhead_ns = min(self.row_overhead_ns.get(row.calls if row.by_address else 1) or self.row_overhead_ns[1])
-        return max(1.0, (row.wall_ns - row.waited_ns - fullness * row_overhead_ns) / row.calls)
+        return self.empty.get(row.calls if row.by_blocks else 1) or self.empty[1]
+
+    def least_ns(self) -> float:
+        """Return a lower bound of a call's time: calls of a row may run at the same time on several processors.
+
+        Then the processors work for longer than the row takes, and a call alone takes longer than one of the row.
+        """
+        return least_of_row_ns(self._worked_ns(), self._alone_ns())
+
+    def _worked_ns(self) -> float:
+        """Return the run time of the whole submission for a call of a row; infinite if it is unknown."""
+        worked = [
+            (row.processor_ns - min(each.processor_ns - each.claimed_ns for each in self._empty(row))) / row.calls
+            for row in self.rows
+        ]
+        known = [each for each in worked if each < math.inf]
+        return lower_quartile(known) if known else math.inf
+
+    def _alone_ns(self) -> float:
+        """Return the time of the fastest call that was made alone, with the run time of the harness around it."""
+        idle_ns = min((each.idle_ns for each in self.empty.get(1, ())), default=0.0)
+        alone = [each for each in (*self.alone, *self.rows) if each.calls == 1]
+        return min((each.wall_ns - each.waited_ns - idle_ns for each in alone), default=0.0)
 
     def timing(self, floor_seconds: float) -> Timing | None:
         """Return the times so far; None before the first row."""
-        passes = [[self.call_ns(row.called, row.fullness) for row in each] for each in self.passes if each]
-        if not passes:
+        if not self.rows:
             return None
-        reference = [_trusted_ns(each) / each.calls for each in self.reference]
-        claimed = [row.called.claimed_ns / row.called.calls for each in self.passes for row in each]
         return of_rows(
-            passes,
-            reference,
-            claimed,
+            [list(map(self.call_ns, each)) for each in self.passes if each],
+            [_trusted_ns(each) / each.calls for each in self.reference],
+            [row.claimed_ns / row.calls for row in self.rows],
             floor_ns=1e9 * floor_seconds,
-            least_ns=least_of_alone_ns(self._alone_ns()),
+            least_ns=self.least_ns(),
             busy=statistics.median(self.busy or [0.0]),
         )
-
-    def _alone_ns(self) -> list[float]:
-        """Return the times of calls that were made one by one."""
-        rows = (row.called for each in self.passes for row in each)
-        return [self.call_ns(each) for each in (*self.alone, *rows) if each.calls == 1]
 
 
 def _trusted_ns(called: Called) -> float:
@@ -154,17 +181,17 @@ class RowBenchmarks(Passes[Worker, _Measured]):
         self._has_reference = has_reference
 
     def _measurements(self) -> _Measured:
-        return _Measured()
+        return _Measured(self._limits.row_seconds)
 
     def _measure(self, worker: Worker, index: int, measured: _Measured, *, again: bool) -> None:
         """Measure one case with one worker: calls alone, then rows, in turns with the trusted worker."""
-        rows: list[_Row] = []
+        rows: list[Called] = []
         measured.passes.append(rows)
         for _ in range(self._limits.warmup_calls):
-            self._bench.call(worker, index, [secret_seed()], timed=True)
+            # Written out, so that the task's check sees the answer as it is.
+            self._bench.call(worker, index, [secret_seed()])
         if not again:
             self._call_reference(index, measured)
-        self._describe_outputs(index)
         measured.alone.append(self._row(worker, index, measured, 1))
         if measured.calls == 1:
             measured.calls = self._calls(index, measured.call_ns(measured.alone[-1]), measured)
@@ -179,7 +206,7 @@ class RowBenchmarks(Passes[Worker, _Measured]):
             rows.clear()
             self._fill(worker, index, measured, rows, count)
 
-    def _fill(self, worker: Worker, index: int, measured: _Measured, rows: list[_Row], count: int) -> None:
+    def _fill(self, worker: Worker, index: int, measured: _Measured, rows: list[Called], count: int) -> None:
         """Add rows until `count` exist, each with as many calls as fill its time."""
         resizes = 0
         while len(rows) < count:
@@ -191,7 +218,7 @@ class RowBenchmarks(Passes[Worker, _Measured]):
                 resizes += 1
                 measured.calls = wanted
             else:
-                rows.append(_Row(row, wanted))
+                rows.append(row)
                 measured.busy.append(others.processors())
 
     def _row(self, worker: Worker, index: int, measured: _Measured, count: int) -> Called:
@@ -207,8 +234,8 @@ class RowBenchmarks(Passes[Worker, _Measured]):
     def _calls(self, index: int, call_ns: float, measured: _Measured) -> int:
         """Return the number of calls of `call_ns` in a row: as many as fill its time, as memory and the judge allow."""
         limits, bench = self._limits, self._bench
-        call_bytes = bench.input_bytes[index] + bench.row_output_bytes(index)
-        most = min(limits.row_calls, limits.row_bytes / max(1, call_bytes))
+        call_bytes = bench.input_bytes[index] + bench.answer_bytes(index)
+        most = min(limits.row_calls, limits.row_bytes / max(1, call_bytes), BLOCKS_MAX // bench.blocks(index))
         if measured.judge_seconds:
             most = min(most, _ROW_JUDGE_SECONDS / measured.judge_seconds)
         return max(1, min(int(most), math.ceil(limits.row_seconds * 1e9 / max(1.0, call_ns))))
@@ -232,14 +259,7 @@ class RowBenchmarks(Passes[Worker, _Measured]):
         measured.reference_calls = -(-wanted // _REFERENCE_SHARE)
         return called
 
-    def _describe_outputs(self, index: int) -> None:
-        """Give the trusted worker the form of the kernel's outputs, so that it hands them over in the same way."""
-        with self._alone(), of_the_task():
-            self._bench.empty_row(self._trusted, index, 1, described=True)
-
     def _call_nothing(self, index: int, measured: _Measured, count: int) -> None:
         with self._alone(), of_the_task():
             called = self._bench.empty_row(self._trusted, index, count)
-            if not called.by_address:
-                called = self._bench.empty_row(self._trusted, index, 1, number=True)
-        measured.row_overhead_ns.setdefault(called.calls, []).append(called.empty_ns)
+        measured.empty.setdefault(called.calls, []).append(called)

@@ -289,7 +289,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
 
     def _known_output(self, index: int) -> None:
         """Make sure that an output of the case exists, which the trusted worker can return."""
-        if self._has_reference and not self._bench.output_bytes(index):
+        if self._has_reference and not self._gpu.output_bytes(index):
             for _ in range(self._limits.warmup_calls):
                 self._bench.call(self._trusted, index, [secret_seed()], timed=True)
 

@@ -6,8 +6,9 @@ import secrets
 import signal
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from hpc_board.harness.processes.calls import (
@@ -21,7 +22,7 @@ from hpc_board.harness.processes.calls import (
     worker_answer,
 )
 from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed
-from hpc_board.harness.processes.memory import may_read, read_memory
+from hpc_board.harness.processes.memory import mapped_at, may_read, read_memory
 from hpc_board.harness.processes.signals import SIGNAL_GRACE_SECONDS
 from hpc_board.harness.processes.tree import (
     ProcessorTimes,
@@ -32,9 +33,9 @@ from hpc_board.harness.processes.tree import (
     signal_all,
     turns,
 )
-from hpc_board.harness.wire import payload
-from hpc_board.harness.wire.payload import Held, write_at
-from hpc_board.harness.wire.replies import Done, Overlapped
+from hpc_board.harness.wire.form import Form
+from hpc_board.harness.wire.payload import any_overlap, write_at
+from hpc_board.harness.wire.replies import Done, Generated, Overlapped
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
@@ -46,6 +47,7 @@ _LATE_SECONDS = 0.05
 _STILL_SECONDS = 2.0
 _LOOKS = 2
 _PAGE_BYTES = 4096
+_GONE = "the process of the submission is gone"
 _LEAVING_NS = 50_000
 """Total time that a process's threads may still run after they count as stopped: each leaves its processor."""
 
@@ -53,6 +55,28 @@ _LEAVING_NS = 50_000
 def _now() -> tuple[int, int]:
     """Return the monotonic time, and the run time of this thread, in nanoseconds."""
     return time.monotonic_ns(), time.thread_time_ns()
+
+
+@dataclass(frozen=True)
+class Row:
+    """The way in which calls in a row are made.
+
+    With a `form` and `blocks`, the answers are read in the worker's memory, where it has made them to have the task's
+    form; unless `made_so`, it leaves an answer of another form as it is and writes it out. With `cold`, the inputs are
+    in no cache. With `copied`, the worker copies each output before the next call. Only the first `made` calls are made
+    if it is not None: each of the others returns a copy of the first one's output.
+    """
+
+    form: Form | None = None
+    blocks: bool = False
+    made_so: bool = True
+    cold: bool = False
+    copied: bool = False
+    made: int | None = None
+
+
+def _misplaced(message: str) -> CallFailed:
+    return CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
 
 
 def _woken() -> CallFailed:
@@ -96,15 +120,18 @@ class Worker:
         self._readable = self._stops and may_read(child.worker_pid)
         # One descriptor at most; a list, so that the current one is closed with the worker.
         self._arena: list[int] = []
-        self._model: Output | None = None
+        self._own: list[int] = []
         weakref.finalize(self, close_all, self._arena)
-        self.output_bytes: dict[int, int] = {}
-        """Size of the last output of each case."""
 
     @property
     def stops(self) -> bool:
         """Return whether all work that a submission has begun can be stopped."""
         return self._stops
+
+    @property
+    def hands_over_blocks(self) -> bool:
+        """Return whether the blocks of its answers can be read in its memory."""
+        return self._readable
 
     def check_time(self, phase: Phase) -> None:
         """Check that time is left for a call.
@@ -131,47 +158,45 @@ class Worker:
     def give_room(
         self,
         phase: Phase,
-        sizes: Sequence[int],
+        inputs: Sequence[Generated],
         room: int,
-        form: Mapping[str, Any] | None,
-        output_bytes: int,
+        row: Row,
+        rules: Rules,
         lay: Callable[[int, Sequence[int]], None] | None = None,
     ) -> tuple[int, list[int]]:
-        """Return memory for inputs of these sizes, and the offset of each; the worker has mapped it by then.
+        """Return memory for inputs, and the offset of each call's; the worker has mapped it by then.
 
         The memory of the previous calls is reused if it is large enough, and not far too large. If not all work that a
         submission has begun can be stopped, it is new for every call and only shown with it. With `lay`, the layouts of
         the inputs are written now, and the worker builds its tensors over the memory before their values exist. `room`
-        takes the worker's description of outputs, which have the `form` if the kernel must know it, and take
-        `output_bytes` each, if known.
+        takes answers that are written out.
 
         Raises:
             CallFailed: the worker has no space for it, or sent another frame.
         """
         bases, end = [], 0
-        for size in sizes:
+        for each in inputs:
             bases.append(end)
-            end += -(-size // _PAGE_BYTES) * _PAGE_BYTES + _PAGE_BYTES
+            end += -(-each.size // _PAGE_BYTES) * _PAGE_BYTES + _PAGE_BYTES
         shown: list[int] = []
         if not self._stops or not self._fits(end):
             self._renew_arena(end)
             shown = [*self._arena] if self._stops else []
         (arena,) = self._arena
-        if lay is not None and self._stops:
+        early = lay is not None and self._stops
+        if lay is not None and early:
             lay(arena, bases)
-        frame = {
-            "type": "map",
-            "bases": bases,
-            "early": lay is not None and self._stops,
-            "form": form,
-            "output_bytes": output_bytes,
-            "repeated": False,
-        }
-        self.child.send(frame, [*shown, room])
+        own = [
+            [base + at if at >= 0 and not rules.fresh_output else -1 for at in each.own]
+            for base, each in zip(bases, inputs, strict=True)
+        ]
+        self._own = [at for each in own for at in each]
+        frame = self._map_frame(bases, row, rules, early=early)
+        self.child.send({**frame, "own": own if row.blocks else []}, [*shown, room])
         self._await(phase, "mapped")
         return arena, bases
 
-    def give_room_to_repeat(self, phase: Phase, count: int, room: int, value: int, *, early: bool) -> None:
+    def give_room_to_repeat(self, phase: Phase, count: int, room: int, value: int, row: Row, *, early: bool) -> None:
         """Have the worker prepare `count` calls that return the value at a descriptor, all with the same inputs.
 
         These inputs are the first of its last row; with `early`, its tensors over them are built now.
@@ -179,17 +204,29 @@ class Worker:
         Raises:
             CallFailed: the worker has no space for it, or sent another frame.
         """
-        early = early and self._stops
-        frame = {
-            "type": "map",
-            "bases": [0] * count,
-            "early": early,
-            "form": None,
-            "output_bytes": os.fstat(value).st_size,
-            "repeated": True,
-        }
-        self.child.send(frame, [room, value])
+        self._own = [-1] * (count * len(row.form.blocks) if row.form else 0)
+        frame = self._map_frame([0] * count, row, Rules(), early=early and self._stops)
+        own = [[-1] * len(row.form.blocks)] * count if row.form else []
+        self.child.send({**frame, "repeated": True, "own": own}, [room, value])
         self._await(phase, "mapped")
+
+    def _map_frame(self, bases: Sequence[int], row: Row, rules: Rules, *, early: bool) -> dict[str, Any]:
+        return {
+            "type": "map",
+            "bases": bases,
+            "early": early,
+            "form": row.form.node if row.form else None,
+            "blocks": row.blocks,
+            "made_so": row.made_so,
+            "repeated": False,
+            "answer_bytes": row.form.size if row.form and row.blocks else 0,
+            "cold": row.cold,
+            "copied": row.copied,
+            "made": len(bases) if row.made is None else row.made,
+            "value_bytes": self._limits.value_bytes,
+            "const_inputs": rules.const_inputs,
+            "fresh_output": rules.fresh_output,
+        }
 
     def _renew_arena(self, size: int) -> None:
         close_all(self._arena)
@@ -210,24 +247,10 @@ class Worker:
         finally:
             self._allowance.spend(time.monotonic() - start)
 
-    def run(
-        self,
-        phase: Phase,
-        fill: Callable[[], None],
-        count: int,
-        *,
-        cold: bool,
-        copied: bool,
-        made: int,
-        alike: bool,
-        rules: Rules,
-    ) -> tuple[Called, Done]:
+    def run(self, phase: Phase, fill: Callable[[], None], count: int, row: Row) -> tuple[Called, Done]:
         """Have `count` calls made, for whose inputs the worker has room.
 
-        The worker is stopped while `fill` writes the inputs, so that it does not see them before the clock runs. With
-        `copied` it copies each output before the next call. Only the first `made` calls are made; each of the others
-        returns a copy of the first one's output. With `alike`, it lists outputs that have the form of the last one
-        described in full by their addresses alone.
+        The worker is stopped while `fill` writes the inputs, so that it does not see them before the clock runs.
 
         Returns:
             The calls, and the places of their outputs by the worker's word; it is stopped until it is told to go on.
@@ -238,18 +261,7 @@ class Worker:
         """
         seconds, late = self._time_for(count, phase)
         number = secrets.randbits(62)
-        frame = {
-            "type": "run",
-            "call": number,
-            "cold": cold,
-            "copied": copied,
-            "made": made,
-            "held": self._readable,
-            "alike": alike,
-            "value_bytes": self._limits.value_bytes,
-            "const_inputs": rules.const_inputs,
-            "fresh_output": rules.fresh_output,
-        }
+        frame = {"type": "run", "call": number}
         self._fill(fill)
         before = self._processor_times()
         deadline = time.monotonic() + seconds
@@ -260,7 +272,7 @@ class Worker:
         finally:
             self._go_on()
         try:
-            expected = ("done", "overlapped", "raised") if count > 1 and not copied else ("done", "raised")
+            expected = ("done", "overlapped", "raised") if count > 1 and not row.copied else ("done", "raised")
             answer = worker_answer(self.child, expected, deadline, late)
             still_ns, still_ran_ns = self._stop() if isinstance(answer, Done) else (start_ns, start_ran_ns)
         finally:
@@ -275,7 +287,8 @@ class Worker:
             wall_ns=wall_ns,
             waited_ns=after.waited_since(before, wall_ns),
             ran_ns=still_ran_ns - start_ran_ns + after.ran_since(before),
-            by_address=bool(done.alike),
+            processor_ns=after.worked_since(before),
+            by_blocks=bool(done.blocks),
         )
         return called, done
 
@@ -310,43 +323,41 @@ class Worker:
         """Return the processor times of the worker's first thread, and of the rest of the submission, so far."""
         return processor_times(self.child.worker_pid, self._companions) if self._stops else ProcessorTimes()
 
-    def outputs(self, answer: Done, count: int, room: int) -> "list[Output]":
+    def outputs(self, answer: Done, count: int, room: int, row: Row) -> "list[Output]":
         """Return the outputs of calls at the places that the worker names; reading them shows whether that is true.
 
         Raises:
             OutputsOverlap: the outputs lie in the same memory.
-            CallFailed: the worker's description is inconsistent.
+            CallFailed: the worker names other places than it may.
         """
-        found = self._alike(answer.alike, count) if answer.alike else self._described(answer, count, room)
-        extents = [[(address, address + size) for _, address, size in each.parts] for each in found]
-        if payload.any_overlap(extents):
+        if row.form is not None and row.blocks and (row.made_so or answer.blocks):
+            return self._in_blocks(row.form, answer.blocks, count)
+        if len(answer.outputs) != count or answer.blocks:
+            raise _misplaced("it returned another number of outputs than of calls")
+        return [WrittenOutput(self, room, *extent) for extent in answer.outputs]
+
+    def _in_blocks(self, form: Form, addresses: Sequence[int], count: int) -> "list[Output]":
+        """Return outputs in blocks, each of them alone in memory that is no input of the row."""
+        width = len(form.blocks)
+        if len(addresses) != count * width:
+            raise _misplaced("it returned another number of outputs than of calls")
+        sizes = [size for _, size in form.blocks] * count
+        spans = [(at, at + size) for at, size in zip(addresses, sizes, strict=True) if size]
+        try:
+            inputs = mapped_at(self.child.worker_pid, self._arena)
+        except OSError:
+            raise CallFailed(Verdict.CRASH, _GONE, worker_lost=True) from None
+        for at, size, own in zip(addresses, sizes, self._own, strict=True):
+            for begin, end, offset in inputs if size else ():
+                if at < end and begin < at + size and (own < 0 or at - begin + offset != own or at + size > end):
+                    raise _misplaced("its output lies in the memory of an input")
+        if any_overlap([[span] for span in spans]):
+            if count == 1:
+                raise _misplaced("parts of its output lie in the same memory")
             raise OutputsOverlap
-        if not answer.alike and count == 1:
-            self._model = found[0].without_parts()
-        return found
-
-    def _alike(self, addresses: Sequence[int], count: int) -> "list[Output]":
-        """Return outputs that have the form of the last one, the only one described."""
-        model = self._model
-        width = 0 if model is None else len(model.parts)
-        if model is None or len(addresses) != count * width:
-            raise CallFailed(
-                Verdict.PROTOCOL_VIOLATION, "it returned another number of outputs than of calls", worker_lost=True
-            )
-        return [model.at(addresses[begin : begin + width]) for begin in range(0, count * width, width)]
-
-    def _described(self, answer: Done, count: int, room: int) -> "list[Output]":
-        """Return outputs that are each described in full."""
-        parts: list[list[Held]] = [[] for _ in range(count)]
-        for place, at, address, size in answer.held:
-            if place >= count:
-                raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it has more outputs than calls", worker_lost=True)
-            parts[place].append((at, address, size))
-        if len(answer.outputs) != count:
-            raise CallFailed(
-                Verdict.PROTOCOL_VIOLATION, "it returned another number of outputs than of calls", worker_lost=True
-            )
-        return [Output(self, room, extent, each) for extent, each in zip(answer.outputs, parts, strict=True)]
+        return [
+            OutputInBlocks(self, form, addresses[begin : begin + width]) for begin in range(0, count * width, width)
+        ]
 
     def _fill(self, fill: Callable[[], None]) -> None:
         """Write the inputs while no process that knows their memory runs, and leave the submission stopped."""
@@ -391,7 +402,7 @@ class Worker:
                 read_memory(self.child.worker_pid, address + done, memory, count)
                 write_at(copy, at + done, memoryview(memory)[:count])
         except ProcessLookupError:
-            raise CallFailed(Verdict.CRASH, "the process of the submission is gone", worker_lost=True) from None
+            raise CallFailed(Verdict.CRASH, _GONE, worker_lost=True) from None
         except OSError as error:
             message = f"its output is not where it says: {error.strerror or error}"
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True) from None
@@ -478,55 +489,27 @@ class Worker:
 
 
 class Output:
-    """An output of a worker: in the room at `extent` (offset, bytes) and, for its `parts`, in its memory."""
+    """An output of a worker, which is stopped while it is copied."""
 
-    def __init__(self, worker: Worker, room: int, extent: tuple[int, int], parts: Sequence[Held]) -> None:
+    def __init__(self, worker: Worker, size: int) -> None:
         self._worker = worker
-        self._room = room
-        self._base, self._size = extent
-        self.parts = sorted(parts)
-        self._model: Output | None = None
-
-    def without_parts(self) -> "Output":
-        """Return the same output with all but its parts in memory that the worker cannot reach."""
-        room = os.memfd_create("model", os.MFD_CLOEXEC)
-        model = Output(self._worker, room, (0, self._size), self.parts)
-        weakref.finalize(model, os.close, room)
-        begin = self.parts[0][0] if self.parts else self._size
-        _send(self._room, self._base, room, 0, min(begin, payload.HEADER_BYTES_MAX))
-        return model
-
-    def at(self, addresses: Sequence[int]) -> "Output":
-        """Return an output of the same form whose parts lie at other addresses."""
-        parts = [(at, address, size) for (at, _, size), address in zip(self.parts, addresses, strict=True)]
-        output = Output(self._worker, self._room, (self._base, self._size), parts)
-        # Its room is closed with it.
-        output._model = self
-        return output
+        self._size = size
 
     def copy(self, bytes_max: int) -> int:
-        """Copy the output into memory that the worker cannot reach; the worker is stopped meanwhile."""
+        """Copy the output into memory that the worker cannot reach."""
         if self._size > bytes_max:
             raise CallFailed(Verdict.OUTPUT_LIMIT, f"its output takes {self._size} bytes", worker_lost=True)
         copy = os.memfd_create("held", os.MFD_CLOEXEC)
         try:
             os.ftruncate(copy, self._size)
-            self._fill(copy, self._size)
+            self._fill(copy)
         except BaseException:
             os.close(copy)
             raise
         return copy
 
-    def _fill(self, copy: int, size: int) -> None:
-        done = 0
-        for at, address, length in self.parts:
-            if at < done or at + length > size:
-                message = "its output has parts that overlap, or lie beyond its end"
-                raise CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
-            _send(self._room, self._base, copy, done, at)
-            self._worker.read(address, copy, at, length)
-            done = at + length
-        _send(self._room, self._base, copy, done, size)
+    def _fill(self, copy: int) -> None:
+        raise NotImplementedError
 
     def changes_later(self, copy: int, bytes_max: int) -> bool:
         """Return whether the copied output differs from the worker's memory a little later."""
@@ -540,12 +523,38 @@ class Output:
             return True
         try:
             size = os.fstat(copy).st_size
-            return os.fstat(later).st_size != size or any(
+            return any(
                 os.pread(later, _COMPARED_BYTES, at) != os.pread(copy, _COMPARED_BYTES, at)
                 for at in range(0, size, _COMPARED_BYTES)
             )
         finally:
             os.close(later)
+
+
+class WrittenOutput(Output):
+    """An output that the worker has written into the room."""
+
+    def __init__(self, worker: Worker, room: int, base: int, size: int) -> None:
+        super().__init__(worker, size)
+        self._room = room
+        self._base = base
+
+    def _fill(self, copy: int) -> None:
+        _send(self._room, self._base, copy, 0, self._size)
+
+
+class OutputInBlocks(Output):
+    """An output of the task's form, whose blocks lie at addresses in the worker's memory."""
+
+    def __init__(self, worker: Worker, form: Form, addresses: Sequence[int]) -> None:
+        super().__init__(worker, form.size)
+        self._form = form
+        self._addresses = addresses
+
+    def _fill(self, copy: int) -> None:
+        os.pwrite(copy, self._form.head, 0)
+        for (at, size), address in zip(self._form.blocks, self._addresses, strict=True):
+            self._worker.read(address, copy, at, size)
 
 
 def rest_of_room(room: int, size: int, parts: Sequence[tuple[int, int]]) -> int:

@@ -1,5 +1,6 @@
 """Requests of the supervisor to a worker or judge, their answers, and the failures of a call."""
 
+import math
 import os
 import random
 from collections.abc import Mapping, Sequence
@@ -77,9 +78,9 @@ class Called:
     `wall_ns` is the time by the supervisor's clock from before the inputs were known until no process of the submission
     ran any more; `claimed_ns` is the worker's own time for the calls alone. During `waited_ns` of the wall time other
     processes had the processor that the worker waited for, see `ProcessorTimes`. `ran_ns` is the run time of the
-    supervisor and of the worker's first thread meanwhile. `by_address`: the worker listed its outputs' addresses;
-    otherwise it wrote them out within the wall time. `message` is the judge's; `throttled`: the GPU had lowered its
-    clocks for its own protection right after the call.
+    supervisor and of the worker's first thread meanwhile, `processor_ns` that of the whole submission, infinite where
+    it is unknown. `by_blocks`: the answers had the task's form; otherwise they were written out within the wall time.
+    `message` is the judge's; `throttled`: the GPU had lowered its clocks for its own protection right after the call.
     """
 
     calls: int
@@ -88,7 +89,8 @@ class Called:
     message: str = ""
     waited_ns: float = 0.0
     ran_ns: float = 0.0
-    by_address: bool = True
+    processor_ns: float = math.inf
+    by_blocks: bool = True
     throttled: bool = False
 
     @property
@@ -104,6 +106,11 @@ class Called:
         is at most the run time of the two processes.
         """
         return max(0.0, min(self.wall_ns - self.waited_ns, self.ran_ns) - self.claimed_ns)
+
+    @property
+    def idle_ns(self) -> float:
+        """Return the time of a row without a kernel in which the worker did not run: its waking up and its stop."""
+        return max(0.0, self.wall_ns - self.waited_ns - self.processor_ns)
 
 
 @dataclass(frozen=True)
@@ -189,12 +196,14 @@ def worker_answer(worker: Child, expected: tuple[str, ...], deadline: float, lat
 _REPORTABLE = {
     Verdict.EXCEPTION: False,
     Verdict.WRONG_DTYPE: False,
+    Verdict.WRONG_SHAPE: False,
     Verdict.WRONG_ALIASED: False,
     Verdict.OUTPUT_LIMIT: False,
     Verdict.LOAD_ERROR: True,
     Verdict.DEVICE_ERROR: True,
     Verdict.OUT_OF_MEMORY: True,
     Verdict.CRASH: True,
+    Verdict.INFRA_ERROR: True,
 }
 """Verdicts that a worker may report about itself, and whether the worker is lost afterwards."""
 

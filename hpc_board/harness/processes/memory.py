@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 _SECCOMP_FILTER = "2"
@@ -40,6 +41,26 @@ def may_read(pid: int) -> bool:
     """
     here = ctypes.create_string_buffer(1)
     return _read(pid, 0, ctypes.addressof(here), 1) == -errno.EFAULT and _seccomp_mode(pid) == _SECCOMP_FILTER
+
+
+def mapped_at(pid: int, descriptors: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Return where the files at `descriptors` are mapped into another process: begin, end and offset in the file.
+
+    Raises:
+        OSError: the process is gone.
+    """
+    files = set()
+    for descriptor in descriptors:
+        found = os.fstat(descriptor)
+        files.add((f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}", str(found.st_ino)))
+    mapped: list[tuple[int, int, int]] = []
+    # proc_pid_maps(5): the range, the rights, the offset, the device, the inode, and the path.
+    for line in Path(f"/proc/{pid}/maps").read_bytes().splitlines():
+        extent, _, offset, device, inode, *_ = line.decode("ascii", "replace").split(maxsplit=5)
+        if (device, inode) in files:
+            begin, _, end = extent.partition("-")
+            mapped.append((int(begin, 16), int(end, 16), int(offset, 16)))
+    return mapped
 
 
 def keep_freed_memory() -> None:

@@ -5,6 +5,7 @@ that exists and cannot be seen counts as running.
 """
 
 import itertools
+import math
 import os
 import signal
 import time
@@ -138,6 +139,16 @@ class ProcessorTimes:
         """Return the run time of the worker's first thread since `before`."""
         return max(0, self.run_ns - before.run_ns)
 
+    def worked_since(self, before: "ProcessorTimes") -> float:
+        """Return the run time of the whole submission since `before`; infinite if it may have had other processes."""
+        if not self._same_processes(before):
+            return math.inf
+        return float(max(0, self.run_ns - before.run_ns + self.others_ns - before.others_ns))
+
+    def _same_processes(self, before: "ProcessorTimes") -> bool:
+        """Return whether no process or thread has begun on this node since, and none of the submission has ended."""
+        return self.last_pid is not None and (self.last_pid, self.siblings) == (before.last_pid, before.siblings)
+
     def waited_since(self, before: "ProcessorTimes", wall_ns: int) -> float:
         """Return for how long since `before` processes outside of the submission had the processor that it waited for.
 
@@ -147,7 +158,7 @@ class ProcessorTimes:
         is unknown: in both cases no waiting is excused. Neither is it if the thread slept, but for the next request:
         on a busy machine Linux 6.18 counts part of some sleeps as waiting.
         """
-        if self.last_pid is None or self.last_pid != before.last_pid or self.siblings != before.siblings:
+        if not self._same_processes(before):
             return 0.0
         if self.sleeps - before.sleeps > _SLEEPS_OF_A_ROW:
             return 0.0

@@ -1,76 +1,254 @@
-"""The form of outputs: a row of calls lists outputs of one form by their addresses alone."""
+"""The form of an answer in a timed row: as many blocks as the reference's answer has tensors and arrays.
 
+A block is the bytes of one tensor or array in row-major order, alone in memory. An answer that is something else (a
+view with gaps, another dtype, an array of another library) is made so by the worker while the clock runs.
+"""
+
+import json
+import math
+import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from hpc_board.harness.wire.payload import Outline, PayloadError
+from hpc_board.harness.wire import payload
+from hpc_board.harness.wire.payload import Node, PayloadError, WrongShape
+from hpc_board.model.text import with_article
+
+FORM_BYTES_MAX = 32 * 1024
+BLOCKS_MAX = 3000
+"""Largest number of blocks in the answers of a row: a frame holds no more addresses."""
+
+_NESTS = ("list", "tuple", "dict")
+
+Taking = Callable[[Any], tuple[Any, int]]
+"""Returns a value that holds a block, and the block's address."""
+
+_Kind = tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[Any], int]]
+"""For the values of a block: whether one has its form, the value made so, and its address."""
+
+
+class Aliased(PayloadError):
+    """An answer in the memory of an input."""
+
+
+class OtherForm(PayloadError):
+    """An answer that would have to be made to have the form."""
+
+
+class Block(NamedTuple):
+    """The place of a block in the payload of an answer, and its size in bytes."""
+
+    at: int
+    size: int
 
 
 class Form:
-    """The types and shapes of a value: one tensor or array, or a list or tuple of them.
+    """The form of a right answer: nested lists, tuples and dicts of tensors and arrays alone.
 
-    Built from a value with a known outline, a form decides whether that outline fits other values too.
+    `node` is its layout in row-major order, `head` the beginning of the payload of such an answer, `size` that
+    payload's size in bytes.
 
     Raises:
-        PayloadError: the value has another structure, or a part of it is not dense or not held.
+        PayloadError: the answer has other parts, too many, or no bytes.
     """
 
-    def __init__(self, value: Any, outline: Outline) -> None:
-        self._kind = type(value) if type(value) in (list, tuple) else None
-        parts = list(value) if self._kind else [value]
-        if len(parts) != len(outline.held):
-            raise PayloadError("a value of which not every part is held")
-        self._readers = [_address_reader(part) for part in parts]
-        if self.addresses([value]) is None:
-            raise PayloadError("a value that is not dense")
+    def __init__(self, layout: Node) -> None:
+        self._leaves: list[Node] = []
+        self._end = 0
+        self.node = self._row_major(layout, "the reference's answer")
+        text = json.dumps(self.node).encode()
+        if not self._end or len(self._leaves) > BLOCKS_MAX or len(text) > FORM_BYTES_MAX:
+            raise PayloadError("the reference's answer has too many parts, or no bytes")
+        self.head, start = payload.head(text)
+        self.blocks = tuple(Block(start + leaf["at"], payload.leaf_bytes(leaf)) for leaf in self._leaves)
+        self.size = start + self._end
 
-    def addresses(self, values: Sequence[Any]) -> "list[int] | None":
-        """Return the addresses of each value's parts, one value after the other; None if one has another form.
+    def _row_major(self, node: Node, place: str) -> Node:
+        kind = node["k"]
+        if kind in _NESTS:
+            items = [self._row_major(item, place) for item in node["items"]]
+            return {"k": kind, "keys": node["keys"], "items": items} if kind == "dict" else {"k": kind, "items": items}
+        if kind not in ("tensor", "array"):
+            raise PayloadError(f"{place} has a part that is {with_article(str(kind)[:40])}")
+        leaf = {"k": kind, "dtype": node["dtype"], "shape": list(node["shape"]), "at": payload.aligned(self._end)}
+        self._leaves.append(leaf)
+        self._end = leaf["at"] + payload.leaf_bytes(leaf)
+        return leaf
 
-        This runs while a row of calls is timed and therefore does as little as possible.
+    def blank(self) -> int:
+        """Return a descriptor of a payload of this form, all of whose numbers are zero."""
+        descriptor = os.memfd_create("answer", os.MFD_CLOEXEC)
+        os.ftruncate(descriptor, self.size)
+        os.pwrite(descriptor, self.head, 0)
+        return descriptor
+
+
+def form_of(layout: Node) -> Form | None:
+    """Return the form of an answer with this layout; None if it has parts that are no tensors or arrays."""
+    try:
+        return Form(layout)
+    except PayloadError:
+        return None
+
+
+class Taker:
+    """The answers of a row in the worker, each made to have the form, and held until the next row.
+
+    `memory` holds the first address of the row's inputs and the address after the last one: a block must not lie there,
+    unless the reference returns the same input. `fresh` forbids answers in the memory of an input. An answer of another
+    form is an error unless it is `made_so`.
+    """
+
+    def __init__(self, node: Node, memory: tuple[int, int], *, fresh: bool, made_so: bool = True) -> None:
+        self.addresses: list[int] = []
+        self.held: list[Any] = []
+        self._node = node
+        self._memory = memory
+        self._fresh = fresh
+        self._made_so = made_so
+
+    def taking(self, own: Sequence[int]) -> Callable[[Any], None]:
+        """Return a function that takes the answer of one call, made to have the form, while the clock runs.
+
+        `own` holds for each block the address of the input that the reference returns in its place, -1 for none.
         """
-        kind, readers = self._kind, self._readers
+        note, hold = self.addresses.append, self.held.append
+        takings = [self._taking(leaf, allowed) for leaf, allowed in zip(leaves_of(self._node), own, strict=True)]
+        if self._node["k"] not in _NESTS:
+            (take,) = takings
+
+            def take_one(value: Any) -> None:
+                value, address = take(value)
+                hold(value)
+                note(address)
+
+            return take_one
+
+        sizes = [payload.leaf_bytes(leaf) for leaf in leaves_of(self._node)]
+
+        def take_all(value: Any) -> None:
+            blocks = [take(part) for take, part in zip(takings, _parts(value, self._node, "the output"), strict=True)]
+            apart = _apart(blocks, sizes)
+            hold(apart)
+            self.addresses += [address for _, address in apart]
+
+        return take_all
+
+    def _taking(self, leaf: Node, own: int) -> Taking:
+        low, high = self._memory
+        of_form, made, address_of = (_tensors if leaf["k"] == "tensor" else _arrays)(leaf)
+
+        def take(value: Any) -> tuple[Any, int]:
+            if of_form(value):
+                address = address_of(value)
+                if not low <= address < high or address == own:
+                    return value, address
+            if not self._made_so:
+                raise OtherForm
+            value = made(value)
+            address = address_of(value)
+            if low <= address < high:
+                if self._fresh:
+                    raise Aliased
+                value = payload.copied(value)
+                address = address_of(value)
+            return value, address
+
+        return take
+
+
+def leaves_of(node: Node) -> Iterator[Node]:
+    """Yield the nodes of a layout that are no lists, tuples or dicts, in the order of their bytes."""
+    if node["k"] not in _NESTS:
+        yield node
+    for item in node.get("items", ()):
+        yield from leaves_of(item)
+
+
+def _parts(value: Any, node: Node, place: str) -> Iterator[Any]:
+    """Yield the parts of a value at the places of a form's blocks."""
+    kind = node["k"]
+    if kind not in _NESTS:
+        yield value
+        return
+    if kind == "dict":
+        if type(value) is not dict or set(value) != set(node["keys"]):
+            raise WrongShape(f"{place} is not a dict with the keys {node['keys']!r}"[:500])
+        items = [value[key] for key in node["keys"]]
+    else:
+        if type(value) not in (list, tuple):
+            raise PayloadError(f"{place} is {with_article(type(value).__name__)}, expected {with_article(kind)}")
+        items = list(value)
+        if len(items) != len(node["items"]):
+            raise WrongShape(f"{place} has {len(items)} parts, expected {len(node['items'])}")
+    for index, (item, wanted) in enumerate(zip(items, node["items"], strict=True)):
+        yield from _parts(item, wanted, f"{place}[{index}]")
+
+
+def _apart(blocks: list[tuple[Any, int]], sizes: Sequence[int]) -> list[tuple[Any, int]]:
+    """Return blocks of one answer, with copies of those that lie in the memory of another one."""
+    reached = 0
+    for index in sorted(range(len(blocks)), key=lambda index: blocks[index][1]):
+        value, address = blocks[index]
+        if sizes[index] and address < reached:
+            value = payload.copied(value)
+            blocks[index] = value, payload.address(value)
+        else:
+            reached = max(reached, address + sizes[index])
+    return blocks
+
+
+def _tensors(leaf: Node) -> _Kind:
+    torch: Any = sys.modules["torch"]
+    kind, dtype, shape = torch.Tensor, getattr(torch, leaf["dtype"]), torch.Size(leaf["shape"])
+    contiguous, is_lazy = kind.is_contiguous, dtype.is_complex or dtype.is_floating_point
+
+    def of_form(value: Any) -> bool:
+        return (
+            type(value) is kind
+            and value.dtype is dtype
+            and value.shape == shape
+            and contiguous(value)
+            and value.is_cpu
+            and not (is_lazy and (value.is_neg() or value.is_conj()))
+        )
+
+    def made(value: Any) -> Any:
+        value = payload.plain(value)
+        if not isinstance(value, torch.Tensor):
+            raise PayloadError(f"the output is {with_article(type(value).__name__)}, expected a tensor")
+        if value.layout is not torch.strided:
+            raise PayloadError(f"the output is a tensor of the layout {value.layout}, expected {torch.strided}")
         try:
-            if kind is None:
-                (read,) = readers
-                return [read(value) for value in values]
-            if any(type(value) is not kind or len(value) != len(readers) for value in values):
-                return None
-            return [read(part) for value in values for read, part in zip(readers, value, strict=True)]
-        except _OtherFormError:
-            return None
+            with torch.no_grad():
+                value = value.resolve_conj().resolve_neg().to("cpu", dtype)
+        except (NotImplementedError, RuntimeError) as error:
+            raise PayloadError(f"a tensor of type {value.dtype} cannot become one of type {dtype}: {error}") from error
+        if value.numel() != math.prod(shape):
+            raise WrongShape(f"the output has the shape {tuple(value.shape)}, expected {tuple(shape)}")
+        return value.reshape(shape).contiguous()
+
+    return of_form, made, kind.data_ptr
 
 
-class _OtherFormError(Exception):
-    """A value has another form than the expected one."""
+def _arrays(leaf: Node) -> _Kind:
+    numpy: Any = sys.modules["numpy"]
+    kind, dtype, shape = numpy.ndarray, numpy.dtype(leaf["dtype"]), tuple(leaf["shape"])
 
+    def of_form(value: Any) -> bool:
+        return type(value) is kind and value.dtype == dtype and value.shape == shape and value.flags.c_contiguous
 
-def _address_reader(model: Any) -> "Callable[[Any], int]":
-    """Return a function that returns the address of a dense value with the type and shape of `model`."""
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and type(model) is torch.Tensor:
-        kind, dtype, shape = torch.Tensor, model.dtype, model.shape
-        contiguous, address = kind.is_contiguous, kind.data_ptr
-        lazy = (kind.is_conj, kind.is_neg) if dtype.is_complex or dtype.is_floating_point else ()
+    def made(value: Any) -> Any:
+        value = payload.plain(value)
+        if not isinstance(value, (kind, numpy.generic)):
+            raise PayloadError(f"the output is {with_article(type(value).__name__)}, expected an array")
+        try:
+            value = numpy.ascontiguousarray(value, dtype)
+        except (TypeError, ValueError) as error:
+            raise PayloadError(f"an array of type {value.dtype} cannot become one of type {dtype}: {error}") from error
+        if value.size != math.prod(shape):
+            raise WrongShape(f"the output has the shape {value.shape}, expected {shape}")
+        return value.reshape(shape)
 
-        def of_tensor(value: Any) -> int:
-            if type(value) is not kind or value.dtype is not dtype or value.shape != shape or not contiguous(value):
-                raise _OtherFormError
-            if any(flag(value) for flag in lazy):
-                raise _OtherFormError
-            return int(address(value))
-
-        return of_tensor
-    if numpy is not None and type(model) is numpy.ndarray:
-        array, of_type, lengths = numpy.ndarray, model.dtype, model.shape
-
-        def of_array(value: Any) -> int:
-            if type(value) is not array or value.dtype != of_type or value.shape != lengths:
-                raise _OtherFormError
-            if not value.flags.c_contiguous:
-                raise _OtherFormError
-            return int(value.__array_interface__["data"][0])
-
-        return of_array
-    raise PayloadError("a value with parts that are neither tensors nor arrays")
+    return of_form, made, lambda value: value.__array_interface__["data"][0]

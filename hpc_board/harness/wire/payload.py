@@ -18,7 +18,6 @@ import mmap
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 MAGIC = b"HPCBLOB1"
@@ -27,9 +26,6 @@ HEADER_BYTES_MAX = 16 * 2**20
 _ALIGNMENT = 64
 _MAP_POPULATE = 0x8000
 _PARTS_MAX = 16
-HELD_BYTES_MIN = 64 * 1024
-"""Size from which a leaf may stay in memory; a smaller leaf is written into the file."""
-
 _PROTOCOLS = ("__dlpack__", "__cuda_array_interface__")
 _DEFAULT_STREAMS_MAX = 2
 """Largest number that means a default stream in the CUDA array interface, rather than an address."""
@@ -72,12 +68,12 @@ The source returns a flat tensor or array in host memory, or `bytes`; the tensor
 """
 
 
-Held = tuple[int, int, int]
-"""A leaf that stays in a process's memory: its offset in the payload, its address, its size in bytes."""
-
-
 class PayloadError(ValueError):
     """A value that cannot be written, or bytes that are no payload; the message names the place and the reason."""
+
+
+class WrongShape(PayloadError):
+    """A value with another structure or another number of elements than expected."""
 
 
 class TooLarge(PayloadError):
@@ -110,7 +106,17 @@ class Laid:
 
     def write_leaves(self, descriptor: int, base: int = 0) -> None:
         """Write the bytes of all leaves to their offsets behind the layout."""
-        self._outline_leaves(descriptor, base, 0, 0)
+        for at, length, source, _ in self._leaves:
+            if length:
+                write_at(descriptor, base + self._start + at, source())
+
+    def offsets(self) -> list[int]:
+        """Return the offset of each leaf from the begin of the payload."""
+        return [self._start + at for at, _, _, _ in self._leaves]
+
+    def addresses(self) -> list[int]:
+        """Return the address of each leaf's bytes in the memory of the value's device, 0 for those that are copies."""
+        return [address(source() if tensor is None else tensor) for _, _, source, tensor in self._leaves]
 
     def tensors(self) -> list[Any]:
         """Return the tensors that are not empty, in the order of their bytes; each is dense if the value's is."""
@@ -130,37 +136,21 @@ class Laid:
             if not length:
                 continue
             if tensor is not None and _is_on_gpu(tensor):
-                left.append((self._start + at, tensor.reshape(-1).view(sys.modules["torch"].uint8)))
+                left.append((self._start + at, _bytes_of(tensor.contiguous(), sys.modules["torch"])))
             else:
                 write_at(descriptor, self._start + at, source())
         return left
-
-    def outline(self, descriptor: int, base: int, held_max: int, held_bytes_min: int) -> tuple[list[Held], list[Any]]:
-        """Write like `write`, but leave out leaves of at least `held_bytes_min`; see the function `outline`."""
-        self.write_head(descriptor, base)
-        return self._outline_leaves(descriptor, base, held_max, held_bytes_min)
-
-    def _outline_leaves(
-        self, descriptor: int, base: int, held_max: int, held_bytes_min: int
-    ) -> tuple[list[Held], list[Any]]:
-        held: list[Held] = []
-        holders: list[Any] = []
-        for at, length, source, _ in self._leaves:
-            if not length:
-                continue
-            content = source()
-            address = _address(content) if length >= held_bytes_min and len(held) < held_max else None
-            if address is None:
-                write_at(descriptor, base + self._start + at, content)
-            else:
-                held.append((self._start + at, address, length))
-                holders.append(content)
-        return held, holders
 
 
 def _scalars(node: Node) -> int:
     """Return the number of values below a node that are in its layout itself."""
     return ("v" in node) + sum(map(_scalars, node.get("items", ())))
+
+
+def head(header: bytes) -> tuple[bytes, int]:
+    """Return the beginning of a payload with this layout, and the offset of the leaves."""
+    begin = MAGIC + len(header).to_bytes(8, "little") + header
+    return begin, aligned(len(begin))
 
 
 def laid_out(value: Any, limit: int, *, shift: int = 0) -> Laid:
@@ -175,8 +165,7 @@ def laid_out(value: Any, limit: int, *, shift: int = 0) -> Laid:
     header = json.dumps(layout).encode() + b" " * (shift * _ALIGNMENT)
     if len(header) > HEADER_BYTES_MAX:
         raise TooLarge(f"its layout takes {len(header)} bytes")
-    head = MAGIC + len(header).to_bytes(8, "little") + header
-    laid = Laid(layout, head, _aligned(len(head)), leaves)
+    laid = Laid(layout, *head(header), leaves)
     if laid.size > limit:
         raise TooLarge(f"it takes {laid.size} bytes, more than the limit of {limit}")
     return laid
@@ -193,35 +182,6 @@ def write(value: Any, descriptor: int, limit: int) -> Node:
     os.ftruncate(descriptor, laid.size)
     laid.write(descriptor)
     return laid.layout
-
-
-@dataclass(frozen=True)
-class Outline:
-    """A value whose large leaves stay in this process's memory, while the rest lies in a file from `base` on.
-
-    `size` is the size of the whole payload; `held` lists the leaves that are left out, in their order; `holders` keeps
-    them at their addresses.
-    """
-
-    base: int
-    size: int
-    held: "list[Held]"
-    holders: "list[Any]"
-
-
-def outline(
-    value: Any, descriptor: int, base: int, limit: int, held_max: int, held_bytes_min: int = HELD_BYTES_MIN
-) -> Outline:
-    """Write `value` from `base` on, except up to `held_max` leaves of at least `held_bytes_min` bytes.
-
-    Raises:
-        PayloadError: a part of the value has no representation here.
-        TooLarge: the payload is larger than `limit` bytes.
-    """
-    laid = laid_out(value, limit)
-    os.ftruncate(descriptor, base + laid.size)
-    held, holders = laid.outline(descriptor, base, held_max, held_bytes_min)
-    return Outline(base, laid.size, held, holders)
 
 
 Placed = Callable[[Any], Any]
@@ -286,7 +246,7 @@ def _header(memory: mmap.mmap, base: int = 0) -> tuple[int, Any]:
         layout = json.loads(memory[begin : begin + header_bytes])
     except (ValueError, RecursionError) as error:
         raise PayloadError("the layout is not JSON") from error
-    return _aligned(begin + header_bytes), layout
+    return aligned(begin + header_bytes), layout
 
 
 def same(descriptor: int, other: int, base: int = 0) -> bool:
@@ -307,9 +267,14 @@ def _leaves(node: Node) -> Iterator[tuple[int, int]]:
     if node["k"] == "bytes":
         yield node["at"], node["size"]
     elif "dtype" in node and "at" in node:
-        yield node["at"], math.prod(node["shape"]) * _ITEM_BYTES[node["dtype"]]
+        yield node["at"], leaf_bytes(node)
     for item in node.get("items", ()):
         yield from _leaves(item)
+
+
+def leaf_bytes(node: Node) -> int:
+    """Return the size of a tensor or array by its node."""
+    return math.prod(node["shape"]) * _ITEM_BYTES[node["dtype"]]
 
 
 def share_memory(one: Any, other: Any) -> bool:
@@ -385,8 +350,8 @@ def dense(value: Any) -> Any:
     if kind is dict and len(value) <= _PARTS_MAX:
         return {key: dense(item) for key, item in value.items()}
     # A number in a list is looked at while the call is timed.
-    taken = None if kind.__module__ == "builtins" else _of_another_library(value)
-    return value if taken is None else dense(taken)
+    taken = value if kind.__module__ == "builtins" else plain(value)
+    return value if taken is value else dense(taken)
 
 
 def copied(value: Any) -> Any:
@@ -403,18 +368,20 @@ def copied(value: Any) -> Any:
     return value
 
 
-def _of_another_library(value: Any) -> Any:
-    """Return the tensor in the memory of another library's array; without PyTorch a NumPy array; None for the rest.
+def plain(value: Any) -> Any:
+    """Return the plain tensor in the memory of a tensor of a subclass or of another library's array.
+
+    Without PyTorch it is a NumPy array. A value that is neither tensor nor array is returned as it is.
 
     Raises:
         PayloadError: the array cannot be taken; its cause is the library's or PyTorch's error.
     """
     torch, numpy, kind = sys.modules.get("torch"), sys.modules.get("numpy"), type(value)
+    if torch and isinstance(value, torch.Tensor):
+        return value if kind is torch.Tensor else _of_subclass(value, torch)
     protocol = next((each for each in _PROTOCOLS if hasattr(kind, each)), None)
-    if protocol is None or (torch is None and numpy is None):
-        return None
-    if (torch and isinstance(value, torch.Tensor)) or (numpy and isinstance(value, numpy.ndarray)):
-        return None
+    if protocol is None or (torch is None and numpy is None) or (numpy and isinstance(value, numpy.ndarray)):
+        return value
     # JAX computes asynchronously; an error of the computation is raised here.
     if hasattr(kind, "block_until_ready"):
         value.block_until_ready()
@@ -427,10 +394,24 @@ def _of_another_library(value: Any) -> Any:
             return (torch or numpy).from_dlpack(value)  # type: ignore[union-attr]
         return _on_gpu(value, torch)
     except Exception as error:
-        name = f"{kind.__module__}.{kind.__qualname__}"
-        raise PayloadError(
-            f"cannot convert the returned {name} to a tensor: {type(error).__name__}: {error}"
-        ) from error
+        message = f"cannot convert the returned {_title(kind)} to a tensor: {type(error).__name__}: {error}"
+        raise PayloadError(message) from error
+
+
+def _of_subclass(value: Any, torch: Any) -> Any:
+    """Return a plain tensor in the memory of a tensor of a subclass.
+
+    Raises:
+        PayloadError: it has no memory of its own, as a wrapper around other tensors.
+    """
+    try:
+        return torch.Tensor.detach(value).as_subclass(torch.Tensor)
+    except (RuntimeError, TypeError) as error:
+        raise PayloadError(f"cannot convert the returned {_title(type(value))} to a tensor: {error}") from error
+
+
+def _title(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _on_gpu(value: Any, torch: Any) -> Any:
@@ -473,7 +454,8 @@ def empty(form: Node, device: str = "cpu") -> Any:
     return flat.reshape([shape[index] for index in order]).permute(inverse)
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
+    """Return the next offset from `size` on at which a leaf may begin."""
     return -(-size // _ALIGNMENT) * _ALIGNMENT
 
 
@@ -527,8 +509,8 @@ class _Writer:
         numpy = sys.modules.get("numpy")
         kind = type(value)
         if torch is not None:
-            if kind in (torch.Tensor, torch.nn.Parameter):
-                return self._tensor(torch, value, place)
+            if isinstance(value, torch.Tensor):
+                return self._tensor(torch, plain(value), place)
             if kind is torch.dtype:
                 return {"k": "dtype", "v": str(value).rpartition(".")[2]}
             if kind is torch.Size:
@@ -539,14 +521,14 @@ class _Writer:
             if isinstance(value, numpy.generic):
                 return self._array(numpy.asarray(value), place)
         raise PayloadError(
-            f"{place} is a {kind.__module__}.{kind.__qualname__}; values are lists, tuples and dicts of "
-            "tensors, arrays, numbers and text"
+            f"{place} is a {_title(kind)}; values are lists, tuples and dicts of tensors, arrays, numbers and text"
         )
 
     def _tensor(self, torch: Any, value: Any, place: str) -> Node:
         dtype = str(value.dtype).rpartition(".")[2]
-        if dtype not in _ITEM_BYTES or value.layout is not torch.strided:
-            raise PayloadError(f"{place} is a tensor of type {value.dtype} and layout {value.layout}")
+        if dtype not in _ITEM_BYTES or value.layout is not torch.strided or value.is_meta:
+            message = f"{place} is a tensor of type {value.dtype} and layout {value.layout} on {value.device}"
+            raise PayloadError(message)
         with torch.no_grad():
             plain = torch.Tensor.detach(value).resolve_conj().resolve_neg()
         order = _memory_order(list(plain.shape), list(plain.stride()))
@@ -556,7 +538,7 @@ class _Writer:
             plain = plain.permute(order)
 
         def source() -> Any:
-            return plain.to("cpu").contiguous().reshape(-1).view(torch.uint8)
+            return _bytes_of(plain.to("cpu").contiguous(), torch)
 
         node["at"] = self._leaf(plain.numel() * _ITEM_BYTES[dtype], source, plain)
         return node
@@ -580,9 +562,14 @@ class _Writer:
 
     def _leaf(self, length: int, source: Callable[[], Any], tensor: Any = None) -> int:
         at = self._end
-        self._end = _aligned(at + length)
+        self._end = aligned(at + length)
         self._leaves.append((at, length, source, tensor))
         return at
+
+
+def _bytes_of(tensor: Any, torch: Any) -> Any:
+    """Return the bytes of a contiguous tensor as a flat one; the stride of a single element may be any number."""
+    return torch.as_strided(tensor, (tensor.numel(),), (1,)).view(torch.uint8)
 
 
 def _is_on_gpu(tensor: Any) -> bool:
@@ -607,18 +594,11 @@ def write_at(descriptor: int, at: int, content: Any) -> None:
             done += os.pwrite(descriptor, view[done:], at + done)
 
 
-def _address(content: Any) -> "int | None":
-    """Return the address of a leaf's content; None if another process cannot read it there.
-
-    Memory that a driver has pinned cannot be read by another process.
-    """
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
-    if torch is not None and isinstance(content, torch.Tensor):
-        pinned = torch.cuda.is_initialized() and content.is_pinned()
-        return None if pinned else int(content.data_ptr())
-    if numpy is not None and isinstance(content, numpy.ndarray):
-        return int(content.ctypes.data)
-    return None
+def address(value: Any) -> int:
+    """Return the first address of a dense tensor's or array's bytes; 0 for anything else."""
+    if hasattr(value, "data_ptr"):
+        return int(value.data_ptr()) if value.is_contiguous() else 0
+    return int(value.__array_interface__["data"][0]) if hasattr(value, "__array_interface__") else 0
 
 
 def _memory_order(shape: list[int], strides: list[int]) -> list[int]:

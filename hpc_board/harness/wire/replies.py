@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hpc_board.harness.wire.channel import Frame, ProtocolViolation
+from hpc_board.harness.wire.form import BLOCKS_MAX, Form
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import WORK_MAX, Work
 from hpc_board.model.result import Verdict
@@ -14,9 +15,6 @@ _MESSAGE_MAX = 16_000
 _FACTS_MAX = 100
 _ELAPSED_NS_MAX = 1e18
 
-HELD_MAX = 500
-"""Largest number of output parts that a worker may leave in its memory, unless all outputs are alike."""
-
 HANDLES_MAX = 150
 """Largest number of allocations that the parts of one call may lie in: a frame holds no more handles."""
 
@@ -24,9 +22,6 @@ PLACES_MAX = 400
 """Largest number of tensors on a GPU in the inputs or outputs of a call."""
 
 _HANDLE_BYTES = 64
-
-ADDRESSES_MAX = 3000
-"""Largest number of parts of alike outputs that a worker may list."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +54,14 @@ class Mapped:
 class Done:
     """The end of the call with this number, and the time that the worker claims for it.
 
-    `outputs` holds the offset in the room and the size in bytes of each output. `held` lists the parts to read from the
-    worker's memory instead: index of the output within the row, offset within the output, address, size in bytes. If
-    `alike` is not empty, all outputs have the form of the one described, and `alike` holds the addresses of their
-    parts, one output after the other.
+    `blocks` holds the addresses of the blocks of answers that have the task's form, one answer after the other;
+    `outputs` the offset in the room and the size in bytes of each answer that was written there instead.
     """
 
     call: int
     elapsed_ns: float
     outputs: tuple[tuple[int, int], ...] = ()
-    held: tuple[tuple[int, int, int, int], ...] = ()
-    alike: tuple[int, ...] = ()
+    blocks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -156,16 +148,19 @@ class Ready:
 class Generated:
     """Inputs that the judge has generated; they take `size` bytes.
 
-    `work` is the minimum of bytes to move and operations to compute for a right call, if the task declares it; `form`
-    is the form of a right answer, if requested. `steady` states that the inputs of other seeds had the same layout, so
-    that the layout reveals nothing about this seed; `in_tensors` that nearly all of the inputs are in tensors.
+    `work` is the minimum of bytes to move and operations to compute for a right call, if the task declares it. `form`
+    is the form of a right answer; None if it is unknown, depends on the values, or has parts that are no tensors or
+    arrays. `own` holds for each block the offset of the input that the reference returns in its place, -1 for none.
+    `steady` states that the inputs of other seeds had the same layout, so that the layout reveals nothing about this
+    seed; `in_tensors` that nearly all of the inputs are in tensors.
     """
 
     size: int
     steady: bool = False
     in_tensors: bool = False
     work: Work | None = None
-    form: Mapping[str, Any] | None = None
+    form: Form | None = None
+    own: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -237,14 +232,10 @@ def _done(frame: Frame) -> Done:
     call, elapsed_ns = frame["call"], frame["elapsed_ns"]
     if type(call) is not int or type(elapsed_ns) not in (int, float) or not abs(elapsed_ns) <= _ELAPSED_NS_MAX:
         raise ValueError("no call, or no time")
-    outputs, held, alike = frame["outputs"], frame["held"], frame["alike"]
-    if not isinstance(held, list) or len(held) > HELD_MAX:
-        raise ValueError("no parts in memory, or too many")
-    if not isinstance(outputs, list) or not isinstance(alike, list) or len(alike) > ADDRESSES_MAX:
+    outputs, blocks = frame["outputs"], frame["blocks"]
+    if not isinstance(outputs, list) or not isinstance(blocks, list) or len(blocks) > BLOCKS_MAX:
         raise ValueError("no outputs, or too many")
-    return Done(
-        call, float(elapsed_ns), tuple(map(_extent, outputs)), tuple(map(_held, held)), tuple(map(_position, alike))
-    )
+    return Done(call, float(elapsed_ns), tuple(map(_extent, outputs)), tuple(map(_position, blocks)))
 
 
 def _position(value: Any) -> int:
@@ -256,11 +247,6 @@ def _position(value: Any) -> int:
 def _extent(extent: Any) -> tuple[int, int]:
     base, size = extent
     return _position(base), _position(size)
-
-
-def _held(part: Any) -> tuple[int, int, int, int]:
-    output, at, address, size = map(_position, part)
-    return output, at, address, size
 
 
 def _handles(frame: Frame) -> tuple[str, ...]:
@@ -325,9 +311,7 @@ def _ready(frame: Frame) -> Ready:
 
 
 def _generated(frame: Frame) -> Generated:
-    work, form, size = frame.get("work"), frame.get("form"), frame["size"]
-    if form is not None and not isinstance(form, dict):
-        raise TypeError("no form")
+    work, form, size = frame.get("work"), frame["form"], frame["size"]
     if type(size) is not int or not 0 < size < 2**63:
         raise ValueError("no size")
     return Generated(
@@ -335,7 +319,8 @@ def _generated(frame: Frame) -> Generated:
         frame["steady"] is True,
         frame["in_tensors"] is True,
         None if work is None else Work(_amount(work["bytes"]), _amount(work["operations"])),
-        form,
+        None if form is None else Form(form),
+        tuple(each if each == -1 else _position(each) for each in frame["own"]),
     )
 
 

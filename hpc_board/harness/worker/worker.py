@@ -16,6 +16,7 @@ GPU) -> `reserved` or `unshared`; `queue` (the call, which the GPU begins at the
 `unshared`; after the judge's window `finish` -> `finished` or `raised`.
 """
 
+import ctypes
 import importlib.util
 import linecache
 import mmap
@@ -25,7 +26,9 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from hpc_board.harness.confine import sandbox
@@ -39,8 +42,8 @@ from hpc_board.harness.processes.zygote import preload
 from hpc_board.harness.profile.profiled_device import ProfiledDevice
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame, inherited
-from hpc_board.harness.wire.form import Form
-from hpc_board.harness.wire.replies import ADDRESSES_MAX, HANDLES_MAX, HELD_MAX, PLACES_MAX
+from hpc_board.harness.wire.form import Aliased, Taker
+from hpc_board.harness.wire.replies import HANDLES_MAX, PLACES_MAX
 from hpc_board.harness.worker import compiled
 from hpc_board.model.device_faults import with_words
 from hpc_board.model.result import LIBRARY_LACKING, Verdict
@@ -49,6 +52,7 @@ from hpc_board.model.text import printable
 Kernel = Callable[[Any], Any]
 
 _MESSAGE_MAX = 8000
+_ALIASED = "the output lies in the memory of an input; it has to be new"
 
 
 def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
@@ -152,16 +156,18 @@ class _Worker:
         self._holders: list[Any] = []
         self._arena: _Shared | None = None
         self._room: _Shared | None = None
-        self._bases: list[int] = []
-        self._form: Any = None
+        self._row: Frame = {}
         self._repeated: tuple[Any] | None = None
         self._data: list[Any] = []
         self._calls: list[Callable[[], Any]] = []
-        self._known: Form | None = None
+        self._taker: Taker | None = None
+        self._takings: list[Callable[[Any], Any]] = []
         self._queue: GpuQueue | None = None
 
     def answer(self, frame: Frame, fds: list[int]) -> Frame:
         try:
+            if frame["type"] == "run":
+                return self._run(frame["call"], fds)
             if frame["type"] == "prepare":
                 self._device.prepare()
                 return {"type": "prepared"}
@@ -172,39 +178,48 @@ class _Worker:
                 return self._reserve(frame, fds)
             if frame["type"] == "queue":
                 return self._enqueue(frame)
-            if frame["type"] == "finish":
-                return self._finish()
-            return self._run(frame, fds)
+            return self._finish()
         except NotShared as error:
             return {"type": "unshared", "message": printable(str(error), _MESSAGE_MAX)}
         except payload.TooLarge as error:
             return _message(Verdict.OUTPUT_LIMIT, f"the output cannot be taken: {error}")
+        except payload.WrongShape as error:
+            return _message(Verdict.WRONG_SHAPE, str(error))
+        except Aliased:
+            return _message(Verdict.WRONG_ALIASED, _ALIASED)
         except payload.PayloadError as error:
             verdict = fault(error.__cause__) if error.__cause__ else None
             return _message(verdict or Verdict.WRONG_DTYPE, f"the output cannot be taken: {error}")
-        except BaseException as error:  # noqa: BLE001 - any exception of a submission is a result
-            return self._naming.raised(error, Verdict.EXCEPTION)
+        except _Raised as raised:
+            return self._naming.raised(raised.error, Verdict.EXCEPTION)
+        except BaseException as error:  # noqa: BLE001 - code of the submission runs here as well
+            own = isinstance(error, compiled.KernelFailed) or self._naming.is_in(error)
+            otherwise = Verdict.EXCEPTION if own else Verdict.INFRA_ERROR
+            return self._naming.raised(error, otherwise)
 
     def _map(self, frame: Frame, fds: list[int]) -> None:
         """Map the memory of the next calls, and lay out everything known about them before their inputs exist.
 
         `bases` holds the offset in the arena of each call's inputs; the frame's arena replaces the previous one, which
-        otherwise stays. The layouts of `early` inputs are written already. If the frame says that the output is
-        `repeated`, the kernel is left out: each call returns a copy of the value in the descriptor, to measure the
-        overhead of a row without the kernel, and the time of the calls is the run time of this thread.
+        otherwise stays. The layouts of `early` inputs are written already. With `blocks`, the answers are made to have
+        the `form`, and `own` holds for each call the offsets in the arena of the inputs that may be blocks of its
+        answer, -1 for none. If the frame says that the output is `repeated`, the kernel is left out: each call returns
+        a copy of the value in the descriptor, to measure the overhead of a row without the kernel, and the time of the
+        calls is the run time of this thread.
         """
+        self._row = frame
         self._holders.clear()
         self._data.clear()
         self._calls.clear()
+        self._taker = None
         shared = [_Shared(descriptor) for descriptor in fds]
         repeated = shared.pop() if frame["repeated"] else None
         self._repeated = None if repeated is None else (payload.read(repeated.descriptor)[0],)
         self._room = shared.pop()
-        self._bases, self._form = frame["bases"], frame["form"]
         if shared:
             self._arena = shared.pop()
             self._arena.map()
-        _bring_in(frame["output_bytes"], len(self._bases))
+        _bring_in(frame["answer_bytes"], len(frame["bases"]))
         if frame["early"]:
             self._lay_out()
 
@@ -225,12 +240,12 @@ class _Worker:
             _take_pool(queue, fds.pop())
         shared = [_Shared(descriptor) for descriptor in fds]
         returned = shared.pop() if frame["returned"] else None
-        self._room, self._form, self._arena = shared.pop(), frame["form"], None
+        self._room, self._row, self._arena = shared.pop(), frame, None
         arena = shared.pop()
         memory = payload.mapped(arena.descriptor, populated=False)
         self._data = [payload.value_in(memory, queue.reserve)]
         if returned is None:
-            self._calls = [self._call(self._data[0])]
+            self._calls = [self._call(self._data[0], payload.dense)]
         else:
             value = payload.read(returned.descriptor, self._device.place)[0]
             self._calls = [lambda: value]
@@ -246,10 +261,8 @@ class _Worker:
             raise NotShared("no memory was reserved")
         queue.begin(frame["number"], challenged=frame["challenged"])
         value = self._calls[0]()
-        if value is None:
-            return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
         if frame["fresh_output"] and payload.share_memory(self._data[0], value):
-            return _message(Verdict.WRONG_ALIASED, "the output lies in the memory of an input; it has to be new")
+            return _message(Verdict.WRONG_ALIASED, _ALIASED)
         laid = payload.laid_out(value, frame["value_bytes"])
         os.ftruncate(room.descriptor, laid.size)
         parts = [[at, *queue.place(part)] for at, part in laid.leave_on_gpu(room.descriptor)]
@@ -277,92 +290,111 @@ class _Worker:
     def _lay_out(self) -> None:
         if self._arena is None and self._repeated is None:
             raise ValueError("no memory for inputs")
-        memory = None if self._arena is None else self._arena.map()
+        row, memory = self._row, None if self._arena is None else self._arena.map()
         place = self._device.place
-        self._data = [None if memory is None else payload.value_in(memory, place, base) for base in self._bases]
+        self._data = [None if memory is None else payload.value_in(memory, place, base) for base in row["bases"]]
         if self._copies_inputs:
             self._data = list(map(payload.copied, self._data))
-        self._calls = [self._call(each) for each in self._data]
+        takings: list[Callable[[Any], Any]] = [payload.dense] * len(self._data)
+        if row["blocks"]:
+            begin, end = (0, 0) if memory is None else _bounds(memory)
+            self._taker = Taker(row["form"], (begin, end), fresh=row["fresh_output"], made_so=row["made_so"])
+            takings = [self._taker.taking([-1 if at < 0 else begin + at for at in each]) for each in row["own"]]
+        if row["blocks"] and not row["made_so"]:
+            self._takings, takings = takings, [payload.dense] * len(self._data)
+        self._calls = list(map(self._call, self._data, takings))
 
-    def _run(self, frame: Frame, fds: list[int]) -> Frame:
+    def _run(self, number: int, fds: list[int]) -> Frame:
         if fds:
             # On a GPU, work that has begun is not stopped, and memory must not be known before its call.
             self._arena = _Shared(fds[0])
         if not self._calls:
             self._lay_out()
-        calls, data = self._calls, self._data
-        returned: list[Any] = []
-        keep = payload.copied if frame["copied"] else _itself
-        made, repeated = calls[: frame["made"]], calls[frame["made"] :]
-
-        def call() -> list[Any]:
-            append = returned.append
-            if frame["copied"] or repeated:
-                returned.extend(keep(each()) for each in made)
-                returned.extend(payload.copied(returned[0]) for _ in repeated)
-            else:
-                for each in made:
-                    append(each())
-            return returned
-
+        row = self._row
         if self._repeated is None:
-            outputs, elapsed_ns = self._device.timed(call, data, cold=frame["cold"])
+            outputs, elapsed_ns = self._device.timed(self._made, self._data, cold=row["cold"])
         else:
-            outputs, elapsed_ns = _run_timed(call)
-        if len(calls) > 1 and self._device.name != "cpu" and not frame["copied"] and payload.any_share_memory(returned):
+            outputs, elapsed_ns = _run_timed(self._made)
+        done = {"type": "done", "call": number, "elapsed_ns": elapsed_ns, "outputs": [], "blocks": []}
+        if self._taker is not None and (row["made_so"] or self._take_as_they_are(outputs)):
+            done["blocks"] = self._taker.addresses
+            return done
+        if len(outputs) > 1 and not row["copied"] and payload.any_share_memory(outputs):
             return {"type": "overlapped"}
-        if any(value is None for value in outputs):
-            return _message(Verdict.WRONG_DTYPE, "custom_kernel returned None; is a `return` missing?")
-        told = self._located(outputs, frame)
-        if frame["fresh_output"] and payload.share_memory(data[0], returned[0]):
-            return _message(Verdict.WRONG_ALIASED, "the output lies in the memory of an input; it has to be new")
-        if frame["const_inputs"] and self._device.name != "cpu" and self._arena is not None:
-            for value, base in zip(data, self._bases, strict=True):
-                payload.laid_out(value, frame["value_bytes"]).write(self._arena.descriptor, base)
+        done["outputs"] = self._written(outputs)
+        if row["fresh_output"] and payload.share_memory(self._data[0], outputs[0]):
+            return _message(Verdict.WRONG_ALIASED, _ALIASED)
+        if row["const_inputs"] and self._device.name != "cpu" and self._arena is not None:
+            for value, base in zip(self._data, row["bases"], strict=True):
+                payload.laid_out(value, row["value_bytes"]).write(self._arena.descriptor, base)
         if fds:
             self._arena = None
             self._data, self._calls = [], []
-        return {"type": "done", "call": frame["call"], "elapsed_ns": elapsed_ns, **told}
+        return done
 
-    def _located(self, outputs: list[Any], frame: Frame) -> dict[str, Any]:
-        """Return the places of the outputs: parts readable in this process's memory, else offsets in the room.
+    def _made(self) -> list[Any]:
+        """Make the calls of the row, and return their outputs."""
+        calls, made = self._calls, self._row["made"]
+        if self._taker is not None and self._row["made_so"]:
+            for call in calls:
+                call()
+            return self._taker.held
+        keep = payload.copied if self._row["copied"] else _itself
+        returned = [keep(call()) for call in calls[:made]]
+        returned += [payload.copied(returned[0]) for _ in calls[made:]]
+        return returned
 
-        The supervisor reads both. Outputs with the form of the last one described in full are listed by their addresses
-        alone.
-        """
-        self._holders += outputs
-        addresses = self._known.addresses(outputs) if frame["alike"] and self._known is not None else None
-        if addresses is not None and len(addresses) <= ADDRESSES_MAX:
-            return {"outputs": [], "held": [], "alike": addresses}
-        return self._described_in_full(outputs, frame)
+    def _take_as_they_are(self, outputs: list[Any]) -> bool:
+        """Return whether all outputs have the form of blocks by themselves, and take them."""
+        try:
+            for take, value in zip(self._takings, outputs, strict=True):
+                take(value)
+        except payload.PayloadError:
+            return False
+        return True
 
-    def _described_in_full(self, outputs: list[Any], frame: Frame) -> dict[str, Any]:
-        room, end = self._room, 0
+    def _written(self, outputs: list[Any]) -> list[list[int]]:
+        """Write the outputs into the room, and return the place and size of each."""
+        room, places, end = self._room, [], 0
         if room is None:
             raise ValueError("no room for outputs")
-        outlines: list[payload.Outline] = []
-        held_max = HELD_MAX // len(outputs) if frame["held"] else 0
+        self._holders += outputs
         for value in outputs:
-            smallest = 1 if len(outputs) == 1 else payload.HELD_BYTES_MIN
-            outlines.append(payload.outline(value, room.descriptor, end, frame["value_bytes"], held_max, smallest))
-            self._holders += outlines[-1].holders
-            end += outlines[-1].size
-        self._known = None
-        if frame["held"] and len(outputs) == 1:
-            with suppress(payload.PayloadError):
-                self._known = Form(outputs[0], outlines[0])
-        held = [[place, *part] for place, each in enumerate(outlines) for part in each.held]
-        return {"outputs": [[each.base, each.size] for each in outlines], "held": held, "alike": []}
+            laid = payload.laid_out(value, self._row["value_bytes"])
+            os.ftruncate(room.descriptor, end + laid.size)
+            laid.write(room.descriptor, end)
+            places.append([end, laid.size])
+            end += laid.size
+        return places
 
-    def _call(self, data: Any) -> Callable[[], Any]:
-        """Return a call of the kernel on `data`, laid out as far as possible."""
+    def _call(self, data: Any, take: Callable[[Any], Any]) -> Callable[[], Any]:
+        """Return a call of the kernel on `data`, laid out as far as possible, whose output is taken by `take`."""
         if self._repeated is not None:
-            (value,) = self._repeated
-            return lambda: payload.dense(payload.copied(value))
-        kernel = self.kernel
-        if not isinstance(kernel, compiled.CompiledKernel):
-            return lambda: payload.dense(kernel(data))
-        return compiled.prepared(kernel, data, payload.empty(self._form, self._device.name), self._device)
+            make: Callable[[], Any] = partial(payload.copied, *self._repeated)
+        elif isinstance(self.kernel, compiled.CompiledKernel):
+            outputs = payload.empty(self._row["form"], self._device.name)
+            make = compiled.prepared(self.kernel, data, outputs, self._device)
+        else:
+            make = partial(self.kernel, data)
+
+        def call() -> Any:
+            try:
+                value = make()
+            except BaseException as error:  # noqa: BLE001 - any exception of a submission is a result
+                raise _Raised(error) from None
+            if value is None:
+                raise payload.PayloadError("custom_kernel returned None; is a `return` missing?")
+            return take(value)
+
+        return call
+
+
+class _Raised(Exception):
+    """An exception of the kernel."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
 
 
 class _Shared:
@@ -391,17 +423,27 @@ class _Naming:
         self._file = file
         self._shown_as = shown_as
 
-    def raised(self, error: BaseException, otherwise: Verdict) -> Frame:
-        verdict = fault(error) or otherwise
+    def is_in(self, error: BaseException) -> bool:
+        """Return whether code of the submission raised an exception, or called the code that did."""
+        return self._step(error) is not None
+
+    def _step(self, error: BaseException) -> TracebackType | None:
         step = error.__traceback__
         while step is not None and not step.tb_frame.f_code.co_filename.startswith(self._folder):
             step = step.tb_next
+        return step
+
+    def raised(self, error: BaseException, otherwise: Verdict) -> Frame:
+        verdict, step = fault(error) or otherwise, self._step(error)
         if step is None and not isinstance(error, SyntaxError):
             lines = ""
         else:
             linecache.checkcache()
             lines = "".join(traceback.format_exception(type(error), error, step))
         head = f"{type(error).__name__}: {message_of(error)[:2000]}"
+        if verdict is Verdict.INFRA_ERROR:
+            lines = "".join(traceback.format_exception(error))
+            head = f"hpc-board failed to take the output, which is no fault of the submission: {head}"
         if verdict is Verdict.DEVICE_ERROR and self._device != "cpu":
             # On a CPU the submission asks for a device that the board does not promise.
             head = with_words(head)
@@ -428,6 +470,11 @@ def _bring_in(size: int, count: int) -> None:
     """Fault in memory for `count` outputs of a size, at the places where malloc will allocate them."""
     blocks = [b"\1" * min(size, KEPT_BLOCK_BYTES_MAX) for _ in range(count)]
     del blocks
+
+
+def _bounds(memory: mmap.mmap) -> tuple[int, int]:
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    return begin, begin + len(memory)
 
 
 def _run_timed(call: Callable[[], Any]) -> tuple[Any, float]:

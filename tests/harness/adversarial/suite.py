@@ -424,6 +424,13 @@ SUITE: tuple[Cheat, ...] = (
         pays=True,
     ),
     _cheat(
+        "x59_answers_with_its_inputs",
+        "names an input as its answer",
+        "arrays, outputs anywhere",
+        _BENCHMARK,
+        Verdict.PROTOCOL_VIOLATION,
+    ),
+    _cheat(
         "x52_makes_itself_wait",
         "has its first thread wait while another one computes",
         "digest, short",

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from hpc_board.harness.measure.consistency import HOT_SHARE, OVERHEAD_SHARE, WALL_SHARE
+from hpc_board.harness.measure.row_benchmarks import FULL_SHARE
 from hpc_board.harness.measure.window_benchmarks import SCATTER_NS_MAX, SLACK_NS, SLACK_SHARE
 from hpc_board.model.limits import Limits
-from hpc_board.model.measurement import least_of_alone_ns
+from hpc_board.model.measurement import least_of_row_ns
 
 PAGE = Path(__file__).parents[3] / "docs" / "design" / "timing.md"
 BESIDE_NS, BUSY_BESIDE_NS, LOOP_NS, PROCESSORS = 0.4e6, 0.8e6, 2e3, 2
@@ -26,14 +27,13 @@ def calls(time_ns: float, call_bytes: int) -> int:
 
 def gain_in_the_rest(time_ns: float, call_bytes: int, beside_ns: float = BESIDE_NS) -> float:
     count = calls(time_ns, call_bytes)
-    hidden_ns = beside_ns / count + (LOOP_NS if count > 1 else 0.0)
+    fullness = min(1.0, count * time_ns / (FULL_SHARE * LIMITS.row_seconds * 1e9))
+    hidden_ns = fullness * beside_ns / count + (LOOP_NS if count > 1 else 0.0)
     return time_ns / max(1.0, time_ns - hidden_ns)
 
 
 def gain_by_overlap(time_ns: float) -> float:
-    if calls(time_ns, 2**16) == 1:
-        return time_ns / least_of_alone_ns([time_ns])
-    return min(float(PROCESSORS), time_ns / max(1.0, least_of_alone_ns([time_ns])))
+    return time_ns / max(time_ns / PROCESSORS, least_of_row_ns(time_ns, time_ns))
 
 
 def gain_by_claim(time_ns: float) -> float:

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from hpc_board.model.measurement import least_of_alone_ns, lower_quartile, quartile_interval, workers_interval
+from hpc_board.model.measurement import least_of_row_ns, lower_quartile, quartile_interval, workers_interval
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,9 @@ def test_more_rows_make_the_interval_narrower() -> None:
     assert quartile_interval(many)[1] < 100.5
 
 
-def test_calls_alone_bound_what_a_row_may_say() -> None:
-    assert least_of_alone_ns([]) == 0
-    assert least_of_alone_ns([50e3, 80e3]) == 0
-    assert least_of_alone_ns([4e6, 5e6]) == pytest.approx(3.5e6)
+def test_the_work_and_a_call_alone_bound_the_calls_of_a_row() -> None:
+    assert least_of_row_ns(-1.0, 5e3) == 0
+    assert least_of_row_ns(math.inf, 4e6) == least_of_row_ns(4e6, 5e6) == pytest.approx(3.6e6)
 
 
 def test_thousands_of_values_have_an_interval_too() -> None:
