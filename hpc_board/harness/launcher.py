@@ -421,6 +421,8 @@ class Processes:
             traced=traced,
             waits=waits,
             spared_processes=0 if trusted else _spared_processes(),
+            # In a container, where none of them exists, the same ids may be those of a submission's threads.
+            others=[] if self.container else [os.getppid(), os.getpid(), *(x for x in self.pids() if x != child.pid)],
         )
 
     def _load(self, child: Child, folder: Path, **more: object) -> None:

@@ -65,11 +65,12 @@ def compiled(
     include: tuple[Path, ...] = (),
     flags: tuple[str, ...] = (),
     environ: dict[str, str] | None = None,
+    env: dict[str, str] | None = None,
     **limits: Any,
 ) -> Result:
-    """The result of a compiled submission for the task."""
+    """The result of a compiled submission for the task, with `env` in the settings of its GPU."""
     task = a_task(reference, languages=ALL, flags=flags, limits={**QUICK, **limits})
     folders = tuple(map(str, include))
     cluster = Cluster("here", "local")
-    gpu = Gpu("CPU", cluster, device, python=sys.executable, arch=arch, std=std, include=folders)
+    gpu = Gpu("CPU", cluster, device, python=sys.executable, arch=arch, std=std, include=folders, env=env or {})
     return evaluate(folder, source, task, mode, device, environ, file_name=f"k{ending}", gpu=gpu).result

@@ -307,3 +307,27 @@ def test_memory_after_a_form_has_its_shape_type_and_order_and_holds_no_right_ans
     assert payload.empty({**array, "shape": [0, 3]}).shape == (0, 3)
     with pytest.raises(payload.PayloadError, match="a float has no memory"):
         payload.empty({"k": "float", "v": "0x0p+0", "dtype": "float32", "shape": []})
+
+
+THREADS = kernel(
+    """
+    const float* x = static_cast<const float*>(in[0].data);
+    float* y = static_cast<float*>(out[0].data);
+    int64_t count = in[0].shape[0];
+    int threads = 0;
+    #pragma omp parallel num_threads(2) reduction(+:threads)
+    {
+        threads += 1;
+        #pragma omp for
+        for (int64_t i = 0; i < count; ++i) y[i] = x[i] * (float)ctx->reals[0] + (float)params[0];
+    }
+    return threads == 2 ? 0 : 1;
+"""
+)
+
+
+@needs_gcc
+def test_openmp_that_binds_its_threads_by_their_ids_runs(tmp_path: Path) -> None:
+    # libgomp ends the process if a thread of it cannot be bound.
+    result = compiled(tmp_path, THREADS, env={"OMP_PROC_BIND": "true", "OMP_PLACES": "threads"})
+    assert result.verdict is Verdict.PASS, result.message

@@ -414,7 +414,15 @@ def test_landlock_alone_closes_tcp_but_to_what_a_profiler_starts(confine: str, o
 
 @needs_landlock_for_tcp
 def test_a_worker_has_no_tcp_without_the_filter_either(tmp_path: Path, port: int) -> None:
-    unfiltered = edited((Edit("worker/worker.py", "filtered=not traced and deny_outside_effects()", "filtered=True"),))
+    unfiltered = edited(
+        (
+            Edit(
+                "worker/worker.py",
+                'filtered=not traced and deny_outside_effects(others=frame["others"])',
+                "filtered=True",
+            ),
+        )
+    )
     result = evaluate(tmp_path, f"{DIALS}print(*dialled({port}))\n{RIGHT}", harness=unfiltered).result
     assert result.verdict is Verdict.PASS, result.message
     assert result.stdout.text.split() == ["EACCES", "EACCES"]

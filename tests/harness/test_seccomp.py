@@ -563,12 +563,12 @@ def test_torch_and_numpy_compute_with_two_threads(binding: str) -> None:
 ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
-def answer(machine: str, number: int, *arguments: int, architecture: int = 0) -> int:
+def answer(machine: str, number: int, *arguments: int, architecture: int = 0, others: tuple[int, ...] = ()) -> int:
     """Return the answer of the filter for `machine`: the instructions are run here, also those of another machine."""
     words = [number, architecture or ARCHITECTURE[machine], 0, 0]
     for argument in (*arguments, *[0] * (6 - len(arguments))):
         words += [argument & 0xFFFFFFFF, argument >> 32]
-    program = seccomp._program(machine)
+    program = seccomp._program(machine, others=others)
     accumulator = position = 0
     while True:
         operation, then, otherwise, value = struct.unpack("=HBBI", program[position])
@@ -629,6 +629,10 @@ def test_the_filter_of_each_machine_answers_as_its_table_says(machine: str) -> N
         ("prctl", (15,), ALLOWED),
     ):
         assert answer(machine, number[name], *given) == expected, (name, given)
+    affinity = number["sched_setaffinity"]
+    found = {pid: answer(machine, affinity, pid, others=(70, 71)) for pid in (0, 69, 70, 71, 72)}
+    assert found == {0: ALLOWED, 69: SUCCESS, 70: PERMISSION, 71: PERMISSION, 72: SUCCESS}
+    assert answer(machine, number["fchmod"], 70, others=(70, 71)) == SUCCESS
     assert answer(machine, 470) == MISSING
     assert answer(machine, 468) == ALLOWED
 

@@ -114,8 +114,9 @@ _RULES = (
     # Devices, which reach parts of the node that no file permission guards.
     _Rule("mknod", 133, None, _EPERM, (_Check(1, _NO_DEVICE, _NODE_KIND),)),
     _Rule("mknodat", 259, 33, _EPERM, (_Check(2, _NO_DEVICE, _NODE_KIND),)),
-    # Limits, priorities and processor affinities of other processes. OpenMP binds its threads by their ids and gives up
-    # on an error, and a filter cannot tell a thread's id from that of another process.
+    # Limits, priorities and processor affinities of other processes. With OMP_PROC_BIND, GCC's OpenMP binds its threads
+    # by their ids, and ends the process on an error. A filter cannot tell the id of a later thread from that of another
+    # process, so the call succeeds without effect, but for the harness's processes, which are known (`others`).
     _Rule("sched_setaffinity", 203, 122, _PRETEND, _OWN),
     _Rule("prlimit64", 302, 261, _EPERM, _OWN),
     _Rule("sched_setparam", 142, 118, _EPERM, _OWN),
@@ -209,23 +210,24 @@ _SOCKETS = ("socket", "socketpair", "connect")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def deny_outside_effects(*, network: bool = False) -> bool:
+def deny_outside_effects(*, network: bool = False, others: Sequence[int] = ()) -> bool:
     """Filter the system calls of this process and its descendants for good; return whether the filter is in force.
 
-    With `network`, sockets stay allowed. The process must have given up new privileges. Return False on machines other
-    than x86_64 and aarch64, and on kernels without seccomp filters.
+    With `network`, sockets stay allowed. `others` are processes whose affinity is refused with an error. The process
+    must have given up new privileges. Return False on machines other than x86_64 and aarch64, and on kernels without
+    seccomp filters.
     """
     machine = platform.machine()
     if machine not in _ARCHITECTURE or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    program = _program(machine, _SOCKETS if network else ())
+    program = _program(machine, _SOCKETS if network else (), others)
     code = ctypes.create_string_buffer(b"".join(program))
     header = struct.pack("@HP", len(program), ctypes.addressof(code))
     flags = _EVERY_THREAD | _KEEP_SPECULATION
     return int(_libc.syscall(_SECCOMP[machine], _SET_MODE_FILTER, flags, header)) == 0
 
 
-def _program(machine: str, allowed: Sequence[str] = ()) -> list[bytes]:
+def _program(machine: str, allowed: Sequence[str] = (), others: Sequence[int] = ()) -> list[bytes]:
     """Return the filter as a list of instructions; a call without a rule, or in `allowed`, is allowed."""
     program = [
         _instruction(_LOAD, _ARCHITECTURE_AT),
@@ -239,6 +241,8 @@ def _program(machine: str, allowed: Sequence[str] = ()) -> list[bytes]:
         number = rule.x86_64 if machine == "x86_64" else rule.aarch64
         if number is not None and rule.name not in allowed:
             body = _body(rule.answer, rule.checks)
+            if others and rule.name == "sched_setaffinity":
+                body = [*_body(_EPERM, (_Check(0, tuple(others), among=False),))[:-1], *body]
             program += [_instruction(_IF_EQUAL, number, otherwise=len(body)), *body]
     return [*program, _instruction(_RETURN, _ALLOW)]
 

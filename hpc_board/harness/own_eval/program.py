@@ -53,7 +53,7 @@ def become_program(parent: int) -> None:
         sandbox.limit_resources(order["file_bytes"], order["spared_processes"])
         os.environ.update(order["environment"])  # before: it names the job's GPUs
         landlock = sandbox.confine(order["readable"], order["writable"], network=order["network"])
-        filtered = deny_outside_effects(network=order["network"])
+        filtered = deny_outside_effects(network=order["network"], others=[parent] if parent else [])
         level = sandbox.level_of(landlock, filtered=filtered and (order["apart"] or not order["network"]))
         os.write(order["told"], level.encode())
         if not sandbox.reaches(level, order["minimum_isolation"]):

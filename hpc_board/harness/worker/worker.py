@@ -66,7 +66,7 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
     sandbox.limit_resources(frame["value_bytes"], frame["spared_processes"])
     traced = frame["traced"]
     landlock = sandbox.confine(frame["readable"], [frame["scratch"]], scoped=not traced)
-    level = sandbox.level_of(landlock, filtered=not traced and deny_outside_effects())
+    level = sandbox.level_of(landlock, filtered=not traced and deny_outside_effects(others=frame["others"]))
     # Not later: a frame sent after the import may come from the submission.
     channel.send({"type": "confined", "isolation": level, "lacking": {name: _lacks(name) for name in absent()}})
     # Not earlier: their import may start threads, and a thread keeps its privileges.

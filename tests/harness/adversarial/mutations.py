@@ -347,7 +347,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "the system-call filter",
         "x15_opens_the_network",
         "worker/worker.py",
-        "filtered=not traced and deny_outside_effects()",
+        'filtered=not traced and deny_outside_effects(others=frame["others"])',
         "filtered=True",
         _has_effects,
     ),
