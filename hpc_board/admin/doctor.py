@@ -17,6 +17,7 @@ from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, dia
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
+from hpc_board.harness.confine.sandbox import read_by_submissions
 from hpc_board.harness.node import is_root
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.text import one_line
@@ -24,7 +25,7 @@ from hpc_board.report.formatting import count_text
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import kind_of
 from hpc_board.settings import Settings
-from hpc_board.store.folder import DATABASE, check_own
+from hpc_board.store.folder import DATABASE, ELSEWHERE, check_own
 from hpc_board.store.journal import LOCAL_FILE_SYSTEMS, MOUNTS, journal_mode, mounted
 from hpc_board.transport import Host
 from hpc_board.transport.attempt import attempt
@@ -129,6 +130,7 @@ def _folder(installation: Installation) -> Iterator[Diagnostic]:
     if there != board and board.exists():
         yield Diagnostic(Severity.ERROR, "board", f"{board} is no folder", hint)
         return
+    yield from _read_by_submissions(board)
     try:
         check_own(board)
     except BoardError as error:
@@ -143,6 +145,17 @@ def _folder(installation: Installation) -> Iterator[Diagnostic]:
     if there == board:
         yield from _left_over(board)
         yield from _database(installation)
+
+
+def _read_by_submissions(board: Path) -> Iterator[Diagnostic]:
+    for what, folder, hint in (
+        ("the board", board, ELSEWHERE),
+        ("the home folder", Path.home(), "Use an account with another home, e.g. in /home."),
+    ):
+        seen = read_by_submissions(folder)
+        if seen:
+            message = f"{what} {folder} is in {seen}, which submissions can read: each run ends as infra_error"
+            yield Diagnostic(Severity.ERROR, "board", message, hint)
 
 
 def _check_writing(there: Path, board: Path) -> Iterator[Diagnostic]:

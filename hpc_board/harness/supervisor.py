@@ -156,6 +156,7 @@ class Supervisor:
                 start = {"oom_kills": self._oom_kills, "scratch": str(processes.scratch)}
                 self._progress.say("start", None, None, f"{self._job.mode} on {self._job.gpu}", **start)
                 self._check_account()
+                self._check_folders()
                 self._check_isolation()
                 self._check_gpus()
                 self._check_files()
@@ -236,6 +237,15 @@ class Supervisor:
                 f"ordinary account, or set allow_root: true for the cluster of gpus.{self._job.gpu} in the settings"
             )
             raise CallFailed(Verdict.INFRA_ERROR, message)
+
+    def _check_folders(self) -> None:
+        """Check that submissions cannot read the job folder, or the home, as a part of the system."""
+        for what, folder in (("job folder", self._folder), ("home folder", Path(os.path.expanduser("~")))):  # noqa: PTH111 - a user may have none
+            seen = sandbox.read_by_submissions(folder)
+            if seen:
+                cure = "the board, e.g. to /srv/hpc-board" if folder == self._folder else "it, e.g. to /home"
+                message = f"the {what} {folder} is in {seen}, which submissions can read. Move {cure}"
+                raise CallFailed(Verdict.INFRA_ERROR, message)
 
     def _check_isolation(self) -> None:
         """Check that this node confines enough for the board, before a compiler, a judge or a worker starts."""

@@ -17,6 +17,9 @@ DATABASE = "board.db"
 SERVE_LOCK = "serve.lock"
 """The file in the board's folder that a serving process locks."""
 
+ELSEWHERE = "Choose another folder for the board, e.g. /srv/hpc-board."
+"""The remedy for a board in a folder that submissions read."""
+
 _JOB_FOLDER = re.compile(r"([1-9][0-9]{0,14})(?:-hb-[0-9a-f]{1,40})?")
 """The name of a job folder of a run, with its number."""
 
@@ -31,9 +34,14 @@ def create_board_folder(board: Path) -> bool:
     """Create the folder of a board; return False if this account has one there.
 
     Raises:
-        InputError: the path is no folder.
+        InputError: the path is no folder, or submissions could read the board there.
         StorageError: the folder cannot be made, or other accounts may write it.
     """
+    from hpc_board.harness.confine.sandbox import read_by_submissions
+
+    seen = read_by_submissions(board)
+    if seen:
+        raise InputError(f"{board} is in {seen}, which submissions can read.", hint=ELSEWHERE)
     try:
         board.mkdir(mode=0o700, parents=True)
     except FileExistsError:

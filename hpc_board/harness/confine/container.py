@@ -125,8 +125,7 @@ class Bubblewrap:
     ) -> list[str]:
         """See Container."""
         found = [self.program, "--unshare-all", "--die-with-parent", "--tmpfs", "/tmp"]  # noqa: S108 - in the container
-        named = [path for path in readable if path != "/proc"]
-        for path in _outermost(through_links([*named, _LINKS_OF_TOOLS, str(self.harness)])):
+        for path in _outermost(through_links([*readable, _LINKS_OF_TOOLS, str(self.harness)])):
             found += ["--ro-bind-try", path, path]
         found += ["--proc", "/proc", "--dev", "/dev"]
         for path in _outermost(sandbox.gpu_devices()) if device in _GPU_OPTIONS else ():

@@ -21,6 +21,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -60,18 +61,47 @@ _TCP_ABI = 4
 _SCOPE_ABSTRACT_SOCKETS_AND_SIGNALS = 3
 _SIGNAL_SCOPE_ABI = 6
 
-_SYSTEM = (
-    "/usr",
-    "/lib",
-    "/lib64",
+# Programs, headers and libraries of the node, and their data, one folder each, by patterns: homes and boards may lie
+# beside them, in /usr/local or /opt. Toolkits elsewhere are named by PATH and its like, see `readable_folders`.
+_PROGRAMS = (
     "/bin",
+    "/lib",
+    "/lib32",
+    "/lib64",
     "/sbin",
-    "/opt",
-    "/proc",
-    "/sys",
-    "/nix",
-    "/run/opengl-driver",
+    "/usr/bin",
+    "/usr/include",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/sbin",
+    "/usr/share",
+    "/usr/local/bin",
+    "/usr/local/include",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+    "/usr/local/libexec",
+    "/usr/local/share",
+    "/usr/local/cuda",
+    "/usr/local/cuda-[0-9]*",
+    "/opt/AMD",
+    "/opt/amdgpu",
+    "/opt/cray",
+    "/opt/intel",
+    "/opt/nvidia",
+    "/opt/rh",
+    "/opt/rocm",
+    "/opt/rocm-[0-9]*",
+    "/nix/store",
 )
+_SHARED = ("/", "/usr", "/usr/local", "/opt", "/nix")
+"""Folders of many owners, of which none is read whole."""
+
+_SYSTEM = (*_PROGRAMS, "/sys", "/run/opengl-driver")
+
+# Of /proc every file is read, as far as the kernel permits, and these folders alone are listed: no other process's.
+_LISTED = ("/proc/self", "/proc/driver")
 
 # Files of /etc that programs need to be loaded, to look up users and the time zone, and to initialize OpenSSL and
 # OpenCL. No submission needs the rest, and files there that root may read are secret.
@@ -97,17 +127,7 @@ _CONFIGURATION = (
     "timezone",
 )
 
-_TOOLS = (
-    "/usr",
-    "/lib",
-    "/lib64",
-    "/bin",
-    "/sbin",
-    "/opt",
-    "/nix",
-    "/etc/ld.so.cache",
-    "/etc/os-release",
-)
+_TOOLS = (*_PROGRAMS, "/etc/ld.so.cache", "/etc/os-release")
 
 # Neither terminals nor memory shared with others.
 _PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -197,7 +217,13 @@ def confine(readable: Iterable[str], writable: Sequence[str], *, scoped: bool = 
     gpus = gpu_devices()
     devices = [*_devices(_PLAIN_DEVICES), *gpus]
     abi = _confine(
-        seen_by_workers(readable), writable, devices, scoped=scoped, network=network, names_threads=bool(gpus)
+        seen_by_workers(readable),
+        writable,
+        devices,
+        scoped=scoped,
+        network=network,
+        sees_processes=True,
+        names_threads=bool(gpus),
     )
     if abi == _ABI_WITHOUT_MOVES:
         os.rename, os.replace = _copying(os.rename), _copying(os.replace)
@@ -245,12 +271,20 @@ def confine_compiler(readable: Iterable[str], folder: str) -> int:
 
 def seen_by_workers(readable: Iterable[str]) -> list[str]:
     """Return all that a worker may read: the system's own folders, and the folders `readable`."""
-    return [*_SYSTEM, *_found("/etc", _CONFIGURATION), *readable]
+    return [*_found("/", _SYSTEM), *_found("/etc", _CONFIGURATION), *readable]
 
 
 def seen_by_compilers(readable: Iterable[str]) -> list[str]:
     """Return all that a compiler may read: the system's programs, headers and libraries, and the folders `readable`."""
-    return [*_TOOLS, *readable]
+    return [*_found("/", _TOOLS), *readable]
+
+
+def read_by_submissions(folder: Path) -> str:
+    """Return the folder of the system's own, read by every submission, that holds `folder`; "" if none does."""
+    real = Path(os.path.realpath(folder))
+    found = {os.path.realpath(path) for path in seen_by_workers(())}
+    above = (str(each) for each in (*reversed(real.parents), real))
+    return next((each for each in above if each in found or any(fnmatch(each, name) for name in _SYSTEM)), "")
 
 
 def gpu_devices() -> list[str]:
@@ -265,6 +299,7 @@ def _confine(
     *,
     scoped: bool,
     network: bool = False,
+    sees_processes: bool = False,
     names_threads: bool = False,
 ) -> int:
     _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -286,13 +321,28 @@ def _confine(
             _allow(ruleset, path, handled & ~_MAKE_DEVICES)
         for path in devices:
             _allow(ruleset, path, handled & (_READ | _WRITE_FILE | _IOCTL_DEV))
+        if sees_processes:
+            _allow(ruleset, "/proc", handled & _READ_FILE)
+            for path in _LISTED:
+                _pin(path)
+                _allow(ruleset, path, handled & _READ)
         if names_threads:
             # CUDA does not start (error 304) in a process that cannot write the names of its threads there.
+            _pin("/proc/self/task")
             _allow(ruleset, "/proc/self/task", handled & (_READ | _WRITE_FILE | _TRUNCATE))
         alone = _has_one_thread()
         return 0 if _libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) != 0 or not alone else abi
     finally:
         os.close(ruleset)
+
+
+def _pin(path: str) -> None:
+    """Keep a folder of /proc open in this process and those it becomes.
+
+    A rule holds for the kernel's object of a folder, and /proc makes another one after memory ran short.
+    """
+    with suppress(OSError):
+        os.set_inheritable(os.open(path, os.O_PATH), True)
 
 
 def _give_up_capabilities() -> None:
@@ -347,7 +397,7 @@ def _devices(patterns: Iterable[str]) -> list[str]:
 
 
 def _found(folder: str, patterns: Iterable[str]) -> list[str]:
-    return [str(path) for pattern in patterns for path in sorted(Path(folder).glob(pattern))]
+    return [str(path) for pattern in patterns for path in sorted(Path(folder).glob(pattern.lstrip("/")))]
 
 
 def landlock_abi() -> int:
@@ -374,16 +424,17 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 def readable_folders(environ: Mapping[str, str], extra: Iterable[str], hidden: Iterable[str]) -> list[str]:
     """Return the folders besides the system's own that a worker must read.
 
-    These are this Python's, the site's toolchain and `extra`. None of them is `hidden` or an ancestor of a hidden one;
-    of an installation whose folder is, its usual subfolders are included.
+    These are this Python's, the loader's, the site's toolchain and `extra`. None of them is `hidden`, one of those that
+    many share, or an ancestor of one; of an installation whose folder is, its usual subfolders are included.
     """
-    kept = [Path(os.path.realpath(path)) for path in ("/", *hidden)]
+    kept = [Path(os.path.realpath(path)) for path in (*_SHARED, *hidden)]
 
     def allowed(path: str) -> bool:
         real = Path(os.path.realpath(path))
         return path.startswith("/") and not any(real == each or real in each.parents for each in kept)
 
-    found = [*sys.path, *_search_path(environ, "LD_LIBRARY_PATH"), *_search_path(environ, "PATH"), *extra]
+    searched = [each for name in ("LD_LIBRARY_PATH", "PATH") for each in _search_path(environ, name)]
+    found = [*sys.path, *searched, *_of_loader(), *extra]
     for prefix in _prefixes(environ):
         found += [prefix] if allowed(prefix) else [f"{prefix}/{part}" for part in _PARTS_OF_PREFIX]
     return list(filter(allowed, dict.fromkeys(found)))
@@ -396,6 +447,14 @@ def _prefixes(environ: Mapping[str, str]) -> Iterator[str]:
     for path in map(Path, _search_path(environ, "PATH")):
         if path.name == "bin":
             yield str(path.parent)
+
+
+def _of_loader() -> Iterator[str]:
+    """Yield the folders of libraries that the loader's configuration names."""
+    for file in _found("/etc", ("ld.so.conf", "ld.so.conf.d/*.conf")):
+        with suppress(OSError):
+            for line in Path(file).read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+                yield from line.partition("#")[0].split()
 
 
 def _search_path(environ: Mapping[str, str], name: str) -> list[str]:

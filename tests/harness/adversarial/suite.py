@@ -526,4 +526,13 @@ SUITE: tuple[Cheat, ...] = (
         Verdict.OUTPUT_LIMIT,
         scratch_bytes=2**27,
     ),
+    _cheat(
+        "x46_acts_on_the_harness",
+        "moves, slows and lists the harness's processes",
+        "double",
+        _TEST,
+        Verdict.PASS,
+        isolation="S3",
+        tries=True,
+    ),
 )

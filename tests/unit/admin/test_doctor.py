@@ -134,6 +134,27 @@ def test_a_board_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
     assert only(installation(tmp_path), "board").severity is Severity.ERROR
 
 
+def test_a_board_and_a_home_in_folders_that_submissions_read_are_problems(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "board").symlink_to("/usr/lib")
+    monkeypatch.setenv("HOME", "/usr/share/ada")
+    seen = [line for line in lines(installation(tmp_path), "board") if "submissions" in line.message]
+    end = "which submissions can read: each run ends as infra_error"
+    assert [(line.severity, line.message, line.hint) for line in seen] == [
+        (
+            Severity.ERROR,
+            f"the board {tmp_path}/board is in {os.path.realpath('/usr/lib')}, {end}",
+            "Choose another folder for the board, e.g. /srv/hpc-board.",
+        ),
+        (
+            Severity.ERROR,
+            f"the home folder /usr/share/ada is in /usr/share, {end}",
+            "Use an account with another home, e.g. in /home.",
+        ),
+    ]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_may_not_be_written_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "board").mkdir(mode=0o500)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.accounts import user_name
-from hpc_board.errors import StorageError
+from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import Verdict
 from hpc_board.store.folder import check_own, create_board_folder, make_board_folder
 from tests.unit.recorded import Recorded, recorded, result_of, timed_case
@@ -142,3 +142,9 @@ def test_a_folder_that_is_missing_or_a_file_is_not_foreign(tmp_path: Path) -> No
     assert not create_board_folder(tmp_path / "new" / "board")
     with pytest.raises(StorageError, match="cannot be made"):
         make_board_folder(tmp_path / "file" / "board")
+
+
+def test_no_board_is_made_in_a_folder_that_submissions_read() -> None:
+    with pytest.raises(InputError, match=r"^/sys/board is in /sys, which submissions can read\.$") as caught:
+        create_board_folder(Path("/sys/board"))
+    assert caught.value.hint == "Choose another folder for the board, e.g. /srv/hpc-board."

@@ -1,12 +1,11 @@
 """Prints its environment and arguments, and those of every process that it may look at, in search of secrets."""
 
-import glob
 import os
 import sys
 
 print(sys.argv, dict(os.environ))
 for kind in ("cmdline", "environ"):
-    for path in glob.glob(f"/proc/[0-9]*/{kind}"):
+    for path in (f"/proc/{pid}/{kind}" for pid in range(max(1, os.getpid() - 20_000), os.getpid() + 200)):
         try:
             with open(path, "rb") as file:
                 text = file.read()
