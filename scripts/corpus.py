@@ -27,11 +27,13 @@ from hpc_board.catalog.known_tasks import TASK_FILE
 from hpc_board.domain.draft import Source
 from hpc_board.errors import BoardError
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Task, TaskFile
+from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Task, TaskFile, Timeouts
 from hpc_board.task_check.lint import Bounds, check
 from hpc_board.task_check.try_out import try_out
 
 CASES_MAX, SECONDS = 4, 120
+"""The most cases that are checked, and the time for a check, for the tests and for the benchmark."""
+
 HEADS = ("folder", "competitions", "with them", "by itself", "harness", "why", "languages")
 JUDGED = ("findings", "by the judge", "by its eval")
 SOLUTIONS = ("solutions/*/*", "submissions/*.py", "submission*.py")
@@ -131,7 +133,9 @@ def why(task: Task) -> str:
 def on_this_processor(task: Task) -> Task:
     """Return a task whose Python files and cases fit this machine's processor."""
     files = tuple(TaskFile(each.name, each.text and moved(each.name, each.text, task)) for each in task.files)
-    return replace(task, files=files, benchmarks=tuple(sorted(task.benchmarks, key=size)[:1]), gpus=(), limits=QUICK)
+    smallest = tuple(sorted(task.benchmarks, key=size)[:1])
+    timeouts = Timeouts(SECONDS, SECONDS, SECONDS)
+    return replace(task, files=files, benchmarks=smallest, gpus=(), limits=QUICK, timeouts=timeouts)
 
 
 def moved(name: str, text: str, task: Task) -> str:
