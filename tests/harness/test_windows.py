@@ -13,8 +13,7 @@ import pytest
 from hpc_board.harness.clock_trial import trial
 from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.window_benchmarks import _Measured
-from hpc_board.harness.measure.worker_handle import rest_of_room
-from hpc_board.harness.processes.calls import CallFailed, Rules, TimeBudget
+from hpc_board.harness.processes.calls import TimeBudget
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Case, Result, Verdict
@@ -23,6 +22,7 @@ from hpc_board.runs.job_folder import probe_facts
 from tests.harness.evaluations import QUICK, a_task, evaluate
 from tests.harness.harness_file import Edit
 from tests.harness.simulated_gpu import simulating
+from tests.harness.test_honest_forms import FORMS, SUBMISSION, task_of
 
 REFERENCE = """
 import torch
@@ -189,8 +189,18 @@ def test_the_overhead_is_measured_before_the_submission_is_imported(tmp_path: Pa
         ),
         (
             "    if in_window():\n        return [data[0]] * 401\n",
-            Verdict.OUTPUT_LIMIT,
-            "401 tensors in 2 allocations of the GPU",
+            Verdict.WRONG_DTYPE,
+            "the output is a list, expected a tensor",
+        ),
+        (
+            "    if in_window():\n        inputs = queue().inputs()\n        queue().place = lambda part: inputs[0]\n",
+            Verdict.PROTOCOL_VIOLATION,
+            "its output lies in the memory of an input",
+        ),
+        (
+            "    if in_window():\n        queue().place = lambda part: (0, 0, 3996)\n",
+            Verdict.PROTOCOL_VIOLATION,
+            "its output has other parts than the reference's answer",
         ),
         (
             "    if in_window():\n        queue().place = lambda part: (0, 0, 0)\n",
@@ -219,6 +229,26 @@ def test_a_call_that_the_gpu_never_ends_is_late_also_with_its_process_running(tm
         Verdict.TIMEOUT,
         "1000; seed: 5): the GPU has not ended the call although its process says so",
     )
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "form", ["views with gaps", "expanded", "negative", "no elements", "twice the same", "a subclass", "its input"]
+)
+def test_a_right_answer_in_a_window_is_made_to_have_the_form(tmp_path: Path, simulated: str, form: str) -> None:
+    reference, answer = FORMS[form]
+    source = SUBMISSION.replace("ANSWER", answer)
+    task = task_of(reference)
+    result = evaluate(tmp_path, source, task, Mode.BENCHMARK, Device.CUDA, harness=simulating(simulated)).result
+    assert (result.verdict, result.provenance["clock"]) == (Verdict.PASS, "judge"), result.message
+
+
+@pytest.mark.torch
+def test_an_answer_without_a_form_of_tensors_has_no_windows(tmp_path: Path, simulated: str) -> None:
+    reference = REFERENCE.replace("    return data[0] * 2", "    return data[0] * 2, 1")
+    result = judged(tmp_path, simulating(simulated), reference=reference)
+    assert result.provenance["clock"] == "worker"
+    assert str(result.provenance["clock_reason"]).startswith("the reference's answer has no form of its own")
 
 
 NO_HANDLES = Edit("device/gpu_queue.py", "handle, offset = self._driver.exported(address)", "raise NotShared('alone')")
@@ -253,8 +283,8 @@ def test_memory_that_cannot_be_shared_is_the_judges(
         ),
         (
             "    if in_window():\n        return torch.zeros(10**6)\n",
-            Verdict.OUTPUT_LIMIT,
-            "the output cannot be taken: inputs and output take more than",
+            Verdict.WRONG_SHAPE,
+            "the output has the shape (1000000,), expected (1000,)",
         ),
     ],
 )
@@ -323,7 +353,7 @@ class Silent:
 def test_a_call_that_is_known_to_wait_for_the_gpu_is_not_waited_for() -> None:
     child: Any = Silent()
     worker = GpuWorker(child, Limits(), TimeBudget(10), device="cuda")
-    assert worker.queue(Rules(), challenged=True, by_host=True) is None
+    assert worker.queue(challenged=True, by_host=True) is None
     assert child.sent == ["queue"]
 
 
@@ -404,18 +434,6 @@ def test_a_gpu_that_computes_for_several_processes_at_once_is_timed_by_its_worke
     assert timed(result).timing is not None
     assert result.provenance["clock"] == "worker"
     assert "less than a change between processes: is MPS in use?" in str(result.provenance["clock_reason"])
-
-
-def test_the_rest_of_an_output_has_holes_where_its_parts_lie_on_the_gpu() -> None:
-    room = os.memfd_create("room")
-    os.pwrite(room, b"0123456789" * 2, 0)
-    copy = rest_of_room(room, 20, [(12, 4), (2, 5)])
-    assert os.pread(copy, 30, 0) == b"01" + bytes(5) + b"78901" + bytes(4) + b"6789"
-    os.close(copy)
-    for parts in ([(2, 5), (6, 2)], [(18, 4)]):
-        with pytest.raises(CallFailed, match="overlap, or lie beyond its end"):
-            rest_of_room(room, 20, parts)
-    os.close(room)
 
 
 @pytest.mark.torch

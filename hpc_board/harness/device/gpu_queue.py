@@ -118,12 +118,23 @@ class GpuQueue:
         """Return the places of the reserved tensors, in the order in which they were reserved."""
         return [self._place(room)[0] for room in self._inputs]
 
+    def input_addresses(self) -> list[tuple[int, int]]:
+        """Return the first address of each reserved tensor, and the address after its last byte."""
+        kept = self._kept
+        places = [(int(kept.data_ptr(room)), kept.nbytes(room)) for room in self._inputs]
+        return [(begin, begin + size) for begin, size in places]
+
+    @property
+    def device(self) -> Any:
+        """Return PyTorch's name of the GPU."""
+        return self._signals.device
+
     def signals(self) -> Place:
         """Return the place of the signals."""
         return self._place(self._signals)[0]
 
     def place(self, part: Any) -> Place:
-        """Return the place of a part of an output, or of a copy where the driver cannot share its memory."""
+        """Return the place of a block of an answer, or of a copy where the driver cannot share its memory."""
         kept = self._kept
         try:
             found, holder = self._place(part)

@@ -282,15 +282,17 @@ class _Judge:
             raise ValueError(fault)
 
     def _form(self, group: str, laid: payload.Laid) -> tuple[payload.Node | None, list[int]]:
-        """Return the form of a right answer, and for each of its blocks the offset of an input in its place, or -1.
+        """Return the form of a right answer, and for each of its blocks the input that it may be, or -1.
+
+        On a CPU that is the input's offset in the payload, on a GPU its number among the tensors that are not empty.
 
         There is none if it depends on the values of the inputs, except for compiled submissions, which need one.
         """
         right = self._expected.get(group)
         if right is None or right.form is None or (group in self._varying and not self._compiled):
             return None, []
-        offsets = laid.offsets()
-        return right.form, [-1 if leaf is None else offsets[leaf] for leaf in right.own]
+        places = laid.offsets() if self._device.name == "cpu" else laid.ranks()
+        return right.form, [-1 if leaf is None else places[leaf] for leaf in right.own]
 
     def _expect(self, group: str, inputs: str, data: Any) -> None:
         """Record the form of a right answer: that of the case's last call, if the inputs have the same form again."""

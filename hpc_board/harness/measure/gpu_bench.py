@@ -10,15 +10,15 @@ import os
 import secrets
 import socket
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from enum import Enum, auto
+from functools import partial
 
 from hpc_board.harness.device.gpu_queue import pool_bytes
 from hpc_board.harness.measure.bench import Bench, closed_later
 from hpc_board.harness.measure.gpu_worker import GpuWorker
-from hpc_board.harness.measure.worker_handle import rest_of_room
+from hpc_board.harness.measure.worker_handle import misplaced
 from hpc_board.harness.processes.calls import (
     CalledInWindow,
     CallFailed,
@@ -26,11 +26,11 @@ from hpc_board.harness.processes.calls import (
     NoWindow,
     Phase,
     Rules,
-    close_all,
     judge_answer,
 )
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.wire.channel import Frame
+from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.replies import (
     PLACES_MAX,
     Checked,
@@ -54,8 +54,8 @@ _STOPPED_SECONDS = 5.0
 class Made(Enum):
     """The work of a window: the kernel's call, or that of a worker without a kernel.
 
-    `OUTPUT` is the response to the challenge, and returns the known output; `RESPONSE` is the response alone. With
-    `NOTHING` the worker's GPU computes nothing.
+    `OUTPUT` is the response to the challenge, and returns an answer of the task's form; `RESPONSE` is the response
+    alone. With `NOTHING` the worker's GPU computes nothing.
     """
 
     CALL = auto()
@@ -67,16 +67,14 @@ class Made(Enum):
 class GpuBench(Bench):
     """The judge of a phase on a GPU whose memory several processes can share.
 
-    The known output of a case is its first one: that of the reference, if there is one. `record` takes a line for each
-    window. If `pooled`, the memory of a window is the judge's, and outputs are copied there within the window.
+    `record` takes a line for each window. If `pooled`, the memory of a window is the judge's, and outputs are copied
+    there within the window.
     """
 
     def __init__(
         self, judge: Child, phase: Phase, limits: Limits, rules: Rules, record: Callable[[Mapping[str, object]], None]
     ) -> None:
         super().__init__(judge, phase, limits, rules)
-        self._outputs: dict[int, int] = {}
-        weakref.finalize(self, _close_values, self._outputs)
         self._record = record
         self.pooled = False
 
@@ -96,10 +94,11 @@ class GpuBench(Bench):
         number, group = secrets.randbits(62), f"{self.phase.name}.{index}"
         with self._forgotten_on_failure(), ExitStack() as held:
             generated = self._made(index, group, number, seed)
-            room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
-            pool = self._pool(held, index, generated)
-            reserved = self._reserve(worker, held, generated, number, room, self._returned(held, index, made), pool)
-            queued = worker.queue(self._rules, challenged=made is not Made.NOTHING, by_host=by_host)
+            form = self._forms[index] = generated.form
+            if form is None or not form.is_of_tensors:
+                raise NoWindow("the reference's answer has no form of its own, or parts that are no tensors")
+            reserved = self._reserve(worker, held, generated, number, form, made)
+            queued = worker.queue(challenged=made is not Made.NOTHING, by_host=by_host)
             window = {
                 "type": "window",
                 "call": number,
@@ -110,20 +109,22 @@ class GpuBench(Bench):
                 "compared": self._rules.const_inputs,
                 "seconds": _STOPPED_SECONDS,
             }
+            copy = closed_later(held, form.blank())
+            answered = made in (Made.CALL, Made.OUTPUT)
+            place = partial(_placed, reserved=reserved, form=form, own=generated.own, answered=answered)
             if queued is None or by_host:
                 by_host = True
-                copy, found = self._opened(worker, held, window, queued, room)
+                found = self._opened(worker, window, queued, place, copy)
             else:
                 with worker.frozen():
-                    copy = closed_later(held, self._rest_of(queued, room))
-                    found = self._windowed(worker, {**window, **_outputs_of(queued)}, [copy])
+                    found = self._windowed(worker, {**window, **place(queued)}, [copy])
                 worker.finish(self.phase)
             if found.elapsed_ns is None:
                 by_host, found = True, self._closed_at_last(worker)
             checked, verdict = Checked(Verdict.PASS, ""), Verdict.PASS
             try:
                 if made is Made.CALL:
-                    checked = self._checked(found, index, number, group, copy)
+                    checked = self._checked(found, number, group, copy)
                 else:
                     self._judge.send({"type": "forget"})
             except CallFailed as error:
@@ -136,30 +137,18 @@ class GpuBench(Bench):
         return CalledInWindow(found.elapsed_ns or 0.0, found.copied_ns, by_host, checked.message, checked.throttled)
 
     def _opened(
-        self, worker: GpuWorker, held: ExitStack, window: Frame, queued: Queued | None, room: int
-    ) -> tuple[int, Windowed]:
+        self, worker: GpuWorker, window: Frame, queued: Queued | None, place: Callable[[Queued], Frame], copy: int
+    ) -> Windowed:
         """Open a window for a call that needs its processes, and close it when the call has been made."""
         self._windowed(worker, window, [])
         queued = queued or worker.queued_at_last(self.phase)
         worker.finish(self.phase)
         with worker.frozen():
-            copy = closed_later(held, self._rest_of(queued, room))
-            take = {"type": "take", "seconds": _STOPPED_SECONDS, **_outputs_of(queued)}
-            return copy, self._windowed(worker, take, [copy])
+            return self._windowed(worker, {"type": "take", "seconds": _STOPPED_SECONDS, **place(queued)}, [copy])
 
     def release_windows(self) -> None:
         """Have the judge unmap the memory of workers that have ended."""
         self._judge.send({"type": "release"})
-
-    def output_bytes(self, index: int) -> int:
-        """Return the size of a case's known output, 0 before the first."""
-        return os.fstat(self._outputs[index]).st_size if index in self._outputs else 0
-
-    def _keep(self, index: int, copy: int) -> None:
-        """Keep the first output of a case: a submission must not choose the output that overheads include."""
-        super()._keep(index, copy)
-        if index not in self._outputs:
-            self._outputs[index] = os.dup(copy)
 
     @contextmanager
     def _forgotten_on_failure(self) -> Iterator[None]:
@@ -170,14 +159,7 @@ class GpuBench(Bench):
             raise
 
     def _reserve(
-        self,
-        worker: GpuWorker,
-        held: ExitStack,
-        generated: Generated,
-        number: int,
-        room: int,
-        returned: Sequence[int],
-        pool: Sequence[int],
+        self, worker: GpuWorker, held: ExitStack, generated: Generated, number: int, form: Form, made: Made
     ) -> Reserved:
         """Have the worker allocate memory of the GPU for inputs whose layout it is told."""
         if not generated.in_tensors:
@@ -186,33 +168,20 @@ class GpuBench(Bench):
         os.ftruncate(arena, generated.size)
         self._judge.send({"type": "lay", "calls": [number], "bases": [0], "cold": False}, [arena])
         self._judged(Filled, "write the inputs")
-        form = None if generated.form is None else generated.form.node
-        return worker.reserve(self.phase, arena, room, form, returned, pool)
+        returned = [closed_later(held, form.blank())] if made is Made.OUTPUT else []
+        answer = form.node if made in (Made.CALL, Made.OUTPUT) else None
+        pool = self._pool(held, generated.size + form.size, len(form.blocks))
+        return worker.reserve(self.phase, arena, answer, generated.own, self._rules, returned, pool)
 
-    def _pool(self, held: ExitStack, index: int, generated: Generated) -> list[int]:
+    def _pool(self, held: ExitStack, size: int, blocks: int) -> list[int]:
         """Have the judge send memory for a call over a new connection, if `pooled`; return its other end."""
         if not self.pooled:
             return []
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
-            # Twice the known output: that of other inputs may take more.
-            size = pool_bytes(generated.size + 2 * self.output_bytes(index), 2 * PLACES_MAX)
-            self._judge.send({"type": "share", "size": size}, [ours.fileno()])
+            self._judge.send({"type": "share", "size": pool_bytes(size, PLACES_MAX + blocks)}, [ours.fileno()])
             self._judged(Filled, "share memory of the GPU")
         return [closed_later(held, theirs.detach())]
-
-    def _returned(self, held: ExitStack, index: int, made: Made) -> list[int]:
-        """Return the value that a worker returns without a call: the known output, or the number 0."""
-        if made is Made.CALL:
-            return []
-        known = self._outputs.get(index) if made is Made.OUTPUT else None
-        return [self._zero(held) if known is None else known]
-
-    def _rest_of(self, queued: Queued, room: int) -> int:
-        """Return a copy of the room, with holes for the parts of the output that the judge takes from the GPU."""
-        if queued.size > self.limits.value_bytes:
-            raise CallFailed(Verdict.OUTPUT_LIMIT, f"its output takes {queued.size} bytes", worker_lost=True)
-        return rest_of_room(room, queued.size, [(at, place.size) for at, place in queued.parts])
 
     def _windowed(self, worker: GpuWorker, frame: Frame, fds: Sequence[int]) -> Windowed:
         """Return the judge's answer to a step of a window, whose time is the worker's own."""
@@ -237,7 +206,7 @@ class GpuBench(Bench):
             raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
         return found
 
-    def _checked(self, found: Windowed, index: int, number: int, group: str, copy: int) -> Checked:
+    def _checked(self, found: Windowed, number: int, group: str, copy: int) -> Checked:
         """Have a call's output and the inputs checked, and return the judge's opinion."""
         if not found.responded:
             message = "its GPU did not meet the judge's challenge within the call"
@@ -245,20 +214,36 @@ class GpuBench(Bench):
         if self._rules.const_inputs and not found.unchanged:
             message = "the call wrote into its inputs, and the task wants them left alone"
             raise CallFailed(Verdict.MUTATED_INPUT, message)
-        self._keep(index, copy)
         opinion = self._opinion(self._check_frame(number, group), copy, "check the output")
         if opinion.verdict is not Verdict.PASS:
             raise CallFailed(opinion.verdict, opinion.message, mismatch=opinion.mismatch)
         return opinion
 
 
-def _close_values(descriptors: dict[int, int]) -> None:
-    close_all(list(descriptors.values()))
-
-
 def _listed(place: SharedPlace) -> list[int]:
     return [place.handle, place.offset, place.size]
 
 
-def _outputs_of(queued: Queued) -> Frame:
-    return {"handles": queued.handles, "outputs": [[at, *_listed(place)] for at, place in queued.parts]}
+def _placed(queued: Queued, *, reserved: Reserved, form: Form, own: Sequence[int], answered: bool) -> Frame:
+    """Return the places of an answer's blocks for the judge, each with its offset in the payload.
+
+    Raises:
+        CallFailed: they are not those of the form, or lie in an input, or in each other.
+    """
+    wanted = [(at, size, each) for (at, size), each in zip(form.blocks, own, strict=True) if size] if answered else []
+    if [size for _, size, _ in wanted] != [place.size for place in queued.blocks]:
+        raise misplaced("its output has other parts than the reference's answer")
+    taken = {
+        number: (reserved.handles[each.handle], each.offset, each.offset + each.size)
+        for number, each in enumerate(reserved.inputs)
+    }
+    outputs = []
+    for number, ((at, size, own_input), place) in enumerate(zip(wanted, queued.blocks, strict=True)):
+        handle, begin, end = queued.handles[place.handle], place.offset, place.offset + size
+        for whose, (other, other_begin, other_end) in taken.items():
+            is_own = whose == own_input and (handle, begin, end) == (other, other_begin, other_end)
+            if handle == other and begin < other_end and other_begin < end and not is_own:
+                raise misplaced("its output lies in the memory of an input, or in another part of it")
+        taken[-2 - number] = handle, begin, end
+        outputs.append([at, *_listed(place)])
+    return {"handles": queued.handles, "outputs": outputs}

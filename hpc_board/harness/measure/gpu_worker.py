@@ -27,22 +27,31 @@ class GpuWorker(Worker):
         self,
         phase: Phase,
         arena: int,
-        room: int,
         form: Mapping[str, Any] | None,
+        own: Sequence[int],
+        rules: Rules,
         returned: Sequence[int],
         pool: Sequence[int],
     ) -> Reserved:
         """Return the places on the GPU of the inputs whose layout is in the arena, and of the signals.
 
-        With a descriptor in `returned`, no kernel is called: the call returns the value there. With a connection in
-        `pool`, over which the judge has sent memory, the places are in that.
+        With a descriptor in `returned`, no kernel is called: the call returns the value there; without a `form` it
+        returns nothing. `own` holds for each block of the answer the number of the input that may be it, -1 for none.
+        With a connection in `pool`, over which the judge has sent memory, the places are in that.
 
         Raises:
             MemoryNotShared: processes cannot share this memory.
             CallFailed: the worker has no such memory, or sent another frame.
         """
-        frame = {"type": "reserve", "form": form, "returned": bool(returned), "pooled": bool(pool)}
-        self.child.send(frame, [arena, room, *returned, *pool])
+        frame = {
+            "type": "reserve",
+            "form": form,
+            "own": [-1 if rules.fresh_output else each for each in own],
+            "fresh_output": rules.fresh_output,
+            "returned": bool(returned),
+            "pooled": bool(pool),
+        }
+        self.child.send(frame, [arena, *returned, *pool])
         seconds = self._limits.first_call_seconds
         late = f"it had no memory for the inputs of a {phase.name} call within {seconds:g} s"
         answer = self._spent(("reserved", "unshared", "raised"), seconds, late)
@@ -50,7 +59,7 @@ class GpuWorker(Worker):
             raise CallFailed(Verdict.PROTOCOL_VIOLATION, "it reserved nothing", worker_lost=True)
         return answer
 
-    def queue(self, rules: Rules, *, challenged: bool, by_host: bool) -> Queued | None:
+    def queue(self, *, challenged: bool, by_host: bool) -> Queued | None:
         """Have the call queued behind the judge's sign; None if it waits for the GPU itself, and so for the sign.
 
         If `challenged`, a kernel before it computes the response to the judge's challenge. Nothing is awaited if the
@@ -61,16 +70,7 @@ class GpuWorker(Worker):
         """
         self.number = self.number % (2**31 - 1) + 1
         self._call = secrets.randbits(62)
-        self.child.send(
-            {
-                "type": "queue",
-                "call": self._call,
-                "number": self.number,
-                "value_bytes": self._limits.value_bytes,
-                "fresh_output": rules.fresh_output,
-                "challenged": challenged,
-            }
-        )
+        self.child.send({"type": "queue", "call": self._call, "number": self.number, "challenged": challenged})
         if by_host:
             return None
         try:

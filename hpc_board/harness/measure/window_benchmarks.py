@@ -250,8 +250,6 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     def _try_windows(self) -> None:
         least_ns: dict[Made, float] = {}
         for index in range(len(self._bench.phase.cases)):
-            with of_the_task():
-                self._known_output(index)
             for made in (Made.NOTHING, Made.RESPONSE, Made.OUTPUT):
                 count = _CHECKS if index == 0 else 1
                 windows = [self._empty_window(self._trusted, index, made) for _ in range(count)]
@@ -287,19 +285,12 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     def _nothing_ns(self, worker: GpuWorker, index: int) -> float:
         return min(self._empty_window(worker, index, Made.NOTHING).window_ns for _ in range(_NOTHING_WINDOWS))
 
-    def _known_output(self, index: int) -> None:
-        """Make sure that an output of the case exists, which the trusted worker can return."""
-        if self._has_reference and not self._gpu.output_bytes(index):
-            for _ in range(self._limits.warmup_calls):
-                self._bench.call(self._trusted, index, [secret_seed()], timed=True)
-
     def _begin(self, cases: Sequence[int]) -> GpuWorker:
         """Return a new worker, after the overheads of its windows were measured, and once the reference's times."""
         self._gpu.release_windows()
         for index in cases:
             measured = self._measured.setdefault(index, self._measurements())
             if not measured.overheads_ns:
-                self._known_output(index)
                 self._time_reference(index, measured)
         worker = self._new_worker()
         try:

@@ -75,7 +75,8 @@ class Row:
     made: int | None = None
 
 
-def _misplaced(message: str) -> CallFailed:
+def misplaced(message: str) -> CallFailed:
+    """Return the failure of a worker that names other places of its outputs than it may."""
     return CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
 
 
@@ -333,14 +334,14 @@ class Worker:
         if row.form is not None and row.blocks and (row.made_so or answer.blocks):
             return self._in_blocks(row.form, answer.blocks, count)
         if len(answer.outputs) != count or answer.blocks:
-            raise _misplaced("it returned another number of outputs than of calls")
+            raise misplaced("it returned another number of outputs than of calls")
         return [WrittenOutput(self, room, *extent) for extent in answer.outputs]
 
     def _in_blocks(self, form: Form, addresses: Sequence[int], count: int) -> "list[Output]":
         """Return outputs in blocks, each of them alone in memory that is no input of the row."""
         width = len(form.blocks)
         if len(addresses) != count * width:
-            raise _misplaced("it returned another number of outputs than of calls")
+            raise misplaced("it returned another number of outputs than of calls")
         sizes = [size for _, size in form.blocks] * count
         spans = [(at, at + size) for at, size in zip(addresses, sizes, strict=True) if size]
         try:
@@ -350,10 +351,10 @@ class Worker:
         for at, size, own in zip(addresses, sizes, self._own, strict=True):
             for begin, end, offset in inputs if size else ():
                 if at < end and begin < at + size and (own < 0 or at - begin + offset != own or at + size > end):
-                    raise _misplaced("its output lies in the memory of an input")
+                    raise misplaced("its output lies in the memory of an input")
         if any_overlap([[span] for span in spans]):
             if count == 1:
-                raise _misplaced("parts of its output lie in the same memory")
+                raise misplaced("parts of its output lie in the same memory")
             raise OutputsOverlap
         return [
             OutputInBlocks(self, form, addresses[begin : begin + width]) for begin in range(0, count * width, width)
@@ -555,28 +556,6 @@ class OutputInBlocks(Output):
         os.pwrite(copy, self._form.head, 0)
         for (at, size), address in zip(self._form.blocks, self._addresses, strict=True):
             self._worker.read(address, copy, at, size)
-
-
-def rest_of_room(room: int, size: int, parts: Sequence[tuple[int, int]]) -> int:
-    """Return a copy of the first `size` bytes of a room, with holes at `parts` (offset, bytes).
-
-    Raises:
-        CallFailed: parts overlap, or lie beyond the end.
-    """
-    copy, done = os.memfd_create("held", os.MFD_CLOEXEC), 0
-    try:
-        os.ftruncate(copy, size)
-        for at, length in sorted(parts):
-            if at < done or at + length > size:
-                message = "its output has parts that overlap, or lie beyond its end"
-                raise CallFailed(Verdict.PROTOCOL_VIOLATION, message, worker_lost=True)
-            _send(room, 0, copy, done, at)
-            done = at + length
-        _send(room, 0, copy, done, size)
-    except BaseException:
-        os.close(copy)
-        raise
-    return copy
 
 
 def _send(source: int, base: int, target: int, begin: int, end: int) -> None:

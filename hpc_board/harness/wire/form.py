@@ -50,7 +50,7 @@ class Form:
     payload's size in bytes.
 
     Raises:
-        PayloadError: the answer has other parts, too many, or no bytes.
+        PayloadError: the answer has other parts, too many, or none.
     """
 
     def __init__(self, layout: Node) -> None:
@@ -58,8 +58,8 @@ class Form:
         self._end = 0
         self.node = self._row_major(layout, "the reference's answer")
         text = json.dumps(self.node).encode()
-        if not self._end or len(self._leaves) > BLOCKS_MAX or len(text) > FORM_BYTES_MAX:
-            raise PayloadError("the reference's answer has too many parts, or no bytes")
+        if not 0 < len(self._leaves) <= BLOCKS_MAX or len(text) > FORM_BYTES_MAX:
+            raise PayloadError("the reference's answer has too many parts, or none")
         self.head, start = payload.head(text)
         self.blocks = tuple(Block(start + leaf["at"], payload.leaf_bytes(leaf)) for leaf in self._leaves)
         self.size = start + self._end
@@ -75,6 +75,11 @@ class Form:
         self._leaves.append(leaf)
         self._end = leaf["at"] + payload.leaf_bytes(leaf)
         return leaf
+
+    @property
+    def is_of_tensors(self) -> bool:
+        """Return whether all blocks are those of tensors."""
+        return all(leaf["k"] == "tensor" for leaf in self._leaves)
 
     def blank(self) -> int:
         """Return a descriptor of a payload of this form, all of whose numbers are zero."""
@@ -95,16 +100,26 @@ def form_of(layout: Node) -> Form | None:
 class Taker:
     """The answers of a row in the worker, each made to have the form, and held until the next row.
 
-    `memory` holds the first address of the row's inputs and the address after the last one: a block must not lie there,
-    unless the reference returns the same input. `fresh` forbids answers in the memory of an input. An answer of another
-    form is an error unless it is `made_so`.
+    `blocks` holds the tensors or arrays of all answers, one answer after the other, and `addresses` theirs. `inputs`
+    are the first addresses of the row's inputs, with those after the last one: a block must not lie there, unless the
+    reference returns the same input. `fresh` forbids answers in the memory of an input. An answer of another form is an
+    error unless it is `made_so`. Tensors have to be on `device`.
     """
 
-    def __init__(self, node: Node, memory: tuple[int, int], *, fresh: bool, made_so: bool = True) -> None:
+    def __init__(
+        self,
+        node: Node,
+        inputs: Sequence[tuple[int, int]],
+        *,
+        fresh: bool,
+        made_so: bool = True,
+        device: Any = None,
+    ) -> None:
         self.addresses: list[int] = []
-        self.held: list[Any] = []
+        self.blocks: list[Any] = []
         self._node = node
-        self._memory = memory
+        self._inputs = inputs
+        self._device = device
         self._fresh = fresh
         self._made_so = made_so
 
@@ -113,7 +128,7 @@ class Taker:
 
         `own` holds for each block the address of the input that the reference returns in its place, -1 for none.
         """
-        note, hold = self.addresses.append, self.held.append
+        note, hold = self.addresses.append, self.blocks.append
         takings = [self._taking(leaf, allowed) for leaf, allowed in zip(leaves_of(self._node), own, strict=True)]
         if self._node["k"] not in _NESTS:
             (take,) = takings
@@ -129,26 +144,32 @@ class Taker:
 
         def take_all(value: Any) -> None:
             blocks = [take(part) for take, part in zip(takings, _parts(value, self._node, "the output"), strict=True)]
-            apart = _apart(blocks, sizes)
-            hold(apart)
-            self.addresses += [address for _, address in apart]
+            for block, address in _apart(blocks, sizes):
+                hold(block)
+                note(address)
 
         return take_all
 
     def _taking(self, leaf: Node, own: int) -> Taking:
-        low, high = self._memory
-        of_form, made, address_of = (_tensors if leaf["k"] == "tensor" else _arrays)(leaf)
+        low, high = (
+            min((begin for begin, _ in self._inputs), default=0),
+            max((end for _, end in self._inputs), default=0),
+        )
+        of_form, made, address_of = _tensors(leaf, self._device) if leaf["k"] == "tensor" else _arrays(leaf)
+
+        def in_input(address: int) -> bool:
+            return low <= address < high and any(begin <= address < end for begin, end in self._inputs)
 
         def take(value: Any) -> tuple[Any, int]:
             if of_form(value):
                 address = address_of(value)
-                if not low <= address < high or address == own:
+                if not low <= address < high or address == own or not in_input(address):
                     return value, address
             if not self._made_so:
                 raise OtherForm
             value = made(value)
             address = address_of(value)
-            if low <= address < high:
+            if in_input(address):
                 if self._fresh:
                     raise Aliased
                 value = payload.copied(value)
@@ -199,8 +220,9 @@ def _apart(blocks: list[tuple[Any, int]], sizes: Sequence[int]) -> list[tuple[An
     return blocks
 
 
-def _tensors(leaf: Node) -> _Kind:
+def _tensors(leaf: Node, device: Any) -> _Kind:
     torch: Any = sys.modules["torch"]
+    device = torch.device("cpu") if device is None else device
     kind, dtype, shape = torch.Tensor, getattr(torch, leaf["dtype"]), torch.Size(leaf["shape"])
     contiguous, is_lazy = kind.is_contiguous, dtype.is_complex or dtype.is_floating_point
 
@@ -210,7 +232,7 @@ def _tensors(leaf: Node) -> _Kind:
             and value.dtype is dtype
             and value.shape == shape
             and contiguous(value)
-            and value.is_cpu
+            and value.device == device
             and not (is_lazy and (value.is_neg() or value.is_conj()))
         )
 
@@ -222,7 +244,7 @@ def _tensors(leaf: Node) -> _Kind:
             raise PayloadError(f"the output is a tensor of the layout {value.layout}, expected {torch.strided}")
         try:
             with torch.no_grad():
-                value = value.resolve_conj().resolve_neg().to("cpu", dtype)
+                value = value.resolve_conj().resolve_neg().to(device, dtype)
         except (NotImplementedError, RuntimeError) as error:
             raise PayloadError(f"a tensor of type {value.dtype} cannot become one of type {dtype}: {error}") from error
         if value.numel() != math.prod(shape):

@@ -114,6 +114,10 @@ class Laid:
         """Return the offset of each leaf from the begin of the payload."""
         return [self._start + at for at, _, _, _ in self._leaves]
 
+    def ranks(self) -> list[int]:
+        """Return the number of each leaf among those that are not empty."""
+        return [sum(length > 0 for _, length, _, _ in self._leaves[:index]) for index in range(len(self._leaves))]
+
     def addresses(self) -> list[int]:
         """Return the address of each leaf's bytes in the memory of the value's device, 0 for those that are copies."""
         return [address(source() if tensor is None else tensor) for _, _, source, tensor in self._leaves]
@@ -127,19 +131,6 @@ class Laid:
         """Return whether all but a few numbers and texts of the value are in tensors."""
         arrays = any(tensor is None and length for _, length, _, tensor in self._leaves)
         return not arrays and _scalars(self.layout) <= _SCALARS_MAX
-
-    def leave_on_gpu(self, descriptor: int) -> list[tuple[int, Any]]:
-        """Write all but the tensors of a GPU; return the offset and the bytes of each of these, as a dense tensor."""
-        self.write_head(descriptor)
-        left: list[tuple[int, Any]] = []
-        for at, length, source, tensor in self._leaves:
-            if not length:
-                continue
-            if tensor is not None and _is_on_gpu(tensor):
-                left.append((self._start + at, _bytes_of(tensor.contiguous(), sys.modules["torch"])))
-            else:
-                write_at(descriptor, self._start + at, source())
-        return left
 
 
 def _scalars(node: Node) -> int:
@@ -570,10 +561,6 @@ class _Writer:
 def _bytes_of(tensor: Any, torch: Any) -> Any:
     """Return the bytes of a contiguous tensor as a flat one; the stride of a single element may be any number."""
     return torch.as_strided(tensor, (tensor.numel(),), (1,)).view(torch.uint8)
-
-
-def _is_on_gpu(tensor: Any) -> bool:
-    return str(tensor.device) != "cpu"
 
 
 def _is_small(key: Any) -> bool:

@@ -91,15 +91,11 @@ class Unshared:
 
 @dataclass(frozen=True)
 class Queued:
-    """Confirmation that a call waits in the GPU's queue.
-
-    The room holds the output's `size` bytes except its `parts` in memory of the GPU: each has an offset and a place.
-    """
+    """Confirmation that a call waits in the GPU's queue, with the places of its answer's blocks that are not empty."""
 
     call: int
-    size: int
     handles: tuple[str, ...]
-    parts: tuple[tuple[int, SharedPlace], ...]
+    blocks: tuple[SharedPlace, ...]
 
 
 @dataclass(frozen=True)
@@ -150,7 +146,8 @@ class Generated:
 
     `work` is the minimum of bytes to move and operations to compute for a right call, if the task declares it. `form`
     is the form of a right answer; None if it is unknown, depends on the values, or has parts that are no tensors or
-    arrays. `own` holds for each block the offset of the input that the reference returns in its place, -1 for none.
+    arrays. `own` holds for each block the input that the reference returns in its place, -1 for none: its offset, or on
+    a GPU its number.
     `steady` states that the inputs of other seeds had the same layout, so that the layout reveals nothing about this
     seed; `in_tensors` that nearly all of the inputs are in tensors.
     """
@@ -276,11 +273,10 @@ def _reserved(frame: Frame) -> Reserved:
 
 
 def _queued(frame: Frame) -> Queued:
-    handles, parts = _handles(frame), frame["parts"]
-    if not isinstance(parts, list) or len(parts) > PLACES_MAX:
-        raise ValueError("no parts, or too many")
-    places = tuple((_position(at), _shared_place(place, handles)) for at, *place in parts)
-    return Queued(_position(frame["call"]), _position(frame["size"]), handles, places)
+    handles, blocks = _handles(frame), frame["blocks"]
+    if not isinstance(blocks, list) or len(blocks) > BLOCKS_MAX:
+        raise ValueError("no blocks, or too many")
+    return Queued(_position(frame["call"]), handles, tuple(_shared_place(each, handles) for each in blocks))
 
 
 def _windowed(frame: Frame) -> Windowed:

@@ -226,8 +226,9 @@ class _Worker:
     def _reserve(self, frame: Frame, fds: list[int]) -> Frame:
         """Allocate memory of the GPU for a call's inputs, whose layout and other values are written already.
 
-        With `returned`, no kernel is called: the call returns the value in the last descriptor. With `pooled`, the
-        memory is the judge's, which sends it over the connection behind all others.
+        With `returned`, no kernel is called: the call returns the value in the last descriptor; without a `form` it
+        returns nothing. `own` holds for each block of the answer the number of the input that may be it, -1 for none.
+        With `pooled`, the memory is the judge's, which sends it over the connection behind all others.
         """
         if not isinstance(self._device, CudaDevice):
             raise NotShared("not a CUDA device")
@@ -240,50 +241,43 @@ class _Worker:
             _take_pool(queue, fds.pop())
         shared = [_Shared(descriptor) for descriptor in fds]
         returned = shared.pop() if frame["returned"] else None
-        self._room, self._row, self._arena = shared.pop(), frame, None
+        self._row, self._arena, self._taker, self._calls = frame, None, None, []
         arena = shared.pop()
         memory = payload.mapped(arena.descriptor, populated=False)
         self._data = [payload.value_in(memory, queue.reserve)]
-        if returned is None:
-            self._calls = [self._call(self._data[0], payload.dense)]
-        else:
-            value = payload.read(returned.descriptor, self._device.place)[0]
-            self._calls = [lambda: value]
+        if frame["form"] is not None:
+            addresses = queue.input_addresses()
+            self._taker = Taker(frame["form"], addresses, fresh=frame["fresh_output"], device=queue.device)
+            take = self._taker.taking([-1 if each < 0 else addresses[each][0] for each in frame["own"]])
+            if returned is not None:
+                self._repeated = (payload.read(returned.descriptor, self._device.place)[0],)
+            self._calls = [self._call(self._data[0], take)]
+            self._repeated = None
         inputs, signals = queue.inputs(), queue.signals()
         if len(inputs) > PLACES_MAX or len(queue.handles) > HANDLES_MAX:
             raise NotShared(f"its inputs are {len(inputs)} tensors in {len(queue.handles)} allocations")
         return {"type": "reserved", "handles": _as_text(queue.handles), "inputs": inputs, "signals": signals}
 
     def _enqueue(self, frame: Frame) -> Frame:
-        """Queue the call behind the judge's sign, and describe its output; the GPU has not begun it by then."""
-        queue, room = self._queue, self._room
-        if queue is None or room is None:
+        """Queue the call behind the judge's sign, and name its answer's blocks; the GPU has not begun it by then."""
+        queue = self._queue
+        if queue is None:
             raise NotShared("no memory was reserved")
         queue.begin(frame["number"], challenged=frame["challenged"])
-        value = self._calls[0]()
-        if frame["fresh_output"] and payload.share_memory(self._data[0], value):
-            return _message(Verdict.WRONG_ALIASED, _ALIASED)
-        laid = payload.laid_out(value, frame["value_bytes"])
-        os.ftruncate(room.descriptor, laid.size)
-        parts = [[at, *queue.place(part)] for at, part in laid.leave_on_gpu(room.descriptor)]
-        if len(parts) > PLACES_MAX or len(queue.handles) > HANDLES_MAX:
-            raise payload.TooLarge(f"{len(parts)} tensors in {len(queue.handles)} allocations of the GPU")
+        for call in self._calls:
+            call()
+        blocks = [queue.place(block) for block in (self._taker.blocks if self._taker else ()) if block.numel()]
+        if len(queue.handles) > HANDLES_MAX:
+            raise NotShared(f"its output is in {len(queue.handles)} allocations of the GPU")
         queue.end(frame["number"])
-        self._holders.append(value)
-        return {
-            "type": "queued",
-            "call": frame["call"],
-            "size": laid.size,
-            "handles": _as_text(queue.handles),
-            "parts": parts,
-        }
+        return {"type": "queued", "call": frame["call"], "handles": _as_text(queue.handles), "blocks": blocks}
 
     def _finish(self) -> Frame:
         """Wait for the end of the call's work, and drop its memory."""
         if self._queue is not None:
             self._queue.synchronize()
             self._queue.clear()
-        self._data, self._calls = [], []
+        self._data, self._calls, self._taker = [], [], None
         self._holders.clear()
         return {"type": "finished"}
 
@@ -298,7 +292,7 @@ class _Worker:
         takings: list[Callable[[Any], Any]] = [payload.dense] * len(self._data)
         if row["blocks"]:
             begin, end = (0, 0) if memory is None else _bounds(memory)
-            self._taker = Taker(row["form"], (begin, end), fresh=row["fresh_output"], made_so=row["made_so"])
+            self._taker = Taker(row["form"], [(begin, end)], fresh=row["fresh_output"], made_so=row["made_so"])
             takings = [self._taker.taking([-1 if at < 0 else begin + at for at in each]) for each in row["own"]]
         if row["blocks"] and not row["made_so"]:
             self._takings, takings = takings, [payload.dense] * len(self._data)
@@ -338,7 +332,7 @@ class _Worker:
         if self._taker is not None and self._row["made_so"]:
             for call in calls:
                 call()
-            return self._taker.held
+            return self._taker.blocks
         keep = payload.copied if self._row["copied"] else _itself
         returned = [keep(call()) for call in calls[:made]]
         returned += [payload.copied(returned[0]) for _ in calls[made:]]
