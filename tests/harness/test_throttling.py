@@ -16,24 +16,26 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *
     return ((char *)device)[0] != 'G';
 }
 """
-ASKED = "from hpc_board.harness.device.throttling import Throttling; print(Throttling('%s').is_active())"
+ASKED = """
+from hpc_board.harness.device.throttling import Throttling
+found = Throttling('%s')
+print(found.is_active(), found.fault)
+"""
 
 
 @needs_gcc
 @pytest.mark.parametrize(
-    ("reasons", "init", "uuid", "active"),
+    ("reasons", "init", "uuid", "told"),
     [
-        (0x1, 0, "GPU-1", False),  # idle
-        (0x4, 0, "GPU-1", False),  # power cap
-        (0x8, 0, "GPU-1", True),
-        (0x40 | 0x4, 0, "GPU-1", True),
-        (0x40, 999, "GPU-1", False),
-        (0x40, 0, "MIG-1", False),
+        (0x1, 0, "GPU-1", "False "),  # idle
+        (0x4, 0, "GPU-1", "False "),  # power cap
+        (0x8, 0, "GPU-1", "True "),
+        (0x40 | 0x4, 0, "GPU-1", "True "),
+        (0x40, 999, "GPU-1", "False NVML error 999"),
+        (0x40, 0, "MIG-1", "False NVML error 1"),
     ],
 )
-def test_a_gpu_that_protects_itself_is_throttled(
-    tmp_path: Path, reasons: int, init: int, uuid: str, active: bool
-) -> None:
+def test_a_gpu_that_protects_itself_is_throttled(tmp_path: Path, reasons: int, init: int, uuid: str, told: str) -> None:
     source, library = tmp_path / "nvml.c", tmp_path / "libnvidia-ml.so.1"
     source.write_text(LIBRARY)
     subprocess.run(
@@ -41,9 +43,9 @@ def test_a_gpu_that_protects_itself_is_throttled(
     )
     environ = {"LD_LIBRARY_PATH": str(tmp_path), "PATH": "/usr/bin:/bin"}
     done = subprocess.run([sys.executable, "-c", ASKED % uuid], env=environ, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{active}\n"
+    assert done.stdout == f"{told}\n"
 
 
-def test_a_node_without_the_library_reports_nothing() -> None:
+def test_a_node_without_the_library_says_so() -> None:
     done = subprocess.run([sys.executable, "-c", ASKED % "GPU-1"], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    assert done.stdout.startswith("False libnvidia-ml.so.1: cannot open shared object file")

@@ -11,19 +11,23 @@ The power cap (0x04) is missing here: many honest kernels run at it all of the t
 
 
 class Throttling:
-    """The present state of the GPU with a UUID; a driver without NVML, or of another vendor, reports nothing."""
+    """The present state of the GPU with a UUID; where NVML does not report it, `fault` is the reason."""
 
     def __init__(self, uuid: str) -> None:
         self._library: Any = None
         self._device = ctypes.c_void_p()
+        self.fault = ""
         try:
             library = ctypes.CDLL("libnvidia-ml.so.1")
-            found = library.nvmlInit_v2() or library.nvmlDeviceGetHandleByUUID(
+            error = library.nvmlInit_v2() or library.nvmlDeviceGetHandleByUUID(
                 uuid.encode(), ctypes.byref(self._device)
             )
-        except (OSError, AttributeError):
+        except (OSError, AttributeError) as missing:
+            self.fault = str(missing)
             return
-        if not found:
+        if error:
+            self.fault = f"NVML error {error}"
+        else:
             self._library = library
 
     def is_active(self) -> bool:

@@ -64,10 +64,13 @@ def serve(channel: Channel) -> None:
         device = open_device(frame["device"])
         sys.path.insert(0, frame["folder"])
         facts = _facts(device)
+        throttling = Throttling(str(facts["gpu_uuid"])) if "gpu_uuid" in facts else None
+        if throttling is not None and throttling.fault:
+            facts["throttling"] = f"unknown: {throttling.fault}"
         judge = _Judge(
             importlib.import_module("reference"),
             device,
-            Throttling(str(facts["gpu_uuid"])) if "gpu_uuid" in facts else None,
+            throttling,
             frame["value_bytes"],
             folder=frame["folder"],
             compiled=frame.get("compiled", False),
