@@ -27,7 +27,6 @@ from hpc_board.harness.processes.calls import (
     public_seed,
 )
 from hpc_board.harness.processes.child import Child
-from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Frame
 from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.replies import Checked, Filled, Generated, OfJudge
@@ -196,21 +195,13 @@ class Bench:
         """
         with ExitStack() as held:
             room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
-            form = self._forms[index]
-            if form is not None and trusted.hands_over_blocks:
-                row, value = Row(form, blocks=True), closed_later(held, form.blank())
-            else:
-                row, value, count = Row(), self._zero(held), 1
-            trusted.give_room_to_repeat(self.phase, count, room, value, row, early=self._early[index])
+            form = self._forms[index] if trusted.hands_over_blocks else None
+            count = 1 if form is None else count
+            row = Row(form, blocks=form is not None)
+            trusted.give_empty_room(self.phase, count, room, row, early=self._early[index])
             called, _ = trusted.run(self.phase, self._empty_caches, count, row)
             with trusted.thawed_after():
                 return called
-
-    def _zero(self, held: ExitStack) -> int:
-        """Return a descriptor with the number 0, the value that takes the least to hand over."""
-        value = closed_later(held, os.memfd_create("zero", os.MFD_CLOEXEC))
-        payload.write(0, value, self.limits.value_bytes)
-        return value
 
     def answer_bytes(self, index: int) -> int:
         """Return the size of a case's right answer, or of the last one if its form is unknown; 0 before the first."""

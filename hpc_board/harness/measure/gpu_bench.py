@@ -168,10 +168,10 @@ class GpuBench(Bench):
         os.ftruncate(arena, generated.size)
         self._judge.send({"type": "lay", "calls": [number], "bases": [0], "cold": False}, [arena])
         self._judged(Filled, "write the inputs")
-        returned = [closed_later(held, form.blank())] if made is Made.OUTPUT else []
         answer = form.node if made in (Made.CALL, Made.OUTPUT) else None
         pool = self._pool(held, generated.size + form.size, len(form.blocks))
-        return worker.reserve(self.phase, arena, answer, generated.own, self._rules, returned, pool)
+        is_empty = made is not Made.CALL
+        return worker.reserve(self.phase, arena, answer, generated.own, self._rules, pool, is_empty=is_empty)
 
     def _pool(self, held: ExitStack, size: int, blocks: int) -> list[int]:
         """Have the judge send memory for a call over a new connection, if `pooled`; return its other end."""

@@ -30,14 +30,15 @@ class GpuWorker(Worker):
         form: Mapping[str, Any] | None,
         own: Sequence[int],
         rules: Rules,
-        returned: Sequence[int],
         pool: Sequence[int],
+        *,
+        is_empty: bool,
     ) -> Reserved:
         """Return the places on the GPU of the inputs whose layout is in the arena, and of the signals.
 
-        With a descriptor in `returned`, no kernel is called: the call returns the value there; without a `form` it
-        returns nothing. `own` holds for each block of the answer the number of the input that may be it, -1 for none.
-        With a connection in `pool`, over which the judge has sent memory, the places are in that.
+        If `is_empty`, no kernel is called: the call returns an answer of the `form`; without one it returns nothing.
+        `own` holds for each block of the answer the number of the input that may be it, -1 for none. With a connection
+        in `pool`, over which the judge has sent memory, the places are in that.
 
         Raises:
             MemoryNotShared: processes cannot share this memory.
@@ -48,10 +49,10 @@ class GpuWorker(Worker):
             "form": form,
             "own": [-1 if rules.fresh_output else each for each in own],
             "fresh_output": rules.fresh_output,
-            "returned": bool(returned),
+            "empty": is_empty,
             "pooled": bool(pool),
         }
-        self.child.send(frame, [arena, *returned, *pool])
+        self.child.send(frame, [arena, *pool])
         seconds = self._limits.first_call_seconds
         late = f"it had no memory for the inputs of a {phase.name} call within {seconds:g} s"
         answer = self._spent(("reserved", "unshared", "raised"), seconds, late)

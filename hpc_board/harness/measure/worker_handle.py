@@ -197,18 +197,18 @@ class Worker:
         self._await(phase, "mapped")
         return arena, bases
 
-    def give_room_to_repeat(self, phase: Phase, count: int, room: int, value: int, row: Row, *, early: bool) -> None:
-        """Have the worker prepare `count` calls that return the value at a descriptor, all with the same inputs.
+    def give_empty_room(self, phase: Phase, count: int, room: int, row: Row, *, early: bool) -> None:
+        """Have the worker prepare `count` calls of no kernel, all with the first inputs of its last row.
 
-        These inputs are the first of its last row; with `early`, its tensors over them are built now.
+        With `early`, its tensors over them are built now.
 
         Raises:
             CallFailed: the worker has no space for it, or sent another frame.
         """
-        self._own = [-1] * (count * len(row.form.blocks) if row.form else 0)
-        frame = self._map_frame([0] * count, row, Rules(), early=early and self._stops)
         own = [[-1] * len(row.form.blocks)] * count if row.form else []
-        self.child.send({**frame, "repeated": True, "own": own}, [room, value])
+        self._own = [at for each in own for at in each]
+        frame = self._map_frame([0] * count, row, Rules(), early=early and self._stops)
+        self.child.send({**frame, "empty": True, "own": own}, [room])
         self._await(phase, "mapped")
 
     def _map_frame(self, bases: Sequence[int], row: Row, rules: Rules, *, early: bool) -> dict[str, Any]:
@@ -219,7 +219,7 @@ class Worker:
             "form": row.form.node if row.form else None,
             "blocks": row.blocks,
             "made_so": row.made_so,
-            "repeated": False,
+            "empty": False,
             "answer_bytes": row.form.size if row.form and row.blocks else 0,
             "cold": row.cold,
             "copied": row.copied,

@@ -420,7 +420,7 @@ def _is_dense(tensor: Any, order: list[int]) -> bool:
     return bool(tensor.permute(order).is_contiguous())
 
 
-def empty(form: Node, device: str = "cpu") -> Any:
+def empty(form: Node, device: Any = "cpu") -> Any:
     """Return a value of the form `form` (nested tensors and arrays alone) in new memory that holds NaN or the like."""
     kind = form["k"]
     if kind in ("list", "tuple"):
@@ -439,10 +439,8 @@ def empty(form: Node, device: str = "cpu") -> Any:
         raise PayloadError(f"a {kind} has no memory of its own")
     import torch
 
-    order = form.get("order", list(range(len(shape))))
-    flat = torch.full((count,), garbage, dtype=torch.uint8, device=device).view(getattr(torch, dtype))
-    inverse = sorted(range(len(shape)), key=lambda index: order[index])
-    return flat.reshape([shape[index] for index in order]).permute(inverse)
+    flat = torch.full((count,), garbage, dtype=torch.uint8, device=device)
+    return flat.view(getattr(torch, dtype)).reshape(shape)
 
 
 def aligned(size: int) -> int:

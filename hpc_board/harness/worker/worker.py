@@ -157,7 +157,6 @@ class _Worker:
         self._arena: _Shared | None = None
         self._room: _Shared | None = None
         self._row: Frame = {}
-        self._repeated: tuple[Any] | None = None
         self._data: list[Any] = []
         self._calls: list[Callable[[], Any]] = []
         self._taker: Taker | None = None
@@ -203,9 +202,9 @@ class _Worker:
         `bases` holds the offset in the arena of each call's inputs; the frame's arena replaces the previous one, which
         otherwise stays. The layouts of `early` inputs are written already. With `blocks`, the answers are made to have
         the `form`, and `own` holds for each call the offsets in the arena of the inputs that may be blocks of its
-        answer, -1 for none. If the frame says that the output is `repeated`, the kernel is left out: each call returns
-        a copy of the value in the descriptor, to measure the overhead of a row without the kernel, and the time of the
-        calls is the run time of this thread.
+        answer, -1 for none. With `empty`, the kernel is left out: each call returns a copy of an answer of that form,
+        or without one the number 0, to measure the overhead of a row without the kernel, and the time of the calls is
+        the run time of this thread.
         """
         self._row = frame
         self._holders.clear()
@@ -213,8 +212,6 @@ class _Worker:
         self._calls.clear()
         self._taker = None
         shared = [_Shared(descriptor) for descriptor in fds]
-        repeated = shared.pop() if frame["repeated"] else None
-        self._repeated = None if repeated is None else (payload.read(repeated.descriptor)[0],)
         self._room = shared.pop()
         if shared:
             self._arena = shared.pop()
@@ -226,9 +223,9 @@ class _Worker:
     def _reserve(self, frame: Frame, fds: list[int]) -> Frame:
         """Allocate memory of the GPU for a call's inputs, whose layout and other values are written already.
 
-        With `returned`, no kernel is called: the call returns the value in the last descriptor; without a `form` it
-        returns nothing. `own` holds for each block of the answer the number of the input that may be it, -1 for none.
-        With `pooled`, the memory is the judge's, which sends it over the connection behind all others.
+        With `empty`, no kernel is called: the call returns an answer of the `form`; without one it returns nothing.
+        `own` holds for each block of the answer the number of the input that may be it, -1 for none. With `pooled`, the
+        memory is the judge's, which sends it over the connection behind all others.
         """
         if not isinstance(self._device, CudaDevice):
             raise NotShared("not a CUDA device")
@@ -239,20 +236,16 @@ class _Worker:
         self._holders.clear()
         if frame["pooled"]:
             _take_pool(queue, fds.pop())
-        shared = [_Shared(descriptor) for descriptor in fds]
-        returned = shared.pop() if frame["returned"] else None
         self._row, self._arena, self._taker, self._calls = frame, None, None, []
-        arena = shared.pop()
+        arena = _Shared(fds.pop())
         memory = payload.mapped(arena.descriptor, populated=False)
         self._data = [payload.value_in(memory, queue.reserve)]
         if frame["form"] is not None:
             addresses = queue.input_addresses()
             self._taker = Taker(frame["form"], addresses, fresh=frame["fresh_output"], device=queue.device)
             take = self._taker.taking([-1 if each < 0 else addresses[each][0] for each in frame["own"]])
-            if returned is not None:
-                self._repeated = (payload.read(returned.descriptor, self._device.place)[0],)
-            self._calls = [self._call(self._data[0], take)]
-            self._repeated = None
+            value = payload.empty(frame["form"], queue.device) if frame["empty"] else None
+            self._calls = [_call((lambda: value) if frame["empty"] else self._kernel_call(self._data[0]), take)]
         inputs, signals = queue.inputs(), queue.signals()
         if len(inputs) > PLACES_MAX or len(queue.handles) > HANDLES_MAX:
             raise NotShared(f"its inputs are {len(inputs)} tensors in {len(queue.handles)} allocations")
@@ -282,10 +275,9 @@ class _Worker:
         return {"type": "finished"}
 
     def _lay_out(self) -> None:
-        if self._arena is None and self._repeated is None:
-            raise ValueError("no memory for inputs")
-        row, memory = self._row, None if self._arena is None else self._arena.map()
-        place = self._device.place
+        row, place = self._row, self._device.place
+        # A trusted worker without a function has had no inputs.
+        memory = None if self._arena is None else self._arena.map()
         self._data = [None if memory is None else payload.value_in(memory, place, base) for base in row["bases"]]
         if self._copies_inputs:
             self._data = list(map(payload.copied, self._data))
@@ -296,7 +288,11 @@ class _Worker:
             takings = [self._taker.taking([-1 if at < 0 else begin + at for at in each]) for each in row["own"]]
         if row["blocks"] and not row["made_so"]:
             self._takings, takings = takings, [payload.dense] * len(self._data)
-        self._calls = list(map(self._call, self._data, takings))
+        if row["empty"]:
+            nothing = partial(payload.copied, payload.empty(row["form"]) if row["blocks"] else 0)
+            self._calls = [_call(nothing, take) for take in takings]
+        else:
+            self._calls = [_call(self._kernel_call(data), take) for data, take in zip(self._data, takings, strict=True)]
 
     def _run(self, number: int, fds: list[int]) -> Frame:
         if fds:
@@ -305,10 +301,10 @@ class _Worker:
         if not self._calls:
             self._lay_out()
         row = self._row
-        if self._repeated is None:
-            outputs, elapsed_ns = self._device.timed(self._made, self._data, cold=row["cold"])
-        else:
+        if row["empty"]:
             outputs, elapsed_ns = _run_timed(self._made)
+        else:
+            outputs, elapsed_ns = self._device.timed(self._made, self._data, cold=row["cold"])
         done = {"type": "done", "call": number, "elapsed_ns": elapsed_ns, "outputs": [], "blocks": []}
         if self._taker is not None and (row["made_so"] or self._take_as_they_are(outputs)):
             done["blocks"] = self._taker.addresses
@@ -361,26 +357,27 @@ class _Worker:
             end += laid.size
         return places
 
-    def _call(self, data: Any, take: Callable[[Any], Any]) -> Callable[[], Any]:
-        """Return a call of the kernel on `data`, laid out as far as possible, whose output is taken by `take`."""
-        if self._repeated is not None:
-            make: Callable[[], Any] = partial(payload.copied, *self._repeated)
-        elif isinstance(self.kernel, compiled.CompiledKernel):
-            outputs = payload.empty(self._row["form"], self._device.name)
-            make = compiled.prepared(self.kernel, data, outputs, self._device)
-        else:
-            make = partial(self.kernel, data)
+    def _kernel_call(self, data: Any) -> Callable[[], Any]:
+        """Return a call of the kernel on `data`, laid out as far as possible."""
+        if not isinstance(self.kernel, compiled.CompiledKernel):
+            return partial(self.kernel, data)
+        outputs = payload.empty(self._row["form"], self._device.name)
+        return compiled.prepared(self.kernel, data, outputs, self._device)
 
-        def call() -> Any:
-            try:
-                value = make()
-            except BaseException as error:  # noqa: BLE001 - any exception of a submission is a result
-                raise _Raised(error) from None
-            if value is None:
-                raise payload.PayloadError("custom_kernel returned None; is a `return` missing?")
-            return take(value)
 
-        return call
+def _call(make: Callable[[], Any], take: Callable[[Any], Any]) -> Callable[[], Any]:
+    """Return a call whose output is taken by `take`."""
+
+    def call() -> Any:
+        try:
+            value = make()
+        except BaseException as error:  # noqa: BLE001 - any exception of a submission is a result
+            raise _Raised(error) from None
+        if value is None:
+            raise payload.PayloadError("custom_kernel returned None; is a `return` missing?")
+        return take(value)
+
+    return call
 
 
 class _Raised(Exception):
