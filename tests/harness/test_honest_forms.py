@@ -83,6 +83,15 @@ def test_a_right_answer_passes_in_any_form(tmp_path: Path, form: str) -> None:
     assert result.verdict is Verdict.PASS, result.message
 
 
+def test_a_right_answer_passes_whose_shape_depends_on_the_inputs(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    answer = "x[x > 0.5]"
+    result = evaluate(
+        tmp_path, SUBMISSION.replace("ANSWER", f"return {answer}"), task_of(answer), Mode.BENCHMARK
+    ).result
+    assert result.verdict is Verdict.PASS, result.message
+
+
 @pytest.mark.parametrize(
     ("answer", "verdict", "told"),
     [
