@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import socket
+import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -69,6 +70,24 @@ def visible_gpu(environ: Mapping[str, str]) -> str:
 def gpu_facts(uuid: str) -> dict[str, str]:
     """Return description and state of the GPU with this UUID by nvidia-smi; empty if it reports none."""
     return _gpu_query(uuid, (*_GPU_FIELDS, *_GPU_STATE_FIELDS), "gpu_")
+
+
+def is_gone(uuid: str) -> bool:
+    """Return whether nvidia-smi no longer finds the GPU with this UUID; False if it does not answer in time."""
+    command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_GPU_SECONDS,
+            check=False,
+            text=True,
+            errors="replace",
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode != 0 or uuid not in done.stdout
 
 
 def gpu_state_after(uuid: str) -> dict[str, str]:

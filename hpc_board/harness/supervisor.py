@@ -23,7 +23,7 @@ from hpc_board.harness.measure.phases import Benchmarks, tested
 from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
 from hpc_board.harness.measure.window_benchmarks import WindowBenchmarks
 from hpc_board.harness.measure.worker_handle import Worker
-from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, is_root, node_facts, oom_kills
+from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, is_gone, is_root, node_facts, oom_kills
 from hpc_board.harness.processes.calls import CallFailed, NoWindow, Phase, TimeBudget
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
@@ -577,7 +577,7 @@ class Supervisor:
     def _unless_lost(self, verdict: Verdict, message: str) -> tuple[Verdict, str]:
         """Return a verdict with its message: a device error, and not the kernel's fault, if the GPU has gone."""
         described = "gpu_driver_version" in self._provenance
-        if verdict not in _OF_LOST_GPUS or not described or gpu_facts(self._gpu_uuid()):
+        if verdict not in _OF_LOST_GPUS or not described or not is_gone(self._gpu_uuid()):
             return verdict, message
         told = f"nvidia-smi no longer describes the GPU {self._gpu_uuid()}, as it did at the start; {message}"
         return Verdict.DEVICE_ERROR, with_words(told)

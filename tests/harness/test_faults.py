@@ -238,34 +238,51 @@ ON_A_GPU = Edit("supervisor.py", 'return str(self._provenance.get("gpu_uuid", ""
 """A CPU in the place of the GPU, which nvidia-smi describes."""
 
 NVIDIA_SMI = """#!/bin/sh
-# Describes the GPU once, and then fails, as nvidia-smi does for a GPU that has fallen off the bus; or always.
-if [ -e "$0.asked" ] && [ {lost} ]; then echo "Unable to determine the device handle: GPU is lost"; exit 15; fi
-: > "$0.asked"
+# Describes the GPU, and then answers the question for the GPUs that are left.
+[ "$1" = --query-gpu=uuid ] && {{ {later}; exit; }}
 echo "NVIDIA H200, GPU-6, 570.1, Disabled, Default, 1980, 3201, 41, 0x0"
 """
 
 
-@pytest.mark.parametrize(("lost", "verdict"), [("1", Verdict.DEVICE_ERROR), ("", Verdict.CRASH)])
-def test_a_kernel_whose_gpu_is_lost_is_not_to_blame(tmp_path: Path, lost: str, verdict: Verdict) -> None:
+@pytest.mark.parametrize(
+    ("later", "verdict"),
+    [
+        ("echo 'Unable to determine the device handle: GPU is lost'; exit 15", Verdict.DEVICE_ERROR),
+        ("echo GPU-00000000-0000-0000-0000-000000000000", Verdict.DEVICE_ERROR),
+        (f"echo {UUID}", Verdict.CRASH),
+        ("sleep 8", Verdict.CRASH),
+    ],
+    ids=["fails", "has another", "has it", "is slow"],
+)
+def test_a_kernel_whose_gpu_is_lost_is_not_to_blame(tmp_path: Path, later: str, verdict: Verdict) -> None:
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI.format(lost=lost))
+    (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI.format(later=later))
     (tmp_path / "nvidia-smi").chmod(0o755)
+    lost = verdict is Verdict.DEVICE_ERROR
     source = "import os\n\n\ndef custom_kernel(data):\n    os.abort()\n"
     result = evaluate(tmp_path / "job", source, environ=environ, harness=edited((ON_A_GPU,))).result
     assert result.verdict is verdict, result.message
     assert [case.verdict for case in result.cases] == [Verdict.CRASH]
-    assert ("the GPU was lost during the run: nvidia-smi no longer" in result.message) is bool(lost)
+    assert ("the GPU was lost during the run: nvidia-smi no longer" in result.message) is lost
 
 
 @pytest.mark.parametrize(
-    ("capability", "fault"),
-    [("8.0", "it has the compute capability 8.0, and gpus.CPU in the settings has the arch sm_90a"), ("9.0", "")],
+    ("capability", "arch", "fault"),
+    [
+        ("8.0", "sm_90a", "it has the compute capability 8.0, and gpus.CPU in the settings has the arch sm_90a"),
+        ("9.0", "sm_90a", ""),
+        ("10.3", "sm_100a", "it has the compute capability 10.3, and gpus.CPU in the settings has the arch sm_100a"),
+        ("10.3", "sm_100f", ""),
+        ("10.3", "sm_100", ""),
+    ],
 )
-def test_a_node_with_another_gpu_than_the_settings_is_told(tmp_path: Path, capability: str, fault: str) -> None:
+def test_a_node_with_another_gpu_than_the_settings_is_told(
+    tmp_path: Path, capability: str, arch: str, fault: str
+) -> None:
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\necho {capability}\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    result = evaluate(tmp_path / "job", "", device=Device.CUDA, environ=environ, arch="sm_90a").result
+    result = evaluate(tmp_path / "job", "", device=Device.CUDA, environ=environ, arch=arch).result
     assert result.verdict is Verdict.DEVICE_ERROR
     told = f"the node's GPU is not the one of the board's settings: {fault}"
     assert (result.message.startswith("the node's GPU is not"), not fault or result.message == told) == (

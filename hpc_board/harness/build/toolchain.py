@@ -320,7 +320,8 @@ def unlike_arch(arch: str, environ: Mapping[str, str]) -> str:
     if wanted is None:
         return ""
     number, found = int(wanted[1].rstrip("af")), _capability(environ)
-    fits = not found or (found // 10 == number // 10 and found >= number)
+    # nvcc's documentation, "GPU Feature List": code for `a` runs on this capability alone, for `f` on later ones too.
+    fits = found in (0, number) or (found // 10 == number // 10 and found > number and not wanted[1].endswith("a"))
     return "" if fits else f"{found // 10}.{found % 10}"
 
 
