@@ -193,11 +193,16 @@ def test_a_signal_is_a_crash_that_is_named(tmp_path: Path) -> None:
     assert result.message.endswith("the task's eval was ended by signal 11 (SIGSEGV)")
 
 
-def test_a_library_that_the_job_s_python_lacks_is_not_blamed_on_the_kernel(tmp_path: Path) -> None:
-    task = scripted("raise ModuleNotFoundError(\"No module named 'torch'\")\n")
+@pytest.mark.parametrize(
+    ("module", "verdict"),
+    [("torch", Verdict.INFRA_ERROR), ("cuda.tile", Verdict.INFRA_ERROR), ("my_own", Verdict.EXCEPTION)],
+)
+def test_a_library_that_the_job_s_python_lacks_is_not_blamed_on_the_kernel(
+    tmp_path: Path, module: str, verdict: Verdict
+) -> None:
+    task = scripted(f"raise ModuleNotFoundError(\"No module named '{module}'\")\n")
     result = judged(tmp_path, task=task).result
-    assert result.verdict is Verdict.INFRA_ERROR
-    assert LIBRARY_MISSING in result.message
+    assert (result.verdict, LIBRARY_MISSING in result.message) == (verdict, verdict is Verdict.INFRA_ERROR)
 
 
 @pytest.mark.parametrize(

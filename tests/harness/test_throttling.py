@@ -13,7 +13,7 @@ int nvmlInit_v2(void) { return INIT; }
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) { *device = (void *)uuid; return uuid[0] != 'G'; }
 int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long long *reasons) {
     *reasons = REASONS;
-    return ((char *)device)[0] != 'G';
+    return ((char *)device)[4] == 'v' ? 3 : 0;
 }
 """
 ASKED = """
@@ -33,6 +33,7 @@ print(found.is_active(), found.fault)
         (0x40 | 0x4, 0, "GPU-1", "True "),
         (0x40, 999, "GPU-1", "False NVML error 999"),
         (0x40, 0, "MIG-1", "False NVML error 1"),
+        (0x40, 0, "GPU-v", "False NVML error 3"),
     ],
 )
 def test_a_gpu_that_protects_itself_is_throttled(tmp_path: Path, reasons: int, init: int, uuid: str, told: str) -> None:

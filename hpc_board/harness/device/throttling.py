@@ -19,8 +19,11 @@ class Throttling:
         self.fault = ""
         try:
             library = ctypes.CDLL("libnvidia-ml.so.1")
-            error = library.nvmlInit_v2() or library.nvmlDeviceGetHandleByUUID(
-                uuid.encode(), ctypes.byref(self._device)
+            error = (
+                library.nvmlInit_v2()
+                or library.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(self._device))
+                # Some GPUs, such as virtual ones, do not have it.
+                or library.nvmlDeviceGetCurrentClocksThrottleReasons(self._device, ctypes.byref(ctypes.c_ulonglong()))
             )
         except (OSError, AttributeError) as missing:
             self.fault = str(missing)

@@ -11,7 +11,6 @@ windows of two processes differ by microseconds. docs/design/timing.md has the e
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -195,6 +194,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         self._load = load
         self._has_reference = has_reference
         self._throttled_calls = 0
+        self._drift_fault = ""
 
     def facts(self) -> dict[str, Any]:
         """Return the provenance of the times: the clock, the reason if it is the judge's alone, and its drift."""
@@ -204,6 +204,8 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
         facts: dict[str, Any] = {"clock": JUDGE if by_host else AUDITED}
         if drifts_ns:
             facts["clock_drift_ns"] = max(drifts_ns, key=abs)
+        if self._drift_fault:
+            facts["clock_drift"] = f"unknown: {self._drift_fault}"
         if loose:
             facts["clock"] = WORKER
             facts["clock_reason"] = (
@@ -407,11 +409,13 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     def _conclude(self) -> None:
         """Measure the trusted worker's overhead again, and fail the cases for which windows are too uncertain."""
         self._gpu.release_windows()
-        # A finished measurement stands if the trusted worker's time is over by now.
-        with suppress(CallFailed):
+        # A finished measurement stands, whatever happens to the trusted worker now, such as the end of its time.
+        try:
             for index, measured in self._measured.items():
                 measured.overheads_ns.append(self._overhead(self._trusted, index).window_ns)
                 measured.drift_ns = measured.overheads_ns[-1] - measured.overheads_ns[0]
+        except CallFailed as error:
+            self._drift_fault = error.message
         for index, measured in self._measured.items():
             found = self._timing(index)
             allowed_ns = max(SCATTER_NS_MAX, self._limits.interval * found.median_ns if found else 0.0)

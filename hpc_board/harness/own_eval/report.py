@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hpc_board.harness.device.faults import LIBRARIES
 from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.harness.processes.signals import signal_name
 from hpc_board.model.result import LIBRARY_MISSING, TIME_NS_MIN, Case, Timing, Verdict
@@ -29,7 +30,7 @@ _NUMBER_MAX = 1e18
 """Thirty years in nanoseconds; sums of such numbers stay finite."""
 _ROUNDING = 1e-6
 _KEY = re.compile(r"(?:(?:test|benchmark)\.(?:0|[1-9][0-9]{0,4})\.[a-z_]{1,32}|(?:test|benchmark)-count|check)")
-_MODULE_MISSING = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '(torch|numpy|triton)'")
+_MODULE_MISSING = re.compile(r"(?:ModuleNotFoundError|ImportError): No module named '([a-z.]{1,40})'")
 
 _SCORE = re.compile(rb"\s*score:\s*([0-9]{1,12}(?:\.[0-9]{1,12})?(?:[eE][+-]?[0-9]{1,3})?)s?\s*")
 _FAILED = re.compile(rb"check_implementation failed")
@@ -254,7 +255,8 @@ def by_status(stage: Stage, ended: Ended, *, begun: bool = False) -> CallFailed:
         return CallFailed(Verdict.CRASH, f"the task's eval ended before it was done (exit status {status}){words}")
     if begun and status in (USAGE, NO_PIPE, BAD_CASE):
         return CallFailed(Verdict.CRASH, f"the task's eval ended before it was done (exit status {status}){words}")
-    if not begun and _MODULE_MISSING.search(ended.last_words):
+    missing = _MODULE_MISSING.search(ended.last_words)
+    if not begun and missing and missing[1] in LIBRARIES:
         message = f"the Python of this job lacks a library, {LIBRARY_MISSING}{words}"
         return CallFailed(Verdict.INFRA_ERROR, message)
     verdict, meaning = {
