@@ -14,6 +14,7 @@ from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.errors import BoardError
 from hpc_board.files import temporary_folder
 from hpc_board.harness.bundle import harness_bytes
+from hpc_board.harness.confine.gpu_devices import see_one
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
@@ -46,6 +47,8 @@ class LocalJob(msgspec.Struct, frozen=True):
         """
         argv = [self.gpu.python, "-I", "-B", job_folder.HARNESS, role, job_folder.FACTS, *arguments]
         env = {"TMPDIR": str(self.scratch), **{key: os.environ[key] for key in _DEVICE_VARIABLES if key in os.environ}}
+        # This machine may have several GPUs, and no scheduler gives the job one of them.
+        see_one(self.gpu.device, env)
         try:
             done = ThisHost().run(argv, timeout_seconds=timeout_seconds, cwd=str(self.folder), env=env)
         except (CommandMissing, CommandTimeout) as error:

@@ -314,6 +314,8 @@ class Check:
     def _environment(self, entry: Row) -> dict[str, str]:
         """Return the environment of a run: with the CUDA toolkit, and without the program that it must not find."""
         environ = dict(os.environ)
+        if "two GPUs" not in entry["needs"]:
+            environ["CUDA_VISIBLE_DEVICES"] = environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
         folders = environ.get("PATH", os.defpath).split(":")
         if "nvcc" in self._paths:
             environ.setdefault("CUDA_HOME", str(Path(self._paths["nvcc"]).parents[1]))

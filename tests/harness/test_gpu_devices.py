@@ -178,6 +178,8 @@ def test_a_second_gpu_is_refused_for_a_task_of_one_before_anything_of_it_runs(tm
         ("cuda", {"CUDA_VISIBLE_DEVICES": "3,1"}, {"CUDA_VISIBLE_DEVICES": "3"}),
         ("cuda", {"CUDA_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": ""}),
         ("hip", {"ROCR_VISIBLE_DEVICES": "1,2"}, {"ROCR_VISIBLE_DEVICES": "1"}),
+        ("hip", {"HIP_VISIBLE_DEVICES": "2,3"}, {"HIP_VISIBLE_DEVICES": "2"}),
+        ("hip", {}, {"ROCR_VISIBLE_DEVICES": "0"}),
         ("cpu", {}, {}),
     ],
 )

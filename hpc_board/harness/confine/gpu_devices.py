@@ -59,7 +59,8 @@ def job_gpus(
 
 def see_one(device: str, environ: MutableMapping[str, str]) -> None:
     """Have the environment name the first GPU that it names so far, for a job whose whole node has several."""
-    for name in {"cuda": _NVIDIA_VISIBLE, "hip": _AMD_VISIBLE[:1]}.get(device, ()):
+    names = {"cuda": _NVIDIA_VISIBLE, "hip": _AMD_VISIBLE}.get(device, ())
+    for name in [each for each in names if each in environ] or names[:1]:
         environ[name] = environ.get(name, "0").partition(",")[0]
 
 
