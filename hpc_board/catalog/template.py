@@ -108,7 +108,7 @@ def template_name(
 
     Raises:
         InputError: the task has no template, several of which neither `language` nor `file_name` chooses one, or none
-            in that language.
+            in that language; or the file's ending is that of another language.
     """
     if not task.templates:
         raise InputError(
@@ -132,6 +132,8 @@ def template_name(
         elsewhere = sorted(other.name for other in others() if str(wanted) in other.templates)
         there = f" Tasks that have one: {', '.join(elsewhere[:3])}." if elsewhere else ""
         raise InputError(f"task {task.name} has no template for {wanted}.{there}", hint=f"It has: {names}.")
+    if language_of(file_name) not in (None, wanted.language):
+        raise InputError(f"{file_name} has the ending of another language than {wanted}.")
     return str(wanted)
 
 

@@ -283,9 +283,12 @@ def _print_versions(board: "Board", name: str, *, as_json: bool) -> None:
 def _gpu_names_of(board: "Board", name: str, words: Sequence[str]) -> list[str]:
     """Return the names of the given GPUs, or of all of the task's; update the runs in flight first."""
     from hpc_board.cli.output import refresh
+    from hpc_board.domain.gpus import none_allowed
 
     task = board.tasks.get(name)
     names = listed(words)
     chosen = [board.gpus.get(each) for each in names] or board.gpus.allowed(task)
+    if not chosen:
+        raise none_allowed(task, board.gpus.all())
     refresh(board)
     return [gpu.name for gpu in chosen]

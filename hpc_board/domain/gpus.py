@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hpc_board.errors import InputError
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import suggestion
-from hpc_board.model.task import COMPILED, ON_GPUS, Language, Task, Template
+from hpc_board.model.task import COMPILED, ON_CUDA, ON_GPUS, Language, Task, Template
 from hpc_board.model.text import one_line
 
 _LANGUAGES = {
@@ -40,6 +40,8 @@ def runs_template(gpu: Gpu, template: str) -> bool:
     """Return whether `gpu` runs the program of a template; an emulated one runs Triton by its interpreter."""
     interpreted = gpu.emulated and template == Template.TRITON
     if gpu.device is Device.CPU and template in ON_GPUS and not interpreted:
+        return False
+    if gpu.device is Device.HIP and template in ON_CUDA:
         return False
     return COMPILED.get(template, Language.PY) in languages_of(gpu)
 

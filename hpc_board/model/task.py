@@ -134,6 +134,9 @@ ON_GPUS = (
 )
 """The templates whose programs run on GPUs alone, though their language runs on CPUs too."""
 
+ON_CUDA = (Template.CUTE_DSL, Template.CUTILE, Template.NUMBA)
+"""Those whose programs run on NVIDIA's GPUs alone."""
+
 COMPILED: Mapping[str, Language] = {
     Template.CPP: Language.CPP,
     Template.CUDA: Language.CU,

@@ -371,11 +371,13 @@ def _case_blocks(
         if "\n" in case.message.strip():
             yield message_log(run, f"{case.phase} {case.index + 1}", case.message)
             break
-    for case in cases:
-        if case.mismatch is not None:
-            yield Heading(f"Wrong values of {case.phase} {case.index + 1}")
-            yield from mismatch_blocks(case.mismatch)
-            break
+    wrong = [(case, case.mismatch) for case in cases if case.mismatch is not None]
+    for case, mismatch in wrong[:1]:
+        yield Heading(f"Wrong values of {case.phase} {case.index + 1}")
+        yield from mismatch_blocks(mismatch)
+    if len(wrong) > 1:
+        more = count_text(len(wrong) - 1, "other wrong case")
+        yield Paragraph(f"`hpc-board run {run.id} --json` and the app have the values of {more}.")
 
 
 def _cases_heading(title: str, cases: Sequence[Case]) -> Heading:

@@ -154,20 +154,27 @@ def draft(
     _check_cases(task, mode)
     check_note(request.note)
     effective = rules.effective(request.options, asked.options, source.file_name)
-    _check_choices(task, mode, effective)
+    _check_choices(task, mode, chosen, effective)
     _check_tools(task, mode, language, chosen, effective)
     _check_job_options(task, mode, chosen, effective, asked.options.over(request.options.command))
     return Draft(source, task, chosen, mode, request.note, options=effective, given=request.options)
 
 
-def _check_choices(task: Task, mode: Mode, options: JobOptions) -> None:
-    """Require that the mode has the options of `CHOICES` that are given, and the task their case."""
+def _check_choices(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOptions) -> None:
+    """Require that the mode and each GPU have the options of `CHOICES` that are given, and the task their case."""
     for name in options.choices:
         if name not in CHOICES.get(mode, ()):
             modes = " and ".join(str(each) for each, names in CHOICES.items() if name in names)
             raise InputError(f"--{name} is an option of mode {modes}, not of mode {mode}.", hint="Leave it out.")
         if task.harness == OWN:
             raise InputError(f"--{name} is not supported: {task.name} uses its own eval.", hint="Leave the option out.")
+    for each in gpus:
+        of_ncu = [name for name in ("kernel", "set") if name in options.choices]
+        if of_ncu and each.device is not Device.CUDA:
+            raise InputError(
+                f"--{of_ncu[0]} is an option of Nsight Compute, which profiles on the device cuda, not on {each.name}.",
+                hint="Leave it out.",
+            )
     cases = len(task.benchmarks)
     if options.case and int(options.case) > cases:
         raise InputError(f"--case {options.case}: expected 1 to {cases}, the benchmark cases of {task.name}.")

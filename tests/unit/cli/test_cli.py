@@ -418,6 +418,9 @@ def test_a_template_is_chosen_by_its_name_or_by_its_language_and_bears_a_comment
     elsewhere = call(board, "template", "matmul", "--language", "cute dsl")
     assert "task matmul has no template for CuteDSL. Tasks that have one: vectoradd." in elsewhere.stderr
     assert "It has: Python, Triton, C++" in elsewhere.stderr
+    other = call(board, "template", "matmul", "--language", "triton", "-o", board.folder / "mine.cu")
+    assert (other.exit_code, (board.folder / "mine.cu").exists()) == (2, False)
+    assert "mine.cu has the ending of another language than Triton." in other.stderr
     unknown = call(board, "template", "matmul", "--language", "Gloun")
     assert 'unknown language Gloun. Did you mean "Gluon"?' in unknown.stderr
     for ending, language in (("py", "Python"), ("cpp", "C++"), ("cu", "CUDA"), ("hip", "HIP")):
@@ -443,6 +446,21 @@ def test_a_template_names_the_gpus_that_run_its_language_or_says_that_there_are_
     assert f"// {line}" in target.read_text()
     assert (told or line) in done.stderr
     assert ("Test it:" in done.stderr) == bool(told)
+
+
+def test_a_template_of_nvidia_s_gpus_says_that_one_of_amd_does_not_run_it(board: Recorded) -> None:
+    mi300 = "MI300: {cluster: here, device: hip}"
+    board.settings.write_text(SETTINGS.replace("H100: {cluster: here, device: cpu}", mi300))
+    done = call(board, "template", "vectoradd", "--language", "cute dsl", "-o", board.folder / "mine.py")
+    assert "vectoradd has no GPU on this board that runs CuteDSL, only CPU, MI300." in done.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "history", "show-personal"])
+def test_standings_of_a_task_without_a_gpu_here_say_so(board: Recorded, command: str) -> None:
+    board.settings.write_text(SETTINGS.replace("H100: {cluster: here, device: cpu}", ""))
+    done = call(board, command, "narrow")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "narrow has no GPU here: it may run on H100." in done.stderr
 
 
 def test_a_template_of_gpus_alone_says_that_the_board_has_none(board: Recorded) -> None:
@@ -773,20 +791,23 @@ def test_without_the_setting_a_service_permits_a_shorter_time_alone(slurm_option
         assert done.returncode == 0, done.stderr
     else:
         assert (done.returncode, "permits time." in done.stderr) == (5, True), done.stderr
-    assert previewed(board, "--mode=profile", "--kernel=softmax", "--case=1", "--set=basic")
+    assert previewed(board, "--mode=profile", "--case=1")
+    done = board.hpc_board("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", "--mode=profile", "--set=basic")
+    assert done.returncode == 2
+    assert "--set is an option of Nsight Compute, which profiles on the device cuda, not on CPU." in done.stderr
 
 
 def test_the_choices_of_a_profile_are_kept_with_the_run_and_sent_again_in_its_mode(slurm_options: Recorded) -> None:
     board = slurm_options
     bin_ = board.folder / "bin"
     bin_.mkdir()
-    argv = ("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", "--mode=profile", "--kernel=^add$", "--case=1")
+    argv = ("submit", "plain.py", "--task=vectoradd_py", "--gpu=CPU", "--mode=profile", "--case=1")
     assert board.hpc_board(*argv, PATH=str(bin_)).returncode == 2  # without sbatch
     (run,) = json.loads(board.hpc_board("runs", "--json").stdout)
-    assert (run["options"]["kernel"], run["options"]["case"]) == ("^add$", "1")
-    assert "'--kernel=^add$' --case=1" in board.hpc_board("run", "1", COLUMNS="200").stdout
+    assert run["options"]["case"] == "1"
+    assert "--case=1" in board.hpc_board("run", "1", COLUMNS="200").stdout
     with board.door.session():
-        assert board.door.submissions.draft_again(1).options.choices == {"kernel": "^add$", "case": "1"}
+        assert board.door.submissions.draft_again(1).options.choices == {"case": "1"}
         assert board.door.submissions.draft_again(1, mode="ranked").options.choices == {}
 
 

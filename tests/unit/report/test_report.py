@@ -18,6 +18,7 @@ from hpc_board.harness.post_mortem import killed
 from hpc_board.harness.progress import Step
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu, GpuStatus
 from hpc_board.model.kernels import Kernel
+from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.peaks import Work
 from hpc_board.model.result import (
     LIBRARY_LACKING,
@@ -542,6 +543,19 @@ def test_a_failed_run_says_which_case_failed_why_and_what_to_do() -> None:
     assert meaning.what in text
     assert meaning.next in text
     assert "2  wrong value  5 of 127 elements differ  127\n" in text
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"), [(1, ""), (2, "values of 1 other wrong case."), (3, "of 2 other wrong cases.")]
+)
+def test_the_values_of_the_first_wrong_case_are_shown_and_the_others_named(wrong: int, told: str) -> None:
+    found = Mismatch((4,), 4, wrong=1, pattern="the last element")
+    cases = [Case("test", index, "size: 4", Verdict.WRONG_VALUE, "wrong", mismatch=found) for index in range(wrong)]
+    result = result_of(Verdict.WRONG_VALUE, *cases, message="test case 1 of 3 (size: 4): wrong")
+    text = text_of(run_report(finished(result), result))
+    assert "Wrong values of test 1" in text
+    assert "Wrong values of test 2" not in text
+    assert ("--json` and the app have the values of" in text, told in text) == (bool(told), True)
 
 
 @pytest.mark.parametrize(
