@@ -85,5 +85,5 @@ def with_words(message: str) -> str:
 
 
 def is_told(message: str) -> bool:
-    """Return whether a result's message has the words of a fault, which the judge's side put there."""
+    """Return whether a result's message has the words of a fault, by a driver's message or the submission's own."""
     return any(each.words in message for each in DEVICE_FAULTS)
