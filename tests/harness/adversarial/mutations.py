@@ -74,6 +74,8 @@ def _off(
 _CHECK = "message, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)"
 _SLEEPS_EXCUSED = Edit("processes/tree.py", "self.sleeps - before.sleeps > _SLEEPS_OF_A_ROW", "False")
 _EXCUSES_UNBOUNDED = Edit("processes/tree.py", "min(waited_ns, wall_ns - self.ran_since(before))", "waited_ns")
+_BOUND = "return least_of_row_ns(self._worked_ns(), self._alone_ns())"
+_UNBOUNDED = Edit("measure/row_benchmarks.py", _BOUND, "return 0.0")
 _SENDS = "self.child.send(frame, [] if self._stops else self._arena)"
 _CHECK_INPUTS = "    if self._rules.const_inputs:\n                        self._check_inputs(numbers, arena, bases)\n"
 _CAPABLE = Edit("confine/sandbox.py", "    _give_up_capabilities()\n    abi", "    abi")
@@ -188,9 +190,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "calls that run at the same time are bounded by their work",
         "x51_overlaps_calls",
-        "model/measurement.py",
-        "min(worked_ns, alone_ns)",
-        "0.0",
+        "measure/row_benchmarks.py",
+        _BOUND,
+        "return 0.0",
         _costs_less,
     ),
     _off(
@@ -216,6 +218,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "(row.wall_ns - row.waited_ns - beside_ns)",
         "row.claimed_ns",
         _costs_less,
+        _UNBOUNDED,
     ),
     Mutation(
         "the harness's own waiting is in no overhead",
@@ -244,6 +247,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         "return min(1.0, kernel_ns / (FULL_SHARE * self.row_seconds * 1e9))",
         "return 1.0",
         _costs_less,
+        _UNBOUNDED,
     ),
     _off(
         "nothing runs between the last look and the start of the clock",
@@ -278,11 +282,15 @@ MUTATIONS: tuple[Mutation, ...] = (
         "no wait is excused where a process has ended",
         "x55_loses_a_busy_child",
         (
-            Edit("processes/tree.py", " or self.siblings != before.siblings", ""),
+            Edit(
+                "processes/tree.py",
+                "(self.last_pid, self.siblings) == (before.last_pid, before.siblings)",
+                "self.last_pid == before.last_pid",
+            ),
             Edit("processes/tree.py", "ran_ns = max(0, self.others_ns", "ran_ns = (self.others_ns"),
         ),
         _costs_less,
-        (_SLEEPS_EXCUSED, _EXCUSES_UNBOUNDED),
+        (_SLEEPS_EXCUSED, _EXCUSES_UNBOUNDED, _UNBOUNDED),
     ),
     _off(
         "no wait is excused while anything else of the submission runs",

@@ -119,6 +119,7 @@ TASKS: dict[str, Task] = {
     "digest, slow check": a_task(_digest(0.3), **_rounds(_SHORT_ROUNDS), limits=_TIMED),
     "digest, short": a_task(_digest(), **_rounds(_SHORT_ROUNDS), limits=_TIMED),
     "digest, little": a_task(_digest(), **_rounds(_LITTLE_ROUNDS), limits=_TIMED),
+    "digest, least": a_task(_digest(), **_rounds(_LITTLE_ROUNDS // 3), limits=_TIMED),
     "digest, few calls": a_task(_digest(), **_rounds(_LONG_ROUNDS), limits=_TIMED),
     "digest, least calls": a_task(
         _digest(),
