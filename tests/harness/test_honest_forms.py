@@ -118,7 +118,7 @@ calls = []
 
 def later(value, answer):
     calls.append(None)
-    return answer if len(calls) > 3 else value
+    return answer if len(calls) > 1 else value
 """
 
 
