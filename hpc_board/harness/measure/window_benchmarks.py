@@ -409,7 +409,7 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     def _conclude(self) -> None:
         """Measure the trusted worker's overhead again, and fail the cases for which windows are too uncertain."""
         self._gpu.release_windows()
-        # A finished measurement stands, whatever happens to the trusted worker now, such as the end of its time.
+        # A finished measurement stands, also if the trusted worker's time is over by now, or if it fails.
         try:
             for index, measured in self._measured.items():
                 measured.overheads_ns.append(self._overhead(self._trusted, index).window_ns)
