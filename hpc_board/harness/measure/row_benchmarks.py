@@ -125,15 +125,16 @@ class _Measured:
     def _worked_ns(self) -> float:
         """Return the run time of the whole submission for a call of a row; infinite if it is unknown."""
         worked = [
-            (row.processor_ns - min(each.processor_ns - each.claimed_ns for each in self._empty(row))) / row.calls
+            (row.processor_ns - min((each.work_ns for each in self._empty(row) if each.is_counted), default=0.0))
+            / row.calls
             for row in self.rows
+            if row.is_counted
         ]
-        known = [each for each in worked if each < math.inf]
-        return lower_quartile(known) if known else math.inf
+        return lower_quartile(worked) if worked else math.inf
 
     def _alone_ns(self) -> float:
         """Return the time of the fastest call that was made alone, with the run time of the harness around it."""
-        idle_ns = min((each.idle_ns for each in self.empty.get(1, ())), default=0.0)
+        idle_ns = min((each.idle_ns for each in self.empty.get(1, ()) if each.is_counted), default=0.0)
         alone = [each for each in (*self.alone, *self.rows) if each.calls == 1]
         return min((each.wall_ns - each.waited_ns - idle_ns for each in alone), default=0.0)
 

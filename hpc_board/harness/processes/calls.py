@@ -108,6 +108,16 @@ class Called:
         return max(0.0, min(self.wall_ns - self.waited_ns, self.ran_ns) - self.claimed_ns)
 
     @property
+    def is_counted(self) -> bool:
+        """Return whether the run time of the whole submission is known."""
+        return self.processor_ns < math.inf
+
+    @property
+    def work_ns(self) -> float:
+        """Return the run time of a worker in a row without a kernel, beside the calls."""
+        return max(0.0, self.processor_ns - self.claimed_ns)
+
+    @property
     def idle_ns(self) -> float:
         """Return the time of a row without a kernel in which the worker did not run: its waking up and its stop."""
         return max(0.0, self.wall_ns - self.waited_ns - self.processor_ns)

@@ -74,6 +74,14 @@ def test_calls_that_were_timed_one_by_one_say_so_where_it_costs_them_time() -> N
     assert full.note == ""
 
 
+def test_work_that_is_unknown_in_rows_without_a_kernel_is_no_work_of_the_harness() -> None:
+    row, alone = Called(10, 0, 4e6 + 4e5, processor_ns=8e6), Called(1, 0, 4.3e6)
+    unknown = Called(10, 0, 4e5, ran_ns=4e5), Called(1, 0, 4e5, ran_ns=4e5)
+    timing = measured(row, alone=(alone,), by=unknown).timing(0)
+    assert timing is not None
+    assert timing.median_ns == pytest.approx(7.2e5)
+
+
 @pytest.mark.parametrize(
     ("worked_ns", "alone_ns", "time_ns", "note"),
     [
