@@ -9,7 +9,7 @@ import msgspec
 
 from hpc_board.errors import InputError, Refused
 from hpc_board.model.names import suggestion
-from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS
+from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS, tools_in
 from hpc_board.model.task import Mode
 from hpc_board.model.text import one_line
 
@@ -252,7 +252,7 @@ def fault(name: str, value: str) -> str:
         sets = f"{suggestion(value, NCU_SETS)} Sets: {', '.join(NCU_SETS)}"
         return "" if value in NCU_SETS else f'--set: unknown set "{shown}".{sets}'
     if name == "tool":
-        unknown = [each for each in value.split(",") if each not in _TOOLS]
+        unknown = [each for each in tools_in(value) if each not in _TOOLS]
         tools = f"{suggestion(unknown[0], _TOOLS)} Tools: {', '.join(_TOOLS)}" if unknown else ""
         return f'--tool: unknown tool "{one_line(unknown[0], 80)}".{tools}' if unknown else ""
     pattern, words = _SYNTAX[name]

@@ -1,5 +1,6 @@
 """The processes of one evaluation: a zygote and its children: the judge, workers, the baseline, the prober."""
 
+import math
 import os
 import sys
 import tempfile
@@ -76,7 +77,7 @@ class Processes:
     one. `isolation` is the level of the last worker; `left_processes` counts the processes that the kernel did not
     release. `usage` measures their memory and processor time. `zygote_failed`: the zygote started no process when asked
     for one; `judge_said` may hold the reason. `other_python` says how to select another Python if this one lacks a
-    library of the task.
+    library of the task. No load lasts beyond `latest` on the monotonic clock.
     """
 
     def __init__(self, job: JobSpec, folder: Path, harness: Path, scratch: Path) -> None:
@@ -94,6 +95,7 @@ class Processes:
         self.left_processes = 0
         self.usage = Usage()
         self.zygote_failed = False
+        self.latest = math.inf
         self.other_python = f"as gpus.{job.gpu}.python in the settings"
         self._job = job
         self._task = folder / "task"
@@ -275,7 +277,8 @@ class Processes:
         """
         limits = self._job.limits
         seconds = limits.load_seconds + (limits.build_seconds if what == "submission" and self._may_compile else 0)
-        return f"importing the {what} did not return within {seconds:g} s", time.monotonic() + seconds
+        seconds = min(seconds, max(0.0, self.latest - time.monotonic()))
+        return f"importing the {what} did not return within {seconds:.4g} s", time.monotonic() + seconds
 
     @contextmanager
     def alone(self, *trusted: Child | None) -> Iterator[None]:
@@ -384,7 +387,7 @@ class Processes:
         self.left_processes = processes or self.left_processes
 
     def _load_deadline(self) -> float:
-        return time.monotonic() + self._job.limits.load_seconds
+        return min(time.monotonic() + self._job.limits.load_seconds, self.latest)
 
     def _of_task(self, role: str, **more: bool) -> Child:
         home = self.scratch / role

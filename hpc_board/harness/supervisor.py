@@ -24,7 +24,7 @@ from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
 from hpc_board.harness.measure.window_benchmarks import WindowBenchmarks
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, is_gone, is_root, node_facts, oom_kills
-from hpc_board.harness.processes.calls import CallFailed, NoWindow, Phase, TimeBudget
+from hpc_board.harness.processes.calls import CallFailed, NoWindow, Phase, TimeBudget, TimeUntil
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
 from hpc_board.harness.processes.spawn import NotForked
@@ -41,7 +41,7 @@ from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, peak_of
 from hpc_board.model.profile_files import FOLDER as PROFILE_FOLDER
 from hpc_board.model.result import INTERRUPTED, JUDGE, USES_ONE, WORKER, Case, Log, Result, Verdict
-from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS, SLOWDOWN, SanitizerFinding
+from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS, SanitizerFinding, tools_in
 from hpc_board.model.score import score_s
 from hpc_board.model.task import OWN, Mode
 
@@ -472,7 +472,9 @@ class Supervisor:
         worker = self._worker(first, TimeBudget(seconds))
         if not self._tested(self._bench_of_benchmarks(judge, seconds, job.limits), worker, secret=True):
             return
-        workers = Workers(processes, job, seconds, self._provenance)
+        # A profiler replays calls, so only all of them together have a time limit.
+        limits = replace(job.limits, first_call_seconds=seconds, call_seconds=seconds)
+        workers = Workers(processes, job, limits, TimeBudget(seconds), self._provenance)
         path = os.environ.get("PATH", "")
         # PyTorch does not see the CPU work of a library.
         seen = job.device != "cpu" or not job.language.compiled
@@ -530,17 +532,23 @@ class Supervisor:
             raise CallFailed(Verdict.INFRA_ERROR, message)
         library = self._processes.library
         built_in = f"{library.parent if library else self._processes.scratch}/"
-        chosen = [name for name in names if name in job.choices.get("tool", ",".join(names)).split(",")]
-        find, seconds = cpu_tool if job.device == "cpu" else cuda_tool, SLOWDOWN * job.phase_seconds["test"]
+        asked = tools_in(job.choices.get("tool", "")) or names
+        chosen = [name for name in names if name in asked]
+        find, seconds = cpu_tool if job.device == "cpu" else cuda_tool, job.phase_seconds["sanitize"]
+        deadline = self._processes.latest = time.monotonic() + seconds
         evaluation = Sanitize(
-            Workers(self._processes, job, seconds, self._provenance),
+            Workers(self._processes, job, job.limits, TimeUntil(deadline), self._provenance),
             Bench(judge, Phase("test", job.tests, seconds), job.limits, job.rules),
             self._say,
             lambda text: renamed_in(Log(text.replace(built_in, "")), job).text,
-            deadline=time.monotonic() + seconds,
+            deadline=deadline,
         )
         try:
             for number, name in enumerate(chosen, 1):
+                if time.monotonic() >= deadline:
+                    evaluation.leave_out(chosen[number - 1 :])
+                    del chosen[number - 1 :]
+                    break
                 self._say("sanitize", number, len(chosen), name)
                 cases = evaluation.run(find(name, self._processes.environment))
                 self._cases = self._cases or self._with_oom_kills(cases)

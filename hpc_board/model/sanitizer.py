@@ -15,6 +15,11 @@ FINDINGS_MAX = 50
 TEXT_CHARACTERS_MAX = 300
 
 
+def tools_in(text: str) -> tuple[str, ...]:
+    """Return the names in a list of tools with commas between."""
+    return tuple(each.strip() for each in text.split(",")) if text else ()
+
+
 class SanitizerFinding(Value):
     """A fault that a tool found `count` times in one place; each text may be empty.
 

@@ -92,7 +92,8 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
 
     A phase counts its time for the kernel and again, with one more answer, for the judge; where times are measured,
     also for the reference. The load times of the judge and of each worker are added, and a compiler's: a submission in
-    Python may compile an extension when it is loaded first. In mode sanitize it is at most that of a ranked run.
+    Python may compile an extension when it is loaded first. In mode sanitize it is at most that of a ranked run, and
+    bounds the time of the tools.
     """
     if gpu.time_limit_seconds is not None:
         return gpu.time_limit_seconds
@@ -121,6 +122,13 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
         # A partition that takes a task's ranked runs takes these too.
         return min(_minutes(seconds), time_limit_seconds(task, gpu, Mode.RANKED))
     return _minutes(seconds)
+
+
+def _sanitize_seconds(task: Task, gpu: Gpu) -> float:
+    """Return the time that the job's limit leaves to all tools of mode sanitize."""
+    limits, whole = Limits.of_task(task.limits, gpu.device), time_limit_seconds(task, gpu, Mode.SANITIZE)
+    other = limits.build_seconds + limits.load_seconds + limits.judge_seconds + _MARGIN_SECONDS
+    return max(whole - other, whole / 2)
 
 
 def _own_eval_seconds(task: Task, mode: Mode, limits: Limits) -> float:
@@ -296,7 +304,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
         "choices": run.options.choices,
         # A library from one image may not run in another, and nothing in an image identifies it.
         "build_cache": BUILD_CACHE if gpu.container is None else "",
-        "task": _task_facts(run, task),
+        "task": _task_facts(run, task, gpu),
         "sha256": {
             "harness": run.harness_sha256,
             "task": task.version,
@@ -305,7 +313,7 @@ def facts(run: Run, task: Task, gpu: Gpu, *, code: bytes) -> dict[str, Any]:
     }
 
 
-def _task_facts(run: Run, task: Task) -> dict[str, Any]:
+def _task_facts(run: Run, task: Task, gpu: Gpu) -> dict[str, Any]:
     return {
         "name": task.name,
         "version": task.version,
@@ -320,6 +328,7 @@ def _task_facts(run: Run, task: Task) -> dict[str, Any]:
             "test": task.timeouts.test_seconds,
             "benchmark": task.timeouts.benchmark_seconds,
             "ranked": task.timeouts.ranked_seconds,
+            **({"sanitize": _sanitize_seconds(task, gpu)} if run.mode is Mode.SANITIZE else {}),
         },
         "limits": dict(task.limits),
         "const_inputs": task.const_inputs,

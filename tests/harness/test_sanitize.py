@@ -11,17 +11,18 @@ from pathlib import Path
 import pytest
 
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
-from hpc_board.harness.profile.sanitizers import cuda_tool, findings
+from hpc_board.harness.profile.sanitizers import LOG_BYTES_MAX, cuda_tool, findings, logged
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Result, Verdict
-from hpc_board.model.sanitizer import CUDA_TOOLS, FINDINGS_MAX, SLOWDOWN, SanitizerFinding
-from hpc_board.model.task import Mode
+from hpc_board.model.sanitizer import CUDA_TOOLS, FINDINGS_MAX, SanitizerFinding
+from hpc_board.model.task import Mode, Task, Timeouts
 from hpc_board.runs import job_folder
 from tests.harness.compiling import ALL, BODY, REFERENCE, kernel
 from tests.harness.evaluations import QUICK, Evaluation, a_task, evaluate, progress
 from tests.harness.harness_file import Edit, edited
 from tests.harness.test_profile import RIGHT, script
+from tests.values import replace
 
 LOG = """
 ========= COMPUTE-SANITIZER
@@ -84,11 +85,13 @@ SANITIZER = """
 tool = args[1]
 assert args[0] == "--tool" and args[2:6] == ["--print-limit", "100", "--show-backtrace", "no"], args
 assert args[6:8] == ["--report-api-errors", "no"] or tool != "memcheck"
+assert os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
+log = open(args[args.index("--log-file") + 1], "x")
 with open(sys.argv[0] + ".tools", "a") as file:
     print(tool, file=file)
 at = next(index for index, word in enumerate(args) if "python" in word)
 status = subprocess.run(args[at:], close_fds=True).returncode
-print(OUTPUT.get(tool, OUTPUT["*"]))
+print(OUTPUT.get(tool, OUTPUT["*"]), file=log, flush=True)
 sys.exit(status)
 """
 
@@ -106,17 +109,20 @@ def sanitized(
     options: JobOptions = NO_OPTIONS,
     minimum_isolation: str = "",
     path: str | None = None,
+    task: Task | None = None,
+    seconds: str = 'job.phase_seconds["sanitize"]',
 ) -> Evaluation:
     """A run on the CPU, in which the harness chooses the tools of a GPU."""
     changed = edited(
         (
             Edit("supervisor.py", 'cpu_tool if job.device == "cpu" else cuda_tool', "cuda_tool"),
             Edit("supervisor.py", '(CPU_TOOL,) if self._job.device == "cpu" else CUDA_TOOLS', "CUDA_TOOLS"),
+            Edit("supervisor.py", 'job.phase_seconds["sanitize"]', seconds),
             Edit("job_spec.py", 'value.get("minimum_isolation", "")', repr(minimum_isolation)),
         )
     )
     environ = {"PATH": f"{where / 'bin'}:{os.environ['PATH'] if path is None else path}"}
-    return evaluate(where / "job", source, mode=Mode.SANITIZE, environ=environ, harness=changed, options=options)
+    return evaluate(where / "job", source, task, mode=Mode.SANITIZE, environ=environ, harness=changed, options=options)
 
 
 def plays(folder: Path, **output: str) -> None:
@@ -280,10 +286,89 @@ def test_a_crash_under_asan_has_its_report(tmp_path: Path) -> None:
     assert result.findings[-1].kind.startswith("SEGV")
 
 
-def test_a_slow_tool_has_more_time() -> None:
-    limits = Limits.of_task({}, "cuda")
-    assert limits.slowed(SLOWDOWN).call_seconds == SLOWDOWN * limits.call_seconds
-    assert limits.slowed(SLOWDOWN).judge_seconds == limits.judge_seconds
+@needs_asan
+def test_the_report_of_asan_is_kept_apart_from_what_the_submission_prints(tmp_path: Path) -> None:
+    prints = 'for (int line = 0; line < 5000; ++line) fprintf(stderr, "0123456789\\n");'
+    body = BODY.replace("return 0;", f"{prints} y[in[0].shape[0]] = 1; {prints} return 0;")
+    result = by_asan(tmp_path, kernel(body, "#include <cstdio>"))
+    assert (result.verdict, [each.tool for each in result.findings]) == (Verdict.CRASH, ["asan"]), result.message
+    assert result.message.startswith("asan found: heap-buffer-overflow")
+    assert result.profile.text.index("AddressSanitizer") < result.profile.text.index("0123456789")
+
+
+@needs_asan
+def test_undefined_behaviour_is_found_between_long_output(tmp_path: Path) -> None:
+    prints = 'for (int line = 0; line < 5000; ++line) fprintf(stderr, "0123456789\\n");'
+    overflow = "volatile int big = 2147483647; big = big + n_in;"
+    body = BODY.replace("return 0;", f"{prints} {overflow} {prints} return 0;")
+    result = by_asan(tmp_path, kernel(body, "#include <cstdio>"))
+    assert result.verdict is Verdict.CRASH
+    assert "signed integer overflow" in result.findings[0].kind
+
+
+@needs_asan
+def test_a_fault_while_a_submission_is_loaded_is_found(tmp_path: Path) -> None:
+    before = (
+        "static int fault() { volatile int* p = new int[4]; p[4] = 1; return *(volatile int*)8; }\nint x = fault();"
+    )
+    result = by_asan(tmp_path, kernel(before=before))
+    assert (result.verdict, [each.kind[:4] for each in result.findings[:2]]) == (Verdict.CRASH, ["heap", "SEGV"])
+    assert result.message.startswith("asan found: heap-buffer-overflow, WRITE of size 4 in fault")
+    assert "AddressSanitizer" in result.profile.text
+
+
+def test_a_log_that_a_submission_made_large_or_strange_is_no_clean_run(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert logged(log) == ("", False)
+    (tmp_path / "log.2").write_text("two\n\x1b[31m")
+    assert logged(log) == ("two\n", False)
+    (tmp_path / "log.1").write_bytes(bytes(LOG_BYTES_MAX))
+    assert logged(log)[1]
+    (tmp_path / "log.1").unlink()
+    (tmp_path / "log.3").symlink_to("/etc/passwd")
+    assert logged(log) == ("", True)
+    (tmp_path / "log.3").unlink()
+    for number in range(30):
+        (tmp_path / f"log.{number}").touch()
+    assert logged(log)[1]
+
+
+SLOW = "import time\ndef custom_kernel(data):\n    time.sleep(SECONDS)\n    return [2 * x for x in data]\n"
+BRIEF = {**QUICK, "first_call_seconds": 1, "call_seconds": 0.25}
+
+
+def test_a_call_may_take_four_times_as_long_under_a_tool_and_no_longer(tmp_path: Path, on_path: Path) -> None:
+    plays(on_path)
+    task, options = a_task(limits=BRIEF), JobOptions(tool="memcheck, racecheck")
+    result = sanitized(tmp_path, SLOW.replace("SECONDS", "0.6"), options, task=task).result
+    assert (result.verdict, result.message) == (Verdict.PASS, "")
+    (tmp_path / "hangs" / "bin").mkdir(parents=True)
+    plays(tmp_path / "hangs" / "bin", racecheck=LOG)
+    hung = SLOW.replace("SECONDS", "600 if len(data) == 10 else 0")
+    result = sanitized(tmp_path / "hangs", hung, options, task=task).result
+    assert [(case.index, case.verdict) for case in result.cases] == [(0, Verdict.PASS), (1, Verdict.TIMEOUT)]
+    assert result.verdict is Verdict.TIMEOUT
+    assert result.message == "under memcheck, test case 2: the call did not return within 1 s"
+    assert result.provenance["sanitizer"] == "memcheck, racecheck"
+
+
+def test_a_tool_that_does_not_end_and_those_that_were_not_run_are_named(tmp_path: Path, on_path: Path) -> None:
+    hangs = SANITIZER.replace("print(OUTPUT", "import time\ntime.sleep(600)\nprint(OUTPUT")
+    script(on_path, "compute-sanitizer", f"OUTPUT = {{'*': ''}}\n{hangs}")
+    cut = sanitized(tmp_path, seconds="5").result
+    assert cut.verdict is Verdict.TIMEOUT
+    assert "under memcheck, the process did not end within " in cut.message
+    assert cut.message.endswith("; the time for all tools was over; not run: racecheck, initcheck, synccheck")
+    assert cut.provenance["sanitizer"] == "memcheck"
+
+
+def test_the_tools_have_the_time_that_the_limit_of_their_job_leaves() -> None:
+    gpu = Gpu("H100", Cluster("here", "slurm"), Device.CUDA)
+    task = a_task(timeouts=Timeouts(600, 60, 60), limits={})
+    limit, seconds = job_folder.time_limit_seconds(task, gpu, Mode.SANITIZE), job_folder._sanitize_seconds(task, gpu)
+    assert seconds + Limits().build_seconds + Limits().load_seconds < limit < 4 * 600
+    short = replace(gpu, time_limit_seconds=120)
+    assert 0 < job_folder._sanitize_seconds(task, short) < 120
 
 
 def test_a_job_takes_no_longer_than_a_ranked_one() -> None:

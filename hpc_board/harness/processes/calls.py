@@ -3,6 +3,7 @@
 import math
 import os
 import random
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -153,6 +154,19 @@ class TimeBudget:
     def spend(self, seconds: float) -> None:
         """Subtract the time of one part."""
         self._spent_seconds += seconds
+
+
+class TimeUntil(TimeBudget):
+    """The wall time until `deadline` on the monotonic clock, whoever spends it."""
+
+    def __init__(self, deadline: float) -> None:
+        super().__init__(deadline - time.monotonic())
+        self._deadline = deadline
+
+    @property
+    def left_seconds(self) -> float:
+        """Return the remaining time, at least 0."""
+        return max(0.0, self._deadline - time.monotonic())
 
 
 def judge_answer(judge: Child, kind: type[OfJudge], deadline: float, late: str) -> OfJudge:

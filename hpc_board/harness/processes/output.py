@@ -38,7 +38,8 @@ class Printed:
 
 
 def _text(data: bytes) -> str:
-    return printable(data.decode("utf-8", errors="replace"))
+    text = data.decode("utf-8", errors="replace")
+    return printable(text, len(text))
 
 
 def output_of(command: Sequence[str], seconds: float, environ: Mapping[str, str] | None = None) -> str:

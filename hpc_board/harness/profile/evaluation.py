@@ -25,6 +25,7 @@ from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.spawn import NotForked
 from hpc_board.harness.profile.profilers import Profiled, Profiler, Session, Unusable
 from hpc_board.model.kernels import Kernel
+from hpc_board.model.limits import Limits
 from hpc_board.model.result import Log
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import case_text
@@ -37,18 +38,20 @@ _STEP_CALLS = 3
 
 
 class Workers:
-    """The workers of the profilers. A profiler replays calls, so only all calls together have a time limit.
+    """The workers of the profilers, with the `limits` of a call and the `allowance` of all calls together.
 
     `facts` records the isolation of a worker that a profiler has started. `are_authors_own`: they run under the account
     of the submission's author, not under that of a service.
     """
 
-    def __init__(self, processes: Processes, job: JobSpec, seconds: float, facts: dict[str, Any]) -> None:
-        self.limits = replace(job.limits, first_call_seconds=seconds, call_seconds=seconds)
+    def __init__(
+        self, processes: Processes, job: JobSpec, limits: Limits, allowance: TimeBudget, facts: dict[str, Any]
+    ) -> None:
+        self.limits = limits
         self.are_authors_own = not job.minimum_isolation
         self._minimum_isolation = "" if job.sandbox is not None else job.minimum_isolation
         self._processes = processes
-        self._allowance = TimeBudget(seconds)
+        self._allowance = allowance
         self._facts = facts
         self._children: list[Child] = []
 
@@ -63,9 +66,16 @@ class Workers:
         return self._loaded(child, lambda: self._processes.siblings(child))
 
     def started(
-        self, command: Sequence[str], home: Path, folder: Path, *, traced: bool = True, marks: str = "nvtx"
-    ) -> tuple[Worker, Printed]:
-        """Return a worker started by a profiler's command, which writes into `folder`, and the command's output.
+        self,
+        command: Sequence[str],
+        home: Path,
+        folder: Path,
+        printed: Printed,
+        *,
+        traced: bool = True,
+        marks: str = "nvtx",
+    ) -> Worker:
+        """Return a worker started by a profiler's command, which writes into `folder`; its output goes to `printed`.
 
         The command needs a worker with fewer restrictions if that is `traced`; `marks` are those of its calls.
 
@@ -77,11 +87,10 @@ class Workers:
                 f"it works without the filter of system calls alone, and the board requires isolation "
                 f"{self._minimum_isolation} of every run"
             )
-        printed = Printed()
         child = self._processes.worker(
             home=home, profile=marks, prefix=command, traced=traced, folder=folder, printed=printed
         )
-        return self._loaded(child, reached=self._note_isolation), printed
+        return self._loaded(child, reached=self._note_isolation)
 
     def dismiss(self) -> None:
         """End the existing workers."""
@@ -182,7 +191,7 @@ class Profile:
             call=lambda worker: self._call(worker, index, cold=True),
             warm_call=lambda worker: self._call(worker, index, cold=False),
             forked=lambda how: self._workers.forked(how, home),
-            started=lambda command: self._workers.started(command, home, folder),
+            started=lambda command, printed: self._workers.started(command, home, folder, printed),
             choices=self._choices,
             environment=self._environment,
             folder=folder,

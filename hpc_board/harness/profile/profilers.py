@@ -62,7 +62,7 @@ class Session:
 
     `call` has the kernel called once on cold caches and its output checked; `warm_call` leaves the caches alone.
     `forked` returns a worker in its sandbox with a profiler of its own process ("torch") or none (""); `started`
-    returns one run by a command, with the command's output. `folder` is writable for the profiler, `home` for the
+    returns one run by a command, whose output goes to `Printed`. `folder` is writable for the profiler, `home` for the
     worker; `deadline` is the end of all profiling by the monotonic clock. `choices` are the user's. With `sources` a
     report may hold any file of the job's account that the submission names as its source.
     """
@@ -70,7 +70,7 @@ class Session:
     call: Callable[[Worker], None]
     warm_call: Callable[[Worker], None]
     forked: Callable[[str], Worker]
-    started: Callable[[Sequence[str]], tuple[Worker, Printed]]
+    started: Callable[[Sequence[str], Printed], Worker]
     choices: Mapping[str, str]
     environment: Mapping[str, str]
     folder: Path
@@ -269,7 +269,8 @@ def absent(device: str, path: str) -> str:
 
 def _run_under(session: Session, command: Sequence[str]) -> str:
     """Make one warm-up call and one profiled call in a worker under `command`, and return the command's output."""
-    worker, printed = session.started(command)
+    printed = Printed()
+    worker = session.started(command, printed)
     session.call(worker)
     session.call(worker)
     status = worker.child.finish(session.deadline)

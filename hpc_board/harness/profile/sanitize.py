@@ -1,19 +1,25 @@
 """An evaluation in mode `sanitize`: the tests in a worker under each tool, and the faults that the tools found."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.phases import Say, tested
+from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.profile.evaluation import Workers
-from hpc_board.harness.profile.sanitizers import Tool, ToolUnusable, findings
+from hpc_board.harness.profile.sanitizers import Tool, ToolUnusable, findings, logged
 from hpc_board.model.result import Case, Log, Verdict
 from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.text import one_line, printable
 
+_LOG = "sanitizer-log"
+_PRINTED_BYTES_MAX = 2**26
 _TEXT_MAX = 90_000
-_TOOL_TEXT_MAX = 32_000
+_TOOL_TEXT_MAX = 16_000
+"""Limit of the log of a tool, and of the output beside it."""
 
 
 class Sanitize:
@@ -38,29 +44,63 @@ class Sanitize:
             ToolUnusable: the tool ended without its summary.
             Unusable: the board requires the system-call filter, under which the tool cannot work.
             NotForked: the tool started no worker.
-            CallFailed: the submission could not be loaded.
+            CallFailed: the submission could not be loaded; the fault that a tool has found, if any.
         """
-        home, folder = self._workers.folders()
         try:
-            worker, printed = self._workers.started(
-                tool.command, home, folder, traced=tool.traced, marks="nvtx" if tool.traced else "asan"
-            )
+            return self._run(tool)
+        except CallFailed:
+            self.check()
+            raise
+
+    def _run(self, tool: Tool) -> list[Case]:
+        home, folder = self._workers.folders()
+        # A tool within the worker's process can write there alone; the file of another is out of the worker's reach.
+        log = (folder if tool.traced else home) / _LOG
+        printed = Printed(min(self._workers.limits.printed_bytes, _PRINTED_BYTES_MAX))
+        marks = "nvtx" if tool.traced else "asan"
+        try:
+            worker = self._workers.started(tool.command(log), home, folder, printed, traced=tool.traced, marks=marks)
             cases = [*tested(self._bench, worker, self._say, secret=False, ranked=False)]
-            worker.child.finish(self._deadline)
+            failure = _failure(cases) or self._unfinished(worker)
         finally:
             self._workers.dismiss()
-        text = self._renamed(printed.log().text)
-        found = findings(tool, text)
-        self.findings += found
-        self._parts.append(f"{tool.name}: {len(found) or 'no'} faults\n{printable(text, _TOOL_TEXT_MAX)}")
-        failed = next((case for case in cases if case.verdict is not Verdict.PASS), None)
-        if tool.done not in text and not found and failed is None:
-            lines = [line for line in text.splitlines() if line.strip()] or ["it printed nothing"]
+            texts, is_cut = self._texts(log, printed)
+            found = findings(tool, "\n".join(texts))
+            self.findings += found
+            shown = [printable(each, _TOOL_TEXT_MAX) for each in texts if each]
+            self._parts.append("\n".join([f"{tool.name}: {len(found) or 'no'} faults", *shown]))
+        if failure is None and is_cut:
+            failure = CallFailed(Verdict.OUTPUT_LIMIT, "the output is too long, or no plain file, to be read whole")
+        if failure is None and not found and not any(tool.done in each for each in texts):
+            lines = [line for each in texts for line in each.splitlines() if line.strip()] or ["it printed nothing"]
             raise ToolUnusable(f"{tool.name} ended without a summary: {one_line(lines[-1])}")
-        if failed is not None and self._failed is None:
-            message = f"under {tool.name}, test case {failed.index + 1}: {failed.message}"
-            self._failed = CallFailed(failed.verdict, message)
+        if failure is not None and self._failed is None:
+            self._failed = CallFailed(failure.verdict, f"under {tool.name}, {failure.message}")
         return cases
+
+    def _texts(self, log: Path, printed: Printed) -> tuple[tuple[str, str], bool]:
+        """Return the log of a tool and the output beside it, and whether a part of one is missing."""
+        (text, is_cut), beside = logged(log), printed.log()
+        return (self._renamed(text), self._renamed(beside.text)), is_cut or beside.omitted_bytes > 0
+
+    def _unfinished(self, worker: Worker) -> CallFailed | None:
+        """Have a worker end by itself, and its tool write the rest of its log; return the failure if they do not."""
+        seconds = max(0.0, min(self._workers.limits.load_seconds, self._deadline - time.monotonic()))
+        end = time.monotonic() + seconds
+        if worker.child.finish(end) is not None:
+            return None
+        if time.monotonic() < end:
+            return CallFailed(Verdict.OUTPUT_LIMIT, "it printed more than it may")
+        return CallFailed(Verdict.TIMEOUT, f"the process did not end within {seconds:.4g} s after the last case")
+
+    def leave_out(self, tools: Sequence[str]) -> None:
+        """Note the tools that were not run, since the time for all of them was over."""
+        message = f"the time for all tools was over; not run: {', '.join(tools)}"
+        self._parts.append(message)
+        if self._failed is None:
+            self._failed = CallFailed(Verdict.TIMEOUT, message)
+        else:
+            self._failed.message += f"; {message}"
 
     def check(self) -> None:
         """Check that the tools found no fault, and that no case failed under any of them.
@@ -79,7 +119,15 @@ class Sanitize:
             raise self._failed
 
     def log(self) -> Log:
-        """Return the output of all tools, bounded in size."""
+        """Return the logs and the output of all tools, bounded in size."""
         printed = Printed(_TEXT_MAX)
         printed.add("\n\n".join(self._parts).encode("utf-8", "replace"))
         return printed.log()
+
+
+def _failure(cases: Sequence[Case]) -> CallFailed | None:
+    """Return the failure of the first case that did not pass."""
+    failed = next((case for case in cases if case.verdict is not Verdict.PASS), None)
+    if failed is None:
+        return None
+    return CallFailed(failed.verdict, f"test case {failed.index + 1}: {failed.message}")

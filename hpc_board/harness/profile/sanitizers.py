@@ -1,18 +1,26 @@
 """Mode `sanitize`: the test cases under compute-sanitizer on CUDA, under AddressSanitizer for C++ on a CPU.
 
-The output of a tool is mixed with that of the submission, which can add to it but take nothing out of it. The forms of
-compute-sanitizer's output are those of its documentation, not measured.
+A tool writes the faults into files, but UndefinedBehaviorSanitizer prints them, since its library has no name of a file
+beside AddressSanitizer's. A submission runs in the process that a tool watches, and may hide or invent faults of its
+own: nothing of this mode is ranked. The forms of compute-sanitizer's output are those of its documentation, not
+measured.
 """
 
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
 
+from hpc_board.harness.files import open_regular
 from hpc_board.harness.processes.output import output_of
 from hpc_board.model.sanitizer import FINDINGS_MAX, TEXT_CHARACTERS_MAX, SanitizerFinding
-from hpc_board.model.text import one_line
+from hpc_board.model.text import one_line, printable
 
+LOG_BYTES_MAX = 2 * 2**20
+
+_LOG_FILES_MAX = 20
 _ASK_SECONDS = 30
 _PRINT_LIMIT = 100
 _PROGRAM = "compute-sanitizer"
@@ -24,13 +32,14 @@ class ToolUnusable(Exception):
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool: the command in front of a worker, whether the worker has to be `traced`, and how its output is read.
+    """A tool: the command in front of a worker, whether the worker has to be `traced`, and how its logs are read.
 
-    `done` is a part of the output of a tool that worked to its end.
+    `command` takes the path of the log; a tool within the worker's process writes one for each process, whose name has
+    an ending. `done` is a part of the log of a tool that worked to its end.
     """
 
     name: str
-    command: Sequence[str]
+    command: Callable[[Path], Sequence[str]]
     parse: Callable[[str, str], Iterator[SanitizerFinding]]
     traced: bool
     done: str = ""
@@ -44,10 +53,18 @@ def cuda_tool(name: str, environ: Mapping[str, str]) -> Tool:
     """
     if shutil.which(_PROGRAM, path=environ.get("PATH")) is None:
         raise ToolUnusable(_missing(_PROGRAM))
-    command = [_PROGRAM, "--tool", name, "--print-limit", str(_PRINT_LIMIT), "--show-backtrace", "no"]
+    # A tensor within a larger block of PyTorch's allocator would have no end that a tool knows.
+    command = ["env", "PYTORCH_NO_CUDA_MEMORY_CACHING=1", _PROGRAM, "--tool", name, "--print-limit", str(_PRINT_LIMIT)]
+    command += ["--show-backtrace", "no"]
     # PyTorch probes for functions of the driver that fail; a failed call of a kernel is told by its case.
     command += ["--report-api-errors", "no"] if name == "memcheck" else []
-    return Tool(name, command, _of_compute_sanitizer, traced=True, done=" SUMMARY: ")
+    return Tool(
+        name,
+        lambda log: [*command, "--log-file", str(log)],
+        _of_compute_sanitizer,
+        traced=True,
+        done=" SUMMARY: ",
+    )
 
 
 def cpu_tool(name: str, environ: Mapping[str, str]) -> Tool:
@@ -61,11 +78,30 @@ def cpu_tool(name: str, environ: Mapping[str, str]) -> Tool:
     if not library.startswith("/"):
         raise ToolUnusable(_missing("libasan.so of g++"))
     options = "detect_leaks=0:halt_on_error=0:detect_stack_use_after_return=1"
-    return Tool(name, ["env", f"LD_PRELOAD={library}", f"ASAN_OPTIONS={options}"], _of_asan, traced=False)
+    return Tool(
+        name,
+        lambda log: ["env", f"LD_PRELOAD={library}", f"ASAN_OPTIONS={options}:log_path='{log}'"],
+        _of_asan,
+        traced=False,
+    )
 
 
 def _missing(what: str) -> str:
     return f"this node has no {what}, which mode sanitize needs; `modules` and `env` of the GPU in the settings add it"
+
+
+def logged(log: Path) -> tuple[str, bool]:
+    """Return the contents of a tool's logs, which a submission may have written, and whether a part is left out."""
+    data = b""
+    try:
+        paths = [*islice(log.parent.glob(f"{log.name}*"), _LOG_FILES_MAX + 1)]
+        for path in paths[:_LOG_FILES_MAX]:
+            with open_regular(path) as file:
+                data += file.read(LOG_BYTES_MAX + 1 - len(data))
+    except OSError:
+        return "", True
+    text = data[:LOG_BYTES_MAX].decode("utf-8", "replace")
+    return printable(text, len(text)), len(data) > LOG_BYTES_MAX or len(paths) > _LOG_FILES_MAX
 
 
 def findings(tool: Tool, text: str) -> tuple[SanitizerFinding, ...]:
