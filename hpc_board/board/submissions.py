@@ -151,6 +151,7 @@ class Submissions:
                 now=now,
                 after_deadline=late,
                 admit=admit,
+                served=self._context.installation.served,
             )
             for source in sources
         ]

@@ -31,7 +31,7 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.files import read_text
 from hpc_board.model.gpu import Device, Gpu
 from hpc_board.model.names import listed, suggestion
-from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS
+from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS, tools_in
 from hpc_board.model.task import ISOLATED, OWN, Language, Milestone, Mode, Task, language_of
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
@@ -125,6 +125,7 @@ def draft(
     now: datetime,
     after_deadline: bool = False,
     admit: Callable[[Task, Mode], object] = lambda _task, _mode: None,
+    served: bool = False,
 ) -> Draft:
     """Return the draft that `source`, its header and `request` ask for at the time `now`.
 
@@ -132,7 +133,7 @@ def draft(
     and `all`; the only GPU of the settings is the default. The default mode is `test`, so that no submission is ranked
     by accident. `rules` are the settings' for the options of jobs. `find_task` raises InputError for an unknown name.
     `admit` raises Refused if the user's limits forbid the submission; it is called before the deadline is checked.
-    `after_deadline` skips that check.
+    `after_deadline` skips that check. On a `served` board all runs need the isolation of their GPU.
 
     Raises:
         InputError: the file, the task, a GPU, the mode or the note is invalid.
@@ -155,7 +156,7 @@ def draft(
     check_note(request.note)
     effective = rules.effective(request.options, asked.options, source.file_name)
     _check_choices(task, mode, chosen, effective)
-    _check_tools(task, mode, language, chosen, effective)
+    _check_tools(task, mode, language, chosen, effective, served=served)
     _check_job_options(task, mode, chosen, effective, asked.options.over(request.options.command))
     return Draft(source, task, chosen, mode, request.note, options=effective, given=request.options)
 
@@ -180,8 +181,10 @@ def _check_choices(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOpti
         raise InputError(f"--case {options.case}: expected 1 to {cases}, the benchmark cases of {task.name}.")
 
 
-def _check_tools(task: Task, mode: Mode, language: Language, gpus: Sequence[Gpu], options: JobOptions) -> None:
-    """Require that mode sanitize has a tool for the language on each GPU, and those of `options` among them."""
+def _check_tools(
+    task: Task, mode: Mode, language: Language, gpus: Sequence[Gpu], options: JobOptions, *, served: bool = False
+) -> None:
+    """Require that mode sanitize has a tool that works for the language on each GPU, and those of `options`."""
     if mode is not Mode.SANITIZE:
         return
     if task.harness == OWN:
@@ -197,9 +200,23 @@ def _check_tools(task: Task, mode: Mode, language: Language, gpus: Sequence[Gpu]
                 f"{each.name}: mode sanitize has no tool for {language} submissions on the device {each.device}.",
                 hint="It takes Python and CUDA submissions on the device cuda, and C++ on the device cpu.",
             )
-        unknown = [name for name in options.tool.split(",") if name and name not in tools]
+        unknown = [name for name in tools_in(options.tool) if name not in tools]
         if unknown:
-            raise InputError(f"--tool {unknown[0]}: {each.name} has the tools {', '.join(tools)}.")
+            only = f"the only tool on {each.name} is {tools[0]}"
+            told = f"{each.name} has the tools {', '.join(tools)}" if len(tools) > 1 else only
+            raise InputError(f"--tool {unknown[0]}: {told}.")
+        if each.device is Device.CPU and each.sandbox is not None:
+            raise InputError(
+                f"{each.name}: mode sanitize does not work on a CPU in a container of submissions.",
+                hint="Choose another --mode.",
+            )
+        # The isolation that is left to a process that compute-sanitizer has started.
+        if served and each.device is Device.CUDA and each.sandbox is None and each.minimum_isolation > "S1":
+            raise InputError(
+                f"{each.name}: mode sanitize does not reach the isolation {each.minimum_isolation} that this board "
+                "requires of every run.",
+                hint="Choose another --mode, or ask the admin for a container of submissions (`sandbox`).",
+            )
 
 
 def _check_job_options(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOptions, outright: JobOptions) -> None:

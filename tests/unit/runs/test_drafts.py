@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.job_options import NO_OPTIONS, GivenOptions, JobOptions
 from hpc_board.domain.submission import Submission
 from hpc_board.errors import BoardError, InputError, Refused
-from hpc_board.model.gpu import Cluster, Device, Gpu
+from hpc_board.model.gpu import Cluster, Device, Gpu, Sandbox, SandboxRuntime
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.runs.drafts import check_owner, draft, read_source
 from tests.values import replace
@@ -48,6 +49,7 @@ def drafted(
     board: Sequence[Gpu] = GPUS,
     file_name: str = "kernel.py",
     options: JobOptions = NO_OPTIONS,
+    served: bool = False,
 ) -> Draft:
     return draft(
         Source(file_name, text),
@@ -55,6 +57,7 @@ def drafted(
         find_task=catalog.task,
         gpus=board,
         now=NOW,
+        served=served,
     )
 
 
@@ -247,6 +250,40 @@ def test_a_task_with_its_own_eval_takes_no_choices_and_no_mode_sanitize(
     catalog = Catalog((replace(ADD, harness="task"),))
     with pytest.raises(InputError, match=re.escape(told)):
         drafted(task="add_py", gpus=["H100"], mode=mode, options=options, catalog=catalog)
+
+
+SANDBOX = Sandbox(SandboxRuntime.BUBBLEWRAP, setting="defaults.sandbox")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "served", "told"),
+    [
+        (H100, True, ""),
+        (replace(H100, minimum_isolation="S3"), False, ""),
+        (replace(H100, minimum_isolation="S1"), True, ""),
+        (replace(H100, minimum_isolation="S3"), True, "H100: mode sanitize does not reach the isolation S3"),
+        (replace(H100, minimum_isolation="S3", sandbox=SANDBOX), True, ""),
+        (replace(CPU, minimum_isolation="S3"), True, ""),
+        (replace(CPU, sandbox=SANDBOX), False, "CPU: mode sanitize does not work on a CPU in a container"),
+    ],
+)
+def test_mode_sanitize_is_refused_where_no_job_could_run_its_tools(gpu: Gpu, served: bool, told: str) -> None:
+    file_name = "kernel.cpp" if gpu.device is Device.CPU else "kernel.cu"
+    given: dict[str, Any] = {"mode": "sanitize", "board": [gpu], "file_name": file_name, "served": served}
+    if not told:
+        assert drafted("//\n", task="any", **given).mode is Mode.SANITIZE
+        return
+    with pytest.raises(InputError, match=told):
+        drafted("//\n", task="any", **given)
+
+
+def test_tools_may_have_spaces_between_and_are_those_of_the_gpu() -> None:
+    given: dict[str, Any] = {"task": "any", "mode": "sanitize"}
+    assert drafted(gpus=["H100"], options=JobOptions(tool="racecheck, memcheck"), **given).gpus == (H100,)
+    with pytest.raises(InputError, match='unknown tool ""'):
+        drafted(gpus=["H100"], options=JobOptions(tool="racecheck,"), **given)
+    with pytest.raises(InputError, match="--tool memcheck: the only tool on CPU is asan"):
+        drafted("//\n", gpus=["CPU"], file_name="k.cpp", options=JobOptions(tool="asan, memcheck"), **given)
 
 
 @pytest.mark.parametrize(
