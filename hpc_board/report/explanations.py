@@ -8,6 +8,7 @@ import msgspec
 from hpc_board.domain.run import RunState
 from hpc_board.model.device_faults import DEVICE_FAULTS
 from hpc_board.model.result import LIBRARY_LACKING, LIBRARY_MISSING, SCRATCH_UNWRITABLE, USES_ONE, Verdict
+from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS
 from hpc_board.model.task import Mode
 
 
@@ -63,6 +64,8 @@ def _verdict_meaning(verdict: Verdict, message: str, *, on_cpu: bool, below: str
         return _TASK_OF_AUTHOR
     if on_cpu and verdict is Verdict.DEVICE_ERROR and _NO_ARCH not in message:
         return _COMPILED_FOR_GPU if "compile" in message else _NO_GPU_HERE
+    if verdict is Verdict.CRASH and _FOUND.match(message):
+        return _FAULTY_ACCESSES
     for told, words, meaning in _BY_MESSAGE:
         if verdict is told and words in message:
             return meaning
@@ -131,6 +134,12 @@ _NO_COMPILER = Meaning(
     "Ask the admin to add one with `modules` or `env` of this GPU in the settings, then resubmit.",
 )
 
+_FOUND = re.compile(rf"(?:{'|'.join((*CUDA_TOOLS, CPU_TOOL))}) found: ")
+_FAULTY_ACCESSES = Meaning(
+    "A tool of mode sanitize found faulty accesses.",
+    "Correct the first one at its place; the output of the tools is {profile}.",
+)
+
 _BY_MESSAGE = (
     (
         Verdict.COMPILE_ERROR,
@@ -150,14 +159,6 @@ _BY_MESSAGE = (
     ),
     (Verdict.INFRA_ERROR, "cannot be compiled", _NO_COMPILER),
     (Verdict.INFRA_ERROR, "needs a host compiler", _NO_COMPILER),
-    (
-        Verdict.CRASH,
-        " found: ",
-        Meaning(
-            "A tool of mode sanitize found faulty accesses.",
-            "Correct the first one at its place; the output of the tools is {profile}.",
-        ),
-    ),
     (
         Verdict.CRASH,
         "the supervisor was killed by signal",

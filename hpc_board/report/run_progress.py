@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import msgspec
 
-from hpc_board.domain.run import Progress
+from hpc_board.domain.run import Progress, Run
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
-from hpc_board.model.sanitizer import CUDA_TOOLS
-from hpc_board.model.task import OWN, Mode, Task
+from hpc_board.model.sanitizer import CUDA_TOOLS, tools_in
+from hpc_board.model.task import OWN, Language, Mode, Task, language_of
 from hpc_board.report.run_words import JUDGED, place_text, round_of, step_message
 
 _PHASES = {
@@ -35,8 +35,17 @@ class RunProgress(msgspec.Struct, frozen=True):
     step: str
 
 
-def case_counts(task: Task, mode: Mode) -> dict[str, int]:
-    """Return the number of a task's cases by phase; in mode ranked each process measures all benchmarks."""
+def tools_of(run: Run) -> int:
+    """Return the number of tools under which a run in mode sanitize runs the tests."""
+    every = 1 if language_of(run.file_name) is Language.CPP else len(CUDA_TOOLS)
+    return len(set(tools_in(run.options.tool))) or every
+
+
+def case_counts(task: Task, mode: Mode, tools: int = len(CUDA_TOOLS)) -> dict[str, int]:
+    """Return the number of a task's cases by phase, and of the `tools` of mode sanitize.
+
+    In mode ranked each process measures all benchmarks.
+    """
     benchmarks, rounds = len(task.benchmarks), 1
     if mode is Mode.RANKED and task.harness != OWN:
         with suppress(ValueError):
@@ -45,7 +54,7 @@ def case_counts(task: Task, mode: Mode) -> dict[str, int]:
         "test": len(task.tests),
         "benchmark": benchmarks * rounds,
         "profile": benchmarks,
-        "sanitize": len(CUDA_TOOLS),
+        "sanitize": tools,
     }
 
 

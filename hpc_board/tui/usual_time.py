@@ -10,7 +10,7 @@ from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.model.result import Verdict
-from hpc_board.report.run_progress import case_counts
+from hpc_board.report.run_progress import case_counts, tools_of
 
 _EARLIER_MAX = 9
 """The number of earlier runs whose median is the usual time."""
@@ -26,7 +26,7 @@ class UsualTime(msgspec.Struct, frozen=True):
 def usual_time_of(board: Board, run: Run) -> UsualTime:
     """Return the usual time of a run by the user's earlier passing runs in its mode on its GPU."""
     try:
-        counts = case_counts(board.tasks.get(run.task), run.mode)
+        counts = case_counts(board.tasks.get(run.task), run.mode, tools_of(run))
     except BoardError:
         counts = {}  # a task that has been removed
     found = board.runs.list(

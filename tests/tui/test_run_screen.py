@@ -103,8 +103,19 @@ async def test_a_narrow_list_of_cases_has_the_room_that_its_rows_need() -> None:
 async def test_the_page_without_a_profile_leads_to_one() -> None:
     async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
-        await press(pilot, "r", "down", "down", "enter", "5", "s")
+        await press(pilot, "r", "down", "down", "enter", "5")
+        assert "only runs in mode profile or sanitize have one" in page(pilot.app)
+        await press(pilot, "s")
         assert "Mode profile" in " ".join(text_of(pilot.app).split())
+
+
+async def test_the_profile_page_of_a_sanitized_run_leads_to_that_mode_again() -> None:
+    board = FakeBoard()
+    board.replace_run(replace(RUNS[2], mode=Mode.SANITIZE))
+    async with app_on(board).run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await press(pilot, "r", "down", "down", "enter", "5", "s")
+        assert "Mode sanitize" in " ".join(text_of(pilot.app).split())
 
 
 async def test_a_running_run_has_the_cases_that_it_has_begun_and_then_those_of_its_result() -> None:

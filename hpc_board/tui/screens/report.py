@@ -56,6 +56,7 @@ _PAGES = (
     ("roof", "Roof"),
 )
 _NAMES = tuple(name for name, _ in _PAGES)
+_PROFILED = (Mode.PROFILE, Mode.SANITIZE)
 
 
 class _RunRead(msgspec.Struct, frozen=True):
@@ -222,10 +223,11 @@ class ReportScreen(BoardScreen):
             self.post_message(Open(targets.Standings(self._read.run.task, self._read.run.gpu)))
 
     def action_submit(self) -> None:
-        """Open the form with the file and the choices of this run, from the page Profile in mode profile."""
+        """Open the form with the file and the choices of this run, from the page Profile in a mode that fills it."""
         if self._read is not None:
             run = self._read.run
-            self.submit_file_of(replace(run, mode=Mode.PROFILE) if self._page == "profile" else run)
+            has_profile = self._page != "profile" or run.mode in _PROFILED
+            self.submit_file_of(run if has_profile else replace(run, mode=Mode.PROFILE))
         else:
             self.post_message(Open(targets.Submit()))
 
@@ -420,8 +422,9 @@ class ReportScreen(BoardScreen):
         no_build = f"No compiler output{waits and ' yet'}.\n{_OVERVIEW_NEXT}"
         self.build.show(build, nothing=no_build, growing=False)
         profile = printable(result.profile.text, len(result.profile.text)) if result else ""
-        nothing = "No profile: only runs in mode profile have one.\nPress s to submit the file in mode profile."
-        if run.mode in (Mode.PROFILE, Mode.SANITIZE):
+        nothing = "No profile: only runs in mode profile or sanitize have one.\n"
+        nothing += "Press s to submit the file in mode profile."
+        if run.mode in _PROFILED:
             nothing = f"No profile{waits and ' yet'}.\n{_OVERVIEW_NEXT}"
         self.profile.show(profile, nothing=nothing, growing=False)
         self.roof.show(result, event.best, nothing=f"No times{waits}.")

@@ -134,6 +134,8 @@ def test_the_faults_of_a_sanitized_run_come_before_the_output_of_its_tools() -> 
     assert "2 further faults in `hpc-board run ID --json`" in text
     assert "A tool of mode sanitize found faulty accesses." in text
     assert text.index("racecheck") < text.index("========= COMPUTE-SANITIZER")
+    crash = result_of(Verdict.CRASH, message="the process is gone: ld found: nothing")
+    assert "A tool of mode sanitize" not in text_of(run_report(finished(crash), crash))
 
 
 def test_a_summary_of_a_passed_run_fits_a_small_terminal_and_says_where_the_rest_is() -> None:

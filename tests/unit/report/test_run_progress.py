@@ -5,11 +5,20 @@ from datetime import timedelta
 import pytest
 
 from hpc_board.board.runs import _progress
-from hpc_board.domain.run import Progress
+from hpc_board.domain.job_options import JobOptions
+from hpc_board.domain.run import Progress, RunState
 from hpc_board.model.task import OWN, Language, Mode, Task, TaskFile
-from hpc_board.report.run_progress import RunProgress, begun_cases, case_counts, run_progress, time_left
+from hpc_board.report.run_progress import (
+    RunProgress,
+    begun_cases,
+    case_counts,
+    run_progress,
+    time_left,
+    tools_of,
+)
 from hpc_board.report.run_words import place_text
 from hpc_board.report.runs import step_text
+from tests.unit.report.test_report import run_of
 from tests.values import replace
 
 _COUNTS = {"test": 4, "benchmark": 3, "profile": 3, "sanitize": 4}
@@ -146,6 +155,15 @@ def test_a_task_with_its_own_eval_measures_once() -> None:
     assert case_counts(_TASK, Mode.BENCHMARK)["benchmark"] == 3
     assert case_counts(replace(_TASK, limits={"workers": 2}), Mode.RANKED)["benchmark"] == 6
     assert case_counts(replace(_TASK, harness=OWN), Mode.RANKED)["benchmark"] == 3
+
+
+@pytest.mark.parametrize(
+    ("file_name", "tool", "expected"),
+    [("k.cu", "", 4), ("k.py", "", 4), ("k.cpp", "", 1), ("k.cu", "racecheck", 1), ("k.cu", "racecheck, memcheck", 2)],
+)
+def test_a_sanitized_run_has_a_step_for_each_of_its_tools(file_name: str, tool: str, expected: int) -> None:
+    run = run_of(RunState.RUNNING, file_name=file_name, mode=Mode.SANITIZE, options=JobOptions(tool=tool))
+    assert case_counts(_TASK, Mode.SANITIZE, tools_of(run))["sanitize"] == expected
 
 
 @pytest.mark.parametrize(("number", "of"), [(0, 0), (9, 3), (999, 0)])
