@@ -343,13 +343,30 @@ def test_a_call_may_take_four_times_as_long_under_a_tool_and_no_longer(tmp_path:
     result = sanitized(tmp_path, SLOW.replace("SECONDS", "0.6"), options, task=task).result
     assert (result.verdict, result.message) == (Verdict.PASS, "")
     (tmp_path / "hangs" / "bin").mkdir(parents=True)
-    plays(tmp_path / "hangs" / "bin", racecheck=LOG)
+    plays(tmp_path / "hangs" / "bin")
     hung = SLOW.replace("SECONDS", "600 if len(data) == 10 else 0")
     result = sanitized(tmp_path / "hangs", hung, options, task=task).result
     assert [(case.index, case.verdict) for case in result.cases] == [(0, Verdict.PASS), (1, Verdict.TIMEOUT)]
     assert result.verdict is Verdict.TIMEOUT
     assert result.message == "under memcheck, test case 2: the call did not return within 1 s"
     assert result.provenance["sanitizer"] == "memcheck, racecheck"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def custom_kernel(data):\n    return [0.0 for x in data]\n",
+        "import os\ndef custom_kernel(data):\n    os._exit(3)\n",
+        "import time\ndef custom_kernel(data):\n    time.sleep(600)\n",
+        "import os\nos._exit(3)\n",
+        "import nothing\n",
+    ],
+)
+def test_a_failure_takes_no_fault_from_the_log(tmp_path: Path, on_path: Path, source: str) -> None:
+    plays(on_path, racecheck=LOG)
+    result = sanitized(tmp_path, source, JobOptions(tool="racecheck"), task=a_task(limits=BRIEF)).result
+    assert result.message.startswith("racecheck found: Invalid __global__ write"), result.message
+    assert len(result.findings) == len(FOUND)
 
 
 def test_a_tool_that_does_not_end_and_those_that_were_not_run_are_named(tmp_path: Path, on_path: Path) -> None:

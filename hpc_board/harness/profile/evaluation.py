@@ -5,6 +5,7 @@ and shared files, so its worker runs without the system-call filter and without 
 limits and the scrubbed environment stay. perf and torch.profiler lift no restriction.
 """
 
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ from hpc_board.harness.processes.calls import CallFailed, TimeBudget, secret_see
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.processes.spawn import NotForked
+from hpc_board.harness.processes.tree import signal_all
 from hpc_board.harness.profile.profilers import Profiled, Profiler, Session, Unusable
 from hpc_board.model.kernels import Kernel
 from hpc_board.model.limits import Limits
@@ -91,6 +93,13 @@ class Workers:
             home=home, profile=marks, prefix=command, traced=traced, folder=folder, printed=printed
         )
         return self._loaded(child, reached=self._note_isolation)
+
+    def finish(self, deadline: float, *, killed: bool) -> bool:
+        """Have the newest worker end by itself or `killed`; return whether its command has ended by the deadline."""
+        child = self._children[-1]
+        if killed:
+            signal_all([child.worker_pid], signal.SIGKILL)
+        return child.finish(deadline) is not None
 
     def dismiss(self) -> None:
         """End the existing workers."""

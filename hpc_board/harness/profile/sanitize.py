@@ -6,7 +6,6 @@ from pathlib import Path
 
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.phases import Say, tested
-from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.harness.processes.output import Printed
 from hpc_board.harness.profile.evaluation import Workers
@@ -61,7 +60,11 @@ class Sanitize:
         try:
             worker = self._workers.started(tool.command(log), home, folder, printed, traced=tool.traced, marks=marks)
             cases = [*tested(self._bench, worker, self._say, secret=False, ranked=False)]
-            failure = _failure(cases) or self._unfinished(worker)
+            failure = _failure(cases)
+            unfinished = self._unfinished(failure)
+        except CallFailed as error:
+            self._unfinished(error)
+            raise
         finally:
             self._workers.dismiss()
             texts, is_cut = self._texts(log, printed)
@@ -69,6 +72,7 @@ class Sanitize:
             self.findings += found
             shown = [printable(each, _TOOL_TEXT_MAX) for each in texts if each]
             self._parts.append("\n".join([f"{tool.name}: {len(found) or 'no'} faults", *shown]))
+        failure = failure or unfinished
         if failure is None and is_cut:
             failure = CallFailed(Verdict.OUTPUT_LIMIT, "the output is too long, or no plain file, to be read whole")
         if failure is None and not found and not any(tool.done in each for each in texts):
@@ -83,11 +87,14 @@ class Sanitize:
         (text, is_cut), beside = logged(log), printed.log()
         return (self._renamed(text), self._renamed(beside.text)), is_cut or beside.omitted_bytes > 0
 
-    def _unfinished(self, worker: Worker) -> CallFailed | None:
-        """Have a worker end by itself, and its tool write the rest of its log; return the failure if they do not."""
+    def _unfinished(self, failure: CallFailed | None) -> CallFailed | None:
+        """Have the worker end, and its tool write the rest of its log; return the failure if they do not.
+
+        After a `failure` for its time, the worker would not end by itself.
+        """
         seconds = max(0.0, min(self._workers.limits.load_seconds, self._deadline - time.monotonic()))
         end = time.monotonic() + seconds
-        if worker.child.finish(end) is not None:
+        if self._workers.finish(end, killed=failure is not None and failure.verdict is Verdict.TIMEOUT):
             return None
         if time.monotonic() < end:
             return CallFailed(Verdict.OUTPUT_LIMIT, "it printed more than it may")
