@@ -157,7 +157,7 @@ class TimeBudget:
 
 
 class TimeUntil(TimeBudget):
-    """The wall time until `deadline` on the monotonic clock, whoever spends it."""
+    """The wall time until `deadline` on the monotonic clock; all processes spend it."""
 
     def __init__(self, deadline: float) -> None:
         super().__init__(deadline - time.monotonic())
