@@ -338,8 +338,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         "logs without control characters",
         "x25_terminal_codes",
         "processes/output.py",
-        'return printable(data.decode("utf-8", errors="replace"))',
-        'return data.decode("utf-8", errors="replace")',
+        "return printable(text, len(text))",
+        "return text",
         _has_effects,
     ),
     _off(
