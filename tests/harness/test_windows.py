@@ -380,7 +380,10 @@ def test_a_false_claim_gains_the_slack_of_the_windows_alone(tmp_path: Path, simu
 
 @pytest.mark.torch
 def test_windows_that_differ_without_a_call_bound_no_time(tmp_path: Path, simulated: str) -> None:
-    result = judged(tmp_path, simulating(simulated, waiting=False, scatter_ns_max=0), reference=ZEROS)
+    # No difference is small beside the time of the call.
+    none = Edit("measure/window_benchmarks.py", "self._limits.interval * found.median_ns if found else 0.0", "0.0")
+    harness = simulating(simulated, waiting=False, scatter_ns_max=0, edits=(none,))
+    result = judged(tmp_path, harness, reference=ZEROS)
     assert result.verdict is Verdict.UNSTABLE
     assert "the judge's overhead varied by" in result.message
     assert "during this run; another process may be using the GPU" in result.message
