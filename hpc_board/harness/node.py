@@ -4,13 +4,12 @@ import os
 import platform
 import re
 import socket
-import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.processes.output import output_of
+from hpc_board.harness.processes.output import ended, output_of
 from hpc_board.model.job_environment import JobEnvironment
 
 _GPU_SECONDS = 5
@@ -75,19 +74,8 @@ def gpu_facts(uuid: str) -> dict[str, str]:
 def is_gone(uuid: str) -> bool:
     """Return whether nvidia-smi no longer finds the GPU with this UUID; False if it does not answer in time."""
     command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_GPU_SECONDS,
-            check=False,
-            text=True,
-            errors="replace",
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode != 0 or uuid not in done.stdout
+    done = ended(command, _GPU_SECONDS)
+    return done is not None and (done.returncode != 0 or uuid not in done.stdout)
 
 
 def gpu_state_after(uuid: str) -> dict[str, str]:

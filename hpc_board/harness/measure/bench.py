@@ -119,7 +119,7 @@ class Bench:
                         copies = self._copied(answers, held)
                     if self._rules.const_inputs:
                         self._check_inputs(numbers, arena, bases)
-                self._keep(index, copies[-1])
+                self._written_bytes[index] = os.fstat(copies[-1]).st_size
                 probe = not timed and _entropy.randrange(_LATE_PROBES) == 0
                 message, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)
         except CallFailed:
@@ -212,10 +212,6 @@ class Bench:
         """Return the number of blocks of a case's right answer; 1 if its form is unknown."""
         form = self._forms.get(index)
         return 1 if form is None else len(form.blocks)
-
-    def _keep(self, index: int, copy: int) -> None:
-        """Note the size of an output, for cases whose answers have no known form."""
-        self._written_bytes[index] = os.fstat(copy).st_size
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:

@@ -44,17 +44,24 @@ def _text(data: bytes) -> str:
 
 def output_of(command: Sequence[str], seconds: float, environ: Mapping[str, str] | None = None) -> str:
     """Return the output of a program of the site; "" if it cannot run, fails, or does not end in time."""
+    done = ended(command, seconds, environ)
+    return done.stdout if done is not None and done.returncode == 0 else ""
+
+
+def ended(
+    command: Sequence[str], seconds: float, environ: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str] | None":
+    """Return a program of the site that has ended; None if it cannot run, or does not end in time."""
     try:
-        done = subprocess.run(
+        return subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env=None if environ is None else dict(environ),
             timeout=seconds,
-            check=True,
+            check=False,
             text=True,
             errors="replace",
         )
     except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout
+        return None
