@@ -8,8 +8,8 @@ from typing import TypeGuard
 
 from hpc_board.domain.run import Run
 from hpc_board.model.gpu import Device
-from hpc_board.model.limits import MORE_WORKERS, Limits
-from hpc_board.model.measurement import calls_needed, lower_quartile, scatters, spread
+from hpc_board.model.limits import Limits
+from hpc_board.model.measurement import calls_needed, lower_quartile
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import ISOLATED, OWN, CaseValue, Mode, Task, case_text
 
@@ -127,48 +127,29 @@ def _measurement_faults(cases: Sequence[Case], mode: Mode, task: Task, device: D
 
 
 def _missing(timing: Timing, limits: Limits, workers: int, *, in_rows: bool) -> Iterator[str]:
-    """Return the faults of times with samples as a measurement by `workers`, `in_rows` or in windows of a GPU."""
-    if timing.low_ns is not None:
-        counts = [
-            (len(samples_ns), limits.rows if in_rows else calls_needed(samples_ns, limits, workers))
-            for samples_ns in timing.worker_samples_ns
-        ]
-        least = next((least for count, least in counts if count < least), counts[0][1])
-        if len(counts) < workers or any(count < needed for count, needed in counts):
-            yield f"has fewer than {least} {'rows' if in_rows else 'calls'} of each of {workers} processes"
-        if timing.median_ns < limits.floor_seconds * 1e9:
-            yield f"takes {timing.median_ns:g} ns, and {limits.floor_seconds * 1e9:g} ns are the least"
-        return
-    medians_ns = timing.worker_medians_ns
-    more = workers + MORE_WORKERS if workers > 1 else workers
-    if len(medians_ns) not in (workers, more):
-        wanted = f"{workers} or {more}" if more > workers else str(workers)
-        yield f"was measured by {len(medians_ns)} processes, and not by {wanted}"
-    elif scatters(medians_ns, limits, workers) and len(medians_ns) < more:
-        share = f"{100 * spread(medians_ns):.1f} %"
-        yield f"was measured by {workers} processes that differ by {share}, and not by {MORE_WORKERS} more"
-    elif scatters(medians_ns, limits, workers) and not timing.noisy:
-        yield f"is not marked as noisy, and its processes differ by more than {100 * limits.spread:g} %"
-    for samples_ns in timing.worker_samples_ns:
-        needed = calls_needed(samples_ns, limits, workers)
-        if len(samples_ns) < needed:
-            yield f"was timed {len(samples_ns)} times in a process, and {needed} times are the least"
-            break
+    """Return the faults of times with samples as a measurement by `workers`, `in_rows` or in calls on a GPU."""
+    counts = [
+        (len(samples_ns), limits.rows if in_rows else calls_needed(samples_ns, limits, workers))
+        for samples_ns in timing.worker_samples_ns
+    ]
+    least = next((least for count, least in counts if count < least), counts[0][1])
+    if len(counts) < workers or any(count < needed for count, needed in counts):
+        yield f"has fewer than {least} {'rows' if in_rows else 'calls'} of each of {workers} processes"
     if timing.median_ns < limits.floor_seconds * 1e9:
-        yield f"has a median of {timing.median_ns:g} ns, and {limits.floor_seconds * 1e9:g} ns are the least"
+        yield f"takes {timing.median_ns:g} ns, and {limits.floor_seconds * 1e9:g} ns are the least"
 
 
 def _time_that_counts(timing: Timing) -> float:
     """Return the time that follows from the samples: of rows their lower quartile, of calls the workers' median."""
-    if timing.low_ns is None:
-        return statistics.median(timing.worker_medians_ns)
     of_calls = timing.slack_ns is not None
     found = statistics.median(timing.worker_medians_ns) if of_calls else lower_quartile(timing.samples_ns)
     return max(found, timing.least_ns or 0.0)
 
 
 def _is_consistent(timing: Timing | None) -> TypeGuard[Timing]:
-    if timing is None or not timing.samples_ns or timing.runs != len(timing.samples_ns) or min(timing.samples_ns) <= 0:
+    if timing is None or timing.low_ns is None or timing.runs != len(timing.samples_ns):
+        return False
+    if not timing.samples_ns or min(timing.samples_ns) <= 0:
         return False
     if sum(timing.worker_runs) != timing.runs or min(timing.worker_runs) < 1:
         return False

@@ -17,9 +17,10 @@ from hpc_board.harness.confine.scratch import Disk, remove
 from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import WORKER_HOME, Processes, processes_for
 from hpc_board.harness.measure.bench import Bench
+from hpc_board.harness.measure.claim_benchmarks import ClaimBenchmarks
 from hpc_board.harness.measure.gpu_bench import GpuBench
 from hpc_board.harness.measure.gpu_worker import GpuWorker
-from hpc_board.harness.measure.phases import Benchmarks, tested
+from hpc_board.harness.measure.phases import tested
 from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
 from hpc_board.harness.measure.window_benchmarks import WindowBenchmarks
 from hpc_board.harness.measure.worker_handle import Worker
@@ -133,7 +134,7 @@ class Supervisor:
         self._oom_kills = oom_kills()
         self._provenance: dict[str, Any] = {**provenance_of(job), "isolation": ""}
         self._cases: list[Case] = []
-        self._benchmarks: Benchmarks | RowBenchmarks | WindowBenchmarks | None = None
+        self._benchmarks: ClaimBenchmarks | RowBenchmarks | WindowBenchmarks | None = None
         self._build_log = self._profile_log = Log()
         self._kernels: list[Kernel] = []
         self._findings: list[SanitizerFinding] = []
@@ -448,11 +449,11 @@ class Supervisor:
             peak=self._peak(),
         )
 
-    def _claims(self, judge: Child, seconds: float, new_worker: Callable[[], Worker]) -> Benchmarks:
+    def _claims(self, judge: Child, seconds: float, new_worker: Callable[[], Worker]) -> ClaimBenchmarks:
         """Return the benchmarks of a device that continues its work while the worker's process is stopped."""
         job, processes = self._job, self._processes
         baseline = processes.baseline() if processes.has_baseline else None
-        return Benchmarks(
+        return ClaimBenchmarks(
             self._bench_of_benchmarks(judge, seconds, job.limits),
             new_worker,
             lambda worker: processes.dismiss(worker.child),

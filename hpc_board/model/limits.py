@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-MORE_WORKERS = 2
-"""Number of workers that a ranked run adds if the first ones differ by too much."""
-
 
 def _limit(default: float, least: float, most: float, *, cpu: float | None = None) -> Any:
     """Return a field with its default, its bounds for a task's value, and the default on a CPU if it differs."""
@@ -27,20 +24,17 @@ class Limits:
     makes `warmup_calls`. No honest call takes less than `floor_seconds`.
 
     On a CPU each worker makes at least `rows` rows of calls, each of as many as take `row_seconds`, of `row_calls` at
-    most, whose inputs and outputs take `row_bytes` at most. On a GPU by the judge's clock it makes timed calls until
-    the interval of its result is at most the share `relative_error`. If the interval of the result is wider than the
-    share `interval`, more workers measure the case again, as long as the benchmarks have not taken `measure_seconds`.
+    most, whose inputs and outputs take `row_bytes` at most. On a GPU it makes timed calls until the interval of their
+    median is at most the share `relative_error`; of all workers together, a case has at least `timed_calls_min`, and
+    ends at `timed_calls_max` or at `case_seconds` of wall time. If the interval of the result is wider than the share
+    `interval`, more workers measure the case again, as long as the benchmarks have not taken `measure_seconds`.
 
-    On a GPU by the worker's clock `spread` is the share of the median by which the workers may differ before two more
-    are added, and then all but one before the case is marked as noisy. On any GPU, of all workers together, a case has
-    at least `timed_calls_min` timed calls, and ends at `timed_calls_max` or at `case_seconds` of wall time. By the
-    worker's clock it also ends at `timed_seconds` of summed times, or when the relative standard error of the mean is
-    at most `relative_error` and `timed_seconds_min` are summed up. `baseline_calls` of the reference are timed before
-    and after each worker's; if their medians differ by more than the share `drift`, the case is measured again, and at
-    last marked as noisy. For `drift` and `spread`, a difference that two ticks of 1.024 us explain is ignored. A call
-    may take `slack_seconds` longer by the supervisor's clock than the worker claims, beyond the overhead of the
-    reference's calls; `burst_calls` are made in a row to spread that over many. A call in such a row may take
-    `launch_seconds` longer than a single one, whose launch is hidden behind the emptying of the caches.
+    On a GPU by the worker's clock `baseline_calls` of the reference are timed before and after each worker's; if their
+    medians differ by more than the share `drift`, the case is measured again, and at last has a remark; a difference
+    that two ticks of 1.024 us explain is ignored. By the supervisor's clock a call may take `slack_seconds` longer than
+    the worker claims, beyond the overhead of the reference's calls; `burst_calls` are made in a row to spread that over
+    many. A call in such a row may take `launch_seconds` longer than a single one, whose launch is hidden behind the
+    emptying of the caches.
     """
 
     build_seconds: float = _limit(120, 1, 3600)
@@ -52,12 +46,9 @@ class Limits:
     printed_bytes: int = _limit(16 * 2**20, 2**10, 2**30)
     value_bytes: int = _limit(4 * 2**30, 2**10, 2**38)
     workers: int = _limit(3, 1, 9)
-    spread: float = _limit(0.05, 0, 100, cpu=2)
     warmup_calls: int = _limit(3, 1, 100, cpu=2)
     timed_calls_min: int = _limit(20, 3, 1000)
     timed_calls_max: int = _limit(200, 3, 10_000)
-    timed_seconds: float = _limit(2, 0.01, 600)
-    timed_seconds_min: float = _limit(0.3, 0, 600)
     case_seconds: float = _limit(5, 0.1, 3600)
     relative_error: float = _limit(0.005, 0, 1)
     baseline_calls: int = _limit(3, 1, 100)

@@ -31,18 +31,6 @@ def spread(medians_ns: Sequence[float], *, leaving_out: int = 0) -> float:
     return min(widths) / statistics.median(ordered)
 
 
-def scatters(medians_ns: Sequence[float], limits: Limits, workers: int) -> bool:
-    """Return whether the medians of a case's workers differ by more than the limit.
-
-    If there are more than the initial `workers`, one of them may be an outlier. A single worker does not differ. A
-    difference that two ticks of a clock can cause is ignored: each time may be read one tick too long or too short.
-    """
-    if workers == 1:
-        return False
-    share = spread(medians_ns, leaving_out=1 if len(medians_ns) > workers else 0)
-    return share > limits.spread + 2 * TICK_NS / statistics.median(medians_ns)
-
-
 QUARTILE = 0.25
 """Share of rows below the time that counts: other load of a machine makes a row longer, and never shorter."""
 

@@ -109,16 +109,17 @@ class Timing(Value):
     `err_ns` is the standard error of the mean, `std_ns` the sample standard deviation (n - 1). The samples are those of
     several workers, one after the other; `worker_runs` holds the number of samples of each; `median_ns` is the median
     of their medians. `baseline_ns` is the median of the reference's calls in between, None without such calls. `noisy`:
-    the workers, or the reference's calls before and after, differ by more than the task's limits allow.
+    the GPU had lowered its clocks for its own protection in most calls.
 
     On a device where a submission can be stopped, a sample is the time of one call of a row by the supervisor's clock,
     `median_ns` is the time that counts, their lower quartile, and `low_ns` to `high_ns` its interval. `least_ns` is the
     lower bound of a call's time, independent of the rows. `claimed_ns` is the median by the worker's own clock, which
     counts for nothing; `busy_processors` is the number of processors that others used meanwhile.
 
-    On a GPU with the judge's windows `slack_ns` is the error of a window, and the largest gain of a false claim:
-    `median_ns` is the larger one of the workers' median `claimed_ns` and `least_ns`, the judge's window less its
-    overhead and the slack. Without `claimed_ns` the samples are windows, and no slack is subtracted.
+    On a GPU the samples are calls. With the judge's windows `slack_ns` is the error of a window, and the largest gain
+    of a false claim: `median_ns` is the larger one of the workers' median `claimed_ns` and `least_ns`, the judge's
+    window less its overhead and the slack. Without `claimed_ns` the samples are windows, and no slack is subtracted.
+    Without windows it is 0, and nothing bounds a false claim.
     """
 
     runs: int

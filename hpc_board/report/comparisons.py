@@ -69,9 +69,10 @@ def _remarks(runs: Sequence[Run], results: Sequence[Result], comparison: Compari
     for run, result in zip(runs, results, strict=True):
         if run.verdict != "pass":
             yield Paragraph(f"Submission {run.submission} did not pass: {result.verdict}.", Tone.BAD)
-        noisy = sum(bool(case.timing and case.timing.noisy) for case in result.cases)
-        if noisy:
-            yield Paragraph(f"Submission {run.submission} has {noisy} noisy cases: its times disagree.", Tone.BAD)
+        throttled = sum(bool(case.timing and case.timing.noisy) for case in result.cases)
+        if throttled:
+            words = f"Throttled GPU: its clocks were lower in {throttled} cases of submission {run.submission}."
+            yield Paragraph(words, Tone.BAD)
     if comparison.reference is not None and abs(comparison.reference - 1) > _MACHINES_DIFFER:
         factor = max(comparison.reference, 1 / comparison.reference)
         slower = runs[1 if comparison.reference > 1 else 0]

@@ -16,7 +16,7 @@ def scatter_name(cases: Sequence[Case]) -> str:
 
 
 def in_rows(timing: Timing | None) -> bool:
-    """Return whether rows of calls were timed, or calls within the judge's windows: their time has an interval."""
+    """Return whether the judge of hpc-board has measured a time, and not a task's own eval: it has an interval."""
     return timing is not None and timing.low_ns is not None
 
 
@@ -67,17 +67,10 @@ def advice(cases: Sequence[Case], processors: int | None) -> Iterator[str]:
             f"Noisy timing: standard error of {_named(errors, '±')} (busy machine or unstable kernel). "
             "Resubmit to confirm."
         )
-    throttled = [str(case.index + 1) for case, timing in timed if timing.noisy and timing.slack_ns is not None]
+    throttled = [str(case.index + 1) for case, timing in timed if timing.noisy]
     if throttled:
         yield (
             f"Throttled GPU: heat or power supply lowered its clocks in most calls of {_benchmarks(throttled)}. "
-            "Resubmit to confirm."
-        )
-    noisy = [str(case.index + 1) for case, timing in timed if timing.noisy and not in_rows(timing)]
-    if noisy:
-        yield (
-            f"Noisy timing: in {_benchmarks(noisy)} the processes, or the reference's times before and after them, "
-            "differ by more than the task's `spread` and `drift`. "
             "Resubmit to confirm."
         )
 

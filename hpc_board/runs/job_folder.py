@@ -26,7 +26,7 @@ from hpc_board.domain.task_rules import is_plain_name
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.eval_program import eval_program
 from hpc_board.model.gpu import Gpu
-from hpc_board.model.limits import MORE_WORKERS, Limits
+from hpc_board.model.limits import Limits
 from hpc_board.model.sanitizer import CUDA_TOOLS, SLOWDOWN
 from hpc_board.model.task import OWN, Mode, Task, language_of
 from hpc_board.model.text import one_line
@@ -102,7 +102,8 @@ def time_limit_seconds(task: Task, gpu: Gpu, mode: Mode) -> int:
         return _minutes(_own_eval_seconds(task, mode, limits))
     tests = (2 * timeouts.test_seconds + limits.judge_seconds, 1)
     timed = {Mode.RANKED: timeouts.ranked_seconds}.get(mode, timeouts.benchmark_seconds)
-    workers = limits.workers + MORE_WORKERS if mode is Mode.RANKED else 1
+    # More workers share `measure_seconds`, but for the last one.
+    workers = limits.workers + 1 if mode is Mode.RANKED else 1
     benchmarks = (3 * timed + limits.judge_seconds, workers + 1)
     profiles = (4 * timed + 2 * limits.judge_seconds, 2)
     # The tools share the time of the kernel; the judge needs its own for each.

@@ -117,8 +117,8 @@ def test_the_median_of_the_workers_medians_counts() -> None:
 
 
 def test_workers_share_the_calls_of_a_case() -> None:
-    assert not enough([1 * MS] * 6, 0, LIMITS, workers=3)
-    assert enough([1 * MS] * 67, 0, LIMITS, workers=3)
+    assert not enough([1 * MS] * 6, 0, LIMITS, 3)
+    assert enough([1 * MS] * 7, 0, LIMITS, 3)
 
 
 def test_nothing_takes_less_than_half_of_what_the_data_sheet_allows() -> None:

@@ -66,7 +66,7 @@ def kernel(taken: str, returned: str = "output", imports: str = "") -> str:
 
 def jax_task(reference: str) -> Task:
     cases = {"tests": ({"size": 64, "seed": 1},), "benchmarks": ({"size": 4096, "seed": 2},)}
-    limits = {**QUICK, "workers": 2, "spread": 100, "call_seconds": 30, "first_call_seconds": 30}
+    limits = {**QUICK, "workers": 2, "call_seconds": 30, "first_call_seconds": 30}
     return a_task(reference, limits=limits, **cases)
 
 

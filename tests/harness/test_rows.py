@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hpc_board.harness.measure import phases
-from hpc_board.harness.measure.phases import Benchmarks
+from hpc_board.harness.measure import claim_benchmarks
+from hpc_board.harness.measure.claim_benchmarks import ClaimBenchmarks
 from hpc_board.harness.processes.calls import Called
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Case, Verdict
@@ -18,7 +18,7 @@ REFERENCE_NS = 300e6
 ROW_NS, CALL_NS = 1e6, 1e4
 """The time beside the kernel: once for a row of calls, and for each call."""
 
-LIMITS = Limits(timed_seconds_min=0, case_seconds=0.1, timed_calls_min=9, drift=1e6)
+LIMITS = Limits(case_seconds=0.1, timed_calls_min=9, drift=0.1)
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.limits = LIMITS
-        self.phase = SimpleNamespace(name="benchmark", cases=({"size": 1},))
+        self.phase = SimpleNamespace(name="benchmark", cases=({"size": 1},), seconds=100.0)
         self.input_bytes: dict[int, int] = {}
         self.work: dict[int, Any] = {}
         self._calls = 0
@@ -57,7 +57,7 @@ def measured(first_ns: float, hides_ns: float) -> Case:
     """The case as three workers or more have measured it beside a slow reference; all but the first hide as much."""
     parts: Any = Bench(), lambda: Worker(1e6, hides_ns), Worker(REFERENCE_NS), Worker(first_ns)
     bench, another, reference, first = parts
-    benchmarks = Benchmarks(bench, another, lambda _: None, reference, lambda *_: None, nullcontext, lambda: 0)
+    benchmarks = ClaimBenchmarks(bench, another, lambda _: None, reference, lambda *_: None, nullcontext, lambda: 0)
     (case,) = benchmarks.run(first, 3)
     return case
 
@@ -65,22 +65,25 @@ def measured(first_ns: float, hides_ns: float) -> Case:
 @pytest.mark.parametrize("first_ns", [1e6, 2e8])
 def test_no_worker_is_excused_by_the_short_row_of_another(monkeypatch: pytest.MonkeyPatch, first_ns: float) -> None:
     # No call takes any time here, so other work of the machine does not matter.
-    monkeypatch.setattr(phases, "disturbed", lambda *_: "")
+    monkeypatch.setattr(claim_benchmarks, "disturbed", lambda *_: "")
     honest = measured(first_ns, 0)
-    assert (honest.verdict, honest.timing and honest.timing.noisy) == (Verdict.PASS, False)
+    assert (honest.verdict, honest.message) == (Verdict.PASS, "")
     lying = measured(first_ns, 3e5)
     assert lying.verdict is Verdict.TIMING_INCONSISTENT
     assert "in a row of 50 calls" in lying.message
 
 
-@pytest.mark.parametrize(("unsteady", "noisy"), [(0, False), (2, False), (3, True)])
-def test_a_case_is_measured_again_beside_an_unsteady_reference_and_at_last_marked(
-    monkeypatch: pytest.MonkeyPatch, unsteady: int, noisy: bool
+UNSTEADY = "the reference's time before and after the calls differed by 20 %: the machine was not steady"
+
+
+@pytest.mark.parametrize(("unsteady", "remark"), [(0, ""), (2, ""), (3, UNSTEADY)])
+def test_a_case_is_measured_again_beside_an_unsteady_reference_and_at_last_has_a_remark(
+    monkeypatch: pytest.MonkeyPatch, unsteady: int, remark: str
 ) -> None:
-    monkeypatch.setattr(phases, "disturbed", lambda *_: "")
-    monkeypatch.setattr(phases, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(claim_benchmarks, "disturbed", lambda *_: "")
+    monkeypatch.setattr(claim_benchmarks, "_PAUSE_SECONDS", 0.0)
     shares = iter([2 * LIMITS.drift] * unsteady)
-    monkeypatch.setattr(phases, "drift", lambda *_: next(shares, 0.0))
+    monkeypatch.setattr(claim_benchmarks, "drift", lambda *_: next(shares, 0.0))
     case = measured(1e6, 0)
-    assert (case.verdict, case.timing and case.timing.noisy) == (Verdict.PASS, noisy)
+    assert (case.verdict, case.message) == (Verdict.PASS, remark)
     assert next(shares, None) is None, "each unsteady reference was seen"

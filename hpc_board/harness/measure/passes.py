@@ -35,11 +35,14 @@ AnyMeasured = TypeVar("AnyMeasured", bound=Measured)
 
 
 class Passes(Generic[AnyWorker, AnyMeasured]):
-    """The timed part of an evaluation by a clock that no submission reaches.
+    """The timed part of an evaluation.
 
     Each of the workers measures every case; if the interval of a case is wider than the limits allow, more workers
-    measure it again, within `measure_seconds`. A subclass says how one worker measures one case.
+    measure it again, within `measure_seconds`. A subclass says how one worker measures one case. `_interval_ns_min` is
+    the width of an interval that its clock alone can cause.
     """
+
+    _interval_ns_min = 0.0
 
     def __init__(
         self,
@@ -108,8 +111,11 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
         return self._measured[index].timing(self._limits.floor_seconds)
 
     def _is_wide(self, index: int) -> bool:
+        """Return whether more workers have to measure a case."""
         found = self._timing(index)
-        return found is not None and found.interval > self._limits.interval
+        if found is None:
+            return False
+        return found.interval * found.median_ns > max(self._interval_ns_min, self._limits.interval * found.median_ns)
 
     def _why(self, wide: Sequence[int]) -> str:
         timings = [self._timing(index) for index in wide]

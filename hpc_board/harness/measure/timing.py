@@ -16,6 +16,9 @@ from hpc_board.model.measurement import (
 from hpc_board.model.peaks import Peak, Work
 from hpc_board.model.result import Timing
 
+_CLOCK_NS = 300.0
+"""Width of an interval that is as narrow as the times of a quiet GPU make it."""
+
 _SHARE_OF_PEAK = 0.5
 """A floor is half of the time at peak: data sheets are incomplete, and a floor must never be wrong."""
 
@@ -76,19 +79,19 @@ def of_two_clocks(
     windows: Sequence[Sequence[float]],
     reference_ns: Sequence[float],
     *,
-    slack_ns: float,
     floor_ns: float,
-    busy: float,
-    noisy: bool,
+    slack_ns: float = 0.0,
+    busy: float = 0.0,
+    noisy: bool = False,
 ) -> Timing:
     """Return the statistics of the calls of each worker by its own clock, which the windows of the judge bound.
 
     `windows` are those of each worker less their overhead, and `slack_ns` is their error. Without claims, as for calls
-    that need the processor, the windows are the times. The interval is that of the workers, or that of the calls of a
-    single worker.
+    that need the processor, the windows are the times; without windows nothing bounds the claims. The interval is that
+    of the workers, or that of the calls of a single worker.
     """
     allowed_ns = slack_ns if claims else 0.0
-    bound_ns = statistics.median(map(statistics.median, windows)) - allowed_ns
+    bound_ns = statistics.median(map(statistics.median, windows)) - allowed_ns if windows else 0.0
     by_window = not claims or bound_ns > statistics.median(map(statistics.median, claims))
     counted = [[time_ns - allowed_ns for time_ns in each] for each in windows] if by_window else claims
     medians_ns = [statistics.median(each) for each in counted]
@@ -112,18 +115,20 @@ def of_two_clocks(
     )
 
 
-def enough(samples_ns: Sequence[float], case_seconds: float, limits: Limits, workers: int = 1) -> bool:
-    """Return whether one of `workers` stops timing a case, `case_seconds` of wall time after its first timed call."""
-    count = len(samples_ns)
-    if count < calls_needed(samples_ns, limits, workers):
+def enough(times_ns: Sequence[float], seconds: float, limits: Limits, workers: int, *, throttled: int = 0) -> bool:
+    """Return whether the calls of one of `workers` tell the time of one, or `seconds` of wall time are too many.
+
+    `throttled` more calls are left out if there are enough others.
+    """
+    count, needed = len(times_ns) + throttled, calls_needed(times_ns, limits, workers)
+    if count < needed:
         return False
-    total_seconds = workers * math.fsum(samples_ns) / 1e9
-    if workers * count >= limits.timed_calls_max or workers * case_seconds >= limits.case_seconds:
+    if workers * count >= limits.timed_calls_max or workers * seconds >= limits.case_seconds:
         return True
-    if total_seconds >= limits.timed_seconds:
-        return True
-    stats = timing([samples_ns])
-    return total_seconds >= limits.timed_seconds_min and stats.err_ns <= limits.relative_error * stats.mean_ns
+    if len(times_ns) < needed:
+        return False
+    low_ns, high_ns = median_interval(times_ns)
+    return high_ns - low_ns <= max(_CLOCK_NS, limits.relative_error * statistics.median(times_ns))
 
 
 def floor_ns(floor_seconds: float, work: Work | None, peak: Peak | None) -> float:

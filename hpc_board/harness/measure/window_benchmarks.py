@@ -20,9 +20,9 @@ from hpc_board.harness.measure.gpu_bench import GpuBench, Made
 from hpc_board.harness.measure.gpu_worker import GpuWorker
 from hpc_board.harness.measure.passes import Passes
 from hpc_board.harness.measure.phases import Say, of_the_task
-from hpc_board.harness.measure.timing import of_two_clocks
+from hpc_board.harness.measure.timing import enough, of_two_clocks
 from hpc_board.harness.processes.calls import CalledInWindow, CallFailed, MemoryNotShared, NoWindow, secret_seed
-from hpc_board.model.measurement import calls_needed, median_interval
+from hpc_board.model.measurement import calls_needed
 from hpc_board.model.peaks import Peak
 from hpc_board.model.result import AUDITED, JUDGE, WORKER, Timing, Verdict
 from hpc_board.model.score import duration_text
@@ -33,10 +33,6 @@ _REFERENCE_CALLS = 5
 _AUDIT_WINDOWS = 8
 _CHECKS = 3
 _TRIALS = 3
-_CLOCK_NS = 300.0
-"""Width of an interval that is as narrow as the times of a quiet GPU make it."""
-
-_WIDE_NS = 1000.0
 _SHORT_NS = 20_000.0
 """Difference by which a window is too short to contain the steps of every window."""
 
@@ -174,6 +170,8 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
     `new_trusted` starts a worker with the task's reference, or with no function if the task has none, and `new_worker`
     one that waits before it imports the submission, which `load` has it do.
     """
+
+    _interval_ns_min = 1000.0
 
     def __init__(
         self,
@@ -373,38 +371,22 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
 
         Calls on a throttled GPU are left out if enough others remain.
         """
-        found: list[tuple[float, bool]] = []
-        start = time.monotonic()
-        while len(found) < count if count else not self._enough(found, time.monotonic() - start):
-            found.append(call())
-        times_ns = _unthrottled(found)
-        self._throttled_calls += len(found) - len(times_ns)
-        if len(times_ns) < (count // 2 if count else self._needed(found)):
+        limits, workers, start = self._limits, self._workers, time.monotonic()
+        all_ns: list[float] = []
+        times_ns: list[float] = []
+        while (
+            len(all_ns) < count
+            if count
+            else not enough(times_ns, time.monotonic() - start, limits, workers, throttled=len(all_ns) - len(times_ns))
+        ):
+            time_ns, throttled = call()
+            all_ns.append(time_ns)
+            times_ns += [] if throttled else [time_ns]
+        self._throttled_calls += len(all_ns) - len(times_ns)
+        if len(times_ns) < (count // 2 if count else calls_needed(all_ns, limits, workers)):
             measured.throttled = True
-            return [time_ns for time_ns, _ in found]
+            return all_ns
         return times_ns
-
-    def _needed(self, found: Sequence[tuple[float, bool]]) -> int:
-        return calls_needed([time_ns for time_ns, _ in found], self._limits, self._workers)
-
-    def _enough(self, found: Sequence[tuple[float, bool]], seconds: float) -> bool:
-        """Return whether a worker's calls tell the time of one, or `seconds` of wall time are too many."""
-        limits, needed, times_ns = self._limits, self._needed(found), _unthrottled(found)
-        if len(found) < needed:
-            return False
-        if self._workers * len(found) >= limits.timed_calls_max or self._workers * seconds >= limits.case_seconds:
-            return True
-        if len(times_ns) < needed:
-            return False
-        low_ns, high_ns = median_interval(times_ns)
-        return high_ns - low_ns <= max(_CLOCK_NS, limits.relative_error * statistics.median(times_ns))
-
-    def _is_wide(self, index: int) -> bool:
-        """Return whether more workers have to measure a case, for another reason than the clock's own resolution."""
-        found = self._timing(index)
-        return found is not None and found.interval * found.median_ns > max(
-            _WIDE_NS, self._limits.interval * found.median_ns
-        )
 
     def _conclude(self) -> None:
         """Measure the trusted worker's overhead again, and fail the cases for which windows are too uncertain."""
@@ -423,7 +405,3 @@ class WindowBenchmarks(Passes[GpuWorker, _Measured]):
                 words = f"the judge's overhead varied by {duration_text(measured.scatter_ns)} during this run"
                 measured.failure = CallFailed(Verdict.UNSTABLE, f"{words}; another process may be using the GPU")
         super()._conclude()
-
-
-def _unthrottled(found: Sequence[tuple[float, bool]]) -> list[float]:
-    return [time_ns for time_ns, throttled in found if not throttled]

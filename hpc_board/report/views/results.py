@@ -105,10 +105,9 @@ class CaseView(View, frozen=True):
     baseline_ns: Nanoseconds | UnsetType | None = UNSET
     """the median of the reference, timed in between"""
     noisy: bool | UnsetType = UNSET
-    """true where, by a worker's clock, its processes or the reference's times differ by more than the task allows, or
-    the GPU was throttled"""
+    """true where the GPU had lowered its clocks for its own protection in most calls"""
     low_ns: Nanoseconds | UnsetType | None = UNSET
-    """the lower bound of the confidence interval of `median_ns`, by the judge's clock"""
+    """the lower bound of the confidence interval of `median_ns`, unless the task's own eval measured it"""
     high_ns: Nanoseconds | UnsetType | None = UNSET
     """its upper bound"""
     least_ns: Nanoseconds | UnsetType | None = UNSET
@@ -118,7 +117,7 @@ class CaseView(View, frozen=True):
     busy_processors: float | UnsetType = UNSET
     """the number of processors that others used meanwhile"""
     slack_ns: Nanoseconds | UnsetType | None = UNSET
-    """on a GPU the error of the judge's window, the largest gain of a false claim; 0 without a claim"""
+    """on a GPU the error of the judge's window, the largest gain of a false claim; 0 without a claim or a window"""
     speedup: float | UnsetType | None = UNSET
     """the ratio of `baseline_ns` to `median_ns`"""
     samples_ns: list[Nanoseconds] | UnsetType = UNSET

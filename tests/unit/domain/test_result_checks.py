@@ -55,8 +55,8 @@ def test_an_end_that_cannot_be_the_jobs_is_not_believed(said: str) -> None:
 @pytest.mark.parametrize(
     ("updated", "medians_ns", "reason"),
     [
-        (False, [990.0, 990.0, 990.0], "a median of 990 ns, and 1000 ns are the least"),
-        (False, [2000.0], "was measured by 1 processes"),
+        (False, [990.0, 990.0, 990.0], "takes 990 ns, and 1000 ns are the least"),
+        (False, [2000.0], "has fewer than 1 calls of each of 3 processes"),
         (True, [990.0, 990.0, 990.0], ""),
         (True, [2000.0], ""),
         (True, [0.0, 0.0, 0.0], "are no times"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hpc_board.domain.score_interval import Interval, full_score_text, score_interval
 from hpc_board.harness.measure.timing import enough, of_rows, of_two_clocks, timing
 from hpc_board.model.limits import Limits, limit_faults
-from hpc_board.model.measurement import calls_needed, scatters, spread
+from hpc_board.model.measurement import calls_needed, spread
 from hpc_board.model.result import Case, Timing, Verdict
 from hpc_board.model.score import duration_text, interval_text, score_s
 from hpc_board.model.task import Ranking
@@ -30,8 +30,8 @@ def test_the_statistics_are_those_of_the_samples(samples: list[float]) -> None:
 
 
 def test_no_speed_of_a_submission_makes_fewer_calls_than_the_floor_count() -> None:
-    assert not enough([1e6] * (LIMITS.timed_calls_min - 1), 1000, LIMITS)
-    assert enough([1e6] * LIMITS.timed_calls_min, 1000, LIMITS)
+    assert not enough([1e6] * (LIMITS.timed_calls_min - 1), 1000, LIMITS, 1)
+    assert enough([1e6] * LIMITS.timed_calls_min, 1000, LIMITS, 1)
 
 
 def test_slow_calls_need_only_five() -> None:
@@ -39,15 +39,22 @@ def test_slow_calls_need_only_five() -> None:
     assert calls_needed([100e6], LIMITS) == LIMITS.timed_calls_min
 
 
-def test_equal_times_end_a_case_once_enough_time_is_summed_up() -> None:
-    assert not enough([1e6] * 100, 1, LIMITS)
-    assert enough([10e6] * 40, 1, LIMITS)
+def test_calls_end_a_case_once_the_interval_of_their_median_is_narrow() -> None:
+    calls_ns = [1e6, 1.004e6] * 10
+    assert enough(calls_ns, 1, LIMITS, 1)
+    assert not enough([*calls_ns, *[1.2e6] * 20], 1, LIMITS, 1)
 
 
 def test_scattered_times_go_on_until_the_cap() -> None:
     scattered = [1e6, 3e6] * 99
-    assert not enough(scattered, 1, LIMITS)
-    assert enough([*scattered, 1e6, 3e6], 1, LIMITS)
+    assert not enough(scattered, 1, LIMITS, 1)
+    assert enough([*scattered, 1e6, 3e6], 1, LIMITS, 1)
+
+
+def test_throttled_calls_are_left_out_until_the_time_is_over() -> None:
+    assert not enough([1e6] * 19, 1, LIMITS, 1, throttled=100)
+    assert enough([1e6] * 20, 1, LIMITS, 1, throttled=100)
+    assert enough([1e6] * 19, LIMITS.case_seconds, LIMITS, 1, throttled=1)
 
 
 def test_workers_differ_by_a_share_of_their_median() -> None:
@@ -58,22 +65,6 @@ def test_workers_differ_by_a_share_of_their_median() -> None:
 def test_a_worker_that_is_left_out_is_the_one_that_differs_most() -> None:
     assert spread([100, 101, 102, 103, 160], leaving_out=1) == pytest.approx(3 / 102)
     assert spread([40, 101, 102, 103, 104], leaving_out=1) == pytest.approx(3 / 102)
-
-
-def test_of_the_first_workers_none_may_be_an_outlier_and_of_more_one_may() -> None:
-    assert not scatters([100e6, 102e6, 104e6], LIMITS, 3)
-    assert scatters([100e6, 102e6, 106e6], LIMITS, 3)
-    assert not scatters([100e6, 102e6, 106e6, 101e6, 103e6], LIMITS, 3), (
-        "two more make the first three's outlier one of five"
-    )
-    assert not scatters([100e6, 102e6, 160e6, 101e6, 103e6], LIMITS, 3)
-    assert scatters([100e6, 102e6, 160e6, 101e6, 108e6], LIMITS, 3)
-    assert not scatters([0], LIMITS, 1)
-
-
-def test_two_ticks_of_a_clock_are_no_difference() -> None:
-    assert not scatters([10_000, 11_000, 12_000], LIMITS, 3)
-    assert scatters([10_000, 11_000, 13_000], LIMITS, 3)
 
 
 def case(median_ns: float, phase: str = "benchmark") -> Case:

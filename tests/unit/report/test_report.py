@@ -1098,15 +1098,6 @@ def test_a_throttled_gpu_is_told_and_its_clock_named() -> None:
     assert "clock audited" in " ".join(text_of(run_overview(finished(result), result)).split())
 
 
-def test_processes_that_differ_are_told_in_a_sentence() -> None:
-    case = timed_case()
-    assert case.timing is not None
-    result = result_of(Verdict.PASS, replace(case, timing=replace(case.timing, noisy=True)))
-    text = " ".join(text_of(run_summary(finished(result), result)).split())
-    assert "in benchmark 1 the processes, or the reference's times before and after them, differ by more than" in text
-    assert ", noisy" not in text
-
-
 # Widths and words
 
 

@@ -102,7 +102,8 @@ def cancel(advance: Reconciler, run: Run) -> None:
 def timing(*samples_ns: float) -> Timing:
     middle = sorted(samples_ns)[len(samples_ns) // 2]
     ends = min(samples_ns), max(samples_ns)
-    return Timing(len(samples_ns), middle, middle, 0, 0, *ends, samples_ns, (1,) * len(samples_ns))
+    counted = Timing(len(samples_ns), middle, middle, 0, 0, *ends, samples_ns, (1,) * len(samples_ns))
+    return replace(counted, low_ns=ends[0], high_ns=ends[1], slack_ns=0.0)
 
 
 def right_result(run: Run, task: Task) -> Result:
