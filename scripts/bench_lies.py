@@ -80,9 +80,12 @@ two, the same kernel takes up to twice as long in one run as in the next.
 def trial(task: Task, name: str, lie: str, honest: dict[str, Result]) -> tuple[Verdict, float]:
     """Return a lie's verdict, and its least share of the honest time; `honest` has the last result without a lie.
 
-    The machine may change meanwhile, so the honest kernel is measured again, and the shorter of its times counts.
+    The machine may change meanwhile, so the honest kernel is measured again after a lie that passes, and the shorter of
+    its times counts.
     """
     found, before = judged(task, wrapped(source(name), lie)), honest[name]
+    if found.verdict is not Verdict.PASS:
+        return found.verdict, 0.0
     honest[name] = judged(task, source(name))
     return found.verdict, least_share(found, [before, honest[name]])
 
