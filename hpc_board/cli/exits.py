@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,7 @@ from hpc_board.cli.streams import OutputError, drop_output
 from hpc_board.errors import BoardError, InputError
 
 if TYPE_CHECKING:
-    from hpc_board.board import Board
     from hpc_board.domain.run import Run
-    from hpc_board.model.result import Case
 
 _ENDLESS_WORD = re.compile(r"(\S{80})\S{80,}")
 _ERROR = click.style("error:", fg="red", bold=True)
@@ -154,30 +152,17 @@ def _message(error: click.ClickException) -> str:
     return error.format_message()
 
 
-def exit_code_of(board: "Board", runs: "Sequence[Run]") -> int:
+def exit_code_of(runs: "Sequence[Run]") -> int:
     """Return the exit code of ended runs: 3 for a fault of the machine, else 1 for a fault of a kernel, else 0."""
-    codes = {_exit_code(board, run) for run in runs}
-    return max(codes, default=DONE)
+    return max(map(_exit_code, runs), default=DONE)
 
 
-def _exit_code(board: "Board", run: "Run") -> int:
+def _exit_code(run: "Run") -> int:
     if run.verdict == "pass":
         return DONE
-    return NOT_PASSED if _is_kernels_fault(run, lambda: board.runs.cases(run.id)) else NO_VERDICT
+    return NOT_PASSED if run.verdict is not None and run.verdict.blames_kernel else NO_VERDICT
 
 
-def exit_code_of_trial(run: "Run", cases: "Sequence[Case]") -> int:
+def exit_code_of_trial(run: "Run") -> int:
     """Return the exit code of an author's trial run, where a faulty task counts as 1, not as 3."""
-    if run.verdict == "pass":
-        return DONE
-    return NOT_PASSED if run.verdict == "task_error" or _is_kernels_fault(run, lambda: cases) else NO_VERDICT
-
-
-def _is_kernels_fault(run: "Run", cases: "Callable[[], Sequence[Case]]") -> bool:
-    """Return whether the kernel is to blame for a run that did not pass."""
-    if run.verdict == "device_error":
-        from hpc_board.model.device_faults import is_told
-
-        # Without a usable device no case starts; within a case, the kernel broke it, or it failed by itself.
-        return not is_told(run.message) and any(case.verdict == run.verdict for case in cases())
-    return run.verdict is not None and run.verdict.blames_kernel
+    return NOT_PASSED if run.verdict == "task_error" else _exit_code(run)

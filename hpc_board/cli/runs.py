@@ -290,7 +290,7 @@ def watch(open_: Open, id_: int, timeout_seconds: float | None, as_json: bool) -
         print_json(whole_run(board, found.id))
     else:
         print_blocks(*summary(board, found))
-    raise click.exceptions.Exit(exit_code_of(board, [found]))
+    raise click.exceptions.Exit(exit_code_of([found]))
 
 
 @click.command(epilog=examples("hpc-board cancel 12", "hpc-board cancel 12 13 14"))

@@ -289,7 +289,7 @@ def _wait(board: "Board", ids: "Sequence[int]", timeout_seconds: float | None, *
         _print_accepted(board, runs, as_json=True)
     else:
         print_blocks(*(block for run in runs for block in summary(board, run)))
-    return exit_code_of(board, runs)
+    return exit_code_of(runs)
 
 
 def _print_accepted(board: "Board", runs: "Sequence[Run]", *, as_json: bool) -> None:

@@ -288,7 +288,7 @@ def test(
         print_json(TrialView.of(trial.run, trial.result, found[0].version))
     else:
         print_blocks(*trial_report(trial.run, trial.result))
-    raise click.exceptions.Exit(exit_code_of_trial(trial.run, trial.result.cases))
+    raise click.exceptions.Exit(exit_code_of_trial(trial.run))
 
 
 def _kind(device: str) -> str:

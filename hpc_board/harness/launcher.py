@@ -170,9 +170,7 @@ class Processes:
     def waiting_worker(self) -> Child:
         """Start a process and wait until it has opened the device; it has imported nothing of the submission."""
         child = self.worker(waits=True)
-        late, deadline = self._loading("device")
-        self._await_confined(child, late, deadline, self.record_isolation)
-        worker_answer(child, ("prepared", "raised"), deadline, late)
+        self._await_prepared(child, *self._loading("device"), self.record_isolation)
         return child
 
     def import_submission(self, worker: Child) -> None:
@@ -203,8 +201,9 @@ class Processes:
         try:
             self.await_loaded(child, "reference")
         except CallFailed as error:
+            verdict = error.verdict if error.verdict is Verdict.DEVICE_ERROR else Verdict.TASK_ERROR
             message = f"the reference cannot be imported as a submission is: {error.message}"
-            raise CallFailed(Verdict.TASK_ERROR, message) from None
+            raise CallFailed(verdict, message) from None
         return child
 
     def await_ready(self, child: Child) -> dict[str, Any]:
@@ -256,19 +255,21 @@ class Processes:
             CallFailed: the import failed.
         """
         late, deadline = self._loading(what)
-        self._await_confined(worker, late, deadline, reached)
+        self._await_prepared(worker, late, deadline, reached)
         self._await_import(worker, what, late, deadline)
 
     def _await_import(self, worker: Child, what: str, late: str, deadline: float) -> None:
+        worker.imports_submission = what == "submission"
         worker_answer(worker, ("loaded", "raised"), deadline, late)
-        self._may_compile = self._may_compile and what != "submission"
+        self._may_compile = self._may_compile and not worker.imports_submission
 
-    def _await_confined(self, worker: Child, late: str, deadline: float, reached: Callable[[str], None] | None) -> None:
+    def _await_prepared(self, worker: Child, late: str, deadline: float, reached: Callable[[str], None] | None) -> None:
         answer = worker_answer(worker, ("confined",), deadline, late)
         if isinstance(answer, Confined):
             worker.lacking = answer.lacking
             if reached is not None:
                 reached(answer.isolation)
+        worker_answer(worker, ("prepared", "raised"), deadline, late)
 
     def _loading(self, what: str) -> tuple[str, float]:
         """Return the message for an import of `what` that takes too long, and its deadline.
@@ -361,6 +362,19 @@ class Processes:
         child.end()
         self._children.remove(child)
         self._note_left(kill_orphans(self.pids()))
+
+    def device_fault(self) -> str:
+        """Return the message of a new worker, without the submission, that cannot open the device; "" if it can.
+
+        All other processes but the zygote are ended before.
+        """
+        for child in [*self._children]:
+            self.dismiss(child)
+        try:
+            self.dismiss(self.waiting_worker())
+        except CallFailed as error:
+            return error.message if error.verdict is Verdict.DEVICE_ERROR else ""
+        return ""
 
     def reap(self) -> None:
         """Reap every orphan that has ended."""

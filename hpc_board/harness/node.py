@@ -16,6 +16,7 @@ _GPU_SECONDS = 5
 _GPU_UUID = re.compile(r"GPU-[0-9A-Fa-f-]{8,64}")
 _GPU_FIELDS = ("name", "uuid", "driver_version", "mig.mode.current", "compute_mode")
 _GPU_STATE_FIELDS = ("clocks.sm", "clocks.mem", "temperature.gpu")
+_ECC_FIELD = "ecc.errors.uncorrected.volatile.total"
 _SLOWDOWN_FIELDS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 """The driver's fields for the reasons of lower clocks: the newer name, then the older one."""
 
@@ -71,11 +72,20 @@ def gpu_facts(uuid: str) -> dict[str, str]:
     return _gpu_query(uuid, (*_GPU_FIELDS, *_GPU_STATE_FIELDS), "gpu_")
 
 
-def is_gone(uuid: str) -> bool:
-    """Return whether nvidia-smi no longer finds the GPU with this UUID; False if it does not answer in time."""
-    command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+def gpu_loss(uuid: str, errors_before: int) -> str:
+    """Return nvidia-smi's words for the loss of a GPU that it has described; "" without one, or without an answer."""
+    command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader", f"--id={uuid}"]
     done = ended(command, _GPU_SECONDS)
-    return done is not None and (done.returncode != 0 or uuid not in done.stdout)
+    if done is not None and done.returncode >= 0 and (done.returncode or uuid not in done.stdout):
+        return f"nvidia-smi no longer describes the GPU {uuid}, as it did at the start"
+    errors = ecc_errors(uuid) - errors_before
+    return f"nvidia-smi counts {errors} new uncorrectable ECC errors of the GPU {uuid}" if errors > 0 else ""
+
+
+def ecc_errors(uuid: str) -> int:
+    """Return the number of uncorrectable ECC errors of a GPU since its driver was loaded; 0 if it is unknown."""
+    count = next(iter(_nvidia_smi(uuid, (_ECC_FIELD,))), "")
+    return int(count) if count.isdigit() else 0
 
 
 def gpu_state_after(uuid: str) -> dict[str, str]:

@@ -24,7 +24,16 @@ from hpc_board.harness.measure.phases import tested
 from hpc_board.harness.measure.row_benchmarks import RowBenchmarks
 from hpc_board.harness.measure.window_benchmarks import WindowBenchmarks
 from hpc_board.harness.measure.worker_handle import Worker
-from hpc_board.harness.node import MEMORY_RAN_OUT, gpu_facts, gpu_state_after, is_gone, is_root, node_facts, oom_kills
+from hpc_board.harness.node import (
+    MEMORY_RAN_OUT,
+    ecc_errors,
+    gpu_facts,
+    gpu_loss,
+    gpu_state_after,
+    is_root,
+    node_facts,
+    oom_kills,
+)
 from hpc_board.harness.processes.calls import CallFailed, NoWindow, Phase, TimeBudget, TimeUntil
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
@@ -36,7 +45,7 @@ from hpc_board.harness.profile.sanitize import Sanitize
 from hpc_board.harness.profile.sanitizers import ToolUnusable, cpu_tool, cuda_tool
 from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
-from hpc_board.model.device_faults import with_words
+from hpc_board.model.device_faults import device_fault, with_words
 from hpc_board.model.kernels import KERNELS_MAX, Kernel
 from hpc_board.model.limits import Limits
 from hpc_board.model.peaks import Peak, peak_of
@@ -50,7 +59,7 @@ if TYPE_CHECKING:
     from hpc_board.harness.own_eval.evaluation import OwnEval
 
 _INTERRUPTED_REAP_SECONDS = 0.3
-_OF_LOST_GPUS = (Verdict.CRASH, Verdict.EXCEPTION, Verdict.DEVICE_ERROR, Verdict.TIMEOUT)
+_OF_LOST_GPUS = (Verdict.CRASH, Verdict.EXCEPTION, Verdict.TIMEOUT, Verdict.LOAD_ERROR)
 _JUDGE_SAID_MAX = 4000
 _KILLED = "signal 9"
 _EVALUATIONS_MAX = 3
@@ -132,6 +141,7 @@ class Supervisor:
         self._disk = Disk(processes.scratch)
         self._started_at = now_text()
         self._oom_kills = oom_kills()
+        self._ecc_errors = 0
         self._provenance: dict[str, Any] = {**provenance_of(job), "isolation": ""}
         self._cases: list[Case] = []
         self._benchmarks: ClaimBenchmarks | RowBenchmarks | WindowBenchmarks | None = None
@@ -295,13 +305,13 @@ class Supervisor:
         self._say("load", None, None, "importing the reference and the submission")
         if job.mode is Mode.SANITIZE:
             self._provenance.update(processes.await_judge(judge))
-            self._provenance.update(gpu_facts(self._gpu_uuid()))
+            self._describe_gpu()
             self._sanitize(judge)
             return
         worker = processes.worker()
         self._provenance.update(processes.await_judge(judge))
         processes.await_worker(worker)
-        self._provenance.update(gpu_facts(self._gpu_uuid()))
+        self._describe_gpu()
         if job.mode is Mode.PROFILE:
             self._profile(judge, worker)
         elif job.mode is Mode.BENCHMARK:
@@ -584,12 +594,21 @@ class Supervisor:
         return verdict, message
 
     def _unless_lost(self, verdict: Verdict, message: str) -> tuple[Verdict, str]:
-        """Return a verdict with its message: a device error, and not the kernel's fault, if the GPU has gone."""
-        described = "gpu_driver_version" in self._provenance
-        if verdict not in _OF_LOST_GPUS or not described or not is_gone(self._gpu_uuid()):
+        """Return a verdict with its message: a device error, and not the kernel's fault, if the GPU has failed.
+
+        A submission can raise any error of a GPU. So nvidia-smi says whether the GPU is gone or has counted errors of
+        its memory, and after such an error a process without the submission opens the device.
+        """
+        if verdict not in _OF_LOST_GPUS:
             return verdict, message
-        told = f"nvidia-smi no longer describes the GPU {self._gpu_uuid()}, as it did at the start; {message}"
-        return Verdict.DEVICE_ERROR, with_words(told)
+        found = gpu_loss(self._gpu_uuid(), self._ecc_errors) if "gpu_driver_version" in self._provenance else ""
+        if not found and device_fault(message) and self._own_eval is None:
+            found = self._processes.device_fault()
+        return (Verdict.DEVICE_ERROR, with_words(f"{found}; {message}")) if found else (verdict, message)
+
+    def _describe_gpu(self) -> None:
+        self._provenance.update(gpu_facts(self._gpu_uuid()))
+        self._ecc_errors = ecc_errors(self._gpu_uuid())
 
     def _gpu_uuid(self) -> str:
         return str(self._provenance.get("gpu_uuid", ""))

@@ -82,8 +82,3 @@ def with_words(message: str) -> str:
     """Return a message below the words of the fault that it tells."""
     found = device_fault(message)
     return f"{found.words}: {message}" if found else message
-
-
-def is_told(message: str) -> bool:
-    """Return whether a result's message has the words of a fault, by a driver's message or the submission's own."""
-    return any(each.words in message for each in DEVICE_FAULTS)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from hpc_board.domain.run import RunState
-from hpc_board.model.device_faults import DEVICE_FAULTS
+from hpc_board.model.device_faults import DEVICE_FAULTS, device_fault
 from hpc_board.model.result import LIBRARY_LACKING, LIBRARY_MISSING, SCRATCH_UNWRITABLE, USES_ONE, Verdict
 from hpc_board.model.sanitizer import CPU_TOOL, CUDA_TOOLS
 from hpc_board.model.task import Mode
@@ -63,7 +63,9 @@ def _verdict_meaning(verdict: Verdict, message: str, *, on_cpu: bool, below: str
     if verdict is Verdict.TASK_ERROR and not stored:
         return _TASK_OF_AUTHOR
     if on_cpu and verdict is Verdict.DEVICE_ERROR and _NO_ARCH not in message:
-        return _COMPILED_FOR_GPU if "compile" in message else _NO_GPU_HERE
+        return _COMPILED_FOR_GPU
+    if on_cpu and verdict in (Verdict.EXCEPTION, Verdict.LOAD_ERROR) and device_fault(message):
+        return _NO_GPU_HERE
     if verdict is Verdict.CRASH and _FOUND.match(message):
         return _FAULTY_ACCESSES
     for told, words, meaning in _BY_MESSAGE:
@@ -159,6 +161,14 @@ _BY_MESSAGE = (
     ),
     (Verdict.INFRA_ERROR, "cannot be compiled", _NO_COMPILER),
     (Verdict.INFRA_ERROR, "needs a host compiler", _NO_COMPILER),
+    (
+        Verdict.CRASH,
+        "an illegal memory access",
+        Meaning(
+            "A kernel accessed memory of the GPU out of bounds.",
+            "Submit with `--mode sanitize`: memcheck names the kernel and, with line information, the line.",
+        ),
+    ),
     (
         Verdict.CRASH,
         "the supervisor was killed by signal",
@@ -286,8 +296,8 @@ _VERDICTS = {
         "Look for out-of-bounds accesses in host code, and remove calls of exit() and abort().",
     ),
     Verdict.DEVICE_ERROR: Meaning(
-        "The device reported an error; the cause may be the kernel or the node.",
-        "Resubmit; if it repeats on another node, look for illegal memory accesses in the kernel.",
+        "The GPU failed, or the node has none that can be used; your kernel was not judged.",
+        "Resubmit; if it repeats, show the message to the admin.",
     ),
     Verdict.OUT_OF_MEMORY: Meaning(
         "The submission exceeded the memory of the device or the job.",

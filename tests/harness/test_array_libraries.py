@@ -104,7 +104,7 @@ def test_an_answer_by_dlpack_passes(tmp_path: Path, reference: str) -> None:
         ),
         ("return 7", Verdict.WRONG_DTYPE, "cannot convert the returned submission.ndarray to a tensor:"),
         ("raise RuntimeError('CUDA error: out of memory')", Verdict.OUT_OF_MEMORY, "CUDA error: out of memory"),
-        ("raise RuntimeError('CUDA error: the GPU is lost')", Verdict.DEVICE_ERROR, "the GPU is lost"),
+        ("raise RuntimeError('CUDA error: the GPU is lost')", Verdict.WRONG_DTYPE, "the GPU is lost"),
         ("import os; os.abort()", Verdict.CRASH, ""),
     ],
 )

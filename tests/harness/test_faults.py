@@ -13,7 +13,7 @@ from hpc_board.harness.device.faults import absent, fault, lacking, message_of, 
 from hpc_board.harness.judge.judge import _failed
 from hpc_board.harness.wire.payload import NoRoom
 from hpc_board.harness.worker.worker import _Naming
-from hpc_board.model.device_faults import DEVICE_FAULTS, is_told, with_words
+from hpc_board.model.device_faults import DEVICE_FAULTS, with_words
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Verdict
 from hpc_board.report.explanations import verdict_meaning
@@ -96,18 +96,48 @@ def test_a_capture_s_own_rules_are_no_fault_of_the_node() -> None:
     assert fault(RuntimeError("CUDA error: operation not permitted when stream is capturing")) is None
 
 
-@pytest.mark.parametrize(("device", "told"), [("cuda", True), ("cpu", False)])
-def test_a_worker_puts_the_words_before_an_error_on_a_gpu_alone(device: str, told: bool) -> None:
+@pytest.mark.parametrize(
+    ("device", "imports", "verdict"),
+    [
+        ("cuda", False, Verdict.DEVICE_ERROR),
+        ("cuda", True, Verdict.CRASH),
+        ("cpu", True, Verdict.EXCEPTION),
+    ],
+)
+def test_a_worker_blames_the_device_only_before_the_submission_is_imported(
+    device: str, imports: bool, verdict: Verdict
+) -> None:
+    naming = _Naming("/scratch", "k.py", "k.py", device)
+    naming.imports = imports
     error = RuntimeError("CUDA error: uncorrectable ECC error encountered")
-    frame = _Naming("/scratch", "k.py", "k.py", device).raised(error, Verdict.EXCEPTION)
-    assert frame["verdict"] is Verdict.DEVICE_ERROR
-    assert is_told(frame["message"]) is told
+    assert naming.raised(error, Verdict.EXCEPTION)["verdict"] is verdict
+
+
+LOST = "def custom_kernel(data):\n    raise RuntimeError('CUDA error: GPU is lost')\n"
+NO_NEW_DEVICE = Edit(
+    "worker/worker.py",
+    '        device = open_device(frame["device"])\n',
+    '        device = open_device(frame["device"])\n'
+    '        if frame["waits"]:\n            raise RuntimeError("CUDA error: no CUDA-capable device is detected")\n',
+)
+
+
+@pytest.mark.parametrize(("edits", "verdict"), [((), Verdict.EXCEPTION), ((NO_NEW_DEVICE,), Verdict.DEVICE_ERROR)])
+def test_a_submission_s_word_of_a_lost_gpu_counts_if_a_process_without_it_says_so_too(
+    tmp_path: Path, edits: tuple[Edit, ...], verdict: Verdict
+) -> None:
+    result = evaluate(tmp_path, LOST, harness=edited(edits)).result
+    assert result.verdict is verdict, result.message
+    assert [case.verdict for case in result.cases] == [Verdict.EXCEPTION] * len(result.cases)
+    told = "the GPU cannot be used, or no longer: RuntimeError: CUDA error: no CUDA-capable device is detected; test"
+    assert told in result.message or not edits
 
 
 @pytest.mark.parametrize("error", [RuntimeError("CUDA error: GPU is lost"), DeviceMissing("visible devices: 'MIG-1'")])
 def test_the_judge_puts_the_words_before_an_error_of_the_gpu(error: Exception) -> None:
     frame = _failed("ref_kernel fails", error, "cuda")
-    assert (frame["verdict"], is_told(frame["message"])) == (Verdict.DEVICE_ERROR, True)
+    assert frame["verdict"] is Verdict.DEVICE_ERROR
+    assert frame["message"].startswith(("the GPU was lost during the run: ", "the job may not use its MIG device"))
 
 
 @pytest.mark.parametrize(
@@ -239,31 +269,38 @@ ON_A_GPU = Edit("supervisor.py", 'return str(self._provenance.get("gpu_uuid", ""
 
 NVIDIA_SMI = """#!/bin/sh
 # Describes the GPU, and then answers the question for the GPUs that are left.
-[ "$1" = --query-gpu=uuid ] && {{ {later}; exit; }}
+case "$1" in
+--query-gpu=uuid) {later}; exit ;;
+--query-gpu=ecc.*) echo asked >> "$0.asked"; {errors}; exit ;;
+esac
 echo "NVIDIA H200, GPU-6, 570.1, Disabled, Default, 1980, 3201, 41, 0x0"
 """
 
 
 @pytest.mark.parametrize(
-    ("later", "verdict"),
+    ("later", "errors", "told"),
     [
-        ("echo 'Unable to determine the device handle: GPU is lost'; exit 15", Verdict.DEVICE_ERROR),
-        ("echo GPU-00000000-0000-0000-0000-000000000000", Verdict.DEVICE_ERROR),
-        (f"echo {UUID}", Verdict.CRASH),
-        ("sleep 8", Verdict.CRASH),
+        ("echo 'Unable to determine the device handle: GPU is lost'; exit 15", "echo 0", "nvidia-smi no longer"),
+        ("echo GPU-00000000-0000-0000-0000-000000000000", "echo 0", "nvidia-smi no longer"),
+        (f"echo {UUID}", 'wc -l < "$0.asked"', "nvidia-smi counts 1 new uncorrectable ECC errors"),
+        (f"echo {UUID}", "echo 7", ""),
+        (f"echo {UUID}", "echo '[N/A]'", ""),
+        ("sleep 8", "echo 0", ""),
+        ("kill -9 $$", "echo 0", ""),
     ],
-    ids=["fails", "has another", "has it", "is slow"],
+    ids=["fails", "has another", "counts errors", "counted before", "counts none", "is slow", "is killed"],
 )
-def test_a_kernel_whose_gpu_is_lost_is_not_to_blame(tmp_path: Path, later: str, verdict: Verdict) -> None:
+def test_a_kernel_whose_gpu_is_lost_is_not_to_blame(tmp_path: Path, later: str, errors: str, told: str) -> None:
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI.format(later=later))
+    (tmp_path / "nvidia-smi").write_text(NVIDIA_SMI.format(later=later, errors=errors))
     (tmp_path / "nvidia-smi").chmod(0o755)
-    lost = verdict is Verdict.DEVICE_ERROR
+    verdict = Verdict.DEVICE_ERROR if told else Verdict.CRASH
     source = "import os\n\n\ndef custom_kernel(data):\n    os.abort()\n"
     result = evaluate(tmp_path / "job", source, environ=environ, harness=edited((ON_A_GPU,))).result
     assert result.verdict is verdict, result.message
     assert [case.verdict for case in result.cases] == [Verdict.CRASH]
-    assert ("the GPU was lost during the run: nvidia-smi no longer" in result.message) is lost
+    assert told in result.message
+    assert result.message.startswith("the GPU ") is bool(told)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ RIGHT = "def custom_kernel(data):\n    return [2 * x for x in data]\n"
         "send({'type': 'raised', 'verdict': 'pass', 'message': ''})",
         "send({'type': 'raised', 'verdict': [], 'message': ''})",
         "send({'type': 'raised', 'verdict': 'exception', 'message': {}})",
+        "send({'type': 'raised', 'verdict': 'device_error', 'message': 'CUDA error: GPU is lost'})",
         "socket.send_fds(channel, [json.dumps({'type': 'done'}).encode()], [0, 1, 2])",
     ],
 )

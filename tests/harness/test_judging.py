@@ -74,11 +74,11 @@ def test_an_output_that_the_device_cannot_hold_beside_the_inputs_is_out_of_memor
     ("error", "verdict"),
     [
         ("RuntimeError('CUDA error: an illegal memory access was encountered')", Verdict.CRASH),
-        ("RuntimeError('CUDA error: uncorrectable ECC error encountered')", Verdict.DEVICE_ERROR),
+        ("RuntimeError('CUDA error: uncorrectable ECC error encountered')", Verdict.EXCEPTION),
         ("ValueError('CUDA error: no CUDA-capable device is detected')", Verdict.EXCEPTION),
     ],
 )
-def test_a_device_s_complaint_is_told_from_the_kernel_s_fault(tmp_path: Path, error: str, verdict: Verdict) -> None:
+def test_what_a_submission_says_of_a_device_never_exonerates_it(tmp_path: Path, error: str, verdict: Verdict) -> None:
     result = evaluate(tmp_path, f"def custom_kernel(data):\n    raise {error}\n").result
     assert result.verdict is verdict
     assert "CUDA error" in result.cases[0].message

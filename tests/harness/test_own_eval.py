@@ -132,7 +132,7 @@ def test_a_run_that_fails_with_the_secret_seed_alone_is_not_ranked_and_says_so(t
     [
         (1, Verdict.EXCEPTION, "ended by an exception (exit status 1): it says why"),
         (2, Verdict.TASK_ERROR, "does not know the mode test"),
-        (110, Verdict.DEVICE_ERROR, "a call of the device's library failed (exit status 110)"),
+        (110, Verdict.CRASH, "a call of the device's library failed (exit status 110)"),
         (111, Verdict.INFRA_ERROR, "could not open its pipe"),
         (112, Verdict.WRONG_VALUE, "the task's check says that it is wrong"),
         (113, Verdict.TASK_ERROR, "cannot read a case of its own task.yml"),

@@ -124,5 +124,6 @@ class GpuWorker(Worker):
         finally:
             self._allowance.spend(time.monotonic() - start)
         if isinstance(answer, Unshared):
-            raise MemoryNotShared(f"memory of the GPU cannot be shared: {answer.message}")
+            verdict = Verdict.EXCEPTION if self.child.imports_submission else Verdict.DEVICE_ERROR
+            raise MemoryNotShared(f"memory of the GPU cannot be shared: {answer.message}", verdict)
         return answer

@@ -49,11 +49,11 @@ def _call_secretly(bench: Bench, worker: Worker, index: int, *, ranked: bool) ->
 
 @contextmanager
 def of_the_task() -> Iterator[None]:
-    """Blame every failure within this block on the reference, and so on the task."""
+    """Blame every failure within this block on the reference, and so on the task; not one of node or device."""
     try:
         yield
     except CallFailed as error:
-        if error.verdict is Verdict.INFRA_ERROR:
+        if error.verdict in (Verdict.INFRA_ERROR, Verdict.DEVICE_ERROR):
             raise
         message = f"the reference itself does not pass: {error.verdict}: {error.message}"
         raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True) from error

@@ -261,7 +261,7 @@ def by_status(stage: Stage, ended: Ended, *, begun: bool = False) -> CallFailed:
         return CallFailed(Verdict.INFRA_ERROR, message)
     verdict, meaning = {
         USAGE: (Verdict.TASK_ERROR, f"the task's eval does not know the mode {stage.mode}"),
-        DEVICE_FAILED: (Verdict.DEVICE_ERROR, "a call of the device's library failed"),
+        DEVICE_FAILED: (Verdict.CRASH, "a call of the device's library failed"),
         NO_PIPE: (Verdict.INFRA_ERROR, "the task's eval could not open its pipe, or the file of cases"),
         NOT_VALID: (Verdict.WRONG_VALUE, "the task's check says that it is wrong"),
         BAD_CASE: (Verdict.TASK_ERROR, "the task's eval cannot read a case of its own task.yml"),

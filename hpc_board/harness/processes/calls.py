@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.wire.channel import ProtocolViolation
 from hpc_board.harness.wire.replies import TYPES_OF_JUDGE, Answer, Failure, OfJudge, answer_of
+from hpc_board.model.device_faults import with_words
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import CaseValue
@@ -213,7 +214,7 @@ def worker_answer(worker: Child, expected: tuple[str, ...], deadline: float, lat
     except ProtocolViolation as error:
         raise CallFailed(Verdict.PROTOCOL_VIOLATION, f"it sent {error}", worker_lost=True) from None
     if isinstance(answer, Failure):
-        raise _reported(answer, worker.lacking)
+        raise _reported(answer, worker)
     return answer
 
 
@@ -224,7 +225,6 @@ _REPORTABLE = {
     Verdict.WRONG_ALIASED: False,
     Verdict.OUTPUT_LIMIT: False,
     Verdict.LOAD_ERROR: True,
-    Verdict.DEVICE_ERROR: True,
     Verdict.OUT_OF_MEMORY: True,
     Verdict.CRASH: True,
     Verdict.INFRA_ERROR: True,
@@ -232,13 +232,16 @@ _REPORTABLE = {
 """Verdicts that a worker may report about itself, and whether the worker is lost afterwards."""
 
 
-def _reported(failure: Failure, lacking: Mapping[str, str]) -> CallFailed:
+def _reported(failure: Failure, worker: Child) -> CallFailed:
     """Return the failure that a worker reports about itself; a verdict outside `_REPORTABLE` is refused.
 
-    A submission may say of any library that it is missing: the node is at fault for those in `lacking` alone.
+    A submission may say of any library that it is missing: the node is at fault for those in `lacking` alone. It may
+    say so of the device as well, and is not believed at all.
     """
-    if failure.module in lacking:
-        return CallFailed(Verdict.INFRA_ERROR, lacking[failure.module], worker_lost=True)
+    if failure.module in worker.lacking:
+        return CallFailed(Verdict.INFRA_ERROR, worker.lacking[failure.module], worker_lost=True)
+    if failure.verdict is Verdict.DEVICE_ERROR and not worker.imports_submission:
+        return CallFailed(Verdict.DEVICE_ERROR, with_words(failure.message), worker_lost=True)
     if failure.verdict not in _REPORTABLE:
         return CallFailed(Verdict.PROTOCOL_VIOLATION, "it reported an unknown failure", worker_lost=True)
     return CallFailed(failure.verdict, failure.message, worker_lost=_REPORTABLE[failure.verdict])

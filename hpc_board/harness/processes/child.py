@@ -56,7 +56,8 @@ class Child:
     for and to kill; `worker_pid` is the peer of the channel, in this process's pid namespace. They differ if a command
     started the worker: then the `launchers` are the processes from that command down to the worker's parent. The
     command of a `contained` worker reports the worker's end by its own exit status. `lacking` has a message for each
-    library that a worker's Python lacks, as it said before it imported anything of the submission.
+    library that a worker's Python lacks, as it said before it imported anything of the submission; once it
+    `imports_submission`, its word may be the submission's.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Child:
         self.worker_pid = pid if worker_pid is None else worker_pid
         self.launchers = _launchers_of(self.worker_pid, pid)
         self.lacking: Mapping[str, str] = {}
+        self.imports_submission = False
         self._contained = contained
         self._channel = channel
         self._reads = True

@@ -5,11 +5,11 @@ are checked byte by byte elsewhere and its times are bounded by the supervisor's
 worker too, which gives the overhead of a call beyond the call itself. Under a profiler that must start it (`traced`) a
 worker gives up fewer privileges, see profile.py.
 
-Frames: `load` -> `confined`, then `loaded` or `raised`; a load that `waits` has `prepared`, answers to others, and
-`import` before that. `prepare` -> `prepared`; `map` (with memory for inputs and for the description of outputs) ->
-`mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are written, between `mapped` and `run`, the
-process is stopped; between `run` and `done` the supervisor's clock runs, so all work that can be done before is done at
-`map`.
+Frames: `load` -> `confined`, then `prepared` or `raised` when the device is open, then `loaded` or `raised`; a load
+that `waits` has answers to others, and `import` before that. `prepare` -> `prepared`; `map` (with memory for inputs and
+for the description of outputs) -> `mapped`; `run` -> `done`, `raised` or `overlapped`. While the inputs are written,
+between `mapped` and `run`, the process is stopped; between `run` and `done` the supervisor's clock runs, so all work
+that can be done before is done at `map`.
 
 On a GPU whose memory several processes can share, a timed call has other frames: `reserve` (memory for inputs on the
 GPU) -> `reserved` or `unshared`; `queue` (the call, which the GPU begins at the judge's sign) -> `queued`, `raised` or
@@ -45,7 +45,6 @@ from hpc_board.harness.wire.channel import Channel, ChannelClosed, Frame, inheri
 from hpc_board.harness.wire.form import Aliased, Taker
 from hpc_board.harness.wire.replies import HANDLES_MAX, PLACES_MAX
 from hpc_board.harness.worker import compiled
-from hpc_board.model.device_faults import with_words
 from hpc_board.model.result import LIBRARY_LACKING, Verdict
 from hpc_board.model.text import printable
 
@@ -77,8 +76,10 @@ def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
         if frame["profile"]:
             device = ProfiledDevice(device, frame["profile"], Path(frame["scratch"]))
         worker = _Worker(device, naming, copies_inputs=frame["profile"] == "asan")
+        # From here on the supervisor believes no word about the device: it may be the submission's.
+        channel.send({"type": "prepared"})
+        naming.imports = True
         if frame["waits"]:
-            channel.send({"type": "prepared"})
             _answer_until("import", worker, channel)
         if frame["compiled"]:
             worker.kernel = compiled.open_kernel(Path(frame["folder"]) / frame["file"])
@@ -187,8 +188,8 @@ class _Worker:
         except Aliased:
             return _message(Verdict.WRONG_ALIASED, _ALIASED)
         except payload.PayloadError as error:
-            verdict = fault(error.__cause__) if error.__cause__ else None
-            return _message(verdict or Verdict.WRONG_DTYPE, f"the output cannot be taken: {error}")
+            verdict = self._naming.verdict(error.__cause__ or error, Verdict.WRONG_DTYPE)
+            return _message(verdict, f"the output cannot be taken: {error}")
         except _Raised as raised:
             return self._naming.raised(raised.error, Verdict.EXCEPTION)
         except BaseException as error:  # noqa: BLE001 - code of the submission runs here as well
@@ -406,13 +407,14 @@ class _Shared:
 
 
 class _Naming:
-    """Wording of a submission's errors: with its own file's name, without frames of the harness."""
+    """Verdicts and words of a worker's errors: with the submission's own file name, without frames of the harness."""
 
     def __init__(self, folder: str, file: str, shown_as: str, device: str) -> None:
         self._device = device
         self._folder = folder
         self._file = file
         self._shown_as = shown_as
+        self.imports = False
 
     def is_in(self, error: BaseException) -> bool:
         """Return whether code of the submission raised an exception, or called the code that did."""
@@ -424,8 +426,15 @@ class _Naming:
             step = step.tb_next
         return step
 
+    def verdict(self, error: BaseException, otherwise: Verdict) -> Verdict:
+        """Return the verdict for an exception; once the submission is imported, none blames the device."""
+        found = fault(error) or otherwise
+        if found is Verdict.DEVICE_ERROR and self.imports:
+            return otherwise if self._device == "cpu" else Verdict.CRASH
+        return found
+
     def raised(self, error: BaseException, otherwise: Verdict) -> Frame:
-        verdict, step = fault(error) or otherwise, self._step(error)
+        verdict, step = self.verdict(error, otherwise), self._step(error)
         if step is None and not isinstance(error, SyntaxError):
             lines = ""
         else:
@@ -435,9 +444,6 @@ class _Naming:
         if verdict is Verdict.INFRA_ERROR:
             lines = "".join(traceback.format_exception(error))
             head = f"hpc-board failed to take the output, which is no fault of the submission: {head}"
-        if verdict is Verdict.DEVICE_ERROR and self._device != "cpu":
-            # On a CPU the submission asks for a device that the board does not promise.
-            head = with_words(head)
         text = self._renamed(f"{head}\n{lines[-_MESSAGE_MAX:]}".strip())
         return {**_message(verdict, text), "module": lacking(error)}
 

@@ -1248,28 +1248,6 @@ def test_the_exit_code_of_waiting_tells_the_kernels_faults_from_others(
     assert call(board, "watch", "1").exit_code == exit_code
 
 
-@pytest.mark.parametrize(
-    ("cases", "exit_code"),
-    [
-        ((Case("test", 0, "", Verdict.DEVICE_ERROR, "CUDA error: an illegal memory access"),), 1),
-        ((Case("test", 0, "", Verdict.PASS),), 3),
-        ((), 3),
-    ],
-)
-def test_a_device_error_is_the_kernels_fault_where_it_came_up_in_a_case(
-    board: Recorded, cases: tuple[Case, ...], exit_code: int
-) -> None:
-    board.add(result=result_of(Verdict.DEVICE_ERROR, *cases))
-    assert call(board, "watch", "1").exit_code == exit_code
-
-
-def test_a_gpu_that_fails_by_itself_within_a_case_is_not_the_kernels_fault(board: Recorded) -> None:
-    told = "test case 1 (size: 3): the GPU was lost during the run: RuntimeError: CUDA error: GPU is lost"
-    case = Case("test", 0, "size: 3", Verdict.DEVICE_ERROR, told)
-    board.add(result=replace(result_of(Verdict.DEVICE_ERROR, case), message=told))
-    assert call(board, "watch", "1").exit_code == 3
-
-
 @pytest.mark.parametrize("state", [state for state in RunState if state.ended and state is not RunState.FINISHED])
 def test_a_run_that_ended_without_a_verdict_exits_with_3(board: Recorded, state: RunState) -> None:
     board.add(status_of(state))
