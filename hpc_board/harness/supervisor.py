@@ -37,12 +37,11 @@ from hpc_board.harness.node import (
 from hpc_board.harness.processes.calls import CallFailed, NoWindow, Phase, TimeBudget, TimeUntil
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.signals import Interrupted, Interruption, Suspensions
-from hpc_board.harness.processes.spawn import NotForked
 from hpc_board.harness.processes.tree import REAP_SECONDS
 from hpc_board.harness.profile.evaluation import Profile, Workers
 from hpc_board.harness.profile.profilers import Unusable, absent, available
 from hpc_board.harness.profile.sanitize import Sanitize
-from hpc_board.harness.profile.sanitizers import ToolUnusable, cpu_tool, cuda_tool
+from hpc_board.harness.profile.sanitizers import cpu_tool, cuda_tool
 from hpc_board.harness.progress import WINDOWS, Progress, append_line, now_text
 from hpc_board.harness.result_file import judged_before, provenance_of, result_of, write_result
 from hpc_board.model.device_faults import device_fault, with_words
@@ -537,10 +536,6 @@ class Supervisor:
         from hpc_board.harness.build.builder import renamed_in
 
         job, names = self._job, (CPU_TOOL,) if self._job.device == "cpu" else CUDA_TOOLS
-        if job.device == "cpu" and self._processes.container is not None:
-            # The library of AddressSanitizer is that of the node, and the compiler that of the image.
-            message = "mode sanitize does not work on a CPU in a container of submissions"
-            raise CallFailed(Verdict.INFRA_ERROR, message)
         library = self._processes.library
         built_in = f"{library.parent if library else self._processes.scratch}/"
         asked = tools_in(job.choices.get("tool", "")) or names
@@ -554,20 +549,21 @@ class Supervisor:
             lambda text: renamed_in(Log(text.replace(built_in, "")), job).text,
             deadline=deadline,
         )
+        ran: list[str] = []
         try:
             for number, name in enumerate(chosen, 1):
                 if time.monotonic() >= deadline:
                     evaluation.leave_out(chosen[number - 1 :])
-                    del chosen[number - 1 :]
                     break
                 self._say("sanitize", number, len(chosen), name)
+                ran.append(name)
                 cases = evaluation.run(find(name, self._processes.environment))
                 self._cases = self._cases or self._with_oom_kills(cases)
-        except (ToolUnusable, Unusable, NotForked) as error:
+        except Unusable as error:
             raise CallFailed(Verdict.INFRA_ERROR, str(error)) from None
         finally:
             self._profile_log, self._findings = evaluation.log(), evaluation.findings
-            self._provenance["sanitizer"] = ", ".join(chosen)
+            self._provenance["sanitizer"] = ", ".join(ran)
             self._processes.isolation = str(self._provenance.get("profiler_isolation", ""))
         evaluation.check()
 

@@ -284,7 +284,7 @@ def test_a_profiler_that_starts_the_worker_is_left_out_where_a_board_requires_th
 ) -> None:
     script(tmp_path / "bin", "ncu", NCU)
     found = as_gpu("cuda", tmp_path, minimum_isolation="S3")
-    assert "ncu was not used: it works without the filter of system calls alone" in found.result.profile.text
+    assert "ncu was not used: it needs a process without the system-call filter" in found.result.profile.text
     assert "profiler_isolation" not in found.result.provenance
 
 

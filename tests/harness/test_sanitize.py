@@ -79,6 +79,7 @@ FOUND = (
     ),
 )
 
+RACE = "========= {level}: Race reported between Write access at sum(int *)+0x90\n"
 CLEAN = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
 
 SANITIZER = """
@@ -111,6 +112,7 @@ def sanitized(
     path: str | None = None,
     task: Task | None = None,
     seconds: str = 'job.phase_seconds["sanitize"]',
+    edits: tuple[Edit, ...] = (),
 ) -> Evaluation:
     """A run on the CPU, in which the harness chooses the tools of a GPU."""
     changed = edited(
@@ -119,6 +121,7 @@ def sanitized(
             Edit("supervisor.py", '(CPU_TOOL,) if self._job.device == "cpu" else CUDA_TOOLS', "CUDA_TOOLS"),
             Edit("supervisor.py", 'job.phase_seconds["sanitize"]', seconds),
             Edit("job_spec.py", 'value.get("minimum_isolation", "")', repr(minimum_isolation)),
+            *edits,
         )
     )
     environ = {"PATH": f"{where / 'bin'}:{os.environ['PATH'] if path is None else path}"}
@@ -188,7 +191,10 @@ def test_without_compute_sanitizer_the_node_is_to_blame(tmp_path: Path, on_path:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("sys.exit('Error: no permission to attach')", "started no worker: Error: no permission to attach"),
+        (
+            "sys.exit('Error: no permission to attach')",
+            "memcheck was not used: env started no worker: Error: no permission",
+        ),
         (f"OUTPUT = {{'*': '========= Internal error'}}\n{SANITIZER}", "memcheck ended without a summary: "),
     ],
 )
@@ -200,13 +206,33 @@ def test_a_tool_that_does_not_work_here_is_told_and_blames_nobody_s_kernel(
     assert (result.verdict, words in result.message) == (Verdict.INFRA_ERROR, True), result.message
 
 
+def test_a_tool_under_which_no_worker_can_use_the_gpu_blames_nobody_s_kernel(tmp_path: Path, on_path: Path) -> None:
+    plays(on_path)
+    device = '        device = open_device(frame["device"])\n'
+    fails = f"{device}        if frame['traced']:\n            raise RuntimeError('CUDA error: initialization error')\n"
+    result = sanitized(tmp_path, edits=(Edit("worker/worker.py", device, fails),)).result
+    assert result.verdict is Verdict.INFRA_ERROR
+    assert result.message.startswith("under memcheck, the GPU cannot be used, or no longer: RuntimeError: CUDA error")
+
+
+def test_a_submission_that_cannot_be_loaded_is_told_under_each_tool(tmp_path: Path, on_path: Path) -> None:
+    plays(on_path, racecheck=LOG)
+    result = sanitized(tmp_path, "import nothing\n").result
+    assert result.verdict is Verdict.CRASH
+    assert result.provenance["sanitizer"] == ", ".join(CUDA_TOOLS)
+    plays(on_path)
+    result = sanitized(tmp_path / "clean", "import nothing\n", path=f"{on_path}:{os.environ['PATH']}").result
+    assert (result.verdict, result.cases) == (Verdict.LOAD_ERROR, ())
+    assert result.message.startswith("under memcheck, ModuleNotFoundError: No module named 'nothing'")
+
+
 def test_a_board_that_requires_the_whole_confinement_runs_no_tool_that_starts_the_worker(
     tmp_path: Path, on_path: Path
 ) -> None:
     plays(on_path)
     result = sanitized(tmp_path, minimum_isolation="S3").result
     assert result.verdict is Verdict.INFRA_ERROR
-    assert "it works without the filter of system calls alone" in result.message
+    assert "needs a process without the system-call filter, and the board requires isolation S3" in result.message
 
 
 def test_the_faults_of_compute_sanitizer_are_read_in_the_forms_of_its_versions(on_path: Path) -> None:
@@ -217,6 +243,15 @@ def test_the_faults_of_compute_sanitizer_are_read_in_the_forms_of_its_versions(o
     assert findings(tool, "========= Leaked\n========= ERROR SUMMARY: 3 errors\n") == (
         SanitizerFinding("memcheck", "ERROR SUMMARY: 3 errors"),
     )
+    assert findings(tool, RACE.format(level="Warning") + RACE.format(level="Error")) == (
+        SanitizerFinding("memcheck", "Race reported between Write access", "sum(int *)"),
+        SanitizerFinding("memcheck", "Race reported between Write access", "sum(int *)", warning=True),
+    )
+    counted = "========= RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)\n"
+    assert [each.kind for each in findings(tool, RACE.format(level="Warning") + counted)] == [
+        "Race reported between Write access",
+        "RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)",
+    ][::-1]
     many = "".join(f"========= Invalid read of size {number}\n=========     at k+0x1\n" for number in range(200))
     assert len(findings(tool, many)) == FINDINGS_MAX
     assert all(len(each.kernel) <= 300 for each in findings(tool, f"========= x\n=========     at {'k' * 5000}+0x1\n"))

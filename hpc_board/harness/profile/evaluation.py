@@ -86,8 +86,8 @@ class Workers:
         """
         if traced and not sandbox.reaches(sandbox.level_of(0, filtered=False), self._minimum_isolation):
             raise Unusable(
-                f"it works without the filter of system calls alone, and the board requires isolation "
-                f"{self._minimum_isolation} of every run"
+                f"it needs a process without the system-call filter, and the board requires isolation "
+                f"{self._minimum_isolation}"
             )
         child = self._processes.worker(
             home=home, profile=marks, prefix=command, traced=traced, folder=folder, printed=printed

@@ -8,8 +8,10 @@ from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.phases import Say, tested
 from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.harness.processes.output import Printed
+from hpc_board.harness.processes.spawn import NotForked
 from hpc_board.harness.profile.evaluation import Workers
-from hpc_board.harness.profile.sanitizers import Tool, ToolUnusable, findings, logged
+from hpc_board.harness.profile.profilers import Unusable
+from hpc_board.harness.profile.sanitizers import Tool, findings, logged
 from hpc_board.model.result import Case, Log, Verdict
 from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.text import one_line, printable
@@ -37,47 +39,47 @@ class Sanitize:
         self._failed: CallFailed | None = None
 
     def run(self, tool: Tool) -> list[Case]:
-        """Run the tests under a tool; return their cases.
+        """Run the tests under a tool; return their cases, none if the submission could not be loaded.
 
         Raises:
-            ToolUnusable: the tool ended without its summary.
-            Unusable: the board requires the system-call filter, under which the tool cannot work.
-            NotForked: the tool started no worker.
-            CallFailed: the submission could not be loaded; the fault that a tool has found, if any.
+            Unusable: the tool started no worker, or one that cannot open the device, or ended without its summary; or
+                the board requires the system-call filter, under which the tool cannot work.
         """
-        try:
-            return self._run(tool)
-        except CallFailed:
-            self.check()
-            raise
-
-    def _run(self, tool: Tool) -> list[Case]:
         home, folder = self._workers.folders()
         # A tool within the worker's process can write there alone; the file of another is out of the worker's reach.
         log = (folder if tool.traced else home) / _LOG
         printed = Printed(min(self._workers.limits.printed_bytes, _PRINTED_BYTES_MAX))
         marks = "nvtx" if tool.traced else "asan"
+        cases: list[Case] = []
+        failure: CallFailed | None = None
         try:
             worker = self._workers.started(tool.command(log), home, folder, printed, traced=tool.traced, marks=marks)
             cases = [*tested(self._bench, worker, self._say, secret=False, ranked=False)]
             failure = _failure(cases)
-            unfinished = self._unfinished(failure)
+        except (NotForked, Unusable) as error:
+            raise Unusable(f"{tool.name} was not used: {error}") from None
         except CallFailed as error:
-            self._unfinished(error)
-            raise
-        finally:
-            self._workers.dismiss()
-            texts, is_cut = self._texts(log, printed)
-            found = findings(tool, "\n".join(texts))
-            self.findings += found
-            shown = [printable(each, _TOOL_TEXT_MAX) for each in texts if each]
-            self._parts.append("\n".join([f"{tool.name}: {len(found) or 'no'} faults", *shown]))
+            failure = error
+        unfinished = self._unfinished(failure)
+        self._workers.dismiss()
+        texts, is_cut = self._texts(log, printed)
+        # UndefinedBehaviorSanitizer prints its faults; a log out of the worker's reach has all of the tool's words.
+        read = texts[0] if tool.traced else "\n".join(texts)
+        found = findings(tool, read)
+        self.findings += found
+        shown = [printable(each, _TOOL_TEXT_MAX) for each in texts if each]
+        self._parts.append("\n".join([f"{tool.name}: {len(found) or 'no'} faults", *shown]))
+        if failure is not None and failure.verdict is Verdict.DEVICE_ERROR:
+            raise Unusable(f"under {tool.name}, {failure.message}")
         failure = failure or unfinished
         if failure is None and is_cut:
-            failure = CallFailed(Verdict.OUTPUT_LIMIT, "the output is too long, or no plain file, to be read whole")
-        if failure is None and not found and not any(tool.done in each for each in texts):
+            failure = CallFailed(
+                Verdict.OUTPUT_LIMIT,
+                f"the log of {tool.name} is incomplete: too long, in too many files, or no regular file",
+            )
+        if failure is None and not found and tool.done not in read:
             lines = [line for each in texts for line in each.splitlines() if line.strip()] or ["it printed nothing"]
-            raise ToolUnusable(f"{tool.name} ended without a summary: {one_line(lines[-1])}")
+            raise Unusable(f"{tool.name} ended without a summary: {one_line(lines[-1])}")
         if failure is not None and self._failed is None:
             self._failed = CallFailed(failure.verdict, f"under {tool.name}, {failure.message}")
         return cases

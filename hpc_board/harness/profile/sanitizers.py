@@ -1,7 +1,7 @@
 """Mode `sanitize`: the test cases under compute-sanitizer on CUDA, under AddressSanitizer for C++ on a CPU.
 
 A tool writes the faults into files, but UndefinedBehaviorSanitizer prints them, since its library has no name of a file
-beside AddressSanitizer's. A submission runs in the process that a tool watches, and may hide or invent faults of its
+beside AddressSanitizer's. Where a tool works within the submission's process, that may hide or invent faults of its
 own: nothing of this mode is ranked. The forms of compute-sanitizer's output are those of its documentation, not
 measured.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hpc_board.harness.files import open_regular
 from hpc_board.harness.processes.output import output_of
+from hpc_board.harness.profile.profilers import Unusable
 from hpc_board.model.sanitizer import FINDINGS_MAX, TEXT_CHARACTERS_MAX, SanitizerFinding
 from hpc_board.model.text import one_line, printable
 
@@ -24,10 +25,6 @@ _LOG_FILES_MAX = 20
 _ASK_SECONDS = 30
 _PRINT_LIMIT = 100
 _PROGRAM = "compute-sanitizer"
-
-
-class ToolUnusable(Exception):
-    """A tool cannot be used on this node; the message has the reason and a remedy."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +46,10 @@ def cuda_tool(name: str, environ: Mapping[str, str]) -> Tool:
     """Return a tool of compute-sanitizer.
 
     Raises:
-        ToolUnusable: the node has no compute-sanitizer.
+        Unusable: the node has no compute-sanitizer.
     """
     if shutil.which(_PROGRAM, path=environ.get("PATH")) is None:
-        raise ToolUnusable(_missing(_PROGRAM))
+        raise Unusable(_missing(_PROGRAM))
     # A tensor within a larger block of PyTorch's allocator would have no end that a tool knows.
     command = ["env", "PYTORCH_NO_CUDA_MEMORY_CACHING=1", _PROGRAM, "--tool", name, "--print-limit", str(_PRINT_LIMIT)]
     command += ["--show-backtrace", "no"]
@@ -71,12 +68,12 @@ def cpu_tool(name: str, environ: Mapping[str, str]) -> Tool:
     """Return AddressSanitizer, whose library has to be loaded before the interpreter.
 
     Raises:
-        ToolUnusable: the compiler has no such library.
+        Unusable: the compiler has no such library.
     """
     library = output_of(["g++", "-print-file-name=libasan.so"], _ASK_SECONDS, environ).strip()
     # The compiler repeats the name of a library that it does not have.
     if not library.startswith("/"):
-        raise ToolUnusable(_missing("libasan.so of g++"))
+        raise Unusable(_missing("libasan.so of g++"))
     options = "detect_leaks=0:halt_on_error=0:detect_stack_use_after_return=1"
     return Tool(
         name,
@@ -105,21 +102,18 @@ def logged(log: Path) -> tuple[str, bool]:
 
 
 def findings(tool: Tool, text: str) -> tuple[SanitizerFinding, ...]:
-    """Return the faults that a tool has found, each once with its count."""
-    found: dict[tuple[str, str, str], SanitizerFinding] = {}
+    """Return the faults that a tool has found, each once with its count, and its warnings behind them."""
+    found: dict[tuple[bool, str, str, str], SanitizerFinding] = {}
     for each in tool.parse(tool.name, text):
-        key = (each.kind, each.kernel, each.place)
-        if key in found:
-            found[key] = replace(found[key], count=found[key].count + 1)
-        elif len(found) < FINDINGS_MAX:
-            found[key] = each
-    return tuple(found.values())
+        key = (each.warning, each.kind, each.kernel, each.place)
+        found[key] = replace(found[key], count=found[key].count + 1) if key in found else each
+    return tuple(sorted(found.values(), key=lambda each: each.warning)[:FINDINGS_MAX])
 
 
 _AT = re.compile(r"at (?P<kernel>[^\n]{1,2000}?)(?:\+|:)0x[0-9a-f]{1,16}(?: in (?P<place>\S{1,300}:\d{1,9}))?(?:$| \[)")
 _AT_OFFSET = re.compile(r"at 0x[0-9a-f]{1,16} in (?:(?P<place>\S{1,300}?:\d{1,9})(?::|$))?(?P<kernel>[^\n]{0,2000})")
-_RACE = re.compile(r"(?:Race reported between \w+ access|Potential \w+ hazard detected)")
-_SUMMARY = re.compile(r"ERROR SUMMARY: ([1-9]\d{0,9}) errors?")
+_RACE = re.compile(r"Race reported between \w+ access")
+_SUMMARY = re.compile(r"ERROR SUMMARY: [1-9]\d{0,9} errors?|RACECHECK SUMMARY: [^\n]{0,100}\([1-9]\d{0,9} errors?\b")
 
 
 def _of_compute_sanitizer(tool: str, text: str) -> Iterator[SanitizerFinding]:
@@ -137,10 +131,10 @@ def _of_compute_sanitizer(tool: str, text: str) -> Iterator[SanitizerFinding]:
         else:
             blocks.append([match[2]])
             counted = _SUMMARY.match(match[2])
-            summary = counted[0] if counted else summary
+            summary = _cut(match[2]) if counted else summary
     found = [finding for block in blocks if (finding := _of_block(tool, block)) is not None]
     yield from found
-    if summary and not found:
+    if summary and all(finding.warning for finding in found):
         # A fault that this version of the tool words in another way.
         yield SanitizerFinding(tool, summary)
 
@@ -149,7 +143,7 @@ def _of_block(tool: str, block: Sequence[str]) -> SanitizerFinding | None:
     """Return the fault of a block; None if it is another message."""
     if not block:
         return None
-    level, _, first = block[0].rpartition(": ") if block[0].startswith(("Error: ", "Warning: ")) else ("", "", block[0])
+    level, _, first = block[0].partition(": ") if block[0].startswith(("Error: ", "Warning: ")) else ("", "", block[0])
     race = _RACE.match(first)
     places = [line for line in (first, *block[1:]) if " at " in f" {line}"]
     at = next((found for line in places if (found := _AT_OFFSET.search(line) or _AT.search(line))), None)

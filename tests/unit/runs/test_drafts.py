@@ -284,6 +284,8 @@ def test_tools_may_have_spaces_between_and_are_those_of_the_gpu() -> None:
         drafted(gpus=["H100"], options=JobOptions(tool="racecheck,"), **given)
     with pytest.raises(InputError, match="--tool memcheck: the only tool on CPU is asan"):
         drafted("//\n", gpus=["CPU"], file_name="k.cpp", options=JobOptions(tool="asan, memcheck"), **given)
+    with pytest.raises(InputError, match="--tool asan: H100 has the tools memcheck, racecheck, initcheck, synccheck"):
+        drafted(gpus=["H100"], options=JobOptions(tool="asan"), **given)
 
 
 @pytest.mark.parametrize(
