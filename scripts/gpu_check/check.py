@@ -46,12 +46,19 @@ _TEXT_MAX = 4000
 _TIMES = ("median_ns", "low_ns", "high_ns", "baseline_ns", "claimed_ns", "least_ns", "slack_ns")
 _CUDA_HOME = Path("/usr/local/cuda")
 _CUTLASS_HOMES = ("/usr/local/cutlass", "/opt/cutlass", "/usr")
+PROGRAMS = ("nvcc", "ncu", "compute-sanitizer", "bwrap", "nvidia-smi")
 MISSING = {
     "triton": "this Python has no Triton",
     "cupy": "this Python has no CuPy",
     "jax": "this Python has no JAX",
+    "helion": "this Python has no Helion",
+    "cutlass": "this Python has no CuTe DSL",
+    "tilelang": "this Python has no TileLang",
+    "cuda.tile": "this Python has no cuTile",
+    "numba": "this Python has no Numba",
     "nvcc": f"there is no nvcc in PATH, CUDA_HOME or {_CUDA_HOME}",
     "ncu": "there is no ncu in PATH or beside nvcc",
+    "compute-sanitizer": "there is no compute-sanitizer in PATH or beside nvcc",
     "bwrap": "there is no bwrap in PATH",
     "cutlass headers": f"there is no include/cutlass in CUTLASS_PATH, {', '.join(_CUTLASS_HOMES)}",
     "two GPUs": "this machine has one GPU",
@@ -393,7 +400,7 @@ def programs(environ: Mapping[str, str], usual: Path) -> dict[str, str]:
     """
     homes = [environ.get("CUDA_HOME", ""), str(usual)]
     path = ":".join([environ.get("PATH", ""), *(f"{home}/bin" for home in homes if home)])
-    found = {name: shutil.which(name, path=path) for name in ("nvcc", "ncu", "bwrap", "nvidia-smi")}
+    found = {name: shutil.which(name, path=path) for name in PROGRAMS}
     includes = [f"{home}/include" for home in (environ.get("CUTLASS_PATH", ""), *_CUTLASS_HOMES) if home]
     found["cutlass headers"] = next((each for each in includes if Path(each, "cutlass", "gemm").is_dir()), None)
     return {name: each for name, each in found.items() if each}

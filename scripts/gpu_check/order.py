@@ -14,6 +14,7 @@ from hpc_board.model.task import CaseValue, Language, Mode, Task
 ROOT = Path(__file__).resolve().parents[2]
 TASKS, EXAMPLES, GPU_TESTS = ROOT / "tasks", ROOT / "examples", ROOT / "tests" / "gpu"
 SUBMISSIONS, CHEATS = GPU_TESTS / "submissions", GPU_TESTS / "cheats"
+MATMUL, VECTORADD = TASKS / "matmul", TASKS / "vectoradd"
 
 QUICK: Mapping[str, float] = {
     "workers": 1,
@@ -105,6 +106,8 @@ def order(tasks: Mapping[str, Task]) -> Iterator[Entry]:
     profile = replace(usual, stage="profile", mode=Mode.PROFILE, seconds=15, limit=45)
     yield replace(profile, name="profile by ncu", needs=("ncu",))
     yield replace(profile, name="profile by torch.profiler", without="ncu")
+    sanitize = replace(usual, stage="profile", name="sanitize", mode=Mode.SANITIZE, seconds=40, limit=90)
+    yield replace(sanitize, needs=("compute-sanitizer",))
     ranked = Entry("ranked", "kernel", "vectoradd_py", seconds=30, limit=75, mode=Mode.RANKED, limits={})
     for _ in range(3):
         yield replace(ranked, task="vectoradd_py", file=faster)
@@ -139,36 +142,43 @@ def cheat(stage: str, name: str, **changes: Any) -> Entry:
 
 
 def languages() -> Iterator[Entry]:
-    """Yield the same sum or product in each language and by each library."""
+    """Yield the same sum or product in each language and by each library, mostly by the templates of the tasks."""
     entry = Entry("languages", "kernel", "vectoradd_py", task="vectoradd_py", case=SUM, seconds=12)
     case = {"m": 640, "k": 768, "n": 512, "seed": 93246}
     compiled = replace(
         entry, language="cu", task="matmul", case=case, needs=("nvcc",), seconds=16, limit=60, limits=COMPILING
     )
+    template = replace(entry, task="vectoradd", seconds=16)
     own = {
         "Triton with autotune": replace(
             entry, file=SUBMISSIONS / "vectoradd_autotune.py", needs=("triton",), seconds=16
         ),
         "CUDA": replace(compiled, file=EXAMPLES / "matmul" / "plain.cu"),
-        "CUDA with cuBLAS": replace(compiled, file=SUBMISSIONS / "matmul_cublas.cu", flags=("-lcublas",)),
+        "CUDA with cuBLAS": replace(compiled, file=MATMUL / "template_cublas.cu", flags=("-lcublas",)),
         "CUDA with CUTLASS": replace(
-            compiled, file=SUBMISSIONS / "matmul_cutlass.cu", needs=("nvcc", "cutlass headers"), seconds=40, limit=90
+            compiled, file=MATMUL / "template_cutlass.cu", needs=("nvcc", "cutlass headers"), seconds=40, limit=90
         ),
-        "CuPy": replace(entry, file=SUBMISSIONS / "vectoradd_cupy.py", needs=("cupy",)),
-        "JAX": replace(entry, file=SUBMISSIONS / "vectoradd_jax.py", needs=("jax",), seconds=20),
+        "CuPy": replace(template, file=VECTORADD / "template_cupy.py", needs=("cupy",)),
+        "JAX": replace(template, file=VECTORADD / "template_jax.py", needs=("jax",), seconds=20),
         "torch.compile": replace(
-            entry, file=SUBMISSIONS / "vectoradd_compile.py", needs=("triton",), seconds=25, limit=60
+            template, file=VECTORADD / "template_torch_compile.py", needs=("triton",), seconds=25, limit=60
         ),
         "an own CUDA graph": replace(entry, file=SUBMISSIONS / "vectoradd_graph.py"),
         "a call with .item()": replace(entry, file=SUBMISSIONS / "vectoradd_item.py"),
         "load_inline": replace(
-            entry,
-            file=SUBMISSIONS / "vectoradd_load_inline.py",
+            template,
+            file=VECTORADD / "template_load_inline.py",
             needs=("nvcc",),
             seconds=50,
             limit=90,
             limits=COMPILING,
         ),
+        "Gluon": replace(template, file=VECTORADD / "template_gluon.py", needs=("triton",)),
+        "Helion": replace(template, file=VECTORADD / "template_helion.py", needs=("helion",), seconds=25, limit=60),
+        "CuTe DSL": replace(template, file=VECTORADD / "template_cutedsl.py", needs=("cutlass",)),
+        "TileLang": replace(template, file=VECTORADD / "template_tilelang.py", needs=("tilelang",)),
+        "cuTile": replace(template, file=VECTORADD / "template_cutile.py", needs=("cuda.tile",)),
+        "Numba": replace(template, file=VECTORADD / "template_numba.py", needs=("numba",)),
     }
     for name, each in own.items():
         yield replace(each, name=name)

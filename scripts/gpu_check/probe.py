@@ -1,9 +1,8 @@
-"""Probe a GPU for the facts on which the judge's clock rests; without the harness, except its confinement.
+"""Probe a GPU for the facts on which the judge's clock rests, with the harness's confinement and driver calls alone.
 
 `probe.py facts` prints this Python's facts. `probe.py steps HARNESS SECONDS` makes the steps and prints a line of JSON
 for each at once. The GPU is used by four processes: a judge, two workers, and one in a PID namespace, all confined as
-the harness confines its own. If one of
-them dies or takes too long, all are ended, and the next step has new ones.
+the harness confines its own. If one of them dies or takes too long, all are ended, and the next step has new ones.
 """
 
 import contextlib
