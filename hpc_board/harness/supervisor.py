@@ -404,7 +404,7 @@ class Supervisor:
 
         def load(worker: GpuWorker) -> None:
             # The windows before are the harness's own; from here on the time is the submission's.
-            worker.take_allowance(allowance)
+            worker.allowance = allowance
             processes.import_submission(worker.child)
 
         self._check_gone()

@@ -123,10 +123,10 @@ def test_workers_share_the_calls_of_a_case() -> None:
 
 def test_nothing_takes_less_than_half_of_what_the_data_sheet_allows() -> None:
     h100 = peak_of("NVIDIA H100 80GB HBM3")
-    assert floor_ns(1e-6, Work(3.938e9, 0), h100) == pytest.approx(0.5e6)
-    assert floor_ns(1e-6, Work(1000, 0), h100) == 1000
-    assert floor_ns(1e-6, Work(0, 4e12), Peak(1e12, 1e12)) == pytest.approx(2e9)
-    assert floor_ns(1e-6, Work(1e9, 1e9), None) == 1000
+    assert floor_ns(Work(3.938e9, 0), h100) == pytest.approx(0.5e6)
+    assert floor_ns(Work(0, 4e12), Peak(1e12, 1e12)) == pytest.approx(2e9)
+    assert floor_ns(Work(1e9, 1e9), None) == 0
+    assert floor_ns(None, h100) == 0
 
 
 def test_a_device_whose_data_sheet_is_not_known_has_no_peak() -> None:

@@ -113,6 +113,30 @@ def test_an_answer_that_cannot_have_the_form_says_why(
     assert (result.verdict, told.replace("SIZE", size) in result.message) == (verdict, True), result.message
 
 
+RARELY_SHORTER = """
+import torch
+
+def generate_input(size, seed):
+    x = torch.rand(size, generator=torch.Generator().manual_seed(seed))
+    x[0] = 0 if seed % 50 == 7 else 1
+    return x
+
+def ref_kernel(x):
+    return x[x > 0]
+
+def check_implementation(data, output):
+    return torch.equal(output, data[data > 0])
+"""
+
+
+def test_an_answer_whose_shape_depends_on_few_inputs_passes(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    cases = ({"size": 64, "seed": 1},)
+    task = a_task(RARELY_SHORTER, tests=cases, benchmarks=cases, limits={"rows": 3})
+    result = evaluate(tmp_path, "def custom_kernel(data):\n    return data[data > 0]\n", task, Mode.BENCHMARK).result
+    assert result.verdict is Verdict.PASS, result.message
+
+
 ONLY_LATER = """
 calls = []
 
@@ -146,11 +170,11 @@ def test_an_answer_that_has_another_form_in_a_row_says_so(
     [
         (
             "wire/form.py",
-            "        value = payload.plain(value)\n        if not isinstance(value, torch",
+            "            value = payload.plain(value)\n",
             "return y.double()",
         ),
-        ("wire/form.py", "        return value.reshape(shape).contiguous()", "return y.double()"),
-        ("wire/form.py", "    reached = 0\n", "return y, y"),
+        ("wire/form.py", "            value = value.reshape(shape)\n", "return y.double()"),
+        ("wire/form.py", "            if any_overlap([[(at, at + size)]", "return y, y"),
         ("wire/form.py", "        items = list(value)\n", "return y, y"),
         ("wire/payload.py", "    try:\n        return torch.Tensor.detach(value)", "return y.as_subclass(Data)"),
     ],

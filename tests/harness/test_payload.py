@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpc_board.harness.wire.payload import MAGIC, PayloadError, TooLarge, any_share_memory, read, write
+from hpc_board.harness.wire.payload import MAGIC, PayloadError, TooLarge, read, share_memory, write
 
 LIMIT = 2**28
 
@@ -189,7 +189,7 @@ def test_values_share_memory_where_parts_of_two_overlap_and_not_of_one() -> None
     numpy = pytest.importorskip("numpy")
     array = numpy.zeros(100)
     apart = [{"a": array[:50], "b": [array[10:20]]}, array[50:60], array[60:]]
-    assert not any_share_memory(apart)
-    assert not any_share_memory([array[:0], array, 3, "text"])
-    assert any_share_memory([*apart, array[49:50]])
-    assert any_share_memory([array[60:], array[:10], array[70:71]])
+    assert not share_memory(*apart)
+    assert not share_memory(array[:0], array, 3, "text")
+    assert share_memory(*apart, array[49:50])
+    assert share_memory(array[60:], array[:10], array[70:71])

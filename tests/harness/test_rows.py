@@ -27,7 +27,6 @@ class Worker:
 
     claims_ns: float
     hides_ns: float = 0.0
-    stops: bool = True
     child: Any = field(default_factory=lambda: SimpleNamespace(worker_pid=os.getpid()))
 
 
@@ -37,13 +36,12 @@ class Bench:
     def __init__(self) -> None:
         self.limits = LIMITS
         self.phase = SimpleNamespace(name="benchmark", cases=({"size": 1},), seconds=100.0)
-        self.input_bytes: dict[int, int] = {}
-        self.work: dict[int, Any] = {}
+        self.generated = {0: SimpleNamespace(work=None)}
         self._calls = 0
 
-    def answer_bytes(self, _index: int) -> int:
-        """No bytes: memory never limits a row here."""
-        return 0
+    def call_bytes(self, _index: int) -> int:
+        """A byte: memory never limits a row here."""
+        return 1
 
     def call(self, worker: Worker, _index: int, seeds: list[int], *, made: int | None = None, **_: Any) -> Called:
         """The answer to as many calls, each of which claims a little more than the one before."""

@@ -420,6 +420,41 @@ def test_python_on_an_amd_gpu_is_timed_by_its_worker_and_says_so(tmp_path: Path,
     assert result.provenance["clock_reason"] == "the judge has no windows on GPUs with the device hip"
 
 
+COPIES = Edit(
+    "device/device.py",
+    "        kept, kind = self.kept, type(value)\n        if kind in (kept.tensor_type",
+    "        kept, kind = self.kept, type(value)\n        if kind.__name__ == 'Tensor':\n"
+    "            return value.clone()\n        if kind in (kept.tensor_type",
+)
+"""Has the simulated GPU copy outputs behind a call, as a real one does."""
+
+
+@pytest.mark.torch
+def test_a_kernel_with_one_output_buffer_passes_by_a_workers_clock(tmp_path: Path, simulated: str) -> None:
+    task = a_task(REFERENCE, benchmarks=({"size": 1000, "seed": 5},), limits={**QUICK, "burst_calls": 5})
+    kernel = (
+        "import torch\nkept = torch.empty(1000)\n\n"
+        "def custom_kernel(data):\n    return torch.mul(data[0], 2, out=kept)\n"
+    )
+    result = evaluate(
+        tmp_path, kernel, task, Mode.BENCHMARK, Device.HIP, harness=simulating(simulated, edits=(COPIES,))
+    ).result
+    assert timed(result).timing is not None
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("answer", "verdict"), [("data[0]", Verdict.WRONG_ALIASED), ("data[0] + 0", Verdict.PASS)])
+def test_an_answer_in_an_input_is_refused_by_a_workers_clock_too(
+    tmp_path: Path, simulated: str, answer: str, verdict: Verdict
+) -> None:
+    task = a_task(REFERENCE.replace("data[0] * 2", "data[0]"), fresh_output=True, limits=QUICK)
+    kernel = f"def custom_kernel(data):\n    return {answer}\n"
+    result = evaluate(
+        tmp_path, kernel, task, Mode.TEST, Device.HIP, harness=simulating(simulated, edits=(COPIES,))
+    ).result
+    assert result.verdict is verdict, result.message
+
+
 @pytest.mark.torch
 def test_inputs_that_are_not_in_tensors_are_not_known_before_a_call_is_timed(tmp_path: Path, simulated: str) -> None:
     reference = REFERENCE.replace("manual_seed(seed)), size", "manual_seed(seed)), list(range(100))")

@@ -37,7 +37,7 @@ from hpc_board.harness.judge.windows import Windows, unusable
 from hpc_board.harness.processes.memory import keep_freed_memory
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
-from hpc_board.harness.wire.form import form_of, leaves_of
+from hpc_board.harness.wire.form import Form
 from hpc_board.harness.worker.compiled import form_fault
 from hpc_board.model.device_faults import with_words
 from hpc_board.model.mismatch import Mismatch
@@ -320,12 +320,13 @@ class _Judge:
         try:
             answer, copy = self._reference_answer(data)
             laid = payload.laid_out(answer, self._value_bytes)
-            form = form_of(laid.layout)
-            if form is None:
+            try:
+                form = Form(laid.layout)
+            except payload.PayloadError:
                 return _Right(inputs, laid.layout, None, [])
-            places = {at: leaf for leaf, at in enumerate(payload.laid_out(copy, self._value_bytes).addresses()) if at}
-            is_turned = ["order" in leaf for leaf in leaves_of(laid.layout)]
-            own = [None if turned else places.get(at) for turned, at in zip(is_turned, laid.addresses(), strict=True)]
+            spans = {span: leaf for leaf, span in enumerate(payload.laid_out(copy, self._value_bytes).spans()) if span}
+            is_permuted = ["order" in leaf for leaf, _ in payload.leaves_of(laid.layout)]
+            own = [None if other else spans.get(span) for other, span in zip(is_permuted, laid.spans(), strict=True)]
             return _Right(inputs, laid.layout, form.node, own)
         finally:
             self._reference_seconds = max(self._reference_seconds, time.monotonic() - begin)

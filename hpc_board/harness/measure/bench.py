@@ -10,12 +10,11 @@ import os
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 
-from hpc_board.harness.measure.timing import floor_ns
 from hpc_board.harness.measure.worker_handle import Output, Row, Worker
 from hpc_board.harness.processes.calls import (
     Called,
@@ -28,13 +27,9 @@ from hpc_board.harness.processes.calls import (
 )
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.wire.channel import Frame
-from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.replies import Checked, Filled, Generated, OfJudge
 from hpc_board.model.limits import Limits
-from hpc_board.model.peaks import Peak, Work
-from hpc_board.model.result import Case, Timing, Verdict
-from hpc_board.model.score import duration_text
-from hpc_board.model.task import case_text
+from hpc_board.model.result import Verdict
 
 _LATE_PROBES = 4
 _FRAME_CALLS = 500
@@ -48,22 +43,19 @@ class Bench:
     """The judge of a phase, its cases, and the calls of workers that it checks.
 
     Workers and judge have separate time budgets, so that a slow reference costs a kernel nothing: all workers together
-    have the seconds of the phase, the judge has those and `judge_seconds`. `steps_ns` holds the time of each step of
-    the last call.
+    have the seconds of the phase, the judge has those and `judge_seconds`. `generated` has each case's last inputs, and
+    `steps_ns` the time of each step of the last call.
     """
 
     def __init__(self, judge: Child, phase: Phase, limits: Limits, rules: Rules) -> None:
         self.phase = phase
         self.limits = limits
-        self.work: dict[int, Work | None] = {}
-        self.input_bytes: dict[int, int] = {}
+        self.generated: dict[int, Generated] = {}
         self.steps_ns: dict[str, float] = {}
         self._judge = judge
         self._rules = rules
         self._judge_allowance = TimeBudget(phase.seconds + limits.judge_seconds)
-        self._forms: dict[int, Form | None] = {}
         self._written_bytes: dict[int, int] = {}
-        self._early: dict[int, bool] = {}
 
     def call(
         self,
@@ -94,81 +86,47 @@ class Bench:
             worker.begin_prepare()
         numbers = [secrets.randbits(62) for _ in seeds]
         group = f"{self.phase.name}.{index}"
-        try:
-            with ExitStack() as held:
-                inputs = self._make_inputs(index, group, numbers, seeds)
-                if first is not None:
-                    first()
-                if timed:
-                    self._await_empty_caches(worker)
-                room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
-                row = self._row(worker, index, inputs, timed=timed, cold=cold, copied=copied, made=made)
-                arena, bases = self._give_room(worker, index, numbers, inputs, room, row)
-                called, done = worker.run(
-                    self.phase, lambda: self._fill(numbers, row.cold, arena, bases), len(seeds), row
-                )
-                self.steps_ns["the call, as the worker times it"] = called.claimed_ns
-                self.steps_ns["hand over inputs and output"] = called.overhead_ns
+        with self._forgotten_on_failure(), ExitStack() as held:
+            with self._step("make the inputs"):
+                inputs = [self._made(index, group, number, seed) for number, seed in zip(numbers, seeds, strict=True)]
+            if first is not None:
+                first()
+            if timed:
+                self._await_empty_caches(worker)
+            room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
+            form, cold = inputs[-1].form, timed and cold
+            alike = form is not None and all(each.form is not None and each.form.node == form.node for each in inputs)
+            # An answer that is not timed is left as it is: the task's check decides about its type and shape.
+            row = Row(form, alike and worker.hands_over_blocks, made_so=timed, cold=cold, copied=copied, made=made)
+            with self._step("make room for the inputs"):
+                # Layouts that are the same for all seeds are written before the clock runs.
+                early = all(each.steady for each in inputs)
+                lay = partial(self._write_inputs, "lay", numbers, False) if early else None
+                arena, bases = worker.give_room(self.phase, inputs, room, row, self._rules, lay)
+            called, done = worker.run(self.phase, lambda: self._fill(numbers, cold, arena, bases), len(seeds), row)
+            self.steps_ns["the call, as the worker times it"] = called.claimed_ns
+            self.steps_ns["hand over inputs and output"] = called.overhead_ns
+            with worker.thawed_after():
                 if made is not None:
-                    with worker.thawed_after():
-                        self._judge.send({"type": "forget"})
+                    self._judge.send({"type": "forget"})
                     return called
-                with worker.thawed_after():
-                    with self._step("copy the output"):
-                        answers = worker.outputs(done, len(seeds), room, row)
-                        copies = self._copied(answers, held)
-                    if self._rules.const_inputs:
-                        self._check_inputs(numbers, arena, bases)
-                self._written_bytes[index] = os.fstat(copies[-1]).st_size
-                probe = not timed and _entropy.randrange(_LATE_PROBES) == 0
-                message, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)
+                with self._step("copy the output"):
+                    answers = worker.outputs(done, len(seeds), room, row)
+                    copies = self._copied(answers, held)
+                if self._rules.const_inputs:
+                    self._check_inputs(numbers, arena, bases)
+            self._written_bytes[index] = os.fstat(copies[-1]).st_size
+            probe = not timed and _entropy.randrange(_LATE_PROBES) == 0
+            message, throttled = self._check_outputs(numbers, group, answers, copies, probe=probe)
+        return replace(called, message=message, throttled=throttled)
+
+    @contextmanager
+    def _forgotten_on_failure(self) -> Iterator[None]:
+        try:
+            yield
         except CallFailed:
             self._judge.send({"type": "forget"})
             raise
-        return replace(called, message=message, throttled=throttled)
-
-    def _make_inputs(self, index: int, group: str, numbers: Sequence[int], seeds: Sequence[int]) -> list[Generated]:
-        """Have the judge make the inputs of a row."""
-        with self._step("make the inputs"):
-            return [self._made(index, group, number, seed) for number, seed in zip(numbers, seeds, strict=True)]
-
-    def _row(
-        self,
-        worker: Worker,
-        index: int,
-        inputs: Sequence[Generated],
-        *,
-        timed: bool,
-        cold: bool,
-        copied: bool,
-        made: int | None,
-    ) -> Row:
-        """Return how a row is made: in blocks if all of its answers have one form that is known.
-
-        An answer that is not timed is left as it is: the task's check decides whether its type and shape are right.
-        """
-        form = self._forms[index] = inputs[-1].form
-        fits = form is not None and all(each.form is not None and each.form.node == form.node for each in inputs)
-        blocks = fits and worker.hands_over_blocks
-        return Row(form, blocks=blocks, made_so=timed, cold=timed and cold, copied=copied, made=made)
-
-    def _give_room(
-        self,
-        worker: Worker,
-        index: int,
-        numbers: Sequence[int],
-        inputs: Sequence[Generated],
-        room: int,
-        row: Row,
-    ) -> tuple[int, list[int]]:
-        """Give the worker room for the inputs of a row, and for its outputs; return the inputs' memory and places.
-
-        Layouts that are the same for all seeds are written now, before the clock runs.
-        """
-        with self._step("make room for the inputs"):
-            early = self._early[index] = all(each.steady for each in inputs)
-            lay = partial(self._write_inputs, "lay", numbers, False) if early else None
-            return worker.give_room(self.phase, inputs, room, row, self._rules, lay)
 
     def _await_empty_caches(self, worker: Worker) -> None:
         with self._step("wait for empty caches"):
@@ -195,23 +153,23 @@ class Bench:
         """
         with ExitStack() as held:
             room = closed_later(held, os.memfd_create("outputs", os.MFD_CLOEXEC))
-            form = self._forms[index] if trusted.hands_over_blocks else None
+            form = self.generated[index].form if trusted.hands_over_blocks else None
             count = 1 if form is None else count
             row = Row(form, blocks=form is not None)
-            trusted.give_empty_room(self.phase, count, room, row, early=self._early[index])
+            trusted.give_empty_room(self.phase, count, room, row, early=self.generated[index].steady)
             called, _ = trusted.run(self.phase, self._empty_caches, count, row)
             with trusted.thawed_after():
                 return called
 
-    def answer_bytes(self, index: int) -> int:
-        """Return the size of a case's right answer, or of the last one if its form is unknown; 0 before the first."""
-        form = self._forms.get(index)
-        return self._written_bytes.get(index, 0) if form is None else form.size
+    def call_bytes(self, index: int) -> int:
+        """Return the size of a case's last inputs and of its right answer, of the last one if its form is unknown."""
+        last = self.generated[index]
+        return last.size + (last.form.size if last.form else self._written_bytes.get(index, 0))
 
     def blocks(self, index: int) -> int:
         """Return the number of blocks of a case's right answer; 1 if its form is unknown."""
-        form = self._forms.get(index)
-        return 1 if form is None else len(form.blocks)
+        form = self.generated[index].form
+        return len(form.blocks) if form else 1
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:
@@ -242,10 +200,8 @@ class Bench:
         case = dict(self.phase.cases[index])
         frame = {"type": "generate", "call": number, "group": group, "seed": seed, "case": case}
         self._judge.send({**frame, "public": seed == public_seed(case)})
-        answer = self._judged(Generated, "make the inputs")
-        self.work[index] = answer.work
-        self.input_bytes[index] = answer.size
-        return answer
+        self.generated[index] = self._judged(Generated, "make the inputs")
+        return self.generated[index]
 
     def _check_inputs(self, numbers: Sequence[int], arena: int, bases: Sequence[int]) -> None:
         """Have inputs compared with their originals while the worker is stopped: a running one could restore them."""
@@ -297,39 +253,6 @@ class Bench:
             return judge_answer(self._judge, kind, start + min(one, allowance.left_seconds), late)
         finally:
             allowance.spend(time.monotonic() - start)
-
-
-def floor_failure(
-    found: Timing | None, work: Work | None, floor_seconds: float, peak: Peak | None
-) -> CallFailed | None:
-    """Return the failure of a case with times that no right call can take here; None if its times are possible."""
-    floor = floor_ns(floor_seconds, work, peak)
-    if found is None or found.median_ns >= floor:
-        return None
-    words = f"a call takes {duration_text(found.median_ns)}, less than {duration_text(floor)}"
-    return CallFailed(Verdict.BELOW_FLOOR, f"{words}, which no right call can take on this device")
-
-
-def results(
-    phase: Phase,
-    work: Mapping[int, Work | None],
-    measured: Mapping[int, tuple[Timing | None, CallFailed | None, str]],
-) -> list[Case]:
-    """Return the results of the cases with times or a failure, in their order; the first failure is the last one.
-
-    `measured` has the times of each case, its failure, and the remark if it passes.
-    """
-    cases: list[Case] = []
-    for index, (found, failure, remark) in sorted(measured.items(), key=lambda item: item[0]):
-        if found is None and failure is None:
-            continue
-        verdict, message = (Verdict.PASS, remark) if failure is None else (failure.verdict, failure.message)
-        spec = case_text(phase.cases[index])
-        details = None if failure is None else failure.mismatch
-        cases.append(Case(phase.name, index, spec, verdict, message, found, work.get(index), details))
-        if failure is not None:
-            break
-    return cases
 
 
 def closed_later(held: ExitStack, descriptor: int) -> int:

@@ -232,8 +232,7 @@ class ClaimBenchmarks(Passes[Worker, _Measured]):
 
     def _burst_calls(self, index: int, call_ns: float) -> int:
         limits = self._limits
-        call_bytes = self._bench.input_bytes.get(index, 0) + self._bench.answer_bytes(index)
-        by_bytes = limits.burst_bytes / max(1, call_bytes)
+        by_bytes = limits.burst_bytes / self._bench.call_bytes(index)
         by_time = limits.burst_seconds * 1e9 / max(1.0, call_ns)
         return int(min(limits.burst_calls, by_bytes, by_time))
 

@@ -10,8 +10,8 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from enum import Enum, auto
 from functools import partial
 
@@ -31,6 +31,7 @@ from hpc_board.harness.processes.calls import (
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.wire.channel import Frame
 from hpc_board.harness.wire.form import Form
+from hpc_board.harness.wire.payload import any_overlap, leaves_of
 from hpc_board.harness.wire.replies import (
     PLACES_MAX,
     Checked,
@@ -94,8 +95,8 @@ class GpuBench(Bench):
         number, group = secrets.randbits(62), f"{self.phase.name}.{index}"
         with self._forgotten_on_failure(), ExitStack() as held:
             generated = self._made(index, group, number, seed)
-            form = self._forms[index] = generated.form
-            if form is None or not form.is_of_tensors:
+            form = generated.form
+            if form is None or any(leaf["k"] != "tensor" for leaf, _ in leaves_of(form.node)):
                 raise NoWindow("the reference's answer has no form of its own, or parts that are no tensors")
             reserved = self._reserve(worker, held, generated, number, form, made)
             queued = worker.queue(challenged=made is not Made.NOTHING, by_host=by_host)
@@ -104,8 +105,8 @@ class GpuBench(Bench):
                 "call": number,
                 "number": worker.number,
                 "handles": reserved.handles,
-                "inputs": [_listed(place) for place in reserved.inputs],
-                "signals": _listed(reserved.signals),
+                "inputs": reserved.inputs,
+                "signals": reserved.signals,
                 "compared": self._rules.const_inputs,
                 "seconds": _STOPPED_SECONDS,
             }
@@ -150,14 +151,6 @@ class GpuBench(Bench):
         """Have the judge unmap the memory of workers that have ended."""
         self._judge.send({"type": "release"})
 
-    @contextmanager
-    def _forgotten_on_failure(self) -> Iterator[None]:
-        try:
-            yield
-        except CallFailed:
-            self._judge.send({"type": "forget"})
-            raise
-
     def _reserve(
         self, worker: GpuWorker, held: ExitStack, generated: Generated, number: int, form: Form, made: Made
     ) -> Reserved:
@@ -192,7 +185,7 @@ class GpuBench(Bench):
         try:
             found = judge_answer(self._judge, Windowed, start + seconds, late)
         finally:
-            worker.spend(time.monotonic() - start)
+            worker.allowance.spend(time.monotonic() - start)
         if found.fault:
             message = f"its memory of the GPU is not where it says: {found.fault}"
             raise MemoryNotShared(message, Verdict.PROTOCOL_VIOLATION)
@@ -220,10 +213,6 @@ class GpuBench(Bench):
         return opinion
 
 
-def _listed(place: SharedPlace) -> list[int]:
-    return [place.handle, place.offset, place.size]
-
-
 def _placed(queued: Queued, *, reserved: Reserved, form: Form, own: Sequence[int], answered: bool) -> Frame:
     """Return the places of an answer's blocks for the judge, each with its offset in the payload.
 
@@ -233,17 +222,17 @@ def _placed(queued: Queued, *, reserved: Reserved, form: Form, own: Sequence[int
     wanted = [(at, size, each) for (at, size), each in zip(form.blocks, own, strict=True) if size] if answered else []
     if [size for _, size, _ in wanted] != [place.size for place in queued.blocks]:
         raise misplaced("its output has other parts than the reference's answer")
-    taken = {
-        number: (reserved.handles[each.handle], each.offset, each.offset + each.size)
-        for number, each in enumerate(reserved.inputs)
-    }
-    outputs = []
-    for number, ((at, size, own_input), place) in enumerate(zip(wanted, queued.blocks, strict=True)):
-        handle, begin, end = queued.handles[place.handle], place.offset, place.offset + size
-        for whose, (other, other_begin, other_end) in taken.items():
-            is_own = whose == own_input and (handle, begin, end) == (other, other_begin, other_end)
-            if handle == other and begin < other_end and other_begin < end and not is_own:
-                raise misplaced("its output lies in the memory of an input, or in another part of it")
-        taken[-2 - number] = handle, begin, end
-        outputs.append([at, *_listed(place)])
+    inputs, blocks = _spans(reserved.handles, reserved.inputs), _spans(queued.handles, queued.blocks)
+    new = [
+        span for span, (_, _, each) in zip(blocks, wanted, strict=True) if each < 0 or [span] != inputs[each : each + 1]
+    ]
+    if any_overlap([inputs, new]) or any_overlap([[span] for span in blocks]):
+        raise misplaced("its output lies in the memory of an input, or in another part of it")
+    outputs = [[at, *place] for (at, _, _), place in zip(wanted, queued.blocks, strict=True)]
     return {"handles": queued.handles, "outputs": outputs}
+
+
+def _spans(handles: Sequence[str], places: Sequence[SharedPlace]) -> list[tuple[int, int]]:
+    """Return the begin and end of each place on one line, on which the allocations lie apart."""
+    begins = [(int(handles[place.handle], 16) << 64) + place.offset for place in places]
+    return [(begin, begin + place.size) for begin, place in zip(begins, places, strict=True)]

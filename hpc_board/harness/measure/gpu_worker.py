@@ -1,12 +1,11 @@
 """The supervisor's handle of a worker whose calls wait in a GPU's queue for the judge's sign."""
 
 import secrets
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpc_board.harness.measure.worker_handle import Worker
-from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase, Rules, TimeBudget, worker_answer
+from hpc_board.harness.processes.calls import CallFailed, MemoryNotShared, Phase, Rules
 from hpc_board.harness.wire.replies import Queued, Reserved, Unshared
 from hpc_board.model.result import Verdict
 
@@ -107,22 +106,9 @@ class GpuWorker(Worker):
         late = f"the GPU was still busy {seconds:g} s after a {phase.name} call"
         self._spent(("finished", "raised"), seconds, late)
 
-    def take_allowance(self, allowance: TimeBudget) -> None:
-        """Have all calls from now on spend this budget."""
-        self._allowance = allowance
-
-    def spend(self, seconds: float) -> None:
-        """Subtract time from the worker's budget."""
-        self._allowance.spend(seconds)
-
     def _spent(self, expected: tuple[str, ...], seconds: float, late: str) -> object:
         """Return the worker's answer; the time until then is the worker's own."""
-        start = time.monotonic()
-        seconds = min(seconds, self._allowance.left_seconds)
-        try:
-            answer = worker_answer(self.child, expected, start + seconds, late)
-        finally:
-            self._allowance.spend(time.monotonic() - start)
+        answer = self.answer(expected, seconds, late)
         if isinstance(answer, Unshared):
             verdict = Verdict.EXCEPTION if self.child.imports_submission else Verdict.DEVICE_ERROR
             raise MemoryNotShared(f"memory of the GPU cannot be shared: {answer.message}", verdict)

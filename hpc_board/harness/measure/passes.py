@@ -4,12 +4,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from hpc_board.harness.measure.bench import Bench, floor_failure, results
+from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.phases import Say
+from hpc_board.harness.measure.timing import floor_ns
 from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import CallFailed
 from hpc_board.model.peaks import Peak
-from hpc_board.model.result import Case, Timing
+from hpc_board.model.result import Case, Timing, Verdict
+from hpc_board.model.score import duration_text
 from hpc_board.model.task import case_text
 
 _MORE_PASSES = 5
@@ -93,12 +95,8 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
             wide = [index for index in every if self._is_wide(index)]
             if not wide or time.monotonic() >= end:
                 break
-            self._pass(
-                None,
-                wide,
-                f", measuring again: {self._why(wide)}, {number} of {_MORE_PASSES}",
-                again=True,
-            )
+            how = f", measuring again: {self._why(wide)}, {number} of {_MORE_PASSES}"
+            self._pass(None, wide, how, again=True)
             if self._failed():
                 return self.cases()
         self._conclude()
@@ -140,11 +138,23 @@ class Passes(Generic[AnyWorker, AnyMeasured]):
     def _conclude(self) -> None:
         """Fail the cases whose times no right call can take."""
         for index, measured in self._measured.items():
-            measured.failure = measured.failure or floor_failure(
-                self._timing(index), self._bench.work.get(index), 0, self._peak
-            )
+            found, floor = self._timing(index), floor_ns(self._bench.generated[index].work, self._peak)
+            if measured.failure is None and found is not None and found.median_ns < floor:
+                words = f"a call takes {duration_text(found.median_ns)}, less than {duration_text(floor)}"
+                message = f"{words}, which no right call can take on this device"
+                measured.failure = CallFailed(Verdict.BELOW_FLOOR, message)
 
     def cases(self) -> list[Case]:
-        """Return the results of each case that at least one worker has measured, or that failed."""
-        measured = {index: (self._timing(index), each.failure, each.note) for index, each in self._measured.items()}
-        return results(self._bench.phase, self._bench.work, measured)
+        """Return the results of the cases with times or a failure, up to the first failure."""
+        cases: list[Case] = []
+        for index, measured in sorted(self._measured.items()):
+            found, failure, spec = self._timing(index), measured.failure, case_text(self._bench.phase.cases[index])
+            if found is None and failure is None:
+                continue
+            verdict, message = (failure.verdict, failure.message) if failure else (Verdict.PASS, measured.note)
+            last = self._bench.generated.get(index)
+            work, details = last.work if last else None, failure.mismatch if failure else None
+            cases.append(Case(self._bench.phase.name, index, spec, verdict, message, found, work, details))
+            if failure is not None:
+                break
+        return cases

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.contention import OtherWork
@@ -22,7 +23,7 @@ from hpc_board.harness.processes.calls import Called, CallFailed, OutputsOverlap
 from hpc_board.harness.wire.form import BLOCKS_MAX
 from hpc_board.model.measurement import least_of_row_ns, lower_quartile
 from hpc_board.model.peaks import Peak
-from hpc_board.model.result import Timing
+from hpc_board.model.result import Timing, Verdict
 from hpc_board.model.score import duration_text
 
 _RESIZES_MAX = 6
@@ -224,19 +225,25 @@ class RowBenchmarks(Passes[Worker, _Measured]):
 
     def _row(self, worker: Worker, index: int, measured: _Measured, count: int) -> Called:
         """Make a row of calls, right after one that measures the overhead of a row."""
-        seeds = [secret_seed() for _ in range(count)]
-        row = self._bench.call(
-            worker, index, seeds, timed=True, first=lambda: self._call_nothing(index, measured, count)
-        )
-        steps_ns = self._bench.steps_ns
+        bench, seeds = self._bench, [secret_seed() for _ in range(count)]
+        make = partial(bench.call, worker, index, timed=True, first=lambda: self._call_nothing(index, measured, count))
+        try:
+            row = make(seeds)
+        except CallFailed as error:
+            if error.verdict is not Verdict.WRONG_SHAPE:
+                raise
+            # The shape of a right answer may depend on the inputs: the judge compares it with the reference's.
+            bench.call(worker, index, seeds)
+            row = make([secret_seed() for _ in range(count)])
+        steps_ns = bench.steps_ns
         measured.judge_seconds = sum(steps_ns.get(step, 0.0) for step in _JUDGE_STEPS) / count / 1e9
         return row
 
     def _calls(self, index: int, call_ns: float, measured: _Measured) -> int:
         """Return the number of calls of `call_ns` in a row: as many as fill its time, as memory and the judge allow."""
         limits, bench = self._limits, self._bench
-        call_bytes = bench.input_bytes[index] + bench.answer_bytes(index)
-        most = min(limits.row_calls, limits.row_bytes / max(1, call_bytes), BLOCKS_MAX // bench.blocks(index))
+        row_bytes = min(limits.row_bytes, limits.value_bytes)
+        most = min(limits.row_calls, row_bytes / bench.call_bytes(index), BLOCKS_MAX // bench.blocks(index))
         if measured.judge_seconds:
             most = min(most, _ROW_JUDGE_SECONDS / measured.judge_seconds)
         return max(1, min(int(most), math.ceil(limits.row_seconds * 1e9 / max(1.0, call_ns))))

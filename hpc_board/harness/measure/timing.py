@@ -131,13 +131,9 @@ def enough(times_ns: Sequence[float], seconds: float, limits: Limits, workers: i
     return high_ns - low_ns <= max(_CLOCK_NS, limits.relative_error * statistics.median(times_ns))
 
 
-def floor_ns(floor_seconds: float, work: Work | None, peak: Peak | None) -> float:
-    """Return the minimum time of a call in nanoseconds: a clock's own floor, and half of the work's time at peak."""
-    seconds = floor_seconds
-    if work is not None and peak is not None:
-        seconds = max(
-            seconds,
-            _SHARE_OF_PEAK * work.memory_bytes / peak.memory_bytes,
-            _SHARE_OF_PEAK * work.operations / peak.operations,
-        )
-    return seconds * 1e9
+def floor_ns(work: Work | None, peak: Peak | None) -> float:
+    """Return the minimum time of a call in nanoseconds: half of the work's time at peak; 0 if one is unknown."""
+    if work is None or peak is None:
+        return 0.0
+    seconds = max(work.memory_bytes / peak.memory_bytes, work.operations / peak.operations)
+    return _SHARE_OF_PEAK * seconds * 1e9

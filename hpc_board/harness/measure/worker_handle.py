@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hpc_board.harness.processes.calls import (
@@ -35,11 +36,10 @@ from hpc_board.harness.processes.tree import (
 )
 from hpc_board.harness.wire.form import Form
 from hpc_board.harness.wire.payload import any_overlap, write_at
-from hpc_board.harness.wire.replies import Done, Generated, Overlapped
+from hpc_board.harness.wire.replies import Answer, Done, Generated, Overlapped
 from hpc_board.model.limits import Limits
 from hpc_board.model.result import Verdict
 
-_SENT_BYTES = 2**24
 _READ_BYTES = 2**19
 _COMPARED_BYTES = 2**20
 _SPARE_BYTES = 2**20
@@ -87,11 +87,6 @@ def _woken() -> CallFailed:
     return CallFailed(Verdict.TIMING_INCONSISTENT, message, worker_lost=True)
 
 
-def no_siblings() -> list[int]:
-    """Return no siblings, for a worker whose processes are left alone."""
-    return []
-
-
 class Worker:
     """A process that calls a kernel, and its budget of wall time.
 
@@ -103,13 +98,13 @@ class Worker:
         child: Child,
         limits: Limits,
         allowance: TimeBudget,
-        siblings: Callable[[], list[int]] = no_siblings,
+        siblings: Callable[[], list[int]] = list,
         *,
         device: str = "cpu",
     ) -> None:
         self.child = child
         self._limits = limits
-        self._allowance = allowance
+        self.allowance = allowance
         self._siblings = siblings
         self._companions: list[int] = []
         self._signalled: set[int] = set()
@@ -118,21 +113,11 @@ class Worker:
         self._called = False
         # No signal stops a GPU's work, and a GPU can be given any memory of its process to read and write.
         self._stops = device == "cpu"
-        self._readable = self._stops and may_read(child.worker_pid)
+        self.hands_over_blocks = self._stops and may_read(child.worker_pid)
         # One descriptor at most; a list, so that the current one is closed with the worker.
         self._arena: list[int] = []
         self._own: list[int] = []
         weakref.finalize(self, close_all, self._arena)
-
-    @property
-    def stops(self) -> bool:
-        """Return whether all work that a submission has begun can be stopped."""
-        return self._stops
-
-    @property
-    def hands_over_blocks(self) -> bool:
-        """Return whether the blocks of its answers can be read in its memory."""
-        return self._readable
 
     def check_time(self, phase: Phase) -> None:
         """Check that time is left for a call.
@@ -140,7 +125,7 @@ class Worker:
         Raises:
             CallFailed: no time is left.
         """
-        if self._allowance.left_seconds <= 0:
+        if self.allowance.left_seconds <= 0:
             message = f"the {phase.seconds:g} s of the kernel for all {phase.name} cases were over before a call"
             raise CallFailed(Verdict.TIMEOUT, message, worker_lost=True)
 
@@ -191,10 +176,8 @@ class Worker:
             [base + at if at >= 0 and not rules.fresh_output else -1 for at in each.own]
             for base, each in zip(bases, inputs, strict=True)
         ]
-        self._own = [at for each in own for at in each]
-        frame = self._map_frame(bases, row, rules, early=early)
-        self.child.send({**frame, "own": own if row.blocks else []}, [*shown, room])
-        self._await(phase, "mapped")
+        own = own if row.blocks else []
+        self._map(phase, row, rules, [*shown, room], bases=bases, own=own, early=early, empty=False)
         return arena, bases
 
     def give_empty_room(self, phase: Phase, count: int, room: int, row: Row, *, early: bool) -> None:
@@ -206,28 +189,23 @@ class Worker:
             CallFailed: the worker has no space for it, or sent another frame.
         """
         own = [[-1] * len(row.form.blocks)] * count if row.form else []
-        self._own = [at for each in own for at in each]
-        frame = self._map_frame([0] * count, row, Rules(), early=early and self._stops)
-        self.child.send({**frame, "empty": True, "own": own}, [room])
-        self._await(phase, "mapped")
+        early = early and self._stops
+        self._map(phase, row, Rules(), [room], bases=[0] * count, own=own, early=early, empty=True)
 
-    def _map_frame(self, bases: Sequence[int], row: Row, rules: Rules, *, early: bool) -> dict[str, Any]:
-        return {
+    def _map(self, phase: Phase, row: Row, rules: Rules, fds: Sequence[int], **more: Any) -> None:
+        form, self._own = row.form, [at for each in more["own"] for at in each]
+        frame = {
             "type": "map",
-            "bases": bases,
-            "early": early,
-            "form": row.form.node if row.form else None,
-            "blocks": row.blocks,
-            "made_so": row.made_so,
-            "empty": False,
-            "answer_bytes": row.form.size if row.form and row.blocks else 0,
-            "cold": row.cold,
-            "copied": row.copied,
-            "made": len(bases) if row.made is None else row.made,
+            **vars(row),
+            **vars(rules),
+            **more,
+            "form": form.node if form else None,
+            "answer_bytes": form.size if form and row.blocks else 0,
+            "made": len(more["bases"]) if row.made is None else row.made,
             "value_bytes": self._limits.value_bytes,
-            "const_inputs": rules.const_inputs,
-            "fresh_output": rules.fresh_output,
         }
+        self.child.send(frame, fds)
+        self._await(phase, "mapped")
 
     def _renew_arena(self, size: int) -> None:
         close_all(self._arena)
@@ -240,13 +218,16 @@ class Worker:
 
     def _await(self, phase: Phase, expected: str) -> None:
         """Wait for the worker's answer before a call; that time is the worker's own."""
-        seconds = min(self._limits.first_call_seconds, self._allowance.left_seconds)
-        late = f"it was not ready for a {phase.name} call within {seconds:g} s"
+        seconds = min(self._limits.first_call_seconds, self.allowance.left_seconds)
+        self.answer((expected, "raised"), seconds, f"it was not ready for a {phase.name} call within {seconds:g} s")
+
+    def answer(self, expected: tuple[str, ...], seconds: float, late: str) -> Answer:
+        """Return the worker's answer; the time until then is the worker's own."""
         start = time.monotonic()
         try:
-            worker_answer(self.child, (expected, "raised"), start + seconds, late)
+            return worker_answer(self.child, expected, start + min(seconds, self.allowance.left_seconds), late)
         finally:
-            self._allowance.spend(time.monotonic() - start)
+            self.allowance.spend(time.monotonic() - start)
 
     def run(self, phase: Phase, fill: Callable[[], None], count: int, row: Row) -> tuple[Called, Done]:
         """Have `count` calls made, for whose inputs the worker has room.
@@ -277,7 +258,7 @@ class Worker:
             answer = worker_answer(self.child, expected, deadline, late)
             still_ns, still_ran_ns = self._stop() if isinstance(answer, Done) else (start_ns, start_ran_ns)
         finally:
-            self._allowance.spend((time.monotonic_ns() - start_ns) / 1e9)
+            self.allowance.spend((time.monotonic_ns() - start_ns) / 1e9)
             self._called = True
         wall_ns = still_ns - start_ns
         done = self._possible(answer, number, wall_ns)
@@ -312,7 +293,7 @@ class Worker:
 
     def _time_for(self, count: int, phase: Phase) -> tuple[float, str]:
         """Return the seconds for the next `count` calls, and the message if they do not return in time."""
-        limits, left = self._limits, self._allowance.left_seconds
+        limits, left = self._limits, self.allowance.left_seconds
         allowed = limits.call_seconds if self._called else limits.first_call_seconds
         allowed *= count
         which = "the call" if self._called else "the first call"
@@ -335,7 +316,7 @@ class Worker:
             return self._in_blocks(row.form, answer.blocks, count)
         if len(answer.outputs) != count or answer.blocks:
             raise misplaced("it returned another number of outputs than of calls")
-        return [WrittenOutput(self, room, *extent) for extent in answer.outputs]
+        return [Output(self, size, partial(_copy_written, room, base, size)) for base, size in answer.outputs]
 
     def _in_blocks(self, form: Form, addresses: Sequence[int], count: int) -> "list[Output]":
         """Return outputs in blocks, each of them alone in memory that is no input of the row."""
@@ -343,22 +324,28 @@ class Worker:
         if len(addresses) != count * width:
             raise misplaced("it returned another number of outputs than of calls")
         sizes = [size for _, size in form.blocks] * count
-        spans = [(at, at + size) for at, size in zip(addresses, sizes, strict=True) if size]
+        placed = [(at, at + size, own) for at, size, own in zip(addresses, sizes, self._own, strict=True) if size]
         try:
             inputs = mapped_at(self.child.worker_pid, self._arena)
         except OSError:
             raise CallFailed(Verdict.CRASH, _GONE, worker_lost=True) from None
-        for at, size, own in zip(addresses, sizes, self._own, strict=True):
-            for begin, end, offset in inputs if size else ():
-                if at < end and begin < at + size and (own < 0 or at - begin + offset != own or at + size > end):
-                    raise misplaced("its output lies in the memory of an input")
-        if any_overlap([[span] for span in spans]):
-            if count == 1:
-                raise misplaced("parts of its output lie in the same memory")
-            raise OutputsOverlap
-        return [
-            OutputInBlocks(self, form, addresses[begin : begin + width]) for begin in range(0, count * width, width)
+        new = [
+            (begin, end)
+            for begin, end, own in placed
+            if own < 0
+            or not any(at <= begin and end <= last and begin - at + offset == own for at, last, offset in inputs)
         ]
+        if any_overlap([[(at, last) for at, last, _ in inputs], new]):
+            raise misplaced("its output lies in the memory of an input")
+        if any_overlap([[(begin, end)] for begin, end, _ in placed]):
+            raise misplaced("parts of its output lie in the same memory") if count == 1 else OutputsOverlap
+        answers = [addresses[begin : begin + width] for begin in range(0, count * width, width)]
+        return [Output(self, form.size, partial(self._copy_blocks, form, each)) for each in answers]
+
+    def _copy_blocks(self, form: Form, addresses: Sequence[int], copy: int) -> None:
+        os.pwrite(copy, form.head, 0)
+        for (at, size), address in zip(form.blocks, addresses, strict=True):
+            self.read(address, copy, at, size)
 
     def _fill(self, fill: Callable[[], None]) -> None:
         """Write the inputs while no process that knows their memory runs, and leave the submission stopped."""
@@ -394,8 +381,6 @@ class Worker:
             CallFailed: the worker has no such memory.
         """
         try:
-            if not self._readable:
-                raise PermissionError("it named addresses although its memory cannot be read")
             # Through a small buffer that stays in the processor's caches: mapping the file would cost more.
             memory = bytearray(min(size, _READ_BYTES))
             for done in range(0, size, _READ_BYTES):
@@ -490,11 +475,12 @@ class Worker:
 
 
 class Output:
-    """An output of a worker, which is stopped while it is copied."""
+    """An output of a worker, which is stopped while `fill` copies it into a file of its size."""
 
-    def __init__(self, worker: Worker, size: int) -> None:
+    def __init__(self, worker: Worker, size: int, fill: Callable[[int], None]) -> None:
         self._worker = worker
         self._size = size
+        self._fill = fill
 
     def copy(self, bytes_max: int) -> int:
         """Copy the output into memory that the worker cannot reach."""
@@ -508,9 +494,6 @@ class Output:
             os.close(copy)
             raise
         return copy
-
-    def _fill(self, copy: int) -> None:
-        raise NotImplementedError
 
     def changes_later(self, copy: int, bytes_max: int) -> bool:
         """Return whether the copied output differs from the worker's memory a little later."""
@@ -532,37 +515,15 @@ class Output:
             os.close(later)
 
 
-class WrittenOutput(Output):
-    """An output that the worker has written into the room."""
+def _copy_written(room: int, base: int, size: int, copy: int) -> None:
+    """Copy an output that the worker has written into the room.
 
-    def __init__(self, worker: Worker, room: int, base: int, size: int) -> None:
-        super().__init__(worker, size)
-        self._room = room
-        self._base = base
-
-    def _fill(self, copy: int) -> None:
-        _send(self._room, self._base, copy, 0, self._size)
-
-
-class OutputInBlocks(Output):
-    """An output of the task's form, whose blocks lie at addresses in the worker's memory."""
-
-    def __init__(self, worker: Worker, form: Form, addresses: Sequence[int]) -> None:
-        super().__init__(worker, form.size)
-        self._form = form
-        self._addresses = addresses
-
-    def _fill(self, copy: int) -> None:
-        os.pwrite(copy, self._form.head, 0)
-        for (at, size), address in zip(self._form.blocks, self._addresses, strict=True):
-            self._worker.read(address, copy, at, size)
-
-
-def _send(source: int, base: int, target: int, begin: int, end: int) -> None:
-    """Copy a range of the content at `base` in one file to the same place in another."""
-    os.lseek(target, begin, os.SEEK_SET)
-    while begin < end:
-        count = os.sendfile(target, source, base + begin, min(end - begin, _SENT_BYTES))
-        if count == 0:
-            return
-        begin += count
+    Raises:
+        CallFailed: no file can be as long.
+    """
+    done = 0
+    try:
+        while done < size and (count := os.sendfile(copy, room, base + done, size - done)):
+            done += count
+    except OSError as error:
+        raise misplaced(f"its output is not where it says: {error.strerror or error}") from None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.wire.channel import ProtocolViolation
-from hpc_board.harness.wire.replies import TYPES_OF_JUDGE, Answer, Failure, OfJudge, answer_of
+from hpc_board.harness.wire.replies import Answer, Failure, OfJudge, answer_of
 from hpc_board.model.device_faults import with_words
 from hpc_board.model.mismatch import Mismatch
 from hpc_board.model.result import Verdict
@@ -178,7 +178,7 @@ def judge_answer(judge: Child, kind: type[OfJudge], deadline: float, late: str) 
     """
     message = "the judge answered something else"
     try:
-        answer = answer_of(judge.answer((TYPES_OF_JUDGE[kind], "failed"), deadline))
+        answer = answer_of(judge.answer((kind.__name__.lower(), "failed"), deadline))
     except ChildEnded as error:
         message = f"the judge is gone: {error.how}"
     except DeadlinePassed:

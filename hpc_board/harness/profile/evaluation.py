@@ -19,7 +19,7 @@ from hpc_board.harness.files import keep
 from hpc_board.harness.job_spec import JobSpec
 from hpc_board.harness.launcher import Processes
 from hpc_board.harness.measure.bench import Bench
-from hpc_board.harness.measure.worker_handle import Worker, no_siblings
+from hpc_board.harness.measure.worker_handle import Worker
 from hpc_board.harness.processes.calls import CallFailed, TimeBudget, secret_seed
 from hpc_board.harness.processes.child import Child
 from hpc_board.harness.processes.output import Printed
@@ -112,7 +112,7 @@ class Workers:
     def _loaded(
         self,
         child: Child,
-        siblings: Callable[[], list[int]] = no_siblings,
+        siblings: Callable[[], list[int]] = list,
         reached: Callable[[str], None] | None = None,
     ) -> Worker:
         self._children.append(child)

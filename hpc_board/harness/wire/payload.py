@@ -60,6 +60,7 @@ _ITEM_BYTES = {
 }
 
 Node = dict[str, Any]
+NESTS = ("list", "tuple", "dict")
 
 _Leaf = tuple[int, int, Callable[[], Any], Any]
 """Offset, length, source and tensor of a leaf.
@@ -97,18 +98,14 @@ class Laid:
     def write(self, descriptor: int, base: int = 0) -> None:
         """Write the value from `base` on into a file that has room for it."""
         self.write_head(descriptor, base)
-        self.write_leaves(descriptor, base)
+        for at, length, source, _ in self._leaves:
+            if length:
+                write_at(descriptor, base + self._start + at, source())
 
     def write_head(self, descriptor: int, base: int = 0) -> None:
         """Write the layout alone, which holds no byte of a tensor or an array."""
         # Not through a mapping: its new pages would be zeroed first and faulted in one by one, which takes longer.
         os.pwrite(descriptor, self._head, base)
-
-    def write_leaves(self, descriptor: int, base: int = 0) -> None:
-        """Write the bytes of all leaves to their offsets behind the layout."""
-        for at, length, source, _ in self._leaves:
-            if length:
-                write_at(descriptor, base + self._start + at, source())
 
     def offsets(self) -> list[int]:
         """Return the offset of each leaf from the begin of the payload."""
@@ -118,9 +115,12 @@ class Laid:
         """Return the number of each leaf among those that are not empty."""
         return [sum(length > 0 for _, length, _, _ in self._leaves[:index]) for index in range(len(self._leaves))]
 
-    def addresses(self) -> list[int]:
-        """Return the address of each leaf's bytes in the memory of the value's device, 0 for those that are copies."""
-        return [address(source() if tensor is None else tensor) for _, _, source, tensor in self._leaves]
+    def spans(self) -> list[tuple[int, ...]]:
+        """Return address and size of each leaf's bytes in the memory of the value's device; () for those of copies."""
+        return [
+            (at, length) if (at := address(source() if tensor is None else tensor)) else ()
+            for _, length, source, tensor in self._leaves
+        ]
 
     def tensors(self) -> list[Any]:
         """Return the tensors that are not empty, in the order of their bytes; each is dense if the value's is."""
@@ -130,12 +130,7 @@ class Laid:
     def in_tensors(self) -> bool:
         """Return whether all but a few numbers and texts of the value are in tensors."""
         arrays = any(tensor is None and length for _, length, _, tensor in self._leaves)
-        return not arrays and _scalars(self.layout) <= _SCALARS_MAX
-
-
-def _scalars(node: Node) -> int:
-    """Return the number of values below a node that are in its layout itself."""
-    return ("v" in node) + sum(map(_scalars, node.get("items", ())))
+        return not arrays and sum("v" in leaf for leaf, _ in leaves_of(self.layout)) <= _SCALARS_MAX
 
 
 def head(header: bytes) -> tuple[bytes, int]:
@@ -210,7 +205,7 @@ def mapped(descriptor: int, *, populated: bool = True) -> mmap.mmap:
         raise NoRoom(f"its {size} bytes cannot be mapped: {error}") from error
 
 
-def value_in(memory: mmap.mmap, place: Placed = lambda tensor: tensor, base: int = 0) -> Any:
+def value_in(memory: mmap.mmap, place: Placed, base: int = 0) -> Any:
     """Return the value that lies in `memory` from `base` on; see `read`.
 
     Raises:
@@ -249,34 +244,25 @@ def same(descriptor: int, other: int, base: int = 0) -> bool:
         (start, layout), (other_start, other_layout) = _header(one), _header(two, base)
         return layout == other_layout and all(
             one[start + at : start + at + length] == two[other_start + at : other_start + at + length]
-            for at, length in _leaves(layout)
+            for at, length in ((leaf["at"], leaf_bytes(leaf)) for leaf, _ in leaves_of(layout) if "at" in leaf)
         )
 
 
-def _leaves(node: Node) -> Iterator[tuple[int, int]]:
-    """Yield offset and size of each leaf below a node."""
-    if node["k"] == "bytes":
-        yield node["at"], node["size"]
-    elif "dtype" in node and "at" in node:
-        yield node["at"], leaf_bytes(node)
-    for item in node.get("items", ()):
-        yield from _leaves(item)
+def leaves_of(node: Node, place: str = "") -> Iterator[tuple[Node, str]]:
+    """Yield each node of a layout that is no list, tuple or dict, in the order of their bytes, and its place."""
+    if node["k"] not in NESTS:
+        yield node, place
+    for index, item in enumerate(node.get("items", ())):
+        name = repr(node["keys"][index]) if node["k"] == "dict" else index
+        yield from leaves_of(item, f"{place}[{name}]")
 
 
 def leaf_bytes(node: Node) -> int:
-    """Return the size of a tensor or array by its node."""
-    return math.prod(node["shape"]) * _ITEM_BYTES[node["dtype"]]
+    """Return the size of a leaf by its node."""
+    return int(node["size"]) if node["k"] == "bytes" else math.prod(node["shape"]) * _ITEM_BYTES[node["dtype"]]
 
 
-def share_memory(one: Any, other: Any) -> bool:
-    """Return whether a tensor or array in `one` lies in the same memory as one in `other`."""
-    others = _extents(other)
-    return any(
-        begin < other_end and other_begin < end for begin, end in _extents(one) for other_begin, other_end in others
-    )
-
-
-def any_share_memory(values: Sequence[Any]) -> bool:
+def share_memory(*values: Any) -> bool:
     """Return whether two of `values` have tensors or arrays in the same memory."""
     return any_overlap([_extents(value) for value in values])
 
@@ -327,22 +313,23 @@ def dense(value: Any) -> Any:
 
     The measured time includes this, so that writing an output costs every submission the same.
     """
-    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     kind = type(value)
-    if torch is not None and kind is torch.Tensor:
-        if torch.Tensor.is_contiguous(value) or value.layout is not torch.strided:
-            return value
-        order = _memory_order(list(value.shape), list(value.stride()))
-        return value if _is_dense(value, order) else torch.Tensor.contiguous(value)
-    if numpy is not None and kind is numpy.ndarray:
-        return numpy.ascontiguousarray(value).reshape(value.shape)
     if kind in (list, tuple) and len(value) <= _PARTS_MAX:
-        return kind(dense(item) for item in value)
+        return kind(map(dense, value))
     if kind is dict and len(value) <= _PARTS_MAX:
         return {key: dense(item) for key, item in value.items()}
     # A number in a list is looked at while the call is timed.
-    taken = value if kind.__module__ == "builtins" else plain(value)
-    return value if taken is value else dense(taken)
+    if kind.__module__ == "builtins":
+        return value
+    value, torch, numpy = plain(value), sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and type(value) is torch.Tensor and value.layout is torch.strided:
+        if torch.Tensor.is_contiguous(value):
+            return value
+        order = _memory_order(list(value.shape), list(value.stride()))
+        return value if value.permute(order).is_contiguous() else torch.Tensor.contiguous(value)
+    if numpy is not None and type(value) is numpy.ndarray:
+        return numpy.ascontiguousarray(value).reshape(value.shape)
+    return value
 
 
 def copied(value: Any) -> Any:
@@ -414,10 +401,6 @@ def _on_gpu(value: Any, torch: Any) -> Any:
     if stream is not None and stream > _DEFAULT_STREAMS_MAX:
         torch.cuda.current_stream().wait_stream(torch.cuda.ExternalStream(stream))
     return torch.as_tensor(value, device="cuda")
-
-
-def _is_dense(tensor: Any, order: list[int]) -> bool:
-    return bool(tensor.permute(order).is_contiguous())
 
 
 def empty(form: Node, device: Any = "cpu") -> Any:
@@ -561,10 +544,6 @@ def _bytes_of(tensor: Any, torch: Any) -> Any:
     return torch.as_strided(tensor, (tensor.numel(),), (1,)).view(torch.uint8)
 
 
-def _is_small(key: Any) -> bool:
-    return type(key) is int and abs(key) < 2**61 - 1
-
-
 def write_at(descriptor: int, at: int, content: Any) -> None:
     """Write the bytes of a tensor in host memory, or of any bytes-like object, into a file from `at` on."""
     torch = sys.modules.get("torch")
@@ -665,7 +644,9 @@ class _Reader:
         items = self._list(node, "items", len(keys))
         # Whole numbers from 2^61 - 1 on can be chosen to collide in the hash table, and a set of such keys takes
         # quadratic time.
-        if len(keys) > _NODES_MAX or not all(type(key) is str or _is_small(key) for key in keys):
+        if len(keys) > _NODES_MAX or not all(
+            type(key) is str or (type(key) is int and abs(key) < 2**61 - 1) for key in keys
+        ):
             raise PayloadError("a dict has invalid keys, or too many")
         if len(set(keys)) != len(keys):
             raise PayloadError("a dict has a key twice")

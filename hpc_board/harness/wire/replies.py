@@ -1,8 +1,9 @@
 """Answers of a worker or judge, parsed from frames that may be forged: any other frame is a violation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from hpc_board.harness.wire.channel import Frame, ProtocolViolation
 from hpc_board.harness.wire.form import BLOCKS_MAX, Form
@@ -22,10 +23,15 @@ PLACES_MAX = 400
 """Largest number of tensors on a GPU in the inputs or outputs of a call."""
 
 _HANDLE_BYTES = 64
+_Read = TypeVar("_Read")
+
+
+class Answer:
+    """An answer; one of no other class says all by its type of frame."""
 
 
 @dataclass(frozen=True)
-class Confined:
+class Confined(Answer):
     """Confirmation that a worker is confined at the level `isolation`, with nothing of the submission imported yet.
 
     `lacking` has a message for each library that the worker's Python does not find.
@@ -36,22 +42,7 @@ class Confined:
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """Confirmation that a worker has imported the submission."""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """Confirmation that a worker is ready for the inputs of a timed call."""
-
-
-@dataclass(frozen=True)
-class Mapped:
-    """Confirmation that a worker has mapped, with all pages present, the memory for its next calls' inputs."""
-
-
-@dataclass(frozen=True)
-class Done:
+class Done(Answer):
     """The end of the call with this number, and the time that the worker claims for it.
 
     `blocks` holds the addresses of the blocks of answers that have the task's form, one answer after the other;
@@ -64,8 +55,7 @@ class Done:
     blocks: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class SharedPlace:
+class SharedPlace(NamedTuple):
     """Memory of a GPU that a process offers: the index of the allocation's handle, the offset in it, the size."""
 
     handle: int
@@ -74,7 +64,7 @@ class SharedPlace:
 
 
 @dataclass(frozen=True)
-class Reserved:
+class Reserved(Answer):
     """Memory of the GPU for a call's inputs and for the signals; `handles` names the allocations, as hexadecimals."""
 
     handles: tuple[str, ...]
@@ -83,14 +73,14 @@ class Reserved:
 
 
 @dataclass(frozen=True)
-class Unshared:
+class Unshared(Answer):
     """Report that a worker's memory of the GPU cannot be shared with another process."""
 
     message: str
 
 
 @dataclass(frozen=True)
-class Queued:
+class Queued(Answer):
     """Confirmation that a call waits in the GPU's queue, with the places of its answer's blocks that are not empty."""
 
     call: int
@@ -99,12 +89,7 @@ class Queued:
 
 
 @dataclass(frozen=True)
-class Finished:
-    """Confirmation that the GPU has done a call's work."""
-
-
-@dataclass(frozen=True)
-class Windowed:
+class Windowed(Answer):
     """The time of a window by the judge's clock, None if it is not closed yet.
 
     `copied_ns` is the time of copying the outputs behind the window. `fault` says that the worker's memory is not as
@@ -120,12 +105,12 @@ class Windowed:
 
 
 @dataclass(frozen=True)
-class Overlapped:
+class Overlapped(Answer):
     """Report that outputs of calls in a row lie in the same memory, so that the first ones are lost."""
 
 
 @dataclass(frozen=True)
-class Failure:
+class Failure(Answer):
     """Report that a worker or judge failed to carry out a request; `module` is the library that it did not find."""
 
     verdict: Verdict
@@ -134,14 +119,14 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Ready:
+class Ready(Answer):
     """Confirmation that the judge has imported the reference."""
 
     facts: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Generated:
+class Generated(Answer):
     """Inputs that the judge has generated; they take `size` bytes.
 
     `work` is the minimum of bytes to move and operations to compute for a right call, if the task declares it. `form`
@@ -161,12 +146,12 @@ class Generated:
 
 
 @dataclass(frozen=True)
-class Filled:
+class Filled(Answer):
     """Confirmation that the judge has written inputs to the requested place."""
 
 
 @dataclass(frozen=True)
-class Checked:
+class Checked(Answer):
     """The judge's opinion of an output, with the details of wrong values.
 
     `throttled`: the GPU had lowered its clocks for its own protection.
@@ -178,34 +163,8 @@ class Checked:
     throttled: bool = False
 
 
-OfJudge = TypeVar("OfJudge", Ready, Generated, Filled, Checked, Windowed)
-TYPES_OF_JUDGE: dict[type, str] = {
-    Ready: "ready",
-    Generated: "generated",
-    Filled: "filled",
-    Checked: "checked",
-    Windowed: "windowed",
-}
-"""The type of frame for each answer of a judge except a failure."""
-
-Answer = (
-    Confined
-    | Loaded
-    | Prepared
-    | Mapped
-    | Done
-    | Reserved
-    | Unshared
-    | Queued
-    | Finished
-    | Overlapped
-    | Failure
-    | Ready
-    | Generated
-    | Filled
-    | Checked
-    | Windowed
-)
+OfJudge = TypeVar("OfJudge", bound=Answer)
+"""An answer of the judge, whose type of frame is the class's name in lower case."""
 
 
 def answer_of(frame: Frame) -> Answer:
@@ -229,10 +188,15 @@ def _done(frame: Frame) -> Done:
     call, elapsed_ns = frame["call"], frame["elapsed_ns"]
     if type(call) is not int or type(elapsed_ns) not in (int, float) or not abs(elapsed_ns) <= _ELAPSED_NS_MAX:
         raise ValueError("no call, or no time")
-    outputs, blocks = frame["outputs"], frame["blocks"]
-    if not isinstance(outputs, list) or not isinstance(blocks, list) or len(blocks) > BLOCKS_MAX:
-        raise ValueError("no outputs, or too many")
-    return Done(call, float(elapsed_ns), tuple(map(_extent, outputs)), tuple(map(_position, blocks)))
+    outputs, blocks = _several(frame, "outputs", BLOCKS_MAX, _extent), _several(frame, "blocks", BLOCKS_MAX, _position)
+    return Done(call, float(elapsed_ns), outputs, blocks)
+
+
+def _several(frame: Frame, name: str, most: int, read: Callable[[Any], _Read]) -> tuple[_Read, ...]:
+    found = frame[name]
+    if not isinstance(found, list) or len(found) > most:
+        raise ValueError(f"no {name}, or too many")
+    return tuple(map(read, found))
 
 
 def _position(value: Any) -> int:
@@ -246,18 +210,13 @@ def _extent(extent: Any) -> tuple[int, int]:
     return _position(base), _position(size)
 
 
-def _handles(frame: Frame) -> tuple[str, ...]:
-    handles = frame["handles"]
-    if not isinstance(handles, list) or not len(handles) <= HANDLES_MAX or not all(map(_is_handle, handles)):
-        raise ValueError("no handles, or too many")
-    return tuple(handles)
+def _handle(text: Any) -> str:
+    if not isinstance(text, str) or len(text) != 2 * _HANDLE_BYTES or not set(text) <= set("0123456789abcdef"):
+        raise ValueError("no handle")
+    return text
 
 
-def _is_handle(text: Any) -> bool:
-    return isinstance(text, str) and len(text) == 2 * _HANDLE_BYTES and set(text) <= set("0123456789abcdef")
-
-
-def _shared_place(place: Any, handles: tuple[str, ...]) -> SharedPlace:
+def _shared_place(place: Any, handles: Sequence[str]) -> SharedPlace:
     handle, offset, size = map(_position, place)
     if handle >= len(handles) or not size:
         raise ValueError("a place in an unknown allocation, or without a byte")
@@ -265,18 +224,15 @@ def _shared_place(place: Any, handles: tuple[str, ...]) -> SharedPlace:
 
 
 def _reserved(frame: Frame) -> Reserved:
-    handles, inputs = _handles(frame), frame["inputs"]
-    if not isinstance(inputs, list) or len(inputs) > PLACES_MAX:
-        raise ValueError("no places of inputs, or too many")
-    places = tuple(_shared_place(each, handles) for each in inputs)
-    return Reserved(handles, places, _shared_place(frame["signals"], handles))
+    handles = _several(frame, "handles", HANDLES_MAX, _handle)
+    inputs = _several(frame, "inputs", PLACES_MAX, partial(_shared_place, handles=handles))
+    return Reserved(handles, inputs, _shared_place(frame["signals"], handles))
 
 
 def _queued(frame: Frame) -> Queued:
-    handles, blocks = _handles(frame), frame["blocks"]
-    if not isinstance(blocks, list) or len(blocks) > BLOCKS_MAX:
-        raise ValueError("no blocks, or too many")
-    return Queued(_position(frame["call"]), handles, tuple(_shared_place(each, handles) for each in blocks))
+    handles = _several(frame, "handles", HANDLES_MAX, _handle)
+    blocks = _several(frame, "blocks", BLOCKS_MAX, partial(_shared_place, handles=handles))
+    return Queued(_position(frame["call"]), handles, blocks)
 
 
 def _windowed(frame: Frame) -> Windowed:
@@ -340,15 +296,12 @@ def _text(value: Any, limit: int) -> str:
 
 
 _KINDS: dict[str, Callable[[Frame], Answer]] = {
+    **dict.fromkeys(("loaded", "prepared", "mapped", "finished"), lambda _: Answer()),
     "confined": _confined,
-    "loaded": lambda _: Loaded(),
-    "prepared": lambda _: Prepared(),
-    "mapped": lambda _: Mapped(),
     "done": _done,
     "reserved": _reserved,
     "unshared": lambda frame: Unshared(_text(frame["message"], _MESSAGE_MAX)),
     "queued": _queued,
-    "finished": lambda _: Finished(),
     "windowed": _windowed,
     "overlapped": lambda _: Overlapped(),
     "raised": _failure,

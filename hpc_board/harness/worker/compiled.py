@@ -8,11 +8,11 @@ import ctypes
 import mmap
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hpc_board.harness.device.device import Device
 from hpc_board.harness.wire import payload
 from hpc_board.model.task import ENTRY
 from hpc_board.model.text import with_article
@@ -47,9 +47,7 @@ DTYPES = {
 """Values of `hpc_dtype` in hpc_board.h, by the names of PyTorch and NumPy."""
 
 _LINE_BUFFERED = 1
-_FIRST_GPU = 0
 
-_NESTS = ("list", "tuple", "dict")
 _TENSORS = ("tensor", "array")
 _NUMBERS = ("bool", "int", "float")
 
@@ -81,24 +79,6 @@ class _Context(ctypes.Structure):
     )
 
 
-class _Call:
-    """A call of a library's function with all arguments laid out."""
-
-    __slots__ = ("_arguments", "_entry", "_held", "_outputs")
-
-    def __init__(self, entry: Any, arguments: tuple[Any, ...], outputs: Any, held: tuple[Any, ...]) -> None:
-        self._entry = entry
-        self._arguments = arguments
-        self._outputs = outputs
-        self._held = held
-
-    def __call__(self) -> Any:
-        status = self._entry(*self._arguments)
-        if status != 0:
-            raise KernelFailed(f"{ENTRY} returned {status}")
-        return self._outputs
-
-
 class CompiledKernel:
     """A library's function, and the workspace that it keeps from call to call."""
 
@@ -110,14 +90,6 @@ class CompiledKernel:
             self._workspace_entry.restype = ctypes.c_int64
         self._workspace: tuple[int, Any] | None = None
         self._asked: dict[bytes, int] = {}
-
-    def __call__(self, data: Any, outputs: Any, device: int = -1) -> None:
-        """Call the function once on the tensors and numbers of `data`, with `outputs` to write.
-
-        Raises:
-            KernelFailed: the function returned a nonzero status.
-        """
-        self.prepared(data, outputs, device)()
 
     def prepared(self, data: Any, outputs: Any, device: int = -1) -> Callable[[], Any]:
         """Return a call of the function with all arguments laid out; the call returns `outputs`.
@@ -139,7 +111,7 @@ class CompiledKernel:
         )
         workspace = self._given_workspace(shared, context, device)
         # The raw pointers do not keep the inputs and the workspace alive; the call does.
-        return _Call(self._entry, shared, outputs, (data, workspace))
+        return partial(_called, self._entry, shared, outputs, (data, workspace))
 
     def _given_workspace(self, arguments: tuple[Any, ...], context: _Context, device: int) -> Any:
         """Allocate the workspace that the submission requests, and put it into the context of its call."""
@@ -148,9 +120,11 @@ class CompiledKernel:
             return None
         if self._workspace is None or self._workspace[0] < size:
             self._workspace = size, _memory(size, device)
-        context.workspace = _address(self._workspace[1])
+        memory = self._workspace[1]
+        begin = ctypes.c_char.from_buffer(memory) if device < 0 else None
+        context.workspace = memory.data_ptr() if begin is None else ctypes.addressof(begin)
         context.workspace_bytes = size
-        return self._workspace[1]
+        return memory
 
     def _workspace_bytes(self, entry: Any, arguments: tuple[Any, ...], context: _Context) -> int:
         """Return the requested size of the workspace, from the forms of inputs and outputs alone, never their memory.
@@ -169,6 +143,13 @@ class CompiledKernel:
                 raise KernelFailed(f"{WORKSPACE_ENTRY} returned {size}")
             self._asked[same] = size
         return self._asked[same]
+
+
+def _called(entry: Any, arguments: tuple[Any, ...], outputs: Any, _held: tuple[Any, ...]) -> Any:
+    status = entry(*arguments)
+    if status != 0:
+        raise KernelFailed(f"{ENTRY} returned {status}")
+    return outputs
 
 
 def _forms_of(tensors: Any) -> Any:
@@ -191,19 +172,14 @@ def open_kernel(path: Path) -> CompiledKernel:
     return CompiledKernel(ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_LOCAL))
 
 
-def prepared(kernel: CompiledKernel, data: Any, outputs: Any, device: Device) -> Callable[[], Any]:
-    """Return a call of `kernel` on inputs that writes `outputs`, and returns them."""
-    return kernel.prepared(data, outputs, _FIRST_GPU if device.name == "cuda" else -1)
-
-
 def form_fault(inputs: payload.Node, answer: payload.Node) -> str:
     """Return the reason why a task with values of these forms cannot take compiled submissions; "" if it can."""
-    for node, place in _leaves(inputs, "data"):
+    for node, place in payload.leaves_of(inputs, "data"):
         if node["k"] not in (*_TENSORS, *_NUMBERS):
             return f"{place} is {with_article(node['k'])}, which compiled submissions cannot be given"
         if len(node.get("shape", ())) > DIMENSIONS_MAX:
             return f"{place} has more than {DIMENSIONS_MAX} dimensions, which compiled submissions cannot be given"
-    tensors = list(_leaves(answer, "the reference's answer"))
+    tensors = list(payload.leaves_of(answer, "the reference's answer"))
     for node, place in tensors:
         if node["k"] not in _TENSORS or len(node["shape"]) > DIMENSIONS_MAX:
             fault = (
@@ -213,15 +189,6 @@ def form_fault(inputs: payload.Node, answer: payload.Node) -> str:
             )
             return f"{place} {fault}; compiled submissions write tensors and arrays of at most {DIMENSIONS_MAX}"
     return "" if tensors else "the reference's answer holds no tensor or array for a compiled submission to write"
-
-
-def _leaves(node: payload.Node, place: str) -> Iterator[tuple[payload.Node, str]]:
-    if node["k"] not in _NESTS:
-        yield node, place
-        return
-    for index, item in enumerate(node["items"]):
-        name = repr(node["keys"][index]) if node["k"] == "dict" else index
-        yield from _leaves(item, f"{place}[{name}]")
 
 
 def _parts(value: Any) -> tuple[list[Any], list[int], list[float]]:
@@ -265,9 +232,3 @@ def _memory(size: int, device: int) -> Any:
             raise MemoryError(f"no memory for a workspace of {size} bytes") from error
     torch: Any = sys.modules["torch"]
     return torch.empty(size, dtype=torch.uint8, device="cuda")
-
-
-def _address(memory: Any) -> int:
-    if isinstance(memory, mmap.mmap):
-        return ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    return int(memory.data_ptr())

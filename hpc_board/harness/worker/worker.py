@@ -51,7 +51,6 @@ from hpc_board.model.text import printable
 Kernel = Callable[[Any], Any]
 
 _MESSAGE_MAX = 8000
-_ALIASED = "the output lies in the memory of an input; it has to be new"
 
 
 def serve(channel: Channel, modules: Sequence[str] = ()) -> None:
@@ -154,14 +153,13 @@ class _Worker:
         self.kernel: Any = None
         self._device = device
         self._naming = naming
-        self._holders: list[Any] = []
         self._arena: _Shared | None = None
-        self._room: _Shared | None = None
+        self._room: Any = None
         self._row: Frame = {}
         self._data: list[Any] = []
         self._calls: list[Callable[[], Any]] = []
         self._taker: Taker | None = None
-        self._takings: list[Callable[[Any], Any]] = []
+        self._returned: list[Any] = []
         self._queue: GpuQueue | None = None
 
     def answer(self, frame: Frame, fds: list[int]) -> Frame:
@@ -186,7 +184,7 @@ class _Worker:
         except payload.WrongShape as error:
             return _message(Verdict.WRONG_SHAPE, str(error))
         except Aliased:
-            return _message(Verdict.WRONG_ALIASED, _ALIASED)
+            return _message(Verdict.WRONG_ALIASED, "the output lies in the memory of an input; it has to be new")
         except payload.PayloadError as error:
             verdict = self._naming.verdict(error.__cause__ or error, Verdict.WRONG_DTYPE)
             return _message(verdict, f"the output cannot be taken: {error}")
@@ -208,10 +206,7 @@ class _Worker:
         the run time of this thread.
         """
         self._row = frame
-        self._holders.clear()
-        self._data.clear()
-        self._calls.clear()
-        self._taker = None
+        self._drop()
         shared = [_Shared(descriptor) for descriptor in fds]
         self._room = shared.pop()
         if shared:
@@ -234,10 +229,10 @@ class _Worker:
             self._queue = GpuQueue(self._device)
         queue = self._queue
         queue.clear()
-        self._holders.clear()
+        self._drop()
         if frame["pooled"]:
             _take_pool(queue, fds.pop())
-        self._row, self._arena, self._taker, self._calls = frame, None, None, []
+        self._row, self._arena = frame, None
         arena = _Shared(fds.pop())
         memory = payload.mapped(arena.descriptor, populated=False)
         self._data = [payload.value_in(memory, queue.reserve)]
@@ -271,9 +266,12 @@ class _Worker:
         if self._queue is not None:
             self._queue.synchronize()
             self._queue.clear()
-        self._data, self._calls, self._taker = [], [], None
-        self._holders.clear()
+        self._drop()
         return {"type": "finished"}
+
+    def _drop(self) -> None:
+        """Drop the inputs and answers of the last calls."""
+        self._data, self._calls, self._taker, self._returned = [], [], None, []
 
     def _lay_out(self) -> None:
         row, place = self._row, self._device.place
@@ -282,18 +280,23 @@ class _Worker:
         self._data = [None if memory is None else payload.value_in(memory, place, base) for base in row["bases"]]
         if self._copies_inputs:
             self._data = list(map(payload.copied, self._data))
-        takings: list[Callable[[Any], Any]] = [payload.dense] * len(self._data)
-        if row["blocks"]:
-            begin, end = (0, 0) if memory is None else _bounds(memory)
-            self._taker = Taker(row["form"], [(begin, end)], fresh=row["fresh_output"], made_so=row["made_so"])
-            takings = [self._taker.taking([-1 if at < 0 else begin + at for at in each]) for each in row["own"]]
-        if row["blocks"] and not row["made_so"]:
-            self._takings, takings = takings, [payload.dense] * len(self._data)
-        if row["empty"]:
-            nothing = partial(payload.copied, payload.empty(row["form"]) if row["blocks"] else 0)
-            self._calls = [_call(nothing, take) for take in takings]
-        else:
-            self._calls = [_call(self._kernel_call(data), take) for data, take in zip(self._data, takings, strict=True)]
+        takings = self._takings() if row["blocks"] and row["made_so"] else [self._left] * len(self._data)
+        nothing = partial(payload.copied, payload.empty(row["form"]) if row["blocks"] else 0) if row["empty"] else None
+        self._calls = [
+            _call(nothing or self._kernel_call(data), take) for data, take in zip(self._data, takings, strict=True)
+        ]
+
+    def _takings(self) -> list[Callable[[Any], Any]]:
+        """Return for each call the function that takes its answer, made to have the form."""
+        row = self._row
+        begin, end = (0, 0) if self._arena is None else _bounds(self._arena.map())
+        self._taker = Taker(row["form"], [(begin, end)], fresh=row["fresh_output"])
+        return [self._taker.taking([-1 if at < 0 else begin + at for at in each]) for each in row["own"]]
+
+    def _left(self, value: Any) -> Any:
+        """Return the answer of a call, left as it is but for gaps in its memory."""
+        value = payload.dense(value)
+        return payload.copied(value) if self._row["copied"] else value
 
     def _run(self, number: int, fds: list[int]) -> Frame:
         if fds:
@@ -307,14 +310,17 @@ class _Worker:
         else:
             outputs, elapsed_ns = self._device.timed(self._made, self._data, cold=row["cold"])
         done = {"type": "done", "call": number, "elapsed_ns": elapsed_ns, "outputs": [], "blocks": []}
-        if self._taker is not None and (row["made_so"] or self._take_as_they_are(outputs)):
+        if self._taker is None and row["blocks"]:
+            self._take_as_they_are(outputs)
+        if self._taker is not None:
             done["blocks"] = self._taker.addresses
             return done
-        if len(outputs) > 1 and not row["copied"] and payload.any_share_memory(outputs):
+        # Not `outputs`, which are copies on a GPU.
+        if len(outputs) > 1 and not row["copied"] and payload.share_memory(*self._returned):
             return {"type": "overlapped"}
         done["outputs"] = self._written(outputs)
-        if row["fresh_output"] and payload.share_memory(self._data[0], outputs[0]):
-            return _message(Verdict.WRONG_ALIASED, _ALIASED)
+        if row["fresh_output"] and payload.share_memory(self._data[0], self._returned[0]):
+            raise Aliased
         if row["const_inputs"] and self._device.name != "cpu" and self._arena is not None:
             for value, base in zip(self._data, row["bases"], strict=True):
                 payload.laid_out(value, row["value_bytes"]).write(self._arena.descriptor, base)
@@ -326,30 +332,20 @@ class _Worker:
     def _made(self) -> list[Any]:
         """Make the calls of the row, and return their outputs."""
         calls, made = self._calls, self._row["made"]
-        if self._taker is not None and self._row["made_so"]:
-            for call in calls:
-                call()
-            return self._taker.blocks
-        keep = payload.copied if self._row["copied"] else _itself
-        returned = [keep(call()) for call in calls[:made]]
-        returned += [payload.copied(returned[0]) for _ in calls[made:]]
-        return returned
+        self._returned = [call() for call in calls[:made]]
+        self._returned += [payload.copied(self._returned[0]) for _ in calls[made:]]
+        return self._returned
 
-    def _take_as_they_are(self, outputs: list[Any]) -> bool:
-        """Return whether all outputs have the form of blocks by themselves, and take them."""
-        try:
-            for take, value in zip(self._takings, outputs, strict=True):
+    def _take_as_they_are(self, outputs: list[Any]) -> None:
+        """Take outputs as blocks if they have the form by themselves."""
+        limit, form = self._row["value_bytes"], self._row["form"]
+        if all(payload.laid_out(value, limit).layout == form for value in outputs):
+            for take, value in zip(self._takings(), outputs, strict=True):
                 take(value)
-        except payload.PayloadError:
-            return False
-        return True
 
     def _written(self, outputs: list[Any]) -> list[list[int]]:
         """Write the outputs into the room, and return the place and size of each."""
         room, places, end = self._room, [], 0
-        if room is None:
-            raise ValueError("no room for outputs")
-        self._holders += outputs
         for value in outputs:
             laid = payload.laid_out(value, self._row["value_bytes"])
             os.ftruncate(room.descriptor, end + laid.size)
@@ -363,7 +359,7 @@ class _Worker:
         if not isinstance(self.kernel, compiled.CompiledKernel):
             return partial(self.kernel, data)
         outputs = payload.empty(self._row["form"], self._device.name)
-        return compiled.prepared(self.kernel, data, outputs, self._device)
+        return self.kernel.prepared(data, outputs, 0 if self._device.name == "cuda" else -1)
 
 
 def _call(make: Callable[[], Any], take: Callable[[Any], Any]) -> Callable[[], Any]:
@@ -478,10 +474,6 @@ def _run_timed(call: Callable[[], Any]) -> tuple[Any, float]:
     start = time.thread_time_ns()
     value = call()
     return value, float(time.thread_time_ns() - start)
-
-
-def _itself(value: Any) -> Any:
-    return value
 
 
 def _message(verdict: Verdict, text: str) -> Frame:

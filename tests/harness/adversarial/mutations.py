@@ -77,7 +77,7 @@ _EXCUSES_UNBOUNDED = Edit("processes/tree.py", "min(waited_ns, wall_ns - self.ra
 _BOUND = "return least_of_row_ns(self._worked_ns(), self._alone_ns())"
 _UNBOUNDED = Edit("measure/row_benchmarks.py", _BOUND, "return 0.0")
 _SENDS = "self.child.send(frame, [] if self._stops else self._arena)"
-_CHECK_INPUTS = "    if self._rules.const_inputs:\n                        self._check_inputs(numbers, arena, bases)\n"
+_CHECK_INPUTS = "    if self._rules.const_inputs:\n                    self._check_inputs(numbers, arena, bases)\n"
 _CAPABLE = Edit("confine/sandbox.py", "    _give_up_capabilities()\n    abi", "    abi")
 _NO_LANDLOCK = Edit("confine/sandbox.py", "    if abi < 1:\n", "    if True:\n")
 
@@ -175,16 +175,16 @@ MUTATIONS: tuple[Mutation, ...] = (
         "inputs are compared before the worker goes on",
         "x38_puts_its_inputs_back",
         "measure/bench.py",
-        f"                {_CHECK_INPUTS}",
-        f"                time.sleep(0.05)\n            {_CHECK_INPUTS}",
+        f"            {_CHECK_INPUTS}",
+        f"            time.sleep(0.05)\n        {_CHECK_INPUTS}",
         _passes,
     ),
     _off(
         "an answer lies in the memory of no input",
         "x59_answers_with_its_inputs",
         "measure/worker_handle.py",
-        "if at < end and begin < at + size and (",
-        "if False and (",
+        "if any_overlap([[(at, last) for at, last, _ in inputs], new]):",
+        "if False:",
         _passes,
     ),
     _off(
@@ -198,9 +198,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     _off(
         "outputs have to be new",
         "p12_return_input_alias-fresh",
-        "worker/worker.py",
-        'row["fresh_output"] and payload.share_memory(self._data[0]',
-        "False and payload.share_memory(self._data[0]",
+        "wire/form.py",
+        "                if self._fresh:\n",
+        "                if False:\n",
         _passes,
     ),
     _off(

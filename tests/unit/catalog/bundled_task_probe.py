@@ -56,7 +56,7 @@ def kernel(path: Path) -> Callable[[Any, Any], Any]:
         form = payload.write(right, memory, right.nbytes + 2**20)
         os.close(memory)
         output = payload.empty(form)
-        library(data, output)
+        library.prepared(data, output)()
         return output
 
     return call
