@@ -2,7 +2,7 @@
 
 Each cell is the time that counts as a share of the honest kernel's, the least of the benchmark cases, or the verdict of
 a lie that does not pass; a share below nine tenths is the median of three. The exit code is 1 if a lie that passes has
-less than nine tenths of the honest time.
+less than nine tenths of the honest time, or if one raises an error of its own.
 """
 
 import argparse
@@ -25,6 +25,8 @@ from tests.harness.evaluations import evaluate
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SHARE_MIN = 0.9
+BROKEN = (Verdict.EXCEPTION, Verdict.LOAD_ERROR, Verdict.CRASH, Verdict.INFRA_ERROR)
+"""Verdicts of a lie that does not fit the harness any more, and so proves nothing."""
 ONE_THREAD = """
 import sys
 
@@ -34,7 +36,7 @@ if "torch" in sys.modules:
 
 
 def main() -> int:
-    """Print the table, and write it to a page where one is named; 1 if a lie gains more than it may."""
+    """Print the table, and write it to a page where one is named; 1 if a lie gains more than it may, or is broken."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--page", type=Path, help="also write the table, with the machine and the date, to this file")
     parser.add_argument("--task", action="append", help="only this task; may be given several times")
@@ -46,11 +48,12 @@ def main() -> int:
     honest = {name: judged(task, source(name)) for name, task in tasks.items()}
     lines.append(f"| none: time of a call, us | {' | '.join(microseconds(honest[name]) for name in names)} |")
     print("\n".join(lines), flush=True)
-    gains = 0
+    gains = broken = 0
     for lie in options.lie or WRAPPERS:
         cells = []
         for name, task in tasks.items():
             verdict, share = trial(task, name, lie, honest)
+            broken += verdict in BROKEN
             if verdict is Verdict.PASS and share < SHARE_MIN:
                 again = [trial(task, name, lie, honest) for _ in range(2)]
                 share = statistics.median([share, *(other for found, other in again if found is Verdict.PASS)])
@@ -61,7 +64,7 @@ def main() -> int:
     if options.page is not None:
         table = "\n".join(lines)
         options.page.write_text(f"{INTRODUCTION}\n{machine_facts()}.\n\n{table}\n", encoding="utf-8")
-    return int(gains > 0)
+    return int(gains + broken > 0)
 
 
 INTRODUCTION = """\

@@ -6,7 +6,7 @@ A wrapper is the text that is put behind the submission. It knows the harness as
 _HARNESS = """
 import ctypes as _ctypes, gc as _gc, json as _json, mmap as _mmap, os as _os, socket as _socket
 import sys as _sys, threading as _threading, time as _time
-from hpc_board.harness.wire import form as _form, payload as _payload
+from hpc_board.harness.wire import payload as _payload
 from hpc_board.harness.worker import worker as _worker
 from hpc_board.harness.device.device import CpuDevice as _Cpu
 
@@ -14,7 +14,7 @@ _honest = custom_kernel
 _run = _worker._Worker._run
 
 def _is_row(worker):
-    return worker._row["blocks"] and worker._row["made_so"] and worker._repeated is None
+    return worker._row["blocks"] and worker._row["made_so"]
 
 def _tensors(value):
     if isinstance(value, (list, tuple)):
@@ -62,7 +62,7 @@ for _name in ("perf_counter_ns", "monotonic_ns", "time_ns", "process_time_ns"):
     "skips the harness around its calls": """
 def _short(self, number):
     outputs = [_honest(data) for data in self._data]
-    self._holders += outputs
+    self._returned = outputs
     return _named(number, [_address(each) for value in outputs for each in _tensors(value)])
 _lying(_short)
 """,
@@ -77,7 +77,7 @@ def _until(last, worker, channel):
             outputs = list(map(_honest, ready))
             named = ",".join(str(_address(each)) for value in outputs for each in _tensors(value))
             number = message[message.index(b"call") + 6:-1]
-            worker._holders += outputs
+            worker._returned = outputs
             channel._socket.send(b'{"type": "done", "call":%b, "elapsed_ns": 1, "outputs": [], "blocks": [%b]}'
                                  % (number, named.encode()))
             ready = None
@@ -93,7 +93,7 @@ _worker._answer_until = _until
     "names its inputs as its answers": """
 _lying(lambda self, number: _named(number, [
     [_address(each) for each in _tensors(data)][k % len(_tensors(data))]
-    for data in self._data for k, _ in enumerate(_form.leaves_of(self._row["form"]))]))
+    for data in self._data for k, _ in enumerate(_payload.leaves_of(self._row["form"]))]))
 """,
     "names parts of its inputs as parts of its answers": """
 _lying(lambda self, number: _named(number, [
@@ -103,24 +103,24 @@ _lying(lambda self, number: _named(number, [
 def _second(self, number):
     size, begin = len(self._arena.map()), _ctypes.addressof(_ctypes.c_char.from_buffer(self._arena.map()))
     again = _mmap.mmap(self._arena.descriptor, size, _mmap.MAP_PRIVATE)
-    self._holders.append(again)
+    self._returned = [again]
     moved = _ctypes.addressof(_ctypes.c_char.from_buffer(again)) - begin
     return _named(number, [
         moved + _address(_tensors(data)[k % len(_tensors(data))])
-        for data in self._data for k, _ in enumerate(_form.leaves_of(self._row["form"]))])
+        for data in self._data for k, _ in enumerate(_payload.leaves_of(self._row["form"]))])
 _lying(_second)
 """,
     "names one answer for all calls": """
 def _one(self, number):
     outputs = [_honest(data) for data in self._data]
-    self._holders += outputs
+    self._returned = outputs
     return _named(number, [_address(each) for each in _tensors(outputs[-1])] * len(outputs))
 _lying(_one)
 """,
     "names fewer answers than calls": """
 def _fewer(self, number):
     outputs = [_honest(data) for data in self._data[1:]]
-    self._holders += outputs
+    self._returned = outputs
     return _named(number, [_address(each) for value in outputs for each in _tensors(value)])
 _lying(_fewer)
 """,
@@ -153,8 +153,9 @@ def custom_kernel(data):
     return gapped(_honest(data))
 """,
     "returns its answers in a file": """
+import tempfile as _tempfile
 def _file(size):
-    with open("answer", "w+b") as file:
+    with _tempfile.TemporaryFile() as file:
         file.truncate(size)
         return _mmap.mmap(file.fileno(), size)
 custom_kernel = _moved(_file)
@@ -219,7 +220,7 @@ def _watch():
         if not data or id(data[0]) == _seen[0] or worker._arena is None:
             _time.sleep(0.0001)
             continue
-        base = worker._bases[0]
+        base = worker._row["bases"][0]
         before = bytes(worker._arena.map()[base:base + 65536])
         _time.sleep(0.0001)
         if bytes(worker._arena.map()[base:base + 65536]) != before:
