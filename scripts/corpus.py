@@ -2,7 +2,7 @@
 
     python scripts/corpus.py CHECKOUT [--judge]
 
-A row is a task folder: its competitions, the faults of reading it with them and by itself, its harness with the reason
+A row is a task folder: its competitions, whether it can be read with them and by itself, its harness with the reason
 for it, and its languages.
 With --judge it also has the findings of `hpc-board task check`, and the verdict of each solution in the folder by the
 judge and by the task's own eval, all on this machine's processor: the task and its solutions are moved to it, with the
@@ -34,7 +34,7 @@ from hpc_board.task_check.try_out import try_out
 CASES_MAX, SECONDS = 4, 120
 """The most cases that are checked, and the time for a check, for the tests and for the benchmark."""
 
-HEADS = ("folder", "competitions", "with them", "by itself", "harness", "why", "languages")
+HEADS = ("folder", "competitions", "read", "harness", "why", "languages")
 JUDGED = ("findings", "by the judge", "by its eval")
 SOLUTIONS = ("solutions/*/*", "submissions/*.py", "submission*.py")
 QUICK = {"workers": 1, "rows": 1, "row_calls": 5, "burst_calls": 5, "measure_seconds": 0, "first_call_seconds": 300}
@@ -84,7 +84,7 @@ def main() -> int:
     unread = 0
     for folder in folders:
         cells = row(folder, named.get(folder, {}), judge=options.judge)
-        unread += "no" in {cell.partition(":")[0] for cell in cells[1:3]}
+        unread += cells[1] != "yes"
         cells = [str(folder.relative_to(checkout)), *cells]
         sys.stdout.write(f"| {' | '.join(in_cell(cell, checkout) for cell in cells)} |\n")
         sys.stdout.flush()
@@ -106,15 +106,15 @@ def named_in_competitions(checkout: Path) -> Mapping[Path, Mapping[str, str]]:
 
 def row(folder: Path, competitions: Mapping[str, str], *, judge: bool) -> Sequence[str]:
     """Return the cells of a task folder after its name."""
-    faults = [fault for fault in competitions.values() if fault]
-    with_them = f"no: {flat(faults[0])}" if faults else "yes" if competitions else "-"
+    faults = [f"in {name}: {flat(fault)}" for name, fault in competitions.items() if fault]
+    names = ", ".join(competitions) or "-"
     try:
         (task,) = sources.sound_tasks(folder)
     except BoardError as error:
-        unread = ", ".join(competitions) or "-", with_them, f"no: {flat(error.message)}", "", "", ""
+        unread = names, f"no: {flat(error.message)}", "", "", ""
         return (*unread, *("" for _ in JUDGED)) if judge else unread
     languages = " ".join(map(str, task.accepted))
-    read = ", ".join(competitions) or "-", with_them, "yes", task.harness, why(task), languages
+    read = names, f"no, {faults[0]}" if faults else "yes", task.harness, why(task), languages
     if not judge:
         return read
     here = on_this_processor(task)
@@ -188,7 +188,7 @@ def found(task: Task) -> Iterator[str]:
     except BoardError as error:
         yield f"not checked: {flat(error.message)}"
         return
-    yield from (f"{each.severity}: {each.subject}" for each in checked.findings)
+    yield from dict.fromkeys(f"{each.severity}: {each.subject}" for each in checked.findings)
 
 
 def in_cell(text: str, checkout: Path) -> str:

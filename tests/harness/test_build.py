@@ -457,7 +457,7 @@ def test_the_node_s_gpu_says_what_to_compile_for(tmp_path: Path, capability: str
     environ = tools_in(tmp_path, nvcc="echo release 13.0", gxx="echo 12.2", **{"nvidia-smi": f"echo {capability}"})
     tools = toolchain(Language.CU, "", environ)
     assert tools.arch == arch
-    assert f"arch=compute_{arch[3:]},code={arch}" in command(tools, (), "k.cu")
+    assert f"arch=compute_{arch[3:]},code=[{arch},compute_{arch[3:]}]" in command(tools, (), "k.cu")
     amd = tools_in(tmp_path, hipcc="echo HIP version 6.4", rocm_agent_enumerator="echo gfx000; echo gfx942")
     hip = toolchain(Language.HIP, "", amd)
     assert "--offload-arch=gfx942" in command(hip, (), "k.hip")

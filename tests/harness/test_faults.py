@@ -5,11 +5,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from hpc_board.harness.device.device import DeviceMissing
-from hpc_board.harness.device.faults import absent, fault, lacking, message_of, unreadable
+from hpc_board.harness.device.faults import absent, fault, install_command, lacking, message_of, unreadable
 from hpc_board.harness.judge.judge import _failed
 from hpc_board.harness.wire.payload import NoRoom
 from hpc_board.harness.worker.worker import _Naming
@@ -80,6 +81,39 @@ def test_each_fault_of_a_node_has_its_own_words_and_its_remedy(text: str, words:
     meaning = verdict_meaning(Verdict.DEVICE_ERROR, with_words(text))
     assert meaning.what.casefold().startswith(words.casefold())
     assert meaning.next != verdict_meaning(Verdict.DEVICE_ERROR, text).next
+
+
+@pytest.mark.parametrize(
+    ("version", "commands"),
+    [
+        ("12.8", ("cupy-cuda12x", "'numba-cuda[cu12]'", "'jax[cuda12]'")),
+        (None, ("cupy-cuda13x", "'numba-cuda[cu13]'", "'jax[cuda13]'")),
+    ],
+)
+def test_a_library_is_installed_for_pytorch_s_version_of_cuda(
+    monkeypatch: pytest.MonkeyPatch, version: str | None, commands: tuple[str, ...]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(version=SimpleNamespace(cuda=version)))
+    found = [install_command(module) for module in ("cupy", "numba", "jax")]
+    assert found == [f"{sys.executable} -m pip install {package}" for package in commands]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "message"),
+    [
+        ("cupy_backends.cuda.api.runtime", "CUDARuntimeError", "cudaErrorIllegalAddress: an illegal memory access was"),
+        (
+            "numba.cuda.cudadrv.driver",
+            "CudaAPIError",
+            "[700] cuMemcpyDtoH results in CUDA_ERROR_ILLEGAL_ADDRESS",
+        ),
+        ("jaxlib._jax", "JaxRuntimeError", "INTERNAL: CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure"),
+    ],
+)
+def test_an_error_of_a_kernel_is_a_crash_in_the_words_of_any_library(module: str, name: str, message: str) -> None:
+    kind = type(name, (RuntimeError,), {"__module__": module})
+    assert fault(kind(message)) is Verdict.CRASH
+    assert fault(kind("another message")) is None
 
 
 def test_the_manual_has_each_fault_of_a_gpu() -> None:

@@ -3,6 +3,7 @@
 The harness file of these tests makes listings on a CPU, too. No kernel ran on a GPU.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hpc_board.harness.build import toolchain
 from hpc_board.harness.confine import sandbox
 from hpc_board.model.profile_files import is_profile_file
 from hpc_board.model.result import Verdict
@@ -171,12 +173,13 @@ print(listings.of_kernels(library, scratch))
 @pytest.mark.skipif(not shutil.which("cuobjdump") or not shutil.which("nvdisasm"), reason="needs cuobjdump, nvdisasm")
 def test_the_real_tool_lists_ptx_and_machine_code(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text("__global__ void add_one(float* x) { x[threadIdx.x] += 1; }")
-    command = ["nvcc", "-arch=sm_90", "-shared", "-Xcompiler", "-fPIC", "-o", "k.so", "k.cu"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+    (tmp_path / toolchain.HEADER).write_text(toolchain.header_text())
+    tools = toolchain.toolchain(Language.CU, "sm_90", os.environ)
+    subprocess.run(toolchain.command(tools, (), "k.cu"), cwd=tmp_path, check=True)
     job = make_job_folder(tmp_path / "job", "", a_task(), Mode.PROFILE)
     harness = next((tmp_path / "job" / "harness").glob("*.pyz"))
     (tmp_path / "scratch").mkdir()
-    argv = [job, tmp_path / "scratch", tmp_path / "kept", tmp_path / "k.so", harness]
+    argv = [job, tmp_path / "scratch", tmp_path / "kept", tmp_path / toolchain.LIBRARY, harness]
     done = subprocess.run(
         [sys.executable, "-c", REAL, *map(str, argv)], capture_output=True, text=True, check=True, timeout=120
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.harness.confine import sandbox
-from hpc_board.harness.device.faults import LIBRARIES
+from hpc_board.harness.device.faults import LIBRARIES, install_command
 from hpc_board.harness.processes.tree import children_of
 from hpc_board.model.gpu import Device
 from hpc_board.model.result import Result, Verdict
@@ -79,7 +79,7 @@ def test_a_library_that_the_node_lacks_is_not_the_submission_s_fault(tmp_path: P
     result = evaluate(tmp_path, submission.replace("{}", module)).result
     assert result.verdict is Verdict.INFRA_ERROR, result.message
     assert f"has no {LIBRARIES[module].title}, which the submission imports ({module})" in result.message
-    assert f"-m pip install {LIBRARIES[module].package}`" in result.message
+    assert f"`{install_command(module)}` installs it" in result.message
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,8 @@ def _cuda_device_options(arch: str) -> list[str]:
     return [
         "-lineinfo",
         "-gencode",
-        f"arch=compute_{number},code=sm_{number}",
+        # Both SASS and PTX, which mode profile lists.
+        f"arch=compute_{number},code=[sm_{number},compute_{number}]",
         "--expt-relaxed-constexpr",
         "--expt-extended-lambda",
         "-Xptxas=-v,--warn-on-spills",

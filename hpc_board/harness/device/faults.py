@@ -1,4 +1,4 @@
-"""Attribution of an exception by PyTorch's message: to the kernel, its memory use, or the device.
+"""Attribution of an exception by its library's message: to the kernel, its memory use, or the device.
 
 Exceptions come from submissions and tasks, and even reading their messages may fail.
 """
@@ -17,7 +17,7 @@ from hpc_board.model.result import Verdict
 
 
 class Library(NamedTuple):
-    """A library by its name and that of its package."""
+    """A library by its name and that of its package, with `{cuda}` in place of CUDA's major version."""
 
     title: str
     package: str
@@ -30,11 +30,12 @@ LIBRARIES = {
     "helion": Library("Helion", "helion"),
     "cutlass": Library("CuTe DSL", "nvidia-cutlass-dsl"),
     "tilelang": Library("TileLang", "tilelang"),
-    "cuda": Library("cuTile", "cuda-tile"),
-    "cuda.tile": Library("cuTile", "cuda-tile"),
-    "numba": Library("Numba", "numba-cuda"),
-    "cupy": Library("CuPy", "cupy-cuda13x"),
-    "jax": Library("JAX", "jax"),
+    "cuda": Library("cuda-bindings", "cuda-bindings"),
+    "cuda.bindings": Library("cuda-bindings", "cuda-bindings"),
+    "cuda.tile": Library("cuTile", "cuda-tile[tileiras]"),
+    "numba": Library("Numba", "numba-cuda[cu{cuda}]"),
+    "cupy": Library("CuPy", "cupy-cuda{cuda}x"),
+    "jax": Library("JAX", "jax[cuda{cuda}]"),
 }
 """The modules that the installation of a job's Python provides or lacks, never a task or a submission."""
 
@@ -43,9 +44,13 @@ _FROM_DEVICE = re.compile(
     r"|No (CUDA|HIP) GPUs are available|Found no NVIDIA driver|NVIDIA driver on your system is too old"
     r"|cudaGetDeviceCount"
 )
+_OF_GPUS = ("cupy", "cupy_backends", "numba", "jax", "jaxlib")
+"""The libraries of which any exception may be a device's error; the text says which."""
+
 _OF_KERNEL = re.compile(
     r"illegal (memory access|instruction)|misaligned address|device-side assert|unspecified launch failure"
-    r"|invalid (program counter|address space)|hardware stack error|launch timed out",
+    r"|invalid (program counter|address space)|hardware stack error|launch timed out"
+    r"|CUDA_ERROR_(ILLEGAL_\w+|MISALIGNED_ADDRESS|LAUNCH_FAILED|ASSERT)",
     re.IGNORECASE,
 )
 
@@ -64,6 +69,17 @@ def fault(error: BaseException) -> Verdict | None:
     if device_fault(text):
         return Verdict.DEVICE_ERROR
     return Verdict.OUT_OF_MEMORY if "out of memory" in text else None
+
+
+def install_command(module: str) -> str:
+    """Return the command that installs a module of `LIBRARIES`, for PyTorch's version of CUDA, 13 if it has none."""
+    version = getattr(getattr(sys.modules.get("torch"), "version", None), "cuda", None) or "13"
+    package = LIBRARIES[module].package.format(cuda=version.partition(".")[0])
+    return (
+        f"{sys.executable} -m pip install '{package}'"
+        if "[" in package
+        else f"{sys.executable} -m pip install {package}"
+    )
 
 
 def absent() -> list[str]:
@@ -104,7 +120,9 @@ def _finds(module: str) -> bool:
 
 
 def _of_accelerator(error: BaseException, text: str) -> bool:
-    """Return whether PyTorch or Triton reports a device's error; older versions raise a plain RuntimeError."""
+    """Return whether a library reports a device's error; older versions of PyTorch raise a plain RuntimeError."""
+    if type(error).__module__.partition(".")[0] in _OF_GPUS:
+        return True
     accelerator_error = getattr(sys.modules.get("torch"), "AcceleratorError", None)
     if accelerator_error is not None and isinstance(error, accelerator_error):
         return True

@@ -27,7 +27,7 @@ from typing import Any
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.device import Device, DeviceMissing, open_device
-from hpc_board.harness.device.faults import LIBRARIES, fault, lacking, message_of, unreadable
+from hpc_board.harness.device.faults import LIBRARIES, fault, install_command, lacking, message_of, unreadable
 from hpc_board.harness.device.gpu_driver import NotShared, OutOfMemoryError
 from hpc_board.harness.device.throttling import Throttling
 from hpc_board.harness.judge.comparisons import Comparison, Comparisons
@@ -516,8 +516,8 @@ def _failed(step: str, error: BaseException, device: str, other_python: str = ""
     module = lacking(error)
     if module:
         message = (
-            f"the Python {sys.executable} has no {LIBRARIES[module].title}, {LIBRARY_MISSING} (`{sys.executable} -m "
-            f"pip install {LIBRARIES[module].package}`), or name a Python that has it {other_python}"
+            f"the Python {sys.executable} has no {LIBRARIES[module].title}, {LIBRARY_MISSING} "
+            f"(`{install_command(module)}`), or name a Python that has it {other_python}"
         )
         return {"type": "failed", "verdict": Verdict.INFRA_ERROR, "message": printable(message, _MESSAGE_MAX)}
     file = unreadable(error)

@@ -34,7 +34,7 @@ from typing import Any
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.confine.seccomp import deny_outside_effects
 from hpc_board.harness.device.device import CudaDevice, Device, open_device
-from hpc_board.harness.device.faults import LIBRARIES, absent, fault, lacking, message_of
+from hpc_board.harness.device.faults import LIBRARIES, absent, fault, install_command, lacking, message_of
 from hpc_board.harness.device.gpu_driver import NotShared
 from hpc_board.harness.device.gpu_queue import GpuQueue
 from hpc_board.harness.processes.memory import KEPT_BLOCK_BYTES_MAX, keep_freed_memory
@@ -451,7 +451,7 @@ class _Naming:
 def _lacks(module: str) -> str:
     return (
         f"the Python {sys.executable} has no {LIBRARIES[module].title}, {LIBRARY_LACKING} ({module}); "
-        f"`{sys.executable} -m pip install {LIBRARIES[module].package}` installs it"
+        f"`{install_command(module)}` installs it"
     )
 
 
