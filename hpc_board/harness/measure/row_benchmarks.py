@@ -42,10 +42,7 @@ _ONE_BY_ONE = (
     "the kernel returns the same memory each time, so its calls were timed one by one, and each time includes a part "
     "of the harness's own: outputs in new memory are timed many at once"
 )
-_TOGETHER = (
-    "a call took {in_row} in a row{worked} and {alone} alone: calls of a row may run at the same time, so {counts} "
-    "count, nine tenths of {whose}"
-)
+_TOGETHER = "calls of a row may overlap: {counts} counts, 0.9 of {whose}, not the {in_row} in a row"
 
 
 @dataclass
@@ -86,13 +83,10 @@ class _Measured:
         in_row_ns = lower_quartile(list(map(self.call_ns, self.rows)))
         if self.least_ns() <= in_row_ns:
             return ""
-        worked_ns, alone_ns = self._worked_ns(), self._alone_ns()
         return _TOGETHER.format(
-            in_row=duration_text(in_row_ns),
-            worked=f" (with {duration_text(worked_ns)} of processor time)" if worked_ns < math.inf else "",
-            alone=duration_text(alone_ns),
             counts=duration_text(self.least_ns()),
-            whose="the processor time" if worked_ns < alone_ns else "the call alone",
+            whose="the processor time" if self._worked_ns() < self._alone_ns() else "a call alone",
+            in_row=duration_text(in_row_ns),
         )
 
     def call_ns(self, row: Called) -> float:

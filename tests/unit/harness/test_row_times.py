@@ -87,9 +87,14 @@ def test_work_that_is_unknown_in_rows_without_a_kernel_is_no_work_of_the_harness
     [
         (4e6, 4.3e6, 4e5, ""),
         (8e6, 4.1e5 + 3e5, 4e5, ""),
-        (8e6, 4.3e6, 7.2e5, "in a row (with 800 µs of processor time) and 4.00 ms alone"),
-        (8e6, 6e5 + 3e5, 5.4e5, "so 540 µs count, nine tenths of the call alone"),
-        (math.inf, 6e5 + 3e5, 5.4e5, "a call took 400 µs in a row and 600 µs alone"),
+        (8e6, 4.3e6, 7.2e5, "720 µs counts, 0.9 of the processor time, not the 400 µs in a row"),
+        (8e6, 6e5 + 3e5, 5.4e5, "540 µs counts, 0.9 of a call alone"),
+        (
+            math.inf,
+            6e5 + 3e5,
+            5.4e5,
+            "calls of a row may overlap: 540 µs counts, 0.9 of a call alone, not the 400 µs",
+        ),
     ],
 )
 def test_calls_that_ran_at_the_same_time_count_by_their_work_or_by_a_call_alone(
