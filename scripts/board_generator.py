@@ -1,6 +1,6 @@
 """Write a board's database with any number of invented submissions, quickly, to measure the cost of a large board.
 
-The tables are made by the store's own migrations. It has all of a real board: tests, benchmarks and ranked
+The tables are made by the store itself. It has all of a real board: tests, benchmarks and ranked
 runs, failures, several versions of each task, the events of each run, cases, small documents, standings and feed.
 """
 

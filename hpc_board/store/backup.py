@@ -106,7 +106,7 @@ def contents(path: Path, named: Path | None = None) -> Contents:
         InputError: the file does not exist, is damaged, or is no database of this program.
         StorageError: something that is no file lies where SQLite keeps one beside it.
     """
-    from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, applied_steps
+    from hpc_board.store.schema import APPLICATION_ID, VERSION
     from hpc_board.store.sqlite import Database
 
     hint = "Give a file that `hpc-board admin backup` wrote."
@@ -124,10 +124,10 @@ def contents(path: Path, named: Path | None = None) -> Contents:
                 raise InputError(
                     f"{told}: the backup is damaged: {one_line(str(faults[0]), 200)}", hint="Take another one."
                 )
-            applied = applied_steps(db)
-            if not applied:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version < VERSION:
                 raise InputError(f"{told}: this is no backup of a board: it has no record of its version", hint=hint)
-            if not applied <= STEP_NAMES:
+            if version > VERSION:
                 raise InputError(
                     f"{told}: the backup was made by a newer version of hpc-board", hint="Upgrade hpc-board."
                 )

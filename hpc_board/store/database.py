@@ -24,7 +24,7 @@ from hpc_board.store.failures import (
     translated,
 )
 from hpc_board.store.folder import check_own, left_folder
-from hpc_board.store.guard import MIGRATION_SECONDS, TRANSACTION_SECONDS, Deadline, bounded, foreign_object
+from hpc_board.store.guard import TRANSACTION_SECONDS, Deadline, bounded, foreign_object
 from hpc_board.store.journal import MOUNTS, journal_mode
 from hpc_board.store.reading import Readable, Reader
 
@@ -349,26 +349,30 @@ def _create_missing(path: Path) -> None:
 
 
 def _bring_up_to_date(opened: _Opened, path: Path, seconds: float, *, draft: bool) -> None:
-    from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, applied_steps, known_statements, migrations
+    """Check that the database is a board's, of this version; create the tables of an empty one."""
+    from hpc_board.store.schema import APPLICATION_ID, VERSION, create, known_statements
 
     reader = Reader(opened.connection)
     with _transaction(opened, seconds):
-        made_by = reader.execute("PRAGMA application_id").fetchone()[0]
-        tables = reader.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        applied = applied_steps(reader)
-        foreign = foreign_object(reader, known_statements()) if applied == STEP_NAMES and not draft else None
-    if tables and made_by != APPLICATION_ID:
+        made_by, version, is_empty = _made_by(reader)
+        foreign = foreign_object(reader, known_statements()) if version == VERSION and not draft else None
+    if is_empty:
+        with _transaction(opened, seconds, "IMMEDIATE"):
+            # Another process may have been faster.
+            if _made_by(reader)[2]:
+                create(opened.connection)
+        return
+    if made_by != APPLICATION_ID:
         raise foreign_error(path)
-    if tables and not applied:
-        raise incomplete_error(path)
-    if not applied <= STEP_NAMES:
+    if version > VERSION:
         raise newer_error(path)
-    if applied < STEP_NAMES:
-        db = opened.database()
-        with _transaction(opened, MIGRATION_SECONDS, "IMMEDIATE"):
-            migrations().apply(db)
-            foreign = None if draft else foreign_object(reader, known_statements())
-            if foreign is not None:
-                raise foreign_object_error(path, *foreign)
-    elif foreign is not None:
+    if version < VERSION:
+        raise incomplete_error(path)
+    if foreign is not None:
         raise foreign_object_error(path, *foreign)
+
+
+def _made_by(reader: Reader) -> tuple[int, int, bool]:
+    """Return a database's application id and version, and whether it has no tables."""
+    made_by, version = (reader.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    return made_by, version, reader.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None

@@ -197,7 +197,7 @@ def foreign_error(path: Path) -> UnreadableError:
 
 
 def incomplete_error(path: Path) -> UnreadableError:
-    """Return the error to show for a board's database at `path` that has lost the record of its migrations."""
+    """Return the error to show for a board's database at `path` that has lost the record of its version."""
     what, hint = _DAMAGED
     return UnreadableError(f"{path}: {what} (it has tables, and no record of their version)", hint=hint)
 

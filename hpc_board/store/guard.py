@@ -17,9 +17,6 @@ VALUE_BYTES_MAX = 64 * 1024 * 1024
 TRANSACTION_SECONDS = 120.0
 """The time of one transaction's statements, above that of every query on a board with a million runs."""
 
-MIGRATION_SECONDS = 3600.0
-"""The time of the statements that bring an older database up to date."""
-
 _STEPS_BETWEEN_LOOKS = 20_000
 """The number of SQLite's instructions between two looks at the clock: about a millisecond."""
 

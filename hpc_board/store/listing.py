@@ -194,7 +194,7 @@ def _statements(db: Readable, query: RunQuery) -> Iterator[_Condition]:
 def _by_number(plain: "Sequence[_Condition]", query: RunQuery) -> _Condition:
     """Return the statement that reads by number, which starts from the most selective index."""
     # It loads sqlite_utils, which only an open database needs.
-    from hpc_board.store.migrations import ENDED_UNFINISHED, UNFINISHED_ENDS
+    from hpc_board.store.schema import ENDED_UNFINISHED, UNFINISHED_ENDS
 
     outcome, few = query.outcome, None
     if isinstance(outcome, RunState) and not outcome.ended:

@@ -9,10 +9,10 @@ _hidden = [name for name in ("numpy", "pandas") if name not in _modules]
 # would take as long as the whole rest of a command.
 _modules.update(dict.fromkeys(_hidden))
 try:
-    from sqlite_utils import Database, Migrations
+    from sqlite_utils import Database
 finally:
     for _name in _hidden:
         if _modules.get(_name) is None:
             _modules.pop(_name, None)
 
-__all__ = ["Database", "Migrations"]
+__all__ = ["Database"]

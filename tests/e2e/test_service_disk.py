@@ -1,13 +1,9 @@
-"""A served board on a disk that fills up, and one with the database of an older version."""
+"""A served board on a disk that fills up."""
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, migrations
-from hpc_board.store.sqlite import Database
 from tests.accounts import needs_accounts
 from tests.conftest import short_folder
 from tests.e2e.boards import HANGING, RIGHT, board_files, fill
@@ -42,21 +38,3 @@ def test_a_full_disk_is_told_and_loses_no_run(small_disk: Path) -> None:
             for number in ("2", "3"):
                 ada.run("watch", number)
             assert [run["state"] for run in ada.json("runs")] == ["finished", "cancelled", "finished"]
-
-
-@needs_accounts
-@pytest.mark.parametrize("step", [sorted(STEP_NAMES)[1], max(STEP_NAMES)])
-def test_a_service_brings_the_database_of_an_older_version_to_its_own(step: str) -> None:
-    with short_folder() as folder:
-        files = board_files(folder / "site", slurm=False)
-        place = files.folder / "board"
-        place.mkdir(mode=0o700)
-        with closing(sqlite3.connect(place / "board.db")) as connection:
-            migrations().apply(Database(connection, execute_plugins=False), stop_before=step)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.commit()
-        socket = folder / "board.sock"
-        ada = Player(ADA, folder, socket)
-        with service(files, socket, 0, environment(HOME=str(folder))):
-            (run,) = ada.json("submit", ada.file(RIGHT), "--task", "double", "--mode", "ranked", "--wait")["runs"]
-            assert (run["state"], run["trust"]) == ("finished", "verified")

@@ -16,8 +16,6 @@ from hpc_board.errors import InputError
 from hpc_board.model.result import Verdict
 from hpc_board.store import Store
 from hpc_board.store.backup import contents
-from hpc_board.store.migrations import APPLICATION_ID, STEP_NAMES, migrations
-from hpc_board.store.sqlite import Database
 from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
 
 
@@ -196,7 +194,7 @@ def test_what_is_no_whole_backup_is_refused_and_changes_nothing(board: Recorded)
         ),
         ("DROP TABLE runs", "no backup of a board"),
         ("ALTER TABLE boards RENAME COLUMN reason TO other", "its table boards is not that of a board"),
-        ("DROP TABLE _sqlite_migrations", "it has no record of its version"),
+        ("PRAGMA user_version = 0", "it has no record of its version"),
         (
             "UPDATE sqlite_sequence SET seq = 9223372036854775807 WHERE name = 'runs'",
             "the numbers of its rows are used up",
@@ -237,22 +235,6 @@ def test_nobody_waits_for_a_pipe_beside_a_backup(board: Recorded, ending: str) -
     assert done.returncode == 2
     assert f"copy.db{ending} is no file" in done.stderr
     assert [run.id for run in board.board.runs.list()] == [1]
-
-
-@pytest.mark.parametrize("step", sorted(STEP_NAMES)[1:])
-def test_a_database_of_every_older_version_has_a_boards_shape_when_it_is_brought_up_to_date(
-    board: Recorded, step: str
-) -> None:
-    add(board)
-    source = board.folder / "older.db"
-    with closing(sqlite3.connect(source)) as connection:
-        migrations().apply(Database(connection, execute_plugins=False), stop_before=step)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.commit()
-    done = call(board, "admin", "restore", source, "--yes")
-    assert "not that of a board" not in done.stderr
-    assert "of its own" not in done.stderr
-    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.parametrize(
@@ -302,11 +284,6 @@ def test_a_backup_with_a_row_that_no_task_file_could_have_is_not_restored(
         "UPDATE sqlite_master SET type = 'view', rootpage = 0 WHERE name = 'runs'",
         "UPDATE sqlite_master SET sql = 'CREATE VIRTUAL TABLE runs USING nothing(x)', rootpage = 0 WHERE name = 'runs'",
         "DELETE FROM sqlite_master WHERE name = 'sqlite_sequence'",
-        "DELETE FROM sqlite_master WHERE name = '_sqlite_migrations'",
-        "UPDATE _sqlite_migrations SET name = x'ff' WHERE name = 'm010_score_intervals'",
-        "UPDATE _sqlite_migrations SET migration_set = 1",
-        "DELETE FROM _sqlite_migrations WHERE name = 'm010_score_intervals'",
-        "DELETE FROM _sqlite_migrations WHERE name <> 'm001_board'",
         "UPDATE sqlite_sequence SET name = x'ff' WHERE name = 'runs'",
     ],
 )

@@ -16,7 +16,7 @@ from hpc_board.errors import StorageError, UnreadableError
 from hpc_board.store import Store
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.guard import VALUE_BYTES_MAX, plain
-from hpc_board.store.migrations import known_statements
+from hpc_board.store.schema import known_statements
 from tests.unit.recorded import Recorded, call, recorded, status_of
 
 

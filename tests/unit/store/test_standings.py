@@ -19,7 +19,6 @@ from hpc_board.domain.standing import Placing, Rows, Standing
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Language, Mode, Task, TaskFile
 from hpc_board.store import NewRun, NewSubmission, Store, ranking
-from hpc_board.store.migrations import migrations
 from hpc_board.store.standings import StandingsGateway
 from tests.unit.open_database import OpenDatabase
 
@@ -321,40 +320,6 @@ def test_equal_scores_cannot_be_told_apart(store: Store) -> None:
     for user in ("ada", "bob"):
         between(store, user, 1.0, 1.0, 1.0)
     assert [(row.rank, row.overlaps_above) for row in store.standings.list(*BOARD)] == [(1, False), (1, True)]
-
-
-def test_a_score_from_before_intervals_has_none(path: Path) -> None:
-    with opened(path) as db:
-        migrations().apply(db, stop_before="m010_score_intervals")
-    run = passed(Store(path), "ada", 1.0)
-    assert Store(path).runs.get(run.id).interval is None
-    assert [(row.interval, row.overlaps_above) for row in Store(path).standings.list(*BOARD)] == [(None, False)]
-
-
-def test_boards_of_a_database_from_before_the_tables_are_found_in_them(path: Path) -> None:
-    with opened(path) as db:
-        migrations().apply(db, stop_before="m004_ranking")
-        db.execute("INSERT INTO codes VALUES ('c', x'')")
-        db.execute("INSERT INTO tasks VALUES (?, ?, '{}', ?)", [TASK.name, TASK.version, NOON.isoformat()])
-        old = [("ada", 3.0, "pass"), ("ada", 1.0, "pass"), ("bob", 2.0, "pass"), ("cyd", 0.5, "wrong_value")]
-        for number, (user, score_s, verdict) in enumerate(old, start=1):
-            mine = {"id": number, "task": TASK.name, "task_version": TASK.version, "user": user, "file_name": "k.py"}
-            at = NOON.isoformat(timespec="microseconds")
-            rest = {"code_sha256": "c", "mode": "ranked", "note": "", "submitted_at": at}
-            db.table("submissions").insert({**mine, **rest})
-            run = {"id": number, "submission": number, "gpu": "H100", "cluster": "", "partition": "", "nonce": ""}
-            also = {"token": str(number), "trust": "self-run", "emulated": 0, "harness_sha256": ""}
-            db.table("runs").insert({**run, **also})
-            db.table("results").insert({"run": number, "verdict": verdict, "message": "", "score_s": score_s})
-
-    store = Store(path)
-
-    assert board(store) == [(1, "ada", 1.0), (2, "bob", 2.0)]
-    assert [row.score_s for row in store.standings.page(*BOARD, Rows.OWN, "ada").rows] == [1.0, 3.0]
-    assert store.standings.feed() == ()
-    passed(store, "bob", 0.5)
-    assert board(store) == [(1, "bob", 0.5), (2, "ada", 1.0)]
-    assert store.standings.feed()[0].news.former_s == 2.0
 
 
 def questions(run: Run) -> dict[str, Callable[[Database], object]]:

@@ -31,7 +31,6 @@ from hpc_board.store import NewRun, NewSubmission, RunQuery, Store
 from hpc_board.store.database import DatabaseFile
 from hpc_board.store.failures import find_misfit
 from hpc_board.store.journal import file_system, journal_mode
-from hpc_board.store.migrations import migrations
 from hpc_board.store.runs import RunGateway
 from hpc_board.store.standings import StandingsGateway
 from tests.unit.open_database import OpenDatabase
@@ -776,9 +775,7 @@ def test_the_database_of_another_program_is_refused_and_left_alone(path: Path, s
 def test_a_database_of_a_newer_version_is_refused(path: Path, store: Store) -> None:
     add(store)
     with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(
-            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES ('hpc_board', 'm999_more', '')"
-        )
+        connection.execute("PRAGMA user_version = 2")
 
     error = failure_of(store.runs.in_flight, path)
 
@@ -786,11 +783,10 @@ def test_a_database_of_a_newer_version_is_refused(path: Path, store: Store) -> N
     assert "Upgrade" in error.hint
 
 
-@pytest.mark.parametrize("instead", ["", "CREATE VIEW _sqlite_migrations AS SELECT 1 AS name"])
-def test_a_database_without_the_record_of_its_version_is_reported(path: Path, store: Store, instead: str) -> None:
+def test_a_database_without_the_record_of_its_version_is_reported(path: Path, store: Store) -> None:
     add(store)
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(f"DROP TABLE _sqlite_migrations; {instead}")
+        connection.execute("PRAGMA user_version = 0")
 
     assert "no record of their version" in failure_of(store.runs.list, path).message
 
@@ -864,21 +860,6 @@ def test_the_times_of_rows_are_stored_with_what_they_come_with(path: Path, store
     stored = "SELECT low_ns, high_ns, least_ns, claimed_ns, busy_processors FROM cases"
     assert rows(path, stored) == [(1.9e6, 2.4e6, 5e5, 2.1e6 - 1, 0.8)]
     assert store.runs.cases(run.id) == (replace(case, timing=replace(case.timing, samples_ns=(), worker_runs=())),)
-
-
-def test_cases_from_before_times_of_rows_can_be_read(path: Path, store: Store) -> None:
-    path.parent.mkdir()
-    with closing(sqlite3.connect(path)) as connection, connection:
-        db = Database(connection)
-        migrations().apply(db, stop_before="m009_row_times")
-        text = {"run": 1, "number": 0, "phase": "benchmark", "case_index": 0, "spec": "", "verdict": "pass"}
-        numbers = dict.fromkeys(("mean_ns", "median_ns", "std_ns", "err_ns", "best_ns", "worst_ns"), 2.0)
-        db.table("cases").insert({**text, "message": "", "timed_calls": 3, **numbers, "noisy": 0})
-    add(store)
-
-    (case,) = store.runs.cases(1)
-    assert case.timing == Timing(3, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, ())
-    assert (case.timing.interval, case.timing.is_busy, case.timing.speedup) == (0.0, False, None)
 
 
 def test_a_stored_result_takes_no_more_room_than_the_file_that_it_came_from(path: Path, store: Store) -> None:
