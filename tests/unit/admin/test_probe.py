@@ -35,13 +35,13 @@ from hpc_board.report.diagnostics import diagnostics_report
 from hpc_board.report.plain import plain
 from hpc_board.runs import job_folder as jobs
 from hpc_board.schedulers import Job, JobKey, Rehearsal, Rehearsed
-from hpc_board.schedulers.scripted import Scripted
 from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
 from hpc_board.schedulers.slurm.rehearsal import rehearse
 from hpc_board.settings import Settings
 from tests.e2e.boards import write_task
 from tests.golden.slurm import Slurm
 from tests.harness.evaluations import a_task
+from tests.scripted import Scripted
 from tests.unit.recorded import Recorded, call, recorded
 from tests.values import replace
 

@@ -9,7 +9,7 @@ import pytest
 from hpc_board.errors import SchedulerError
 from hpc_board.runs import job_polling, launcher, reconciler
 from hpc_board.runs.reconciler import Reconciler
-from hpc_board.schedulers.scripted import Scripted
+from tests.scripted import Scripted
 from tests.unit.runs.world import CLUSTER, World, set_clock, world_in
 from tests.values import replace
 

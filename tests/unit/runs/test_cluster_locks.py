@@ -9,7 +9,7 @@ import pytest
 
 from hpc_board.domain.run import JobState, JobStatus, RunState, Status
 from hpc_board.errors import SchedulerError, StorageError
-from hpc_board.schedulers.scripted import Scripted
+from tests.scripted import Scripted
 from tests.unit.runs.world import (
     CLUSTER,
     World,

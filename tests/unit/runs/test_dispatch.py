@@ -6,7 +6,7 @@ from pathlib import Path
 from hpc_board.domain.job_options import GivenOptions, JobOptions
 from hpc_board.domain.run import array_of
 from hpc_board.runs.dispatch import DispatchPlan
-from hpc_board.schedulers.scripted import ScriptedArrays
+from tests.scripted import ScriptedArrays
 from tests.unit.recorded import recorded
 
 

@@ -8,8 +8,8 @@ import pytest
 from hpc_board.domain.run import RESULT_GRACE, JobState, JobStatus, RunState, Status
 from hpc_board.runs.backoff import NextScan
 from hpc_board.runs.reconciler import Reconciler
-from hpc_board.schedulers.scripted import Scripted
 from hpc_board.store.runs import RunGateway
+from tests.scripted import Scripted
 from tests.unit.runs.world import CLUSTER, World, asked_by, set_clock
 from tests.values import replace
 

@@ -10,8 +10,8 @@ from hpc_board.runs import job_folder
 from hpc_board.runs.fair_queue import FairQueue
 from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.runs.reconciler import Reconciler
-from hpc_board.schedulers.scripted import Scripted
 from tests.harness.evaluations import a_task
+from tests.scripted import Scripted
 from tests.unit.runs.world import CLUSTER, World, cancel, redefine, right_result, set_clock
 from tests.values import replace
 

@@ -11,7 +11,7 @@ from hpc_board.domain.run import CANCELLED_GRACE, MISSING_GRACE, JobState, JobSt
 from hpc_board.errors import DamagedRowError, InputError, SchedulerError, SchedulerRefused
 from hpc_board.runs import job_folder
 from hpc_board.runs.backoff import NextScan
-from hpc_board.schedulers.scripted import Scripted
+from tests.scripted import Scripted
 from tests.unit.runs.world import CLUSTER, World, asked_by, cancel, set_clock
 from tests.values import replace
 

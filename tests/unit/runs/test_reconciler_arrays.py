@@ -19,10 +19,10 @@ from hpc_board.runs.backoff import NextScan
 from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers import Arrays, Job
-from hpc_board.schedulers.scripted import Scripted, ScriptedArrays
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.boards import NewChange
 from tests.harness.evaluations import a_task
+from tests.scripted import Scripted, ScriptedArrays
 from tests.unit.runs.world import CODE, HARNESS, cancel, set_clock, sha256_of, world_in
 from tests.values import replace
 

@@ -16,10 +16,10 @@ from hpc_board.model.result import Verdict
 from hpc_board.runs import job_folder, launcher
 from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.schedulers import Job
-from hpc_board.schedulers.scripted import ScriptedArrays
 from hpc_board.schedulers.slurm.kind import SlurmKind
 from hpc_board.store.runs import RunGateway
 from tests.harness.evaluations import a_task
+from tests.scripted import ScriptedArrays
 from tests.unit.runs.test_reconciler_arrays import ArrayWorld
 from tests.unit.runs.world import World, cancel, right_result, set_clock, world_in
 from tests.values import replace

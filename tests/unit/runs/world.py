@@ -20,9 +20,9 @@ from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import cluster_table, job_folder, job_polling, job_results, launcher, reconciler, statuses
 from hpc_board.runs.reconciler import Pass, Reconciler
-from hpc_board.schedulers.scripted import Scripted
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.harness.evaluations import a_task
+from tests.scripted import Scripted
 from tests.unit.recorded import with_new_database
 from tests.values import replace
 
