@@ -14,6 +14,7 @@ from hpc_board.domain.usage import Usage, usage_of
 from hpc_board.model.peaks import Peak, Share
 from hpc_board.model.result import PUBLIC_PASSED, USAGE, Case, Result, Timing, Verdict, case_share, device_peak
 from hpc_board.model.result import Log as Printed
+from hpc_board.model.sanitizer import SanitizerFinding
 from hpc_board.model.score import duration_text
 from hpc_board.model.task import OWN, Mode
 from hpc_board.model.text import one_line, printable, with_article
@@ -35,7 +36,6 @@ from hpc_board.report.run_words import (
     verdict_text,
     without_verdict,
 )
-from hpc_board.report.sanitizer import finding_lines
 from hpc_board.report.times import advice, in_rows, other_work_text, processors_of, scatter_name, scatter_text
 
 _TRUST = {
@@ -700,3 +700,25 @@ def _fact_text(name: str, fact: Any) -> str:
         return "yes" if fact else "no"
     text = one_line(str(fact))
     return text[:_SHORT_HASH] if name.endswith("_sha256") else text
+
+
+_LINES_MAX = 20
+_TEXT_CHARACTERS_MAX = 160
+
+
+def finding_lines(findings: Sequence[SanitizerFinding]) -> Iterator[Block]:
+    """Yield one paragraph with a line for each fault; nothing without one."""
+    if not findings:
+        return
+    rest = len(findings) - _LINES_MAX
+    more = [f"{count_text(rest, 'further fault')} in `hpc-board run ID --json`"] if rest > 0 else []
+    tone = Tone.PLAIN if all(each.warning for each in findings) else Tone.BAD
+    yield Paragraph("\n".join([*map(_line, findings[:_LINES_MAX]), *more]), tone)
+
+
+def _line(finding: SanitizerFinding) -> str:
+    texts = (finding.kernel, finding.place, finding.thread, finding.detail)
+    where = "; ".join(one_line(text, _TEXT_CHARACTERS_MAX) for text in texts if text)
+    warning = "warning: " if finding.warning else ""
+    times = f" ({finding.count} times)" if finding.count > 1 else ""
+    return f"{one_line(finding.tool)}: {warning}{one_line(finding.kind)}{f': {where}' if where else ''}{times}"

@@ -2,6 +2,8 @@
 
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,12 @@ import msgspec
 from hpc_board.board import Board
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError, InputError, Refused
+from hpc_board.model.gpu import Gpu
+from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
+from hpc_board.model.value import Value
 from hpc_board.service import routes, wire
 from hpc_board.service.counts import Counts
-from hpc_board.service.published import holds_secrets, published
 
 ROWS_MAX = 10_000
 """The largest `limit` of a question, whose answer is made whole before it is sent, and the most items of its lists."""
@@ -187,3 +191,58 @@ def parsed_args(request: wire.Request, type_: type[Any]) -> Any:
             f"the question {request.route} does not fit: {one_line(str(error), 300)}.",
             hint="Use a client of the service's version.",
         ) from error
+
+
+def published(value: Any) -> Any:
+    """Return `value` with every task and GPU in it as its users may see it.
+
+    A task keeps its description, templates, cases and the names of its files. The reference, the checks and the
+    milestones stay with the service, and so do the settings by which jobs reach a GPU's cluster.
+    """
+    if isinstance(value, Task):
+        return replace(
+            value,
+            files=tuple(replace(file, text=None if file.text is None else "") for file in value.files),
+            milestones=tuple(replace(each, text="") for each in value.milestones),
+            published_version=value.version,
+        )
+    if isinstance(value, Gpu):
+        cluster = replace(value.cluster, ssh=None, account="", board_folder="", scheduler_options=None)
+        return replace(value, cluster=cluster, env={}, scheduler_options=None)
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        items = [published(item) for item in value]
+        return value if all(map(is_, items, value)) else type(value)(items)
+    if isinstance(value, Mapping):
+        return {**value, **_changed(value)}
+    if isinstance(value, msgspec.Struct):
+        changed = _changed({name: getattr(value, name) for name in value.__struct_fields__})
+        return msgspec.structs.replace(value, **changed) if changed else value
+    if isinstance(value, Value):
+        changed = _changed(vars(value))
+        return replace(value, **changed) if changed else value
+    return value
+
+
+def _changed(fields: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the published values of those fields that differ from them."""
+    found = {name: published(value) for name, value in fields.items()}
+    return {name: value for name, value in found.items() if value is not fields[name]}
+
+
+def holds_secrets(type_: Any) -> bool:
+    """Return whether a value of `type_` may have a task or a GPU in it, so that it must be `published`."""
+    return _reaches(msgspec.inspect.type_info(type_), set())
+
+
+def _reaches(info: Any, seen: set[type]) -> bool:
+    kind = getattr(info, "cls", None)
+    if kind in (Task, Gpu):
+        return True
+    if kind in seen:
+        return False
+    if kind is not None:
+        seen.add(kind)
+    inner = [getattr(info, name, None) for name in ("item_type", "key_type", "value_type")]
+    inner += [*getattr(info, "types", ()), *getattr(info, "item_types", ())]
+    inner += [field.type for field in getattr(info, "fields", ())]
+    return any(_reaches(each, seen) for each in inner if each is not None)

@@ -8,11 +8,14 @@ import stat
 import threading
 import time
 import traceback
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from hpc_board import __version__
 from hpc_board.accounts import user_name
@@ -22,11 +25,12 @@ from hpc_board.domain.diagnostic import Severity
 from hpc_board.domain.roles import Role
 from hpc_board.errors import BoardError, InputError, StorageError
 from hpc_board.files import locked
+from hpc_board.model.gpu import Device, Gpu
+from hpc_board.model.result import JUDGE
 from hpc_board.service.answers import Answers
 from hpc_board.service.changes import Changes
 from hpc_board.service.conversation import Bounds, Conversations
 from hpc_board.service.counts import Counts, counted
-from hpc_board.service.isolation import demanding, shortfalls
 from hpc_board.service.log import ServiceLog
 from hpc_board.service.notify import notify
 from hpc_board.service.page import opening
@@ -39,6 +43,7 @@ from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK, make_board_folder
 
 if TYPE_CHECKING:
+    from hpc_board.board import Board
     from hpc_board.runs.reconciler import Pass
     from hpc_board.service.page.web_server import WebServer
     from hpc_board.service.unauthenticated import PendingClients
@@ -425,3 +430,55 @@ def _allow_files(connections: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+
+
+ISOLATION = "S3"
+"""The least isolation of a run on a served board, whose submissions all run under one account."""
+
+_RUNS_MAX = 50
+
+
+def demanding(settings: Settings) -> Settings:
+    """Return `settings` with the isolation ISOLATION for each GPU without a level, and the judge's clock for CUDA."""
+    return msgspec.structs.replace(settings, gpus=tuple(map(_demanding, settings.gpus)))
+
+
+def _demanding(gpu: Gpu) -> Gpu:
+    clock = gpu.minimum_clock or (JUDGE if gpu.device is Device.CUDA else "")
+    return replace(gpu, minimum_isolation=gpu.minimum_isolation or ISOLATION, minimum_clock=clock)
+
+
+class Shortfall(msgspec.Struct, frozen=True):
+    """A GPU whose nodes do not reach the required level, or are not known to: `reached` is "" then."""
+
+    gpu: str
+    required: str
+    reached: str
+
+    @property
+    def effect(self) -> str:
+        """The consequence for runs, or a method to find it."""
+        if self.reached:
+            return "runs there end as infra_error"
+        return (
+            "the result of the next run there records the level; "
+            f"`hpc-board --config SETTINGS admin check {self.gpu}` shows it, and records nothing"
+        )
+
+
+def shortfalls(board: "Board", settings: Settings) -> Iterator[Shortfall]:
+    """Yield the shortfall of each GPU by the results of its newest runs; `board` sees every run."""
+    for gpu in settings.gpus:
+        reached = _reached(board, gpu.name)
+        if reached < gpu.minimum_isolation:
+            yield Shortfall(gpu.name, gpu.minimum_isolation, reached)
+
+
+def _reached(board: "Board", gpu: str) -> str:
+    """Return the level of the newest run on `gpu` whose result has one; "" without one."""
+    for run in board.runs.list(everyone=True, gpu=gpu, limit=_RUNS_MAX):
+        result = board.runs.result(run.id)
+        level = "" if result is None else result.provenance.get("isolation")
+        if isinstance(level, str) and level:
+            return level
+    return ""

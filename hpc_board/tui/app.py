@@ -18,6 +18,7 @@ from textual import events, on, work
 from textual.app import App, SuspendNotSupported
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.css.query import NoMatches
+from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.filter import LineFilter
 from textual.notifications import Notify as Notified
@@ -37,7 +38,6 @@ from hpc_board.tui.preferences import Memory, Notify, Preferences
 from hpc_board.tui.screen_table import keyed_screens, screen_of
 from hpc_board.tui.screens.opening import OpeningScreen
 from hpc_board.tui.screens.too_small import LEAST, TooSmallScreen
-from hpc_board.tui.sheet import Sheet
 from hpc_board.tui.terminal import (
     TerminalDriver,
     abandon_questions,
@@ -54,6 +54,20 @@ if TYPE_CHECKING:
     from hpc_board.tui.choice import Choice
     from hpc_board.tui.followed import Followed
     from hpc_board.tui.screens.base import BoardScreen, Clock
+
+
+class Sheet(Stylesheet):
+    """A style sheet that parses each source once for each theme.
+
+    Textual's own parses all sources again for the app itself, for its first widget and for each screen with a source of
+    its own.
+    """
+
+    def reparse(self) -> None:
+        """Parse the sources that are new; `set_variables` has dropped those with the variables of another theme."""
+        # `parse` replaces the rules at its end, so a fault in a source leaves the former rules.
+        self.parse()
+
 
 Opener = Callable[[], "Board"]
 """A function that opens the board, called in a thread."""

@@ -24,14 +24,13 @@ from hpc_board.tui.app import BoardApp
 from hpc_board.tui.followed import Followed
 from hpc_board.tui.messages import Answer, Open, RunsState
 from hpc_board.tui.screens import submit
-from hpc_board.tui.screens.base import BoardScreen
+from hpc_board.tui.screens.base import BoardScreen, ErrorBox
 from hpc_board.tui.screens.confirm import Confirm
 from hpc_board.tui.screens.pick_file import SourceTree
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
 from hpc_board.tui.screens.tasks import TasksScreen
-from hpc_board.tui.widgets.error_box import ErrorBox
 from hpc_board.tui.widgets.grid import Grid
 from hpc_board.tui.widgets.key_line import KeyLine
 from hpc_board.tui.widgets.path_input import PathInput

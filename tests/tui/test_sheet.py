@@ -9,7 +9,7 @@ from textual.css.errors import StylesheetError
 from textual.css.parse import parse
 from textual.css.stylesheet import StylesheetParseError
 
-from hpc_board.tui.sheet import Sheet
+from hpc_board.tui.app import Sheet
 from tests.tui.driving import app_on, press, settled
 from tests.tui.fake_board import FakeBoard
 

@@ -1,7 +1,7 @@
 """The preview of a submission: command and batch script for each GPU."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 from textual import on
@@ -10,8 +10,9 @@ from textual.containers import Vertical
 from textual.widgets import Static, Tab, Tabs
 
 from hpc_board.domain.draft import Preview
+from hpc_board.model.gpu import Gpu
+from hpc_board.schedulers import Remark, kind_of
 from hpc_board.tui.palette import Tone, toned
-from hpc_board.tui.script_notes import unusual
 from hpc_board.tui.widgets.source_view import SourceView
 
 
@@ -70,3 +71,19 @@ class PreviewPane(Vertical):
         command = toned(shlex.join(preview.command), Tone.MUTED, 1000)
         self.query_one("#command", Static).update(Text.assemble(("$ ", Tone.ACCENT.value), command))
         source.show_source(preview.script, "sh", [line for remark in remarks for line in remark.lines])
+
+
+def unusual(gpu: Gpu, script: str) -> tuple[Remark, ...]:
+    """Return remarks on the script of a job for `gpu`."""
+    lines = script.splitlines()
+    return tuple(_remarks(gpu, lines))
+
+
+def _remarks(gpu: Gpu, lines: list[str]) -> Iterator[Remark]:
+    if gpu.template is not None:
+        yield Remark(f"Script from the template of the settings: {gpu.template}")
+    yield from kind_of(gpu.cluster).remarks(gpu, lines)
+    if gpu.container is not None:
+        yield Remark(f"The job runs in a container: {gpu.container.runtime}, {gpu.container.image}")
+    if gpu.emulated:
+        yield Remark(f"{gpu.name} is emulated on a CPU: the times are not those of the GPU.")

@@ -16,7 +16,7 @@ from hpc_board.report.plain import plain
 from hpc_board.runs import job_folder as jobs
 from hpc_board.schedulers import Job, SchedulerNode
 from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle
-from hpc_board.schedulers.slurm.capacity import nodes_of
+from hpc_board.schedulers.slurm.client import nodes_of
 from hpc_board.schedulers.slurm.outputs import listed_nodes
 from tests.harness.evaluations import a_task
 from tests.unit.admin.test_probe import GOOD, H100, Cast

@@ -31,9 +31,8 @@ from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store.batches import RunSelection
 from hpc_board.store.export import Best, ExportGateway
-from hpc_board.web.chart import chart, records
 from hpc_board.web.rendering import template
-from hpc_board.web.standings import rows
+from hpc_board.web.standings import chart, records, rows
 from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, result_of, row_case, status_of, timed_case
 from tests.values import replace
 

@@ -11,8 +11,7 @@ from hpc_board.errors import InputError, NotAccepting, QueueFull, SchedulerError
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.schedulers import Job, JobKey
 from hpc_board.schedulers.slurm import GpuOptions, Request, RequestStyle, with_options
-from hpc_board.schedulers.slurm.capacity import availability
-from hpc_board.schedulers.slurm.client import SlurmScheduler
+from hpc_board.schedulers.slurm.client import SlurmScheduler, availability
 from hpc_board.schedulers.slurm.gres import Gres, gres_list, matching_count, requested_gres
 from hpc_board.schedulers.slurm.outputs import (
     NodeRow,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpc_board.service.cluster_threads import ClusterThreads
+from hpc_board.service.passes import ClusterThreads
 from tests.waiting import awaited
 
 

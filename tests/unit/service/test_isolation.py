@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
-from hpc_board.service.isolation import demanding, shortfalls
+from hpc_board.service.server import demanding, shortfalls
 from hpc_board.settings import load
 from tests.service import serving
 from tests.unit.recorded import (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
-from hpc_board.tui.file_watcher import Saves, version
+from hpc_board.tui.screens.watch import Saves, version
 
 
 @pytest.fixture
