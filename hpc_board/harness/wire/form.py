@@ -9,7 +9,8 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from itertools import cycle
+from typing import Any, NamedTuple
 
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.payload import NESTS, Node, PayloadError, WrongShape, any_overlap, leaves_of
@@ -19,13 +20,33 @@ FORM_BYTES_MAX = 32 * 1024
 BLOCKS_MAX = 3000
 """Largest number of blocks in the answers of a row: a frame holds no more addresses."""
 
-Taking = Callable[[Any], tuple[Any, int]]
-"""Returns a value that holds a block, and the block's address."""
 
-_Kind = tuple[Any, Callable[[Any], bool], tuple[type, ...], Callable[[Any], Any], Callable[[Any], int]]
-"""For the values of a block: their type of numbers, whether one has its form, the types that can be made so, their
-conversion, and the address.
-"""
+class _Kind(NamedTuple):
+    """The values of a block: `taking` returns a function that hands one, made to have the form, to another function."""
+
+    name: str
+    dtype: Any
+    shape: Any
+    types: tuple[type, ...]
+    address_of: Callable[[Any], int]
+    converted: Callable[[Any], Any]
+    taking: Callable[[Callable[[Any], None]], Callable[[Any], None]]
+
+    def made(self, value: Any) -> Any:
+        """Return a value of another form as one of this form."""
+        value = payload.plain(value)
+        if not isinstance(value, self.types):
+            raise PayloadError(f"the output is {with_article(type(value).__name__)}, expected {self.name}")
+        try:
+            value = self.converted(value)
+        except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+            if isinstance(error, PayloadError):
+                raise
+            words = f"{self.name} of type {value.dtype} cannot become one of type {self.dtype}: {error}"
+            raise PayloadError(words) from error
+        if math.prod(value.shape) != math.prod(self.shape):
+            raise WrongShape(f"the output has the shape {tuple(value.shape)}, expected {tuple(self.shape)}")
+        return value.reshape(self.shape)
 
 
 class Aliased(PayloadError):
@@ -74,9 +95,10 @@ class Form:
 class Taker:
     """The answers of a row in the worker, each made to have the form, and held until the next row.
 
-    `blocks` holds the tensors or arrays of all answers, one answer after the other, and `addresses` theirs. `inputs`
-    are the first addresses of the row's inputs, with those after the last one: a block must not lie there, unless the
-    reference returns the same input. `fresh` forbids answers in the memory of an input. Tensors have to be on `device`.
+    `take` takes the answer of a call. `blocks` holds the tensors or arrays of all answers, one answer after the other,
+    and once they are settled `addresses` theirs. `inputs` are the first addresses of the row's inputs, with those after
+    the last one: a block must not lie there, unless the reference returns the same input. `fresh` forbids answers in
+    the memory of an input. Tensors have to be on `device`.
     """
 
     def __init__(self, node: Node, inputs: Sequence[tuple[int, int]], *, fresh: bool, device: Any = "cpu") -> None:
@@ -84,73 +106,37 @@ class Taker:
         self.blocks: list[Any] = []
         self._node = node
         self._inputs = inputs
-        self._low = min((begin for begin, _ in inputs), default=0)
-        self._high = max((end for _, end in inputs), default=0)
-        self._device = device
         self._fresh = fresh
+        leaves = [leaf for leaf, _ in leaves_of(node)]
+        self._kinds = [_KINDS[leaf["k"]](leaf, device) for leaf in leaves]
+        self._sizes = list(map(payload.leaf_bytes, leaves))
+        self.take = self._take_parts if node["k"] in NESTS else self._kinds[0].taking(self.blocks.append)
 
-    def taking(self, own: Sequence[int]) -> Callable[[Any], None]:
-        """Return a function that takes the answer of one call, made to have the form, while the clock runs.
+    def _take_parts(self, value: Any) -> None:
+        answer: list[Any] = []
+        for part, kind in zip(_parts(value, self._node, "the output"), self._kinds, strict=True):
+            kind.taking(answer.append)(part)
+        spans = [(at, at + size) for at, size in zip(map(payload.address, answer), self._sizes, strict=True) if size]
+        self.blocks += payload.copied(answer) if any_overlap([[span] for span in spans]) else answer
+
+    def settle(self, own: Sequence[int]) -> None:
+        """Note the addresses of the blocks, after a copy of those in the memory of an input.
 
         `own` holds for each block the address of the input that the reference returns in its place, -1 for none.
+
+        Raises:
+            Aliased: such a copy is forbidden.
         """
-        note, hold = self.addresses.append, self.blocks.append
-        leaves = [leaf for leaf, _ in leaves_of(self._node)]
-        takings = [self._taking(leaf, allowed) for leaf, allowed in zip(leaves, own, strict=True)]
-        if self._node["k"] not in NESTS:
-            (take,) = takings
-
-            def take_one(value: Any) -> None:
-                value, address = take(value)
-                hold(value)
-                note(address)
-
-            return take_one
-
-        sizes = list(map(payload.leaf_bytes, leaves))
-
-        def take_all(value: Any) -> None:
-            blocks = [take(part) for take, part in zip(takings, _parts(value, self._node, "the output"), strict=True)]
-            if any_overlap([[(at, at + size)] for (_, at), size in zip(blocks, sizes, strict=True) if size]):
-                copies = payload.copied([block for block, _ in blocks])
-                blocks = [(block, payload.address(block)) for block in copies]
-            for block, address in blocks:
-                hold(block)
-                note(address)
-
-        return take_all
-
-    def _taking(self, leaf: Node, own: int) -> Taking:
-        dtype, of_form, kinds, converted, address_of = _KINDS[leaf["k"]](leaf, self._device)
-        low, high, expected, shape = self._low, self._high, with_article(leaf["k"]), tuple(leaf["shape"])
-
-        def made(value: Any) -> Any:
-            value = payload.plain(value)
-            if not isinstance(value, kinds):
-                raise PayloadError(f"the output is {with_article(type(value).__name__)}, expected {expected}")
-            try:
-                value = converted(value)
-            except (NotImplementedError, RuntimeError, TypeError, ValueError) as error:
-                if isinstance(error, PayloadError):
-                    raise
-                words = f"{expected} of type {value.dtype} cannot become one of type {dtype}: {error}"
-                raise PayloadError(words) from error
-            if math.prod(value.shape) != math.prod(shape):
-                raise WrongShape(f"the output has the shape {tuple(value.shape)}, expected {shape}")
-            value = value.reshape(shape)
-            return value if of_form(value) else value.contiguous()
-
-        def take(value: Any) -> tuple[Any, int]:
-            value = value if of_form(value) else made(value)
-            address = address_of(value)
-            if low <= address < high and address != own and any(at <= address < end for at, end in self._inputs):
+        address_of = cycle(each.address_of for each in self._kinds)
+        addresses = [found(block) for block, found in zip(self.blocks, address_of, strict=False)]
+        low, high = min((at for at, _ in self._inputs), default=0), max((end for _, end in self._inputs), default=0)
+        for index, address in enumerate(addresses if min(addresses) < high and max(addresses) >= low else ()):
+            if address != own[index] and any(at <= address < end for at, end in self._inputs):
                 if self._fresh:
                     raise Aliased
-                value = payload.copied(value)
-                address = address_of(value)
-            return value, address
-
-        return take
+                self.blocks[index] = payload.copied(self.blocks[index])
+                addresses[index] = payload.address(self.blocks[index])
+        self.addresses = addresses
 
 
 def _parts(value: Any, node: Node, place: str) -> Iterator[Any]:
@@ -177,38 +163,54 @@ def _tensors(leaf: Node, device: Any) -> _Kind:
     torch: Any = sys.modules["torch"]
     device = torch.device(device)
     kind, dtype, shape = torch.Tensor, getattr(torch, leaf["dtype"]), torch.Size(leaf["shape"])
-    contiguous, is_lazy = kind.is_contiguous, dtype.is_complex or dtype.is_floating_point
-
-    def of_form(value: Any) -> bool:
-        return (
-            type(value) is kind
-            and value.dtype is dtype
-            and value.shape == shape
-            and contiguous(value)
-            and value.device == device
-            and not (is_lazy and (value.is_neg() or value.is_conj()))
-        )
+    contiguous, on_cpu = kind.is_contiguous, device.type == "cpu"
+    may_be_negative = dtype.is_complex or dtype.is_floating_point
 
     def converted(value: Any) -> Any:
         if value.layout is not torch.strided:
             raise PayloadError(f"the output is a tensor of the layout {value.layout}, expected {torch.strided}")
         with torch.no_grad():
-            return value.resolve_conj().resolve_neg().to(device, dtype)
+            return value.resolve_conj().resolve_neg().to(device, dtype).contiguous()
 
-    return dtype, of_form, (kind,), converted, kind.data_ptr
+    def taking(hold: Callable[[Any], None]) -> Callable[[Any], None]:
+        def take(value: Any) -> None:
+            if (
+                type(value) is kind
+                and value.dtype is dtype
+                and value.shape == shape
+                and contiguous(value)
+                and (value.is_cpu if on_cpu else value.device == device)
+                and not (may_be_negative and value.is_neg())
+                and not (dtype.is_complex and value.is_conj())
+            ):
+                hold(value)
+            else:
+                hold(found.made(value))
+
+        return take
+
+    found = _Kind("a tensor", dtype, shape, (kind,), kind.data_ptr, converted, taking)
+    return found
 
 
 def _arrays(leaf: Node, _device: Any) -> _Kind:
     numpy: Any = sys.modules["numpy"]
     kind, dtype, shape = numpy.ndarray, numpy.dtype(leaf["dtype"]), tuple(leaf["shape"])
 
-    def of_form(value: Any) -> bool:
-        return type(value) is kind and value.dtype == dtype and value.shape == shape and value.flags.c_contiguous
-
     def converted(value: Any) -> Any:
         return numpy.ascontiguousarray(value, dtype)
 
-    return dtype, of_form, (kind, numpy.generic), converted, lambda value: value.__array_interface__["data"][0]
+    def taking(hold: Callable[[Any], None]) -> Callable[[Any], None]:
+        def take(value: Any) -> None:
+            if type(value) is kind and value.dtype == dtype and value.shape == shape and value.flags.c_contiguous:
+                hold(value)
+            else:
+                hold(found.made(value))
+
+        return take
+
+    found = _Kind("an array", dtype, shape, (kind, numpy.generic), payload.address, converted, taking)
+    return found
 
 
 _KINDS = {"tensor": _tensors, "array": _arrays}

@@ -159,6 +159,7 @@ class _Worker:
         self._data: list[Any] = []
         self._calls: list[Callable[[], Any]] = []
         self._taker: Taker | None = None
+        self._own: list[int] = []
         self._returned: list[Any] = []
         self._queue: GpuQueue | None = None
 
@@ -239,9 +240,10 @@ class _Worker:
         if frame["form"] is not None:
             addresses = queue.input_addresses()
             self._taker = Taker(frame["form"], addresses, fresh=frame["fresh_output"], device=queue.device)
-            take = self._taker.taking([-1 if each < 0 else addresses[each][0] for each in frame["own"]])
+            self._own = [-1 if each < 0 else addresses[each][0] for each in frame["own"]]
             value = payload.empty(frame["form"], queue.device) if frame["empty"] else None
-            self._calls = [_call((lambda: value) if frame["empty"] else self._kernel_call(self._data[0]), take)]
+            make = (lambda: value) if frame["empty"] else self._kernel_call(self._data[0])
+            self._calls = [_call(make, self._taker.take)]
         inputs, signals = queue.inputs(), queue.signals()
         if len(inputs) > PLACES_MAX or len(queue.handles) > HANDLES_MAX:
             raise NotShared(f"its inputs are {len(inputs)} tensors in {len(queue.handles)} allocations")
@@ -255,6 +257,8 @@ class _Worker:
         queue.begin(frame["number"], challenged=frame["challenged"])
         for call in self._calls:
             call()
+        if self._taker is not None:
+            self._taker.settle(self._own)
         blocks = [queue.place(block) for block in (self._taker.blocks if self._taker else ()) if block.numel()]
         if len(queue.handles) > HANDLES_MAX:
             raise NotShared(f"its output is in {len(queue.handles)} allocations of the GPU")
@@ -280,18 +284,17 @@ class _Worker:
         self._data = [None if memory is None else payload.value_in(memory, place, base) for base in row["bases"]]
         if self._copies_inputs:
             self._data = list(map(payload.copied, self._data))
-        takings = self._takings() if row["blocks"] and row["made_so"] else [self._left] * len(self._data)
+        take = self._new_taker().take if row["blocks"] and row["made_so"] else self._left
         nothing = partial(payload.copied, payload.empty(row["form"]) if row["blocks"] else 0) if row["empty"] else None
-        self._calls = [
-            _call(nothing or self._kernel_call(data), take) for data, take in zip(self._data, takings, strict=True)
-        ]
+        self._calls = [_call(nothing or self._kernel_call(data), take) for data in self._data]
 
-    def _takings(self) -> list[Callable[[Any], Any]]:
-        """Return for each call the function that takes its answer, made to have the form."""
+    def _new_taker(self) -> Taker:
+        """Return the taker of a row's answers."""
         row = self._row
         begin, end = (0, 0) if self._arena is None else _bounds(self._arena.map())
         self._taker = Taker(row["form"], [(begin, end)], fresh=row["fresh_output"])
-        return [self._taker.taking([-1 if at < 0 else begin + at for at in each]) for each in row["own"]]
+        self._own = [-1 if at < 0 else begin + at for each in row["own"] for at in each]
+        return self._taker
 
     def _left(self, value: Any) -> Any:
         """Return the answer of a call, left as it is but for gaps in its memory."""
@@ -334,14 +337,18 @@ class _Worker:
         calls, made = self._calls, self._row["made"]
         self._returned = [call() for call in calls[:made]]
         self._returned += [payload.copied(self._returned[0]) for _ in calls[made:]]
+        if self._taker is not None:
+            self._taker.settle(self._own)
         return self._returned
 
     def _take_as_they_are(self, outputs: list[Any]) -> None:
         """Take outputs as blocks if they have the form by themselves."""
         limit, form = self._row["value_bytes"], self._row["form"]
         if all(payload.laid_out(value, limit).layout == form for value in outputs):
-            for take, value in zip(self._takings(), outputs, strict=True):
-                take(value)
+            taker = self._new_taker()
+            for value in outputs:
+                taker.take(value)
+            taker.settle(self._own)
 
     def _written(self, outputs: list[Any]) -> list[list[int]]:
         """Write the outputs into the room, and return the place and size of each."""

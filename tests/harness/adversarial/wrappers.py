@@ -30,7 +30,11 @@ def _named(number, addresses):
 def _lying(lie):
     # Rows are answered by `lie`, which is given the worker and the number of the call.
     def run(self, number, fds):
-        return lie(self, number) if _is_row(self) and self._data else _run(self, number, fds)
+        if not _is_row(self):
+            return _run(self, number, fds)
+        if not self._calls:
+            self._lay_out()
+        return lie(self, number)
     _worker._Worker._run = run
 
 def _moved(make):
