@@ -12,7 +12,7 @@ using matrix = gl<bf16, 1, 1, -1, -1>;
 using half_tile = rt_bf<TILE, TILE>;
 using column_tile = rt_bf<TILE, TILE, ducks::rt_layout::col>;
 
-/* The tensor cores take bf16, and the task refuses its precision: each number is the sum of two of bf16, high and low. */
+/* The tensor cores take bf16, and the task refuses its precision: each number is nearly the sum of two, to 16 bits. */
 __global__ void split(const float *x, bf16 *high, bf16 *low, int64_t rows, int64_t columns, int64_t padded) {
     const int64_t row = blockIdx.y, column = static_cast<int64_t>(blockIdx.x) * TILE + threadIdx.x;
     const float value = row < rows && column < columns ? x[row * columns + column] : 0;
@@ -21,7 +21,7 @@ __global__ void split(const float *x, bf16 *high, bf16 *low, int64_t rows, int64
     low[row * padded + column] = __float2bfloat16(value - __bfloat162float(rounded));
 }
 
-/* One warp makes one tile of c; the product of the two low parts is below the precision of float32. */
+/* One warp makes one tile of c. The product of the two low parts, below 2^-18 of a term, is left out: the task allows it. */
 __global__ void multiply(const __grid_constant__ matrix a_high, const __grid_constant__ matrix a_low,
                          const __grid_constant__ matrix b_high, const __grid_constant__ matrix b_low, float *c,
                          int64_t m, int64_t n, int steps) {

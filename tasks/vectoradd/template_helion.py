@@ -6,7 +6,7 @@ import torch
 from task import input_t, output_t
 
 
-# With a config the kernel is not tuned: the search would run at the first call, for minutes.
+# The config switches the autotuner off; its search would take minutes of the first call.
 @helion.kernel(config=helion.Config(block_sizes=[1024], num_warps=4), static_shapes=False)
 def add(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """The sum, tile by tile."""

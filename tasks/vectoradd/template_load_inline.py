@@ -24,7 +24,7 @@ torch::Tensor add(torch::Tensor a, torch::Tensor b) {
 }
 """
 
-# nvcc and g++ compile this when the file is loaded, for up to a minute.
+# nvcc and g++ compile this when the file is loaded, for a minute or two.
 module = load_inline("vectoradd", cpp_sources=DECLARATION, cuda_sources=SOURCE, functions=["add"])
 
 

@@ -6,7 +6,7 @@ from task import input_t, output_t
 
 @torch.compile(fullgraph=True, dynamic=True)
 def add(a, b):
-    """The sum; `dynamic` compiles it once for all sizes."""
+    """The sum; `dynamic` compiles it twice: for size 1, and for all others."""
     return a + b
 
 

@@ -87,7 +87,7 @@ def test_each_fault_of_a_node_has_its_own_words_and_its_remedy(text: str, words:
     ("version", "commands"),
     [
         ("12.8", ("cupy-cuda12x", "'numba-cuda[cu12]'", "'jax[cuda12]'")),
-        (None, ("cupy-cuda13x", "'numba-cuda[cu13]'", "'jax[cuda13]'")),
+        (None, ("cupy-cuda13x", "numba-cuda", "jax")),
     ],
 )
 def test_a_library_is_installed_for_pytorch_s_version_of_cuda(

@@ -1,8 +1,8 @@
 /*
  * hpc_board.h: the interface between a compiled submission and hpc-board. Plain C, for C++, CUDA and HIP.
  *
- * Include this file and define custom_kernel. Memory of every tensor is on the device that the board runs on: GPU
- * memory on a GPU, host memory on a CPU. The outputs are allocated already and hold garbage: write every element.
+ * Include this file and define custom_kernel. PyTorch's tensors are in memory of the device that the board runs on,
+ * NumPy's arrays always in host memory. The outputs are allocated already and hold garbage: write every element.
  */
 #ifndef HPC_BOARD_H
 #define HPC_BOARD_H

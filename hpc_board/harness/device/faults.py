@@ -28,7 +28,7 @@ LIBRARIES = {
     "numpy": Library("NumPy", "numpy"),
     "triton": Library("Triton", "triton"),
     "helion": Library("Helion", "helion"),
-    "cutlass": Library("CuTe DSL", "nvidia-cutlass-dsl"),
+    "cutlass": Library("CuTe DSL", "nvidia-cutlass-dsl[cu{cuda}]"),
     "tilelang": Library("TileLang", "tilelang"),
     "cuda": Library("cuda-bindings", "cuda-bindings"),
     "cuda.bindings": Library("cuda-bindings", "cuda-bindings"),
@@ -72,9 +72,13 @@ def fault(error: BaseException) -> Verdict | None:
 
 
 def install_command(module: str) -> str:
-    """Return the command that installs a module of `LIBRARIES`, for PyTorch's version of CUDA, 13 if it has none."""
-    version = getattr(getattr(sys.modules.get("torch"), "version", None), "cuda", None) or "13"
-    package = LIBRARIES[module].package.format(cuda=version.partition(".")[0])
+    """Return the command that installs a module of `LIBRARIES`, for PyTorch's version of CUDA, 13 without PyTorch."""
+    torch, package = sys.modules.get("torch"), LIBRARIES[module].package
+    version = "13" if torch is None else torch.version.cuda
+    if version is None:
+        # PyTorch for a CPU, or for AMD's GPUs.
+        package = package.partition("[")[0]
+    package = package.format(cuda=(version or "13").partition(".")[0])
     return (
         f"{sys.executable} -m pip install '{package}'"
         if "[" in package
