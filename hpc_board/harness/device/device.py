@@ -235,12 +235,12 @@ class CudaDevice:
         """Return the value of `call` at its second event, and the nanoseconds between two events, of all streams.
 
         With `cold`, at least twice the size of the L2 cache is written before, and again until at least 1 ms, and 50 us
-        more for each input, have passed; since the call is queued meanwhile, this hides the kernel's launch time. Another stream does not wait
-        for the fill and could do the work meanwhile: so parts of the inputs are wrong until the first event. The second
-        event ends the work on the default stream, and a copy of the returned value is queued right behind it: later
-        work of another stream or thread is missing in the copy. If the device takes more than 0.1 ms to become idle
-        after that, another stream still had work, and an event recorded after that wait counts instead of the second.
-        When this returns, the device is idle.
+        more for each input, have passed; since the call is queued meanwhile, this hides the kernel's launch time.
+        Another stream does not wait for the fill and could do the work meanwhile: so parts of the inputs are wrong
+        until the first event. The second event ends the work on the default stream, and a copy of the returned value is
+        queued right behind it: later work of another stream or thread is missing in the copy. If the device takes more
+        than 0.1 ms to become idle after that, another stream still had work, and an event recorded after that wait
+        counts instead of the second. When this returns, the device is idle.
 
         Raises:
             RuntimeError: `cold` was requested of a device that was never prepared, so that it has no buffer to write.
