@@ -374,6 +374,9 @@ class Processes:
             self.dismiss(self.waiting_worker())
         except CallFailed as error:
             return error.message if error.verdict is Verdict.DEVICE_ERROR else ""
+        except (NotForked, OSError):
+            # The submission's files may have filled the disk.
+            return ""
         return ""
 
     def reap(self) -> None:

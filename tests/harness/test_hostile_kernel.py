@@ -1,10 +1,12 @@
 """Attacks of a submission beside computing: it gets the verdict that it deserves, and nothing outside changes."""
 
+import mmap
 import os
 from pathlib import Path
 
 import pytest
 
+from hpc_board.harness.processes.memory import mapped_at
 from hpc_board.model.result import Result, Verdict
 from hpc_board.model.task import Mode
 from tests.harness.evaluations import REFERENCE, a_task, evaluate
@@ -79,3 +81,33 @@ def test_the_scratch_folder_is_removed_whatever_is_in_it(tmp_path: Path, mess: s
     assert found.result.verdict is Verdict.PASS, found.result.message
     assert not Path(found.result.stdout.text.split()[0]).parent.exists()
     assert found.output == ""
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "fd = os.memfd_create('a\\rb'); os.ftruncate(fd, 4096); m = mmap.mmap(fd, 4096)",
+        "ctypes.CDLL(None).prctl(15, b'x\\rSeccomp:')",
+        "ctypes.CDLL(None).prctl(15, b'x\\rVmHWM: 9999')",
+    ],
+)
+def test_a_name_with_a_carriage_return_forges_no_line_of_the_kernel(tmp_path: Path, forged: str) -> None:
+    source = f"import ctypes, mmap, os\n{forged}\ndef custom_kernel(data):\n    return [0.0 for x in data]\n"
+    result = evaluate(tmp_path, source, mode=Mode.BENCHMARK).result
+    assert result.verdict is Verdict.WRONG_VALUE, result.message
+
+
+def test_the_name_of_a_file_adds_no_mapping() -> None:
+    arena = os.memfd_create("arena")
+    found = os.fstat(arena)
+    name = f"x\r1000-2000 r-- 0 {os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x} {found.st_ino} "
+    forged = os.memfd_create(name)
+    try:
+        for descriptor in (arena, forged):
+            os.ftruncate(descriptor, 4096)
+        with mmap.mmap(arena, 4096), mmap.mmap(forged, 4096):
+            (mapped,) = mapped_at(os.getpid(), [arena])
+        assert mapped[1] - mapped[0] == 4096
+    finally:
+        os.close(arena)
+        os.close(forged)

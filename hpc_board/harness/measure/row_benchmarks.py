@@ -11,7 +11,6 @@ import statistics
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import partial
 
 from hpc_board.harness.measure.bench import Bench
 from hpc_board.harness.measure.contention import OtherWork
@@ -42,7 +41,7 @@ _ONE_BY_ONE = (
     "the kernel returns the same memory each time, so its calls were timed one by one, and each time includes a part "
     "of the harness's own: outputs in new memory are timed many at once"
 )
-_TOGETHER = "calls of a row may overlap: {counts} counts, 0.9 of {whose}, not the {in_row} in a row"
+_TOGETHER = "calls of a row may overlap: {counts} counts, by {whose}, not the {in_row} in a row"
 
 
 @dataclass
@@ -85,7 +84,7 @@ class _Measured:
             return ""
         return _TOGETHER.format(
             counts=duration_text(self.least_ns()),
-            whose="the processor time" if self._worked_ns() < self._alone_ns() else "a call alone",
+            whose="their processor time" if self._worked_ns() < self._alone_ns() else "a call alone",
             in_row=duration_text(in_row_ns),
         )
 
@@ -219,19 +218,25 @@ class RowBenchmarks(Passes[Worker, _Measured]):
 
     def _row(self, worker: Worker, index: int, measured: _Measured, count: int) -> Called:
         """Make a row of calls, right after one that measures the overhead of a row."""
+        row = self._timed(worker, index, count, lambda: self._call_nothing(index, measured, count))
+        steps_ns = self._bench.steps_ns
+        measured.judge_seconds = sum(steps_ns.get(step, 0.0) for step in _JUDGE_STEPS) / count / 1e9
+        return row
+
+    def _timed(self, worker: Worker, index: int, count: int, first: Callable[[], None] | None = None) -> Called:
+        """Make a row of calls; repeat one whose answers have another shape than the known form.
+
+        The shape of a right answer may depend on the inputs: in calls that are not timed the judge compares it with the
+        reference's.
+        """
         bench, seeds = self._bench, [secret_seed() for _ in range(count)]
-        make = partial(bench.call, worker, index, timed=True, first=lambda: self._call_nothing(index, measured, count))
         try:
-            row = make(seeds)
+            return bench.call(worker, index, seeds, timed=True, first=first)
         except CallFailed as error:
             if error.verdict is not Verdict.WRONG_SHAPE:
                 raise
-            # The shape of a right answer may depend on the inputs: the judge compares it with the reference's.
             bench.call(worker, index, seeds)
-            row = make([secret_seed() for _ in range(count)])
-        steps_ns = bench.steps_ns
-        measured.judge_seconds = sum(steps_ns.get(step, 0.0) for step in _JUDGE_STEPS) / count / 1e9
-        return row
+            return bench.call(worker, index, [secret_seed() for _ in range(count)], timed=True, first=first)
 
     def _calls(self, index: int, call_ns: float, measured: _Measured) -> int:
         """Return the number of calls of `call_ns` in a row: as many as fill its time, as memory and the judge allow."""
@@ -252,11 +257,10 @@ class RowBenchmarks(Passes[Worker, _Measured]):
             measured.reference.append(self._reference_row(index, measured))
 
     def _reference_row(self, index: int, measured: _Measured) -> Called:
-        seeds = [secret_seed() for _ in range(measured.reference_calls)]
         try:
-            called = self._bench.call(self._trusted, index, seeds, timed=True)
+            called = self._timed(self._trusted, index, measured.reference_calls)
         except OutputsOverlap:
-            called = self._bench.call(self._trusted, index, seeds[:1], timed=True)
+            called = self._timed(self._trusted, index, 1)
         wanted = self._calls(index, called.claimed_ns / called.calls, measured)
         measured.reference_calls = -(-wanted // _REFERENCE_SHARE)
         return called

@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from hpc_board.harness.processes.memory import status_value
 from hpc_board.harness.processes.tree import below
 from hpc_board.model.job_environment import JobEnvironment, RequestEnvironment
 from hpc_board.model.result import (
@@ -89,7 +90,5 @@ def group_peak_bytes(job_id: str, own: Path = Path("/proc/self/cgroup"), mount: 
 
 def _peak_bytes(pid: int) -> int:
     """Return the greatest resident memory of a process so far; 0 if it is gone or hidden."""
-    with suppress(OSError, ValueError, IndexError):
-        told = Path(f"/proc/{pid}/status").read_text(errors="replace").partition("\nVmHWM:")[2]
-        return int(told.split(maxsplit=1)[0]) * _KIB
-    return 0
+    kibibytes = status_value(pid, b"VmHWM")
+    return int(kibibytes) * _KIB if kibibytes.isdigit() else 0

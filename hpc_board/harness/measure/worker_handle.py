@@ -269,6 +269,7 @@ class Worker:
             wall_ns=wall_ns,
             waited_ns=after.waited_since(before, wall_ns),
             ran_ns=still_ran_ns - start_ran_ns + after.ran_since(before),
+            thread_ns=after.ran_since(before),
             processor_ns=after.worked_since(before),
             by_blocks=bool(done.blocks),
         )

@@ -80,8 +80,9 @@ class Called:
     `wall_ns` is the time by the supervisor's clock from before the inputs were known until no process of the submission
     ran any more; `claimed_ns` is the worker's own time for the calls alone. During `waited_ns` of the wall time other
     processes had the processor that the worker waited for, see `ProcessorTimes`. `ran_ns` is the run time of the
-    supervisor and of the worker's first thread meanwhile, `processor_ns` that of the whole submission, infinite where
-    it is unknown. `by_blocks`: the answers had the task's form; otherwise they were written out within the wall time.
+    supervisor and of the worker's first thread meanwhile, `thread_ns` that of this thread alone, and `processor_ns`
+    that of the whole submission, infinite where it is unknown. `by_blocks`: the answers had the task's form; otherwise
+    they were written out within the wall time.
     `message` is the judge's; `throttled`: the GPU had lowered its clocks for its own protection right after the call.
     """
 
@@ -91,6 +92,7 @@ class Called:
     message: str = ""
     waited_ns: float = 0.0
     ran_ns: float = 0.0
+    thread_ns: float = 0.0
     processor_ns: float = math.inf
     by_blocks: bool = True
     throttled: bool = False
@@ -116,13 +118,16 @@ class Called:
 
     @property
     def work_ns(self) -> float:
-        """Return the run time of a worker in a row without a kernel, beside the calls."""
-        return max(0.0, self.processor_ns - self.claimed_ns)
+        """Return the run time of a worker's first thread in a row without a kernel, beside the calls.
+
+        Its other threads copy answers, which the calls contain.
+        """
+        return max(0.0, self.thread_ns - self.claimed_ns)
 
     @property
     def idle_ns(self) -> float:
         """Return the time of a row without a kernel in which the worker did not run: its waking up and its stop."""
-        return max(0.0, self.wall_ns - self.waited_ns - self.processor_ns)
+        return max(0.0, self.wall_ns - self.waited_ns - self.thread_ns)
 
 
 @dataclass(frozen=True)

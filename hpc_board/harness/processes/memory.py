@@ -54,8 +54,9 @@ def mapped_at(pid: int, descriptors: Sequence[int]) -> list[tuple[int, int, int]
         found = os.fstat(descriptor)
         files.add((f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}", str(found.st_ino)))
     mapped: list[tuple[int, int, int]] = []
-    # proc_pid_maps(5): the range, the rights, the offset, the device, the inode, and the path.
-    for line in Path(f"/proc/{pid}/maps").read_bytes().splitlines():
+    # proc_pid_maps(5): the range, the rights, the offset, the device, the inode, and the path, in which the kernel
+    # escapes "\n" alone.
+    for line in Path(f"/proc/{pid}/maps").read_bytes().strip(b"\n").split(b"\n"):
         extent, _, offset, device, inode, *_ = line.decode("ascii", "replace").split(maxsplit=5)
         if (device, inode) in files:
             begin, _, end = extent.partition("-")
@@ -93,8 +94,16 @@ def _read(pid: int, address: int, target: int, size: int) -> int:
 
 
 def _seccomp_mode(pid: int) -> str:
+    return status_value(pid, b"Seccomp")
+
+
+def status_value(pid: int, key: bytes) -> str:
+    """Return the first word of a value in a process's status; "" if the process is gone.
+
+    The kernel escapes line feeds alone in the process's name, which a submission chooses, and which is the first line.
+    """
     try:
-        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+        found = Path(f"/proc/{pid}/status").read_bytes().partition(b"\n" + key + b":")[2]
     except OSError:
         return ""
-    return next((line.split()[1] for line in lines if line.startswith("Seccomp:")), "")
+    return found.split(maxsplit=1)[0].decode("ascii", "replace") if found else ""

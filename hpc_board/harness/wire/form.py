@@ -110,14 +110,18 @@ class Taker:
         leaves = [leaf for leaf, _ in leaves_of(node)]
         self._kinds = [_KINDS[leaf["k"]](leaf, device) for leaf in leaves]
         self._sizes = list(map(payload.leaf_bytes, leaves))
+        self._answer: list[Any] = []
+        self._takings = [kind.taking(self._answer.append) for kind in self._kinds]
         self.take = self._take_parts if node["k"] in NESTS else self._kinds[0].taking(self.blocks.append)
 
     def _take_parts(self, value: Any) -> None:
-        answer: list[Any] = []
-        for part, kind in zip(_parts(value, self._node, "the output"), self._kinds, strict=True):
-            kind.taking(answer.append)(part)
-        spans = [(at, at + size) for at, size in zip(map(payload.address, answer), self._sizes, strict=True) if size]
-        self.blocks += payload.copied(answer) if any_overlap([[span] for span in spans]) else answer
+        answer = self._answer
+        answer.clear()
+        for part, take in zip(_parts(value, self._node, "the output"), self._takings, strict=True):
+            take(part)
+        begins = [kind.address_of(block) for block, kind in zip(answer, self._kinds, strict=True)]
+        spans = [[(at, at + size)] for at, size in zip(begins, self._sizes, strict=True) if size]
+        self.blocks += payload.copied(answer) if any_overlap(spans) else answer
 
     def settle(self, own: Sequence[int]) -> None:
         """Note the addresses of the blocks, after a copy of those in the memory of an input.
@@ -156,7 +160,10 @@ def _parts(value: Any, node: Node, place: str) -> Iterator[Any]:
         if len(items) != len(node["items"]):
             raise WrongShape(f"{place} has {len(items)} parts, expected {len(node['items'])}")
     for index, (item, wanted) in enumerate(zip(items, node["items"], strict=True)):
-        yield from _parts(item, wanted, f"{place}[{index}]")
+        if wanted["k"] in NESTS:
+            yield from _parts(item, wanted, f"{place}[{index}]")
+        else:
+            yield item
 
 
 def _tensors(leaf: Node, device: Any) -> _Kind:

@@ -355,7 +355,8 @@ class _Worker:
         room, places, end = self._room, [], 0
         for value in outputs:
             laid = payload.laid_out(value, self._row["value_bytes"])
-            os.ftruncate(room.descriptor, end + laid.size)
+            if os.fstat(room.descriptor).st_size < end + laid.size:
+                os.ftruncate(room.descriptor, end + laid.size)
             laid.write(room.descriptor, end)
             places.append([end, laid.size])
             end += laid.size

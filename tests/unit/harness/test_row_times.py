@@ -24,7 +24,7 @@ EMPTY_ROWS = st.builds(empty_row, TIMES_NS, TIMES_NS, TIMES_NS, TIMES_NS, TIMES_
 
 def empty(calls: int, overhead_ns: float, worked_ns: float = 0.0) -> Called:
     """A quiet row of the trusted worker, which works for a part of its overhead."""
-    return Called(calls, 0, overhead_ns, ran_ns=overhead_ns, processor_ns=worked_ns)
+    return Called(calls, 0, overhead_ns, ran_ns=overhead_ns, thread_ns=worked_ns, processor_ns=worked_ns)
 
 
 def measured(*rows: Called, alone: tuple[Called, ...] = (), by: tuple[Called, ...] = ()) -> _Measured:
@@ -79,7 +79,7 @@ def test_work_that_is_unknown_in_rows_without_a_kernel_is_no_work_of_the_harness
     unknown = Called(10, 0, 4e5, ran_ns=4e5), Called(1, 0, 4e5, ran_ns=4e5)
     timing = measured(row, alone=(alone,), by=unknown).timing(0)
     assert timing is not None
-    assert timing.median_ns == pytest.approx(7.2e5)
+    assert timing.median_ns == pytest.approx(7.6e5)
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_work_that_is_unknown_in_rows_without_a_kernel_is_no_work_of_the_harness
     [
         (4e6, 4.3e6, 4e5, ""),
         (8e6, 4.1e5 + 3e5, 4e5, ""),
-        (8e6, 4.3e6, 7.2e5, "720 µs counts, 0.9 of the processor time, not the 400 µs in a row"),
-        (8e6, 6e5 + 3e5, 5.4e5, "540 µs counts, 0.9 of a call alone"),
+        (8e6, 4.3e6, 7.6e5, "760 µs counts, by their processor time, not the 400 µs in a row"),
+        (8e6, 6e5 + 3e5, 5.4e5, "540 µs counts, by a call alone"),
         (
             math.inf,
             6e5 + 3e5,
             5.4e5,
-            "calls of a row may overlap: 540 µs counts, 0.9 of a call alone, not the 400 µs",
+            "calls of a row may overlap: 540 µs counts, by a call alone, not the 400 µs",
         ),
     ],
 )
