@@ -35,7 +35,7 @@ QUARTILE = 0.25
 """Share of rows below the time that counts: other load of a machine makes a row longer, and never shorter."""
 
 _TAIL = 0.1
-_WORKED_SHARE, _ALONE_SHARE = 0.95, 0.9
+_BOUND_SHARE = 0.95
 
 
 def lower_quartile(values: Sequence[float]) -> float:
@@ -103,6 +103,6 @@ def least_of_row_ns(worked_ns: float, alone_ns: float) -> float:
     Calls of a row that run at the same time on several processors need as much of the processors as one after the
     other (`worked_ns` a call), and a call alone takes its whole time (`alone_ns`). A kernel with several threads is
     above its time with the former, and a short one with the latter, so the shorter of the two is the bound, less a
-    twentieth for the error of the former, or a tenth for that of the latter.
+    twentieth for the error of either.
     """
-    return max(0.0, min(_WORKED_SHARE * worked_ns, _ALONE_SHARE * alone_ns))
+    return _BOUND_SHARE * max(0.0, min(worked_ns, alone_ns))
