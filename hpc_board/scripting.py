@@ -229,8 +229,9 @@ class Board:
             Refused: the board takes no such submission; nothing is sent.
             SchedulerRefused: the scheduler refused every job.
         """
-        from hpc_board.domain.draft import DraftRequest, Source
+        from hpc_board.domain.draft import Source, SubmissionRequest
         from hpc_board.domain.job_options import JobOptions, check
+        from hpc_board.runs.drafts import read_source
         from hpc_board.settings_file import given_options
         from hpc_board.tui.recent_files import remember_submission
 
@@ -242,22 +243,19 @@ class Board:
                 f"unknown job option: {unknown}", hint=f"Job options: {', '.join(JobOptions.__struct_fields__)}."
             ) from None
         check(options, "the call")
-        request = DraftRequest(
-            task, (gpus,) if isinstance(gpus, str) else tuple(gpus), mode, note, given_options(options, os.environ)
-        )
-        submissions = self._board.submissions
+        given = given_options(options, os.environ)
+        names = (gpus,) if isinstance(gpus, str) else tuple(gpus)
         paths: list[Path] = []
+        if isinstance(files, Mapping):
+            sources = [Source(*each) for each in files.items()]
+        else:
+            paths = [Path(path) for path in ([files] if isinstance(files, str | os.PathLike) else files)]
+            sources = [read_source(path) for path in paths]
+        requests = [SubmissionRequest(source, task, names, mode, note, given) for source in sources]
         with self._session():
-            if isinstance(files, Mapping):
-                sources = [Source(*each) for each in files.items()]
-                drafts = submissions.draft_sources(sources, **msgspec.structs.asdict(request))
-            else:
-                paths = [Path(path) for path in ([files] if isinstance(files, str | os.PathLike) else files)]
-                drafts = submissions.drafts(paths, request)
-            runs = submissions.submit(*drafts, array=array)
+            runs = self._board.submissions.submit(requests, array=array)
             if paths:
-                sent = zip(paths, (draft.source.data for draft in drafts), strict=True)
-                remember_submission(os.environ, *sent)
+                remember_submission(os.environ, *zip(paths, (source.data for source in sources), strict=True))
             return self._runs_numbered([run.id for run in runs])
 
     def wait(self, runs: Iterable[Run], *, timeout_seconds: float | None = None) -> Runs:

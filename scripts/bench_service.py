@@ -38,6 +38,7 @@ from hpc_board.service import routes, wire
 from hpc_board.service.client import RemoteBoard
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.slurm.lab import SlurmLab
+from tests.values import requested
 
 ACCOUNTS = ("bin", "daemon", "games", "lp", "mail", "man", "news", "proxy", "sys", "uucp")
 """Accounts of any Linux, as users: one has 64 connections at most."""
@@ -421,7 +422,7 @@ def delays_s(board: Board, files: BoardFiles) -> list[float]:
     found = []
     for number in range(RESULTS):
         kernel = files.kernel(f"{RIGHT}# {number}\n")
-        (run,) = board.submissions.submit(board.submissions.draft(kernel, gpus=[GPU], mode="test"))
+        (run,) = board.submissions.submit([requested(kernel, gpus=[GPU], mode="test")])
         for runs in board.runs.wait([run.id], timeout_seconds=120):
             (run,), seen = runs, time.time()
         if run.state is not RunState.FINISHED:

@@ -44,6 +44,7 @@ from hpc_board.transport.this_host import ThisHost
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.slurm import chroot
 from tests.slurm.lab import SlurmLab
+from tests.values import requested
 
 IN_FLIGHT = (1, 100, 5000)
 CLIENTS = (1, 20)
@@ -312,8 +313,8 @@ def cancelled(lab: SlurmLab, folder: Path) -> list[Row]:
                     ids = [run.id for run in in_flight(board, count)]
                 else:
                     kernels = [board.kernel(f"{RIGHT}# {number}\n", f"kernel{number}.py") for number in range(count)]
-                    drafts = [opened.submissions.draft(kernel, gpus=[GPU]) for kernel in kernels]
-                    ids = [run.id for run in opened.submissions.submit(*drafts)]
+                    drafts = [requested(kernel, gpus=[GPU]) for kernel in kernels]
+                    ids = [run.id for run in opened.submissions.submit(drafts)]
                 lab.forget_rpcs()
                 took_s = seconds_of(partial(opened.runs.cancel_each, ids))
                 rpcs = sum(lab.rpcs().values())
@@ -473,11 +474,11 @@ def by_board(folder: Path) -> Way:
     files = board_files(folder, slurm=True)
     board = Board.open(files.settings)
     kernels = [files.kernel(f"{RIGHT}# {number}\n", f"kernel{number}.py") for number in range(1 + ALONE + BATCH)]
-    drafts = iter([board.submissions.draft(kernel, gpus=[GPU]) for kernel in kernels])
-    board.submissions.submit(next(drafts))  # the first one makes the database
+    drafts = iter([requested(kernel, gpus=[GPU]) for kernel in kernels])
+    board.submissions.submit([next(drafts)])  # the first one makes the database
 
     def send(count: int) -> None:
-        board.submissions.submit(*itertools.islice(drafts, count))
+        board.submissions.submit([*itertools.islice(drafts, count)])
 
     return Way("hpc-board", lambda: send(1), lambda: send(BATCH))
 
@@ -527,9 +528,9 @@ def waited_by_board(folder: Path) -> Waited:
     """Measure ranked runs of a task of milliseconds."""
     files = board_files(folder, slurm=True)
     board = Board.open(files.settings)
-    draft = board.submissions.draft(files.kernel(), gpus=[GPU])
+    draft = requested(files.kernel(), gpus=[GPU])
     start = time.time()
-    ids = [board.submissions.submit(draft)[0].id for _ in range(WAITED_FOR)]
+    ids = [board.submissions.submit([draft])[0].id for _ in range(WAITED_FOR)]
     seen: dict[int, float] = {}
     for runs in board.runs.wait(ids):
         for run in runs:

@@ -1,6 +1,6 @@
 """Leaderboards that users created: history, creation, change and deletion."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -19,11 +19,10 @@ from hpc_board.boards.editor import (
     synced,
     unknown_members,
 )
-from hpc_board.domain.board_options import UNCHANGED, RequestedOptions
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.moderation import NO_LIMITS, Limits
 from hpc_board.domain.roles import Role
-from hpc_board.domain.user_board import BoardChange, BoardRequest, CreatedBoard, PackedSource, Plan, Synced
+from hpc_board.domain.user_board import BoardChange, BoardRequest, CreatedBoard, PackedSource, Plan, Synced, SyncRequest
 from hpc_board.errors import BoardError, DocumentError, InputError
 from hpc_board.files import temporary_folder
 from hpc_board.model.task import Task
@@ -65,45 +64,29 @@ class Leaderboards:
             raise not_a_board(name, self._context.editor.visible(), self._tasks.of_settings())
         return found
 
-    def plan_creation(
-        self, source: str | Path, name: str | None = None, options: RequestedOptions = UNCHANGED
-    ) -> tuple[Plan, ...]:
-        """Plan leaderboards for the tasks in `source`, or one called `name`; nothing is stored.
-
-        `source` is a folder, a file, or the name of an existing task.
+    def plan(self, request: BoardRequest) -> tuple[Plan, ...]:
+        """Plan the creation of leaderboards, or the change of one; nothing is stored.
 
         Raises:
-            InputError: the source, a name or an option is invalid; the message lists every fault.
-            Refused: the user is no creator.
+            InputError: no such leaderboard exists, or the source, a name or an option is invalid; the message lists
+                every fault.
+            Refused: the user is no creator, or the leaderboard belongs to another user.
         """
-        self._context.require(Role.CREATOR, "create boards")
-        tasks = self._tasks_of(source)
-        if name is not None:
-            tasks = (replace(chosen_task(name, tasks, str(source)), name=name),)
-        return self._context.editor.creation(tasks, options, self._tasks.of_settings(), utc_now())
+        editor, now = self._context.editor, utc_now()
+        with _unpack_source(request.source) as source:
+            if request.update:
+                board = self.own(request.name or "")
+                tasks = None if source is None else self._tasks_of(source)
+                task = board.task if tasks is None else chosen_task(board.name, tasks, str(source))
+                return (editor.update(board, task, request.options, now),)
+            self._context.require(Role.CREATOR, "create boards")
+            tasks = self._tasks_of(source or "")
+            if request.name is not None:
+                tasks = (replace(chosen_task(request.name, tasks, str(source)), name=request.name),)
+            return editor.creation(tasks, request.options, self._tasks.of_settings(), now)
 
-    def plan_update(self, name: str, source: str | Path | None = None, options: RequestedOptions = UNCHANGED) -> Plan:
-        """Plan a change of the leaderboard `name`: the task in `source`, if given, and the requested options.
-
-        Raises:
-            InputError: no such leaderboard exists, or the source or an option is invalid.
-            Refused: it belongs to another user.
-        """
-        board = self.own(name)
-        task = board.task if source is None else chosen_task(name, self._tasks_of(source), str(source))
-        return self._context.editor.update(board, task, options, utc_now())
-
-    def plan_sync(
-        self,
-        source: Path,
-        problem_set: str | None = None,
-        *,
-        options: RequestedOptions = UNCHANGED,
-        force: bool = False,
-    ) -> tuple[Synced, ...]:
+    def plan_sync(self, request: SyncRequest) -> tuple[Synced, ...]:
         """Plan the changes that make the leaderboards equal to a competition; nothing is stored.
-
-        A deadline in `options` wins over those of the competition.
 
         Raises:
             InputError: the competition cannot be read, or lacks the problem set, or the deadline is invalid.
@@ -112,61 +95,48 @@ class Leaderboards:
         from hpc_board.catalog import sources as task_sources
 
         self._context.require(Role.ADMIN, "have the boards be those of a competition")
-        competition = task_sources.read(source, problem_set)
-        of_settings, now = self._tasks.of_settings(), utc_now()
-        return tuple(synced(self._context.editor, competition, options, of_settings, force=force, now=now))
-
-    def plan_requested(self, request: BoardRequest) -> tuple[Plan, ...]:
-        """Plan as `plan_creation` or `plan_update` does, for a request from another process.
-
-        Raises:
-            BoardError: as those methods do; a fault of a packed source has its file name.
-        """
         with _unpack_source(request.source) as source:
-            if request.update:
-                return (self.plan_update(request.name or "", source, request.options),)
-            return self.plan_creation(source or "", request.name, request.options)
-
-    def plan_synced(self, request: BoardRequest) -> tuple[Synced, ...]:
-        """Plan as `plan_sync` does, for a request from another process; a fault of the source has its file name."""
-        with _unpack_source(request.source) as source:
-            if not isinstance(source, Path):
+            if isinstance(source, str) and self._context.installation.served:
                 raise InputError("no competition was sent.", hint="Send its folder or its file.")
-            found = self.plan_sync(source, request.problem_set, options=request.options, force=request.force)
-        place = f"{source.parent}/"
-        return tuple(msgspec.structs.replace(each, reason=each.reason.replace(place, "")) for each in found)
+            path, of_settings, now = Path(source or ""), self._tasks.of_settings(), utc_now()
+            competition = task_sources.read(path, request.problem_set)
+            found = synced(
+                self._context.editor, competition, request.options, of_settings, force=request.force, now=now
+            )
+            unpacked = "" if isinstance(request.source, str) else f"{path.parent}/"
+            return tuple(msgspec.structs.replace(each, reason=each.reason.replace(unpacked, "")) for each in found)
 
-    def carry_out_requested(
-        self, request: BoardRequest, changes: Mapping[str, int], *, force: bool = False, reason: str = ""
+    def carry_out(
+        self,
+        request: BoardRequest | SyncRequest,
+        changes: Mapping[str, int],
+        *,
+        force: bool = False,
+        reason: str = "",
     ) -> tuple[Plan, ...]:
-        """Plan anew, and carry out the plans that `changes` names, each with its `after_change`.
+        """Plan anew, and carry out the plans that `changes` names, each with its `after_change`, in one transaction.
+
+        Returns:
+            The plans with the number of users who lost a rank.
 
         Raises:
-            InputError: another user has changed a leaderboard since the plan was shown.
-        """
-        if request.sync:
-            plans = tuple(each.plan for each in self.plan_synced(request) if each.plan is not None and each.stored)
-        else:
-            plans = self.plan_requested(request)
-        chosen = tuple(plan for plan in plans if plan.name in changes)
-        if {plan.name: plan.after_change for plan in chosen} != dict(changes):
-            raise InputError("a board has changed since this was planned.", hint="Look at it, and try again.")
-        return self.carry_out(chosen, force=force, reason=reason)
-
-    def carry_out(self, plans: Sequence[Plan], *, force: bool = False, reason: str = "") -> tuple[Plan, ...]:
-        """Carry out all plans in one transaction; return them with the number of users who lost a rank.
-
-        Raises:
-            InputError: another user has changed a leaderboard meanwhile, or the reason is invalid.
+            InputError: another user has changed a leaderboard since it was planned, or the reason is invalid.
             Refused: the user's role is too low, or users would lose their ranks and `force` is false.
         """
-        if any(plan.before is None for plan in plans):
-            self._context.require(Role.CREATOR, "create boards")
-        for plan in plans:
+        if not changes:
+            return ()
+        if isinstance(request, SyncRequest):
+            plans = tuple(each.plan for each in self.plan_sync(request) if each.plan is not None and each.stored)
+        else:
+            plans = self.plan(request)
+        chosen = [plan for plan in plans if plan.name in changes]
+        if {plan.name: plan.after_change for plan in chosen} != dict(changes):
+            raise InputError("a board changed after the plan was made.", hint="Review the new plan and retry.")
+        for plan in chosen:
             if unknown := unknown_members(plan):
                 self._context.warn(f"{plan.name}: this machine does not know {', '.join(unknown)}.")
         context = self._context
-        return context.editor.carry_out(plans, force=force, reason=reason, at=utc_now(), store=context.store)
+        return context.editor.carry_out(chosen, force=force, reason=reason, at=utc_now(), store=context.store)
 
     def plan_deletion(self, name: str) -> Plan:
         """Plan the deletion of the leaderboard `name`.
@@ -247,8 +217,6 @@ class Leaderboards:
 def _unpack_source(source: PackedSource | str | None) -> Iterator[Path | str | None]:
     """Yield the path of a file with a packed source, or the name of a task; faults are told of the file's name."""
     if not isinstance(source, PackedSource):
-        if source is not None and "/" in source:
-            raise InputError(f"{one_line(source, 80)} is no name of a task.", hint="Send the folder or the file.")
         yield source
         return
     name = PurePosixPath(source.file_name).name

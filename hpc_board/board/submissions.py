@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,13 +12,13 @@ from hpc_board.board.runs import readable
 from hpc_board.board.tasks import Tasks
 from hpc_board.boards.moderation import best_candidates, named_candidates
 from hpc_board.domain.clock import utc_now
-from hpc_board.domain.draft import NO_CHOICES, Draft, DraftRequest, Preview, RerunCandidate, Source, SubmissionRequest
+from hpc_board.domain.draft import Draft, Preview, RerunCandidate, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus
-from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions, OptionRules
+from hpc_board.domain.job_options import GivenOptions, OptionRules
 from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run
-from hpc_board.domain.submission import Directives, Submission, unknown_submission
+from hpc_board.domain.submission import Submission, unknown_submission
 from hpc_board.errors import BoardError, InputError, Refused, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs.dispatch import DispatchPlan, Sent, new_submissions
@@ -28,12 +27,10 @@ from hpc_board.runs.drafts import (
     check_owner,
     check_source,
     draft,
-    header,
     is_over,
     milestone_draft,
     mode_called,
     named_gpus,
-    read_source,
 )
 from hpc_board.store import RunQuery
 
@@ -41,8 +38,8 @@ if TYPE_CHECKING:
     from hpc_board.domain.comparison import Compared
 
 
-SOURCES_MAX = 1_000
-"""The maximum number of files in one question to a service, each of which takes a check, a script and a folder."""
+REQUESTS_MAX = 1_000
+"""The maximum number of files submitted at once: each takes a check, a script and a folder."""
 
 UNFINISHED_MAX = 1_000
 """The maximum number of a user's unfinished runs on a served board: each pass looks at all of them."""
@@ -55,108 +52,35 @@ class Submissions:
         self._context = context
         self._tasks = tasks
 
-    def header(self, file: Path) -> Directives:
-        """Parse the header of the submission in `file`.
+    def _drafts(self, requests: Sequence[SubmissionRequest]) -> list[Draft]:
+        """Return a checked draft of each request.
 
-        Raises:
-            InputError: the file cannot be read, or its header has an unknown directive.
+        The order of the checks is: the number of requests; whether the board takes submissions, and the user's; the
+        names and texts of the files; of each its header, the task, the user's rate limit, the deadline, the GPUs.
         """
-        return header(read_source(file))
-
-    def draft(
-        self,
-        file: Path,
-        *,
-        task: str | None = None,
-        gpus: Sequence[str] = (),
-        mode: str | None = None,
-        note: str = "",
-        options: GivenOptions = NOTHING_GIVEN,
-    ) -> Draft:
-        """Return a checked draft of `file`; task and GPUs that are not given come from its header.
-
-        `options` are those for the jobs, which the settings may permit; the header may have others.
-
-        Raises:
-            InputError: the file, the task, a GPU or the mode is invalid.
-            Refused: the board takes no submissions or none of the user's, a rate limit is reached, the deadline has
-                passed, or the user is no participant.
-        """
-        return self.drafts([file], DraftRequest(task, tuple(gpus), mode, note, options))[0]
-
-    def drafts(self, files: Sequence[Path], request: DraftRequest = NO_CHOICES) -> list[Draft]:
-        """Return a checked draft of each of `files`, as `draft` does; each task is read once.
-
-        The order of the checks is: whether the board takes submissions, and the user's; the file's name and extension;
-        its header; the task; the user's rate limit; the deadline; the GPUs.
-        """
+        if len(requests) > REQUESTS_MAX:
+            raise InputError(
+                f"too many files: {len(requests):,} (limit {REQUESTS_MAX:,}).", hint="Submit them in several parts."
+            )
         self._check_open()
-        return self._drafts([read_source(file) for file in files], request)
-
-    def draft_sources(
-        self,
-        sources: Sequence[Source],
-        *,
-        task: str | None = None,
-        gpus: Sequence[str] = (),
-        mode: str | None = None,
-        note: str = "",
-        options: GivenOptions = NOTHING_GIVEN,
-    ) -> list[Draft]:
-        """Return a checked draft of each of `sources`, as `drafts` does of files."""
-        return self._drafts_of_sources(sources, DraftRequest(task, tuple(gpus), mode, note, options))
-
-    def _drafts_of_sources(self, sources: Sequence[Source], request: DraftRequest, *, warn: bool = True) -> list[Draft]:
-        """Return the drafts of sources whose names and number are unchecked."""
-        _check_number(sources)
-        self._check_open(warn=warn)
-        for source in sources:
-            check_source(source)
-        return self._drafts(sources, request, warn=warn)
-
-    def _drafts_of_requests(self, requests: Sequence[SubmissionRequest]) -> list[Draft]:
-        """Return the checked drafts of requests; those with equal choices count as one batch.
-
-        The user has had the warnings when the drafts of these requests were made.
-        """
-        _check_number(requests)
-        alike: dict[DraftRequest, list[int]] = {}
-        for index, each in enumerate(requests):
-            alike.setdefault(each.choices, []).append(index)
-        drafts: dict[int, Draft] = {}
-        for request, indexes in alike.items():
-            made = self._drafts_of_sources([requests[index].source for index in indexes], request, warn=False)
-            drafts |= zip(indexes, made, strict=True)
-        return [drafts[index] for index in range(len(requests))]
-
-    def preview_requests(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Preview]:
-        """Check requests as `drafts` does, and return their previews as `preview` does."""
-        return self.preview(*self._drafts_of_requests(requests), array=array)
-
-    def submit_requests(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Run]:
-        """Check requests as `drafts` does, and submit them as `submit` does."""
-        return self.submit(*self._drafts_of_requests(requests), array=array)
-
-    def _drafts(self, sources: Sequence[Source], request: DraftRequest, *, warn: bool = True) -> list[Draft]:
+        for each in requests:
+            check_source(each.source)
         find_task, now, admit = cache(self._tasks.get), utc_now(), self._admission()
-        late = self._context.role is Role.ADMIN
         rules = self.option_rules()
         drafts = [
             draft(
-                source,
-                request,
+                each,
                 rules=rules,
                 find_task=find_task,
                 gpus=self._context.settings.gpus,
                 now=now,
-                after_deadline=late,
+                after_deadline=self._context.role is Role.ADMIN,
                 admit=admit,
                 served=self._context.installation.served,
             )
-            for source in sources
+            for each in requests
         ]
-        late_for = dict.fromkeys(each.task.name for each in drafts if is_over(each.task, now))
-        for task_name in late_for if warn else ():
+        for task_name in dict.fromkeys(each.task.name for each in drafts if is_over(each.task, now)):
             self._context.warn(f"the deadline of {task_name} has passed; you may submit as an admin.")
         return drafts
 
@@ -176,10 +100,10 @@ class Submissions:
                     hint="Choose another mode, or ask the admin to rename the entry.",
                 )
 
-    def _check_open(self, *, warn: bool = True) -> None:
+    def _check_open(self) -> None:
         self._context.require_participant()
         stop = self._context.moderation.check_open() if self._context.has_database() else None
-        if stop is not None and warn:
+        if stop is not None:
             self._context.warn("The board takes no submissions at present; yours are taken, since you are an admin.")
 
     def _admission(self) -> Callable[[Task, Mode], None]:
@@ -189,32 +113,31 @@ class Submissions:
         """Return the rules for the options of jobs that users set."""
         return self._context.settings.option_rules(served=self._context.installation.served)
 
-    def draft_again(self, run: int, *, mode: str | None = None) -> Draft:
-        """Return a new draft of an earlier run of the user: same file, task, GPU and job options.
+    def again(self, run: int, *, mode: str | None = None) -> SubmissionRequest:
+        """Return the request for an earlier run of the user again: same file, task, GPU and job options.
 
         It has the run's mode, or `mode`.
 
         Raises:
-            InputError: no run has this number, it measures a milestone, or the task, the GPU or the mode has become
-                invalid.
-            Refused: the run belongs to another user, or the user may not submit now; see `draft`.
+            InputError: no run has this number, it measures a milestone, or no mode has this name.
+            Refused: the run belongs to another user, or the user may not submit now.
         """
         self._check_open()
         found = self._run(run)
         check_owner(found, self._context.user)
         check_no_milestone(found)
         file_name, code = self.code(found.submission)
+        new_mode = mode_called(mode or str(found.mode))
+        given = GivenOptions(command=found.options.in_mode(new_mode))
         source = Source(file_name, code.decode())
-        given = GivenOptions(command=found.options.in_mode(mode_called(mode or str(found.mode))))
-        request = DraftRequest(found.task, (found.gpu,), mode or str(found.mode), found.note, given)
-        return self._drafts([source], request)[0]
+        return SubmissionRequest(source, found.task, (found.gpu,), str(new_mode), found.note, given)
 
-    def preview(self, *drafts: Draft, array: bool | None = None) -> list[Preview]:
-        """Return the batch script and the command for each GPU of each draft; nothing is stored or sent.
+    def preview(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Preview]:
+        """Return the batch script and the command for each GPU of each request; nothing is stored or sent.
 
-        `array` is that of `submit`.
+        `array` is that of `submit`, and so are the errors of the checks.
         """
-        return self._plan(drafts, array).previews(self._context.editor.closed())
+        return self._plan(self._drafts(requests), array).previews(self._context.editor.closed())
 
     def _plan(self, drafts: Sequence[Draft], array: bool | None) -> DispatchPlan:
         for each in drafts if self._context.has_database() else ():
@@ -222,8 +145,8 @@ class Submissions:
         # An array goes whole, so a larger one would exceed the limit of the fair queue.
         return DispatchPlan(drafts, self._context.clusters, array, self._context.installation.runs_per_user)
 
-    def submit(self, *drafts: Draft, array: bool | None = None) -> list[Run]:
-        """Store `drafts`, send one job for each of their GPUs, and return the runs in that order.
+    def submit(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Run]:
+        """Check and store submissions, send one job for each of their GPUs, and return the runs in that order.
 
         Jobs with equal scheduler options form a job array where the scheduler supports arrays: from two jobs on if
         `array` is true, never if it is false, from ARRAY_LEAST on if it is None.
@@ -231,14 +154,15 @@ class Submissions:
         The runs are stored before the first job is sent: if this process dies, any client carries them on.
 
         Raises:
-            InputError: a batch script cannot be rendered; nothing is stored.
+            InputError: a file, a task, a GPU or a mode is invalid, or a batch script cannot be rendered; nothing is
+                stored.
             Refused: the board takes no submissions or none of the user's, a rate limit is reached, the leaderboard was
                 deleted, its deadline has passed, another process serves the board, or the user has too many unfinished
                 runs on a served board; nothing is stored.
             StorageError: the board cannot be written; the hint tells whether the submissions are stored.
             SchedulerRefused: the scheduler refused every job.
         """
-        self._context.require_participant()
+        drafts = self._drafts(requests)
         by_rules = not self._context.role.may_act_as(Role.ADMIN)
         if by_rules and self._context.installation.served:
             self._check_room(sum(len(draft.gpus) for draft in drafts))
@@ -265,32 +189,7 @@ class Submissions:
             return named_candidates(self._context.store, found, submissions, wanted, allowed=allowed)
         return best_candidates(self._context.store, found, wanted or allowed, top)
 
-    def rerun(self, plan: Sequence[RerunCandidate]) -> list[Run]:
-        """Send submissions again, ranked, at the present version of their task, by this account; return the runs.
-
-        The rank belongs to the author of each submission. The runs are `verified`, except those of the caller's own
-        submissions.
-
-        Raises:
-            InputError: another client has sent one of them since the plan was made; nothing is stored.
-            Refused: the user is no admin.
-            BoardError: the other errors of `submit`.
-        """
-        self._context.require(Role.ADMIN, "send submissions of others again")
-        at, tasks = utc_now(), self._tasks.catalog()
-        drafts = [
-            Sent(
-                Draft(each.source, tasks.task(each.submission.task), each.gpus, Mode.RANKED, each.submission.note),
-                each.submission.user,
-                Rerun(each.submission.id, self._context.user, at),
-                each.unless_ranked,
-            )
-            for each in plan
-            if each.source is not None
-        ]
-        return self._submit(drafts, None, by_rules=False) if drafts else []
-
-    def rerun_chosen(
+    def rerun(
         self,
         task: str,
         chosen: Sequence[int],
@@ -299,9 +198,31 @@ class Submissions:
         gpus: Sequence[str] = (),
         submissions: Sequence[int] = (),
     ) -> list[Run]:
-        """Plan reruns as `rerun_plan` does, and carry out those of the submissions `chosen`, as `rerun` does."""
+        """Send those of `rerun_plan` whose numbers are `chosen` again, ranked, by this account; return the runs.
+
+        They go for the present version of the task. The rank belongs to the author of each submission. The runs are
+        `verified`, except those of the caller's own submissions.
+
+        Raises:
+            InputError: one of them cannot be rerun, or another client sends it in this moment; nothing is stored.
+            Refused: the user is no admin.
+            BoardError: the other errors of `rerun_plan` and `submit`.
+        """
         plan = self.rerun_plan(task, top=top, gpus=gpus, submissions=submissions)
-        return self.rerun([each for each in plan if each.submission.id in chosen])
+        planned = {each.submission.id: each for each in plan}
+        at, found, drafts = utc_now(), self._tasks.get(task), []
+        for number in chosen:
+            each = planned.get(number)
+            if each is None or each.source is None:
+                reason = "not among the best any more" if each is None else each.why
+                raise InputError(
+                    f"submission {number} cannot be rerun: {reason}.",
+                    hint=f"Nothing was sent; `hpc-board admin rerun {task} --dry-run` shows what is left.",
+                )
+            rerun = Rerun(number, self._context.user, at)
+            again = Draft(each.source, found, each.gpus, Mode.RANKED, each.submission.note)
+            drafts.append(Sent(again, each.submission.user, rerun, each.unless_ranked))
+        return self._submit(drafts, None, by_rules=False) if drafts else []
 
     def submit_milestones(self, task: str, gpus: Sequence[str] = ()) -> list[Run]:
         """Send each milestone of `task` as a ranked run to `gpus`, or to all GPUs that show it.
@@ -475,11 +396,3 @@ def _joint_refusal(refusals: Sequence[BoardError]) -> BoardError:
     messages = list(dict.fromkeys(error.message for error in refusals))
     hints = dict.fromkeys(error.hint for error in refusals if error.hint)
     return refusals[0] if len(messages) == 1 else SchedulerRefused("\n".join(messages), hint="\n".join(hints))
-
-
-def _check_number(sources: Sequence[object]) -> None:
-    if len(sources) > SOURCES_MAX:
-        raise InputError(
-            f"these are {len(sources):,} files; a service takes at most {SOURCES_MAX:,} at once.",
-            hint="Send them in several parts.",
-        )

@@ -12,8 +12,9 @@ from hpc_board.catalog import archive, competition, single_file
 from hpc_board.catalog.folders import task_or_fault
 from hpc_board.catalog.known_tasks import TASK_FILE
 from hpc_board.domain.catalog import Catalog
+from hpc_board.domain.user_board import PackedSource
 from hpc_board.errors import DocumentError, Fault, InputError
-from hpc_board.files import is_file, is_folder, temporary_folder
+from hpc_board.files import is_file, is_folder, read_bytes, temporary_folder
 from hpc_board.model.names import NAME, NAME_WORDS, suggestion
 from hpc_board.model.task import Task
 from hpc_board.model.text import one_line
@@ -61,6 +62,37 @@ def read(source: Path, problem_set: str | None = None) -> Catalog:
 def names_a_path(source: str) -> bool:
     """Return whether `source` names a folder or a file, and not an existing task."""
     return "/" in source or is_folder(Path(source)) or Path(source).suffix in ENDINGS
+
+
+def packed(source: str) -> PackedSource | str:
+    """Return the folder or file at the path `source` packed, for a service; the name of a task as it is.
+
+    Raises:
+        InputError: the folder or file cannot be read, is too large, or holds no tasks.
+    """
+    return packed_path(Path(source)) if names_a_path(source) else source
+
+
+def packed_path(path: Path) -> PackedSource:
+    """Return the folder or file at `path` packed, as `packed` does."""
+    folder = path.parent if path.name == TASK_FILE else path
+    if is_folder(folder):
+        return PackedSource(f"{folder.resolve().name}.zip", archive.pack(folder))
+    data = read_bytes(path, archive.ARCHIVE_BYTES_MAX)
+    if path.suffix in ENDINGS and path.suffix not in competition.ENDINGS:
+        return PackedSource(path.name, data)
+    raise InputError(
+        f"{one_line(str(path), 300)} is not a folder, a zip or a reference file.",
+        hint="Give the folder that holds it, or a zip of that folder.",
+    )
+
+
+def packed_competition(path: Path, problem_set: str | None) -> tuple[PackedSource, str | None]:
+    """Return the competitions at `path` packed, and the name of the one to read, for a service."""
+    if problem_set is None and path.suffix in competition.ENDINGS and path.name != TASK_FILE and is_file(path):
+        # The file names tasks beside it: the folder goes, with the name of the file.
+        return packed_path(path.absolute().parent), path.stem
+    return packed_path(path), problem_set
 
 
 def sound_tasks(source: Path) -> tuple[Task, ...]:

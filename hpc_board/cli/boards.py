@@ -11,7 +11,7 @@ from hpc_board.model.names import listed
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
-    from hpc_board.domain.user_board import Plan
+    from hpc_board.domain.user_board import PackedSource, Plan
 
 REFUSED = Refused.exit_code
 BAD_FILE = InputError.exit_code
@@ -69,16 +69,18 @@ def create(
     """
     from hpc_board.cli.output import confirm, remark
     from hpc_board.domain.board_options import RequestedOptions
+    from hpc_board.domain.user_board import BoardRequest
 
     if len(words) not in (1, 2):
         raise click.UsageError("give NAME and SOURCE, or SOURCE alone.")
     board = open_()
     options = RequestedOptions(deadline, gpus or None, closed or None, members, show_code=show_code or None)
-    plans = board.leaderboards.plan_creation(words[-1], words[0] if len(words) == 2 else None, options)
+    request = BoardRequest(_source(board, words[-1]), words[0] if len(words) == 2 else None, options)
+    plans = board.leaderboards.plan(request)
     if len(plans) > 1 and not (yes or dry_run):
         confirm(f"Create {len(plans)} boards: {', '.join(plan.name for plan in plans)}?")
     if not dry_run:
-        board.leaderboards.carry_out(plans, reason=reason)
+        board.leaderboards.carry_out(request, {plan.name: plan.after_change for plan in plans}, reason=reason)
     _print_plans(plans, as_json=as_json, stored=not dry_run)
     if not dry_run:
         # A client of a service does not have the texts of a task's files, except in its own folder.
@@ -136,6 +138,7 @@ def update(
     """
     from hpc_board.cli.output import print_blocks
     from hpc_board.domain.board_options import RequestedOptions
+    from hpc_board.domain.user_board import BoardRequest
     from hpc_board.report.boards import plan_report
 
     board = open_()
@@ -152,11 +155,12 @@ def update(
             raise click.UsageError("--history takes no other options.")
         _print_history(board, name, as_json=as_json)
         return
-    plan = board.leaderboards.plan_update(name, source, options)
+    request = BoardRequest(None if source is None else _source(board, source), name, options, update=True)
+    (plan,) = board.leaderboards.plan(request)
     if plan.needs_force and not (force or dry_run or as_json):
         print_blocks(*plan_report(plan))
     if not dry_run:
-        (plan,) = board.leaderboards.carry_out([plan], force=force, reason=reason)
+        (plan,) = board.leaderboards.carry_out(request, {name: plan.after_change}, force=force, reason=reason)
     _print_plans([plan], as_json=as_json, stored=not dry_run and bool(plan.differences))
 
 
@@ -224,17 +228,19 @@ def sync(
     exit code is 2 if tasks cannot be read, else 5 if tasks were skipped; all
     other tasks are synchronized.
     """
+    from hpc_board.catalog.sources import packed_competition
     from hpc_board.cli.output import print_blocks, print_json
     from hpc_board.domain.board_options import RequestedOptions
+    from hpc_board.domain.user_board import SyncRequest
     from hpc_board.report.boards import synced_table
 
     board = open_()
-    options = RequestedOptions(deadline)
-    done = board.leaderboards.plan_sync(source, problem_set, options=options, force=force)
+    sent, name = packed_competition(source, problem_set) if board.served else (str(source), problem_set)
+    request = SyncRequest(sent, name, RequestedOptions(deadline), force)
+    done = board.leaderboards.plan_sync(request)
     if not dry_run:
-        board.leaderboards.carry_out(
-            [each.plan for each in done if each.plan and each.stored], force=force, reason=reason
-        )
+        changes = {each.plan.name: each.plan.after_change for each in done if each.plan and each.stored}
+        board.leaderboards.carry_out(request, changes, force=force, reason=reason)
     if as_json:
         from hpc_board.report.views.leaderboards import SyncedView
 
@@ -278,6 +284,13 @@ def milestones(open_: Open, name: str, gpus: tuple[str, ...], as_json: bool) -> 
         print_blocks(runs_table(runs))
     report_unsent(runs, served=board.served)
     raise click.exceptions.Exit(NO_VERDICT if any(run.state == "error" for run in runs) else DONE)
+
+
+def _source(board: "Board", words: str) -> "PackedSource | str":
+    """Return the source of tasks that `words` name; a service gets its contents, as it does not read paths."""
+    from hpc_board.catalog.sources import packed
+
+    return packed(words) if board.served else words
 
 
 def _print_plans(plans: "tuple[Plan, ...] | list[Plan]", *, as_json: bool, stored: bool) -> None:

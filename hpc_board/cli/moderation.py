@@ -338,7 +338,8 @@ def rerun(
     if dry_run:
         _print_plan(plan, as_json=as_json)
         return
-    runs = board.submissions.rerun(plan)
+    chosen = [each.submission.id for each in plan if each.source is not None]
+    runs = board.submissions.rerun(name, chosen, top=top or 100, gpus=words, submissions=submissions)
     if as_json:
         from hpc_board.cli.output import listed_runs
         from hpc_board.report.views.moderation import RerunCandidateView, RerunsView

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hpc_board.board import Board
-    from hpc_board.domain.draft import Draft, Preview, Source
+    from hpc_board.domain.draft import Preview, Source
     from hpc_board.domain.job_options import GivenOptions
     from hpc_board.domain.run import Run
 
@@ -158,25 +158,22 @@ def submit(
         raise click.UsageError("--dry-run excludes --wait.")
     _check_none_twice(files)
     piped = _is_piped(files, name)
-    from hpc_board.domain.draft import DraftRequest
+    from hpc_board.domain.draft import SubmissionRequest
+    from hpc_board.runs.drafts import read_source
 
     given = _given_options(job_options, extras)
     board = open_()
-    if piped:
-        drafts = board.submissions.draft_sources(
-            [_piped(name or _PIPED_NAME)], task=task, gpus=gpus, mode=mode, note=note, options=given
-        )
-    else:
-        drafts = board.submissions.drafts(files, DraftRequest(task, tuple(gpus), mode, note, given))
+    sources = [_piped(name or _PIPED_NAME)] if piped else [read_source(file) for file in files]
+    requests = [SubmissionRequest(source, task, gpus, mode, note, given) for source in sources]
     if dry_run:
-        _print_previews(board.submissions.preview(*drafts, array=array), as_json=as_json)
+        _print_previews(board.submissions.preview(requests, array=array), as_json=as_json)
         return
-    runs = board.submissions.submit(*drafts, array=array)
+    runs = board.submissions.submit(requests, array=array)
     with unless_printed("`hpc-board runs` lists the submitted runs."):
         if not wait:
             _print_accepted(board, runs, as_json=as_json)
         if not piped:
-            _remember(files, drafts)
+            _remember(files, sources)
         if wait:
             raise click.exceptions.Exit(_wait(board, [run.id for run in runs], timeout_seconds, as_json=as_json))
     report_unsent(runs, served=board.served)
@@ -242,11 +239,11 @@ def _piped(name: str) -> "Source":
     return Source(name, decoded(data, "standard input"))
 
 
-def _remember(files: "Sequence[Path]", drafts: "Sequence[Draft]") -> None:
+def _remember(files: "Sequence[Path]", sources: "Sequence[Source]") -> None:
     """Let the app find the files of these runs."""
     from hpc_board.tui.recent_files import remember_submission
 
-    remember_submission(os.environ, *((file, draft.source.data) for file, draft in zip(files, drafts, strict=True)))
+    remember_submission(os.environ, *((file, source.data) for file, source in zip(files, sources, strict=True)))
 
 
 def _print_previews(previews: "Sequence[Preview]", *, as_json: bool) -> None:

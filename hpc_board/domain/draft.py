@@ -23,7 +23,7 @@ class Source(msgspec.Struct, frozen=True):
 class Draft(msgspec.Struct, frozen=True):
     """A checked submission with resolved names; `milestone` is set if it measures one of a task's milestones.
 
-    `given` are the user's options beside the file, and `options` those that apply, with the file's own.
+    `options` are the job options that apply: those of the request and those of the file.
     """
 
     source: Source
@@ -33,40 +33,20 @@ class Draft(msgspec.Struct, frozen=True):
     note: str = ""
     milestone: str = ""
     options: JobOptions = NO_OPTIONS
-    given: GivenOptions = NOTHING_GIVEN
 
 
-class DraftRequest(msgspec.Struct, frozen=True):
-    """The unchecked choices of a submission beside its file: the names of task, GPUs and mode, a note and job options.
+class SubmissionRequest(msgspec.Struct, frozen=True):
+    """A file to submit, with the unchecked names of its task, GPUs and mode, a note and job options.
 
     A task and GPUs that are not given come from the file's header.
     """
 
+    source: Source
     task: str | None = None
     gpus: tuple[str, ...] = ()
     mode: str | None = None
     note: str = ""
     options: GivenOptions = NOTHING_GIVEN
-
-
-NO_CHOICES = DraftRequest()
-
-
-class SubmissionRequest(DraftRequest, frozen=True, kw_only=True):
-    """A file to submit with its choices, which the receiver of the request checks."""
-
-    source: Source
-
-    @classmethod
-    def of(cls, draft: Draft) -> "SubmissionRequest":
-        """Return the request that makes `draft` anew."""
-        gpus = tuple(gpu.name for gpu in draft.gpus)
-        return cls(draft.task.name, gpus, str(draft.mode), draft.note, draft.given, source=draft.source)
-
-    @property
-    def choices(self) -> DraftRequest:
-        """The request without its file."""
-        return DraftRequest(self.task, self.gpus, self.mode, self.note, self.options)
 
 
 class Preview(msgspec.Struct, frozen=True):

@@ -138,19 +138,28 @@ class PackedSource(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class BoardRequest(msgspec.Struct, frozen=True):
-    """A request for plans: to create leaderboards, to update one, or to make them those of a competition.
+class BoardRequest(msgspec.Struct, frozen=True, tag=True):
+    """A request for plans: to create leaderboards, or to change the one called `name` with `update`.
 
-    `source` is a packed one, or the name of an existing task; an update may have none. `sync` asks for those of a
-    competition, `problem_set` is its name.
+    `source` is a packed one, the name of an existing task, or a path, which a service does not read; an update may have
+    none. A creation with a `name` has one task.
     """
 
     source: PackedSource | str | None = None
     name: str | None = None
     options: RequestedOptions = UNCHANGED
     update: bool = False
-    sync: bool = False
+
+
+class SyncRequest(msgspec.Struct, frozen=True, tag=True):
+    """A request to make the leaderboards those of a competition; `problem_set` is its name in a `source` of several.
+
+    A deadline in `options` wins over those of the competition. `force` also resets standings with ranks.
+    """
+
+    source: PackedSource | str
     problem_set: str | None = None
+    options: RequestedOptions = UNCHANGED
     force: bool = False
 
 

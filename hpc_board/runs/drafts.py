@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hpc_board.domain.board_options import deadline_of, deadline_refusal, moment_words
-from hpc_board.domain.draft import Draft, DraftRequest, Source
+from hpc_board.domain.draft import Draft, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus, gpu, languages_of, none_allowed
 from hpc_board.domain.job_options import (
     CHOICE_NAMES,
@@ -116,8 +116,7 @@ def header(source: Source) -> Directives:
 
 
 def draft(
-    source: Source,
-    request: DraftRequest,
+    request: SubmissionRequest,
     *,
     rules: OptionRules = EVERY_OPTION,
     find_task: Callable[[str], Task],
@@ -127,7 +126,7 @@ def draft(
     admit: Callable[[Task, Mode], object] = lambda _task, _mode: None,
     served: bool = False,
 ) -> Draft:
-    """Return the draft that `source`, its header and `request` ask for at the time `now`.
+    """Return the draft that `request` and the header of its file ask for at the time `now`.
 
     The request must agree with the header: the same task, and only GPUs that the header names. Its GPUs may hold commas
     and `all`; the only GPU of the settings is the default. The default mode is `test`, so that no submission is ranked
@@ -140,7 +139,7 @@ def draft(
         Refused: `admit` refuses the submission, the settings do not permit an option of its jobs, or the task's
             deadline has passed.
     """
-    asked = header(source)
+    source, asked = request.source, header(request.source)
     task = _task(request.task, asked, find_task)
     mode = mode_called(request.mode)
     admit(task, mode)
@@ -158,7 +157,7 @@ def draft(
     _check_choices(task, mode, chosen, effective)
     _check_tools(task, mode, language, chosen, effective, served=served)
     _check_job_options(task, mode, chosen, effective, asked.options.over(request.options.command))
-    return Draft(source, task, chosen, mode, request.note, options=effective, given=request.options)
+    return Draft(source, task, chosen, mode, request.note, options=effective)
 
 
 def _check_choices(task: Task, mode: Mode, gpus: Sequence[Gpu], options: JobOptions) -> None:

@@ -31,21 +31,14 @@ if TYPE_CHECKING:
     from hpc_board.board.tasks import Tasks
     from hpc_board.boards.admin_views import AdminViews
     from hpc_board.boards.moderation import Moderation
-    from hpc_board.domain.board_options import RequestedOptions
     from hpc_board.domain.change import Change
-    from hpc_board.domain.draft import Draft, DraftRequest, Preview, RerunCandidate
     from hpc_board.domain.run import Run
     from hpc_board.domain.service_address import MungeAddress, SshAddress
-    from hpc_board.domain.submission import Directives
-    from hpc_board.domain.user_board import BoardRequest, PackedSource, Plan, Synced
     from hpc_board.model.gpu import Gpu
     from hpc_board.model.task import Task
     from hpc_board.store.backup import Contents
 
 T = TypeVar("T")
-
-_COMPETITIONS = (".yaml", ".yml")
-"""The endings of a competition's file."""
 
 ANSWER_SECONDS = 120.0
 """The time for an answer: a question to a hanging scheduler has its own, shorter limit."""
@@ -393,147 +386,6 @@ def _hint_to_watch(ids: Sequence[int]) -> Iterator[None]:
         raise ServiceError(error.message, hint=hint) from error
 
 
-class _Submissions(_Part):
-    """Submissions: files are read here, and the service checks their names and texts."""
-
-    def header(self, file: Path) -> "Directives":
-        """Parse the header of the submission in `file`."""
-        from hpc_board.runs.drafts import header, read_source
-
-        return header(read_source(file))
-
-    def draft(self, file: Path, **choices: Any) -> "Draft":
-        """Return a checked draft of `file`."""
-        return self._drafts([file], **choices)[0]
-
-    def drafts(self, files: Sequence[Path], request: "DraftRequest | None" = None) -> "list[Draft]":
-        """Return a checked draft of each of `files`."""
-        return self._drafts(files, **({} if request is None else msgspec.structs.asdict(request)))
-
-    def _drafts(self, files: Sequence[Path], **choices: Any) -> "list[Draft]":
-        from hpc_board.runs.drafts import read_source
-
-        drafts: list[Draft] = _ask(
-            self._connection, "submissions.draft_sources", [read_source(file) for file in files], **choices
-        )
-        return drafts
-
-    def preview(self, *drafts: "Draft", array: bool | None = None) -> "list[Preview]":
-        """Return the batch script and the command for each GPU of each draft."""
-        return cast("list[Preview]", self._again("submissions.preview_requests", drafts, array))
-
-    def submit(self, *drafts: "Draft", array: bool | None = None) -> "list[Run]":
-        """Have the service check the drafts' files anew, store them and send their jobs."""
-        return cast("list[Run]", self._again("submissions.submit_requests", drafts, array))
-
-    def _again(self, route: str, drafts: "Sequence[Draft]", array: bool | None) -> Any:
-        from hpc_board.domain.draft import SubmissionRequest
-
-        return _ask(self._connection, route, [SubmissionRequest.of(draft) for draft in drafts], array=array)
-
-    def rerun_plan(self, task: str, **options: Any) -> "list[RerunCandidate]":
-        """Return the submissions that `rerun` would send again."""
-        plan: list[RerunCandidate] = _ask(self._connection, "submissions.rerun_plan", task, **options)
-        self._planned = task, options
-        return plan
-
-    def rerun(self, plan: "Sequence[RerunCandidate]") -> "list[Run]":
-        """Have the service plan the reruns anew, and carry out those of the plan's submissions."""
-        task, options = self._planned
-        chosen = [each.submission.id for each in plan if each.source is not None]
-        runs: list[Run] = _ask(self._connection, "submissions.rerun_chosen", task, chosen, **options)
-        return runs
-
-
-class _Leaderboards(_Part):
-    """Leaderboards: sources of tasks are packed here, and the service reads and checks them."""
-
-    def __init__(self, connection: Connection, part: str) -> None:
-        super().__init__(connection, part)
-        self._requests: dict[str, BoardRequest] = {}
-
-    def plan_creation(
-        self, source: str, name: str | None = None, options: "RequestedOptions | None" = None
-    ) -> "tuple[Plan, ...]":
-        """Have leaderboards planned for the tasks in `source`, or one called `name`."""
-        from hpc_board.domain.board_options import RequestedOptions
-        from hpc_board.domain.user_board import BoardRequest
-
-        return self._ask_for_plans(BoardRequest(_pack_source(source), name, options or RequestedOptions()))
-
-    def plan_update(self, name: str, source: str | None = None, options: "RequestedOptions | None" = None) -> "Plan":
-        """Have a change of the leaderboard `name` planned."""
-        from hpc_board.domain.board_options import RequestedOptions
-        from hpc_board.domain.user_board import BoardRequest
-
-        packed = None if source is None else _pack_source(source)
-        (plan,) = self._ask_for_plans(BoardRequest(packed, name, options or RequestedOptions(), update=True))
-        return plan
-
-    def _ask_for_plans(self, request: "BoardRequest") -> "tuple[Plan, ...]":
-        plans: tuple[Plan, ...] = _ask(self._connection, "leaderboards.plan_requested", request)
-        self._requests |= {plan.name: request for plan in plans}
-        return plans
-
-    def plan_sync(
-        self,
-        source: Path,
-        problem_set: str | None = None,
-        *,
-        options: "RequestedOptions | None" = None,
-        force: bool = False,
-    ) -> "tuple[Synced, ...]":
-        """Have the changes planned that make the leaderboards equal to a competition."""
-        from hpc_board.catalog.known_tasks import TASK_FILE
-        from hpc_board.domain.board_options import RequestedOptions
-        from hpc_board.domain.user_board import BoardRequest
-
-        if problem_set is None and source.suffix in _COMPETITIONS and source.name != TASK_FILE and source.is_file():
-            # The file names tasks beside it: the folder goes, with the name of the file.
-            source, problem_set = source.absolute().parent, source.stem
-        terms = options or RequestedOptions()
-        request = BoardRequest(_packed_path(source), options=terms, sync=True, problem_set=problem_set, force=force)
-        found: tuple[Synced, ...] = _ask(self._connection, "leaderboards.plan_synced", request)
-        self._requests |= {each.name: request for each in found}
-        return found
-
-    def carry_out(self, plans: "Sequence[Plan]", *, force: bool = False, reason: str = "") -> "tuple[Plan, ...]":
-        """Have plans made anew and carried out; a leaderboard that changed since they were shown is an error."""
-        if not plans:
-            return ()
-        request, changes = self._requests[plans[0].name], {plan.name: plan.after_change for plan in plans}
-        done: tuple[Plan, ...] = _ask(
-            self._connection, "leaderboards.carry_out_requested", request, changes, force=force, reason=reason
-        )
-        return done
-
-
-def _pack_source(source: str) -> "PackedSource | str":
-    """Return the folder or file `source` packed; the name of a task as it is."""
-    from hpc_board.catalog.sources import names_a_path
-
-    return _packed_path(Path(source)) if names_a_path(source) else source
-
-
-def _packed_path(path: Path) -> "PackedSource":
-    from hpc_board.catalog import archive
-    from hpc_board.catalog.known_tasks import TASK_FILE
-    from hpc_board.catalog.sources import ENDINGS
-    from hpc_board.domain.user_board import PackedSource
-    from hpc_board.files import is_folder, read_bytes
-
-    folder = path.parent if path.name == TASK_FILE else path
-    if is_folder(folder):
-        return PackedSource(f"{folder.resolve().name}.zip", archive.pack(folder))
-    if path.suffix in ENDINGS and path.suffix not in _COMPETITIONS:
-        return PackedSource(path.name, read_bytes(path, archive.ARCHIVE_BYTES_MAX))
-    read_bytes(path, archive.ARCHIVE_BYTES_MAX)  # a missing file has a message of its own
-    raise InputError(
-        f"{one_line(str(path), 300)} is not a folder, a zip or a reference file.",
-        hint="Give the folder that holds it, or a zip of that folder.",
-    )
-
-
 class _Administration(_Part):
     """Administration: the service sends exports and backups, and this process writes the files."""
 
@@ -635,12 +487,12 @@ class RemoteBoard(Board):
     @cached_property
     def leaderboards(self) -> "Leaderboards":
         """The leaderboards that users created."""
-        return cast("Leaderboards", _Leaderboards(self._connection, "leaderboards"))
+        return cast("Leaderboards", _Part(self._connection, "leaderboards"))
 
     @cached_property
     def submissions(self) -> "Submissions":
         """Submissions: drafts, dispatch, code and notes."""
-        return cast("Submissions", _Submissions(self._connection, "submissions"))
+        return cast("Submissions", _Part(self._connection, "submissions"))
 
     @cached_property
     def standings(self) -> "Standings":

@@ -19,6 +19,7 @@ from hpc_board.store import NewSubmission, Store
 from hpc_board.store.runs import RunGateway
 from hpc_board.store.submissions import SubmissionGateway
 from tests.harness.harness_file import send_with_byte_code
+from tests.values import requested
 
 POINTS = ("before the row", "after the row", "after the folder", "during sbatch", "after sbatch", "at the job's end")
 
@@ -113,7 +114,7 @@ def main() -> None:
     send_with_byte_code()
     board = Board(settings.load(Path(settings_file), os.environ))
     os.environ["BOARD_FOLDER"] = str(board.settings.board)
-    drafts = [board.submissions.draft(Path(kernel), gpus=gpus, mode="ranked") for _ in range(int(count))]
+    drafts = [requested(Path(kernel), gpus=gpus, mode="ranked") for _ in range(int(count))]
     store = Store(board.settings.board / "board.db")
     store.submissions, store.runs = DeadlySubmissions(store.file), DeadlyRuns(store.file)
     store.submissions.point = store.runs.point = point
@@ -124,7 +125,7 @@ def main() -> None:
         for name, inner in board.context.clusters.schedulers.items()
     }
     board.context.clusters.__dict__["schedulers"] = deadly
-    runs = board.submissions.submit(*drafts)
+    runs = board.submissions.submit(drafts)
     for _ in board.runs.wait([run.id for run in runs], timeout_seconds=60):
         pass
 

@@ -21,6 +21,7 @@ from tests.e2e.boards import BoardFiles, board_files, slurm_jobs
 from tests.e2e.terminal import Terminal
 from tests.slurm.lab import SlurmLab
 from tests.tmux import tmux_server
+from tests.values import requested
 from tests.waiting import awaited
 
 pytestmark = pytest.mark.slurm
@@ -132,7 +133,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
     terminal.type("hpc-board")
     terminal.until("hpc-board Tasks", "double")
     board = site.board
-    (first,) = board.submissions.submit(board.submissions.draft(file, gpus=["H100"], mode="ranked"))
+    (first,) = board.submissions.submit([requested(file, gpus=["H100"], mode="ranked")])
     terminal.press("r")
     terminal.until("Runs / own", "running", "on h100-1", "1 in flight", name="running")
     site.saved(first)
@@ -175,7 +176,7 @@ def test_the_app_outlives_a_controller_that_hangs_dies_and_comes_back(site: Site
 
     # A user who leaves while it hangs has the shell back, and the terminal in its former state.
     site.hold.touch()
-    (second,) = board.submissions.submit(board.submissions.draft(file, gpus=["H100"], mode="ranked"))
+    (second,) = board.submissions.submit([requested(file, gpus=["H100"], mode="ranked")])
     terminal.until("Runs / own", "2 double", "running", "on h100-1", "1 in flight")
     site.stop_controller()
     terminal.until("waiting ", SILENT)

@@ -17,6 +17,7 @@ from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.e2e.terminal import Terminal
 from tests.slurm.lab import SlurmLab
 from tests.tmux import tmux_server
+from tests.values import requested
 from tests.waiting import pauses
 
 pytestmark = pytest.mark.slurm
@@ -106,7 +107,7 @@ def test_an_evening_from_the_first_run_to_a_first_place(files: BoardFiles, termi
     board = Board.open(files.settings)
     rival = Board(board.settings, user="grace")
     (first,) = rival.submissions.submit(
-        rival.submissions.draft(files.kernel(kernel(0.05, "H100"), "grace.py"), gpus=["H100"], mode="ranked")
+        [requested(files.kernel(kernel(0.05, "H100"), "grace.py"), gpus=["H100"], mode="ranked")]
     )
     (ended,) = list(rival.runs.wait([first.id], timeout_seconds=90))[-1]
     assert str(ended.verdict) == "pass"

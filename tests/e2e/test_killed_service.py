@@ -21,6 +21,7 @@ from hpc_board.service.client import RemoteBoard
 from tests.conftest import short_folder
 from tests.e2e.boards import BoardFiles, board_files
 from tests.unit.recorded import REPOSITORY
+from tests.values import requested
 from tests.waiting import awaited
 
 KILLS = int(os.environ.get("HPC_BOARD_KILLS", "12"))
@@ -51,7 +52,7 @@ class Client(threading.Thread):
                     if len(board.runs.in_flight()) >= IN_FLIGHT_MAX:
                         time.sleep(0.05)
                         continue
-                    board.submissions.submit(board.submissions.draft(self._kernel, task="double", note=note))
+                    board.submissions.submit([requested(self._kernel, task="double", note=note)])
                 except BoardError as error:
                     self.unclear.append(note)
                     if error.title != "The service did not answer":

@@ -18,6 +18,7 @@ from tests.e2e.test_html_page import HOSTILE, contrast, luminance
 from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.unit.recorded import Recorded, recorded, result_of, status_of, timed_case
+from tests.values import created
 from tests.waiting import WAIT_SECONDS
 
 pytestmark = pytest.mark.skipif(
@@ -130,8 +131,7 @@ def test_a_board_on_a_further_gpu_reloads_the_page(browser: Page, site: Site) ->
 
 def test_a_board_that_is_closed_leaves_the_browser(browser: Page, site: Site) -> None:
     live(browser, site.at(BOARD))
-    files = site.board.board.leaderboards
-    files.carry_out(files.plan_creation("vectoradd_py", None, RequestedOptions(closed=True)))
+    created(site.board.board, "vectoradd_py", None, RequestedOptions(closed=True))
     until(browser, "document.querySelector('h1')?.textContent === 'Not found'")
     assert "ada" not in browser.value("document.documentElement.outerHTML")
 

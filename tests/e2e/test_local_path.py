@@ -11,6 +11,7 @@ from hpc_board import settings
 from hpc_board.board import Board
 from hpc_board.domain.run import RunState
 from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files, fill
+from tests.values import requested
 
 SLOW = RIGHT.replace("    return", "    import time; time.sleep(0.02)\n    return")
 
@@ -87,7 +88,7 @@ def test_clients_that_submit_at_once_send_every_run_once(board: BoardFiles) -> N
 
 def test_a_run_that_another_client_took_up_first_is_not_sent_again(board: BoardFiles) -> None:
     opened = Board(settings.load(board.settings, os.environ))
-    draft = opened.submissions.draft(board.kernel(), mode="test")
+    draft = requested(board.kernel(), mode="test")
     launch = opened.context.reconciler.launch
 
     def launch_late(runs: object) -> object:
@@ -102,7 +103,7 @@ def test_a_run_that_another_client_took_up_first_is_not_sent_again(board: BoardF
         opened.context.installation.__dict__["reconciler"],
     )
     opened.runs.advance = lambda **_: real()  # type: ignore[method-assign]
-    (run,) = opened.submissions.submit(draft)
+    (run,) = opened.submissions.submit([draft])
     opened.context.installation.__dict__["reconciler"] = real
     queued = [status for status in opened.runs.history(run.id) if status.state is RunState.QUEUED]
     # A poll may record the reason of the wait for a slot as well.

@@ -24,7 +24,7 @@ from hpc_board.transport.this_host import ThisHost
 from tests.at_once import Lane
 from tests.e2e.boards import HANGING, RIGHT, WRONG, BoardFiles, board_files
 from tests.unit.recorded import REPOSITORY
-from tests.values import replace
+from tests.values import replace, requested
 
 Keys = Mapping[str, object]
 
@@ -59,11 +59,8 @@ def test_its_jobs_run_and_their_results_are_ranked(files: BoardFiles) -> None:
     board = opened(files)
     (gpu,) = board.settings.gpus
     assert (gpu.partition, gpu.scheduler_options, gpu.cluster.poll_seconds) == ("slow", Lane("slow"), 0.1)
-    drafts = [
-        board.submissions.draft(files.kernel(text, f"{name}.py"), mode="ranked")
-        for name, text in (("r", RIGHT), ("w", WRONG))
-    ]
-    runs = board.submissions.submit(*drafts)
+    drafts = [requested(files.kernel(text, f"{name}.py"), mode="ranked") for name, text in (("r", RIGHT), ("w", WRONG))]
+    runs = board.submissions.submit(drafts)
     assert [run.state for run in runs] == [RunState.QUEUED] * 2
     while not board.runs.advance():
         pass
@@ -81,7 +78,7 @@ def test_its_jobs_run_and_their_results_are_ranked(files: BoardFiles) -> None:
 def test_a_job_that_leaves_no_result_ends_by_its_word_and_its_last_line(files: BoardFiles) -> None:
     describe(files, CLUSTER, {**GPU, "modules": ["cuda"]})
     board = opened(files)
-    (run,) = board.submissions.submit(board.submissions.draft(files.kernel(), mode="test"))
+    (run,) = board.submissions.submit([requested(files.kernel(), mode="test")])
     while not (ended := board.runs.get(run.id)).state.ended:
         board.runs.advance()
     assert ended.state is RunState.ERROR
@@ -94,7 +91,7 @@ def test_a_job_that_leaves_no_result_ends_by_its_word_and_its_last_line(files: B
 
 def test_its_script_has_its_directives_and_its_exports(files: BoardFiles) -> None:
     board = opened(files)
-    (preview,) = board.submissions.preview(board.submissions.draft(files.kernel(HANGING), mode="test"))
+    (preview,) = board.submissions.preview([requested(files.kernel(HANGING), mode="test")])
     lines = preview.script.splitlines()
     assert lines[:3] == ["#!/bin/bash", "#ATONCE lane=slow", "#ATONCE seconds=720"]
     assert "export AT_ONCE_QUIET='yes please'" in lines
@@ -149,7 +146,7 @@ def test_it_takes_one_gpu_and_no_arrays(files: BoardFiles) -> None:
     assert schedulers.kind_of(gpu.cluster).with_gpus(gpu, 2) is gpu
     with pytest.raises(InputError, match="the scheduler of GPU, at-once, gives each job one"):
         schedulers.kind_of(gpu.cluster).with_gpus(replace(gpu, name="GPU", device=Device.CUDA), 2)
-    previews = board.submissions.preview(*[board.submissions.draft(files.kernel()) for _ in range(4)], array=True)
+    previews = board.submissions.preview([requested(files.kernel()) for _ in range(4)], array=True)
     assert [preview.array for preview in previews] == [""] * 4
 
 

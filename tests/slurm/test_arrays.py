@@ -34,7 +34,7 @@ from tests.e2e.boards import RIGHT, WRONG, BoardFiles, board_files, slurm_jobs
 from tests.slurm import places
 from tests.slurm.lab import SlurmLab
 from tests.slurm.places import PLACES, ChrootLab, lab_at, source_of
-from tests.values import replace
+from tests.values import replace, requested
 from tests.waiting import pauses
 
 pytestmark = pytest.mark.slurm
@@ -223,9 +223,7 @@ class Site:
     def submit(self, *kernels: str, gpus: Sequence[str] = ("CPU",), array: bool | None = None) -> list[Run]:
         board = self.board
         files = [self.files.kernel(text, f"k{number}.py") for number, text in enumerate(kernels)]
-        return board.submissions.submit(
-            *(board.submissions.draft(file, gpus=gpus, mode="test") for file in files), array=array
-        )
+        return board.submissions.submit([requested(file, gpus=gpus, mode="test") for file in files], array=array)
 
     def ended(self, runs: Sequence[Run]) -> list[Run]:
         board = self.board
@@ -439,7 +437,7 @@ def test_an_array_of_which_every_task_is_over_but_one_is_found_whole(
         lost.context.clusters.schedulers["lab"], "submit", _lost_answer(lost.context.clusters.schedulers["lab"])
     )
     files = [site.files.kernel(text, f"k{number}.py") for number, text in enumerate([RIGHT, RIGHT, RIGHT, waiting])]
-    runs = lost.submissions.submit(*(lost.submissions.draft(file, gpus=["CPU"], mode="test") for file in files))
+    runs = lost.submissions.submit([requested(file, gpus=["CPU"], mode="test") for file in files])
     assert {run.state for run in runs} == {RunState.SUBMITTING}
     deadline = time.monotonic() + WAIT_SECONDS
     while len([name for _, name, _ in slurm_jobs(site.files.environ) if name == runs[0].array]) != 1:
@@ -490,7 +488,7 @@ def test_slurm_holds_the_options_of_a_submission(
     def held(options: JobOptions) -> tuple[Run, dict[str, str]]:
         board = site.board
         given = given_options(options, os.environ)
-        (run,) = board.submissions.submit(board.submissions.draft(kernel, gpus=["H100"], mode="test", options=given))
+        (run,) = board.submissions.submit([requested(kernel, gpus=["H100"], mode="test", options=given)])
         words = accounting_lab.run("scontrol", "--oneliner", "show", "job", run.status.job_id).split()
         return run, dict(word.split("=", 1) for word in words if "=" in word)
 
@@ -502,8 +500,8 @@ def test_slurm_holds_the_options_of_a_submission(
         assert run.options == chosen.over(JobOptions(qos="own-qos"))
         script = (site.folder(run) / "job.sh").read_text()
         assert "#SBATCH --account=own-account\n" in script
-        again = site.board.submissions.draft_again(run.id)
-        assert again.options == run.options
+        again = site.board.submissions.again(run.id)
+        assert again.options.command == run.options
         _, job_ = held(later)
         assert (job_["Account"], job_["QOS"], job_["TimeLimit"]) == ("site-account", "own-qos", "00:05:00")
         assert (job_["Partition"], job_["Features"]) == ("h100", "lab")

@@ -25,7 +25,6 @@ import yaml
 
 from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.domain.draft import DraftRequest
 from hpc_board.domain.run import MISSING_GRACE, RESULT_GRACE, UNREADABLE, Run, RunState
 from hpc_board.errors import SchedulerError, StorageError
 from hpc_board.harness.progress import past
@@ -39,7 +38,7 @@ from tests.e2e.boards import HANGING, RIGHT, BoardFiles, board_files, slurm_jobs
 from tests.slurm import chroot
 from tests.slurm.lab import SlurmLab, has_memory_groups
 from tests.unit.runs.world import set_clock
-from tests.values import replace
+from tests.values import replace, requested
 from tests.waiting import awaited, pauses
 
 pytestmark = pytest.mark.slurm
@@ -162,7 +161,7 @@ class Site:
     def submit(self, *gpus: str, kernel: str = RIGHT, task: str = "double") -> list[Run]:
         board = self.board
         file = self.files.kernel(kernel.replace("leaderboard double", f"leaderboard {task}"))
-        return board.submissions.submit(board.submissions.draft(file, gpus=gpus, mode="test"))
+        return board.submissions.submit([requested(file, gpus=gpus, mode="test")])
 
     def now(self, run: Run) -> Run:
         return self.board.runs.get(run.id)
@@ -584,7 +583,7 @@ def test_runs_of_an_array_whose_prolog_fails_are_sent_again_as_other_jobs(site: 
     with failing_prolog(site.lab, "cpu-1"):
         files = [site.files.kernel(RIGHT, f"k{number}.py") for number in range(3)]
         board = site.board
-        runs = board.submissions.submit(*board.submissions.drafts(files, DraftRequest(gpus=("CPU",), mode="test")))
+        runs = board.submissions.submit([requested(file, gpus=["CPU"], mode="test") for file in files])
         # Tasks whose turn comes after the drain wait for the node.
         failed = [site.over(run) for run in runs[:1]]
         site.later(RESULT_GRACE)

@@ -17,6 +17,7 @@ from hpc_board.model.task import ISOLATED, OWN, Mode, Ranking
 from tests.e2e.boards import board_files
 from tests.fixture_tasks import FIXTURES, Attempt
 from tests.slurm.lab import SlurmLab
+from tests.values import requested
 
 pytestmark = [pytest.mark.slurm, pytest.mark.torch, pytest.mark.timeout(600)]
 
@@ -55,11 +56,8 @@ def judged(slurm_lab: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Ite
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SLURM_CONF", slurm_lab.environment["SLURM_CONF"])
         board = Board.open(files.settings)
-        drafts = [
-            board.submissions.draft(each.file, task=each.task_name, gpus=[each.gpu], mode=each.mode.value)
-            for each in ATTEMPTS
-        ]
-        runs = board.submissions.submit(*drafts)
+        drafts = [requested(each.file, task=each.task_name, gpus=[each.gpu], mode=each.mode.value) for each in ATTEMPTS]
+        runs = board.submissions.submit(drafts)
         yield dict(zip(ATTEMPTS, ended(board, runs), strict=True))
         slurm_lab.cancel_jobs()
 

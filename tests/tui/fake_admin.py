@@ -1,6 +1,6 @@
 """A board that ada looks after: its boards, people, ranked runs and log, and what she decides about them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
@@ -8,9 +8,7 @@ from hpc_board.boards.admin_views import AdminViews
 from hpc_board.boards.moderation import Moderation
 from hpc_board.domain.admin_views import BY_NAME, BoardState, LimitUse, PersonKey, PersonOrder, PersonState
 from hpc_board.domain.board_options import (
-    UNCHANGED,
     BoardOptions,
-    RequestedOptions,
     Visibility,
     deadline_of,
     moment_words,
@@ -39,7 +37,7 @@ from hpc_board.domain.moderation import (
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import Submission
-from hpc_board.domain.user_board import Action, Difference, Plan
+from hpc_board.domain.user_board import Action, BoardRequest, Difference, Plan
 from hpc_board.errors import BoardError
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
@@ -248,9 +246,10 @@ class AdminBoard(FakeBoard):
             for each in self.known_runs
         ]
 
-    def plan_update(self, name: str, source: str | None = None, options: RequestedOptions = UNCHANGED) -> Plan:  # noqa: ARG002
-        self._enter("plan_update")
-        (state,) = [each for each in self.states if each.name == name]
+    def plan_board(self, request: BoardRequest) -> tuple[Plan, ...]:
+        self._enter("plan")
+        (state,) = [each for each in self.states if each.name == request.name]
+        options = request.options
         terms = BoardOptions(state.creator, state.deadline, state.gpus, state.visibility)
         if options.deadline is not None:
             new = replace(terms, deadline=deadline_of(options.deadline, NOW))
@@ -258,14 +257,21 @@ class AdminBoard(FakeBoard):
         else:
             new = replace(terms, visibility=Visibility.CLOSED if options.closed else Visibility.PUBLIC)
             found = Difference("visibility", str(terms.visibility), str(new.visibility))
-        return Plan(name, Action.UPDATE, new, differences=(found,))
+        return (Plan(state.name, Action.UPDATE, new, differences=(found,)),)
 
-    def carry_out(self, plans: Sequence[Plan], *, force: bool = False, reason: str = "") -> tuple[Plan, ...]:  # noqa: ARG002
+    def carry_out(
+        self,
+        request: BoardRequest,
+        changes: Mapping[str, int],  # noqa: ARG002
+        *,
+        force: bool = False,  # noqa: ARG002
+        reason: str = "",
+    ) -> tuple[Plan, ...]:
         self._enter("carry_out")
-        for plan in plans:
-            self.done.append((plan.name, reason))
-            self.change_state(plan.name, deadline=plan.options.deadline, visibility=plan.options.visibility)
-        return tuple(plans)
+        (plan,) = self.plan_board(request)
+        self.done.append((plan.name, reason))
+        self.change_state(plan.name, deadline=plan.options.deadline, visibility=plan.options.visibility)
+        return (plan,)
 
     def rerun_plan(
         self,
@@ -279,9 +285,17 @@ class AdminBoard(FakeBoard):
         self.done.append((task, (top, tuple(gpus))))
         return self.plan
 
-    def rerun(self, plan: Sequence[RerunCandidate]) -> list[Run]:
+    def rerun(
+        self,
+        task: str,  # noqa: ARG002
+        chosen: Sequence[int],
+        *,
+        top: int = 100,  # noqa: ARG002
+        gpus: Sequence[str] = (),  # noqa: ARG002
+        submissions: Sequence[int] = (),  # noqa: ARG002
+    ) -> list[Run]:
         self._enter("rerun")
-        sent = [each for each in plan if each.source is not None]
+        sent = [each for each in self.plan if each.submission.id in chosen]
         return [run(50 + place, RunState.QUEUED, user=each.submission.user) for place, each in enumerate(sent)]
 
     def code(self, submission: int) -> tuple[str, bytes]:

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TypeVar
 
 from hpc_board.board import Board
@@ -14,11 +13,11 @@ from hpc_board.board.standings import Standings
 from hpc_board.board.submissions import Submissions
 from hpc_board.board.tasks import Tasks
 from hpc_board.domain.catalog import Catalog
-from hpc_board.domain.draft import Draft, DraftRequest, Preview, Source
+from hpc_board.domain.draft import Draft, Preview, Source, SubmissionRequest
 from hpc_board.domain.feed import FeedEntry
 from hpc_board.domain.gpus import allowed_gpus
 from hpc_board.domain.gpus import gpu as gpu_called
-from hpc_board.domain.job_options import NOTHING_GIVEN, GivenOptions, OptionRules
+from hpc_board.domain.job_options import OptionRules
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Cancellation, Progress, Run, RunState, Status
 from hpc_board.domain.run_order import NEWEST_FIRST, RunOrder, RunPosition
@@ -297,9 +296,8 @@ class FakeBoard(Board):
         )
         self.submissions = self._part(
             Submissions,
-            "draft",
             "option_rules",
-            "draft_again",
+            "again",
             "preview",
             "submit",
             "code",
@@ -309,7 +307,7 @@ class FakeBoard(Board):
             "rerun",
         )
         self.standings = self._part(Standings, "pages", "removed", "feed", "placing", "places", "rank")
-        self.leaderboards = self._part(Leaderboards, "plan_update", "carry_out")
+        self.leaderboards = self._part(Leaderboards, "carry_out", plan="plan_board")
 
     def _part(self, kind: type[_Part], *same: str, **names: str) -> _Part:
         """Return a part of the board whose methods are this board's own of these names, as far as it has them."""
@@ -357,43 +355,23 @@ class FakeBoard(Board):
             for gpu in self.known_gpus
         ]
 
-    def draft(
-        self,
-        file: Path,
-        *,
-        task: str | None = None,
-        gpus: Sequence[str] = (),
-        mode: str | None = None,
-        note: str = "",
-        options: GivenOptions = NOTHING_GIVEN,
-    ) -> Draft:
+    def _draft(self, request: SubmissionRequest) -> Draft:
         self._enter("draft")
-        return intake.draft(
-            intake.read_source(file),
-            DraftRequest(task, tuple(gpus), mode, note, options),
-            rules=self.rules,
-            find_task=Catalog(self.known_tasks).task,
-            gpus=self.known_gpus,
-            now=NOW,
-        )
+        find_task = Catalog(self.known_tasks).task
+        return intake.draft(request, rules=self.rules, find_task=find_task, gpus=self.known_gpus, now=NOW)
 
     def option_rules(self) -> OptionRules:
         return self.rules
 
-    def draft_again(self, run: int, *, mode: str | None = None) -> Draft:
-        self._enter("draft_again")
+    def again(self, run: int, *, mode: str | None = None) -> SubmissionRequest:
+        self._enter("again")
         found = self.run(run)
-        return intake.draft(
-            Source(found.file_name, "import torch\n"),
-            DraftRequest(found.task, (found.gpu,), mode or str(found.mode), found.note),
-            find_task=Catalog(self.known_tasks).task,
-            gpus=self.known_gpus,
-            now=NOW,
-        )
+        source = Source(found.file_name, "import torch\n")
+        return SubmissionRequest(source, found.task, (found.gpu,), mode or str(found.mode), found.note)
 
-    def preview(self, *drafts: Draft, array: bool | None = None) -> list[Preview]:
+    def preview(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Preview]:
         del array
-        (draft,) = drafts
+        (draft,) = map(self._draft, requests)
         return [
             Preview(
                 gpu,
@@ -405,9 +383,10 @@ class FakeBoard(Board):
             for gpu in draft.gpus
         ]
 
-    def submit(self, *drafts: Draft, array: bool | None = None) -> list[Run]:
+    def submit(self, requests: Sequence[SubmissionRequest], *, array: bool | None = None) -> list[Run]:
         del array
         self._enter("submit")
+        drafts = [*map(self._draft, requests)]
         self.sent += drafts
         first = max((run_.id for run_ in self.known_runs), default=0) + 1
         jobs = [(draft, gpu) for draft in drafts for gpu in draft.gpus]

@@ -28,6 +28,7 @@ from hpc_board.tui.screens.too_small import TooSmallScreen
 from hpc_board.tui.widgets.grid import Grid
 from tests.e2e.boards import RIGHT, WRONG, board_files
 from tests.tui.driving import until
+from tests.values import created, requested
 
 STEPS = int(os.environ.get("HPC_BOARD_FUZZ_STEPS", "400"))
 SEED = int(os.environ.get("HPC_BOARD_FUZZ_SEED") or 20302)
@@ -145,11 +146,11 @@ async def test_random_keys_raise_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "kernel.py").write_text(RIGHT)
     (tmp_path / "wrong.py").write_text(WRONG)
     board = Board.open(files.settings)
-    board.leaderboards.carry_out(board.leaderboards.plan_creation("double", "race"))
+    created(board, "double", "race")
     sent = [
         run.id
         for kernel, mode in (("kernel.py", "ranked"), ("kernel.py", "benchmark"), ("wrong.py", "test"))
-        for run in board.submissions.submit(board.submissions.draft(Path(kernel), gpus=["CPU"], mode=mode))
+        for run in board.submissions.submit([requested(Path(kernel), gpus=["CPU"], mode=mode)])
     ]
     # A board without a ranked run has no feed, no trend and no code to read; a comparison needs two runs with times.
     list(board.runs.wait(sent, timeout_seconds=120))

@@ -41,7 +41,7 @@ from tests.tmux import Tmux, shown_in
 from tests.tui.driving import app_on, opened, press, settled, text_of, until
 from tests.tui.fake_board import NOW, RUNS, FakeBoard
 from tests.tui.test_terminal import on_a_terminal
-from tests.values import replace
+from tests.values import replace, requested
 
 ROOT = Path(__file__).parents[2]
 
@@ -619,7 +619,7 @@ def real_board(folder: Path) -> Board:
     """A board with one run, whose database is not waited for."""
     files = board_files(folder / "site", slurm=False)
     board = Board.open(files.settings)
-    board.submissions.submit(board.submissions.draft(files.kernel(), mode="test"))
+    board.submissions.submit([requested(files.kernel(), mode="test")])
     board.context.installation.__dict__["store"] = Store(board.context.store.file.path, busy_timeout_seconds=0.2)
     return board
 

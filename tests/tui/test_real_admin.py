@@ -20,6 +20,7 @@ from hpc_board.tui.widgets.grid import Grid
 from tests.tui.driving import Door, press, settled, text_of, until
 from tests.tui.test_admin_screen import front, typed
 from tests.unit.recorded import Recorded, recorded, result_of, timed_case
+from tests.values import created
 
 
 def counted(place: Recorded, user: str, score_s: float) -> Run:
@@ -40,9 +41,7 @@ async def test_an_evening_of_an_admin(tmp_path: Path, door: Door) -> None:
     eve, bob = counted(place, "eve", 1e-6), counted(place, "bob", 2e-6)
     settings = config.load(place.settings, {})
     admin, store = door(settings), Store(place.folder / "board" / "board.db")
-    admin.leaderboards.carry_out(
-        admin.leaderboards.plan_creation("vectoradd_py", "course", RequestedOptions(deadline="+1d"))
-    )
+    created(admin, "vectoradd_py", "course", RequestedOptions(deadline="+1d"))
     app = BoardApp(lambda: admin, tick_seconds=3600, follow_seconds=3600)
     async with app.run_test(size=(100, 30)) as pilot:
         await settled(pilot)

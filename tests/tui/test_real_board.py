@@ -13,6 +13,7 @@ from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.watch import WatchScreen
 from tests.e2e.boards import RIGHT, WRONG, board_files
 from tests.tui.driving import Door, press, settled, text_of, until
+from tests.values import requested
 
 
 @pytest.fixture
@@ -81,14 +82,14 @@ async def test_a_wrong_kernel_is_mended_under_watch_and_sent_again(tmp_path: Pat
 def test_only_a_file_of_ones_own_can_be_sent_again(tmp_path: Path, files: Board, board: Board) -> None:
     kernel = tmp_path / "kernel.py"
     kernel.write_text(RIGHT)
-    (sent,) = board.submissions.submit(board.submissions.draft(kernel, note="first"))
-    draft = board.submissions.draft_again(sent.id, mode="ranked")
-    assert (draft.source.data, draft.mode, draft.note) == (kernel.read_bytes(), Mode.RANKED, "first")
-    assert [gpu.name for gpu in draft.gpus] == ["CPU"]
+    (sent,) = board.submissions.submit([requested(kernel, note="first")])
+    request = board.submissions.again(sent.id, mode="ranked")
+    assert (request.source.data, request.mode, request.note) == (kernel.read_bytes(), "ranked", "first")
+    assert request.gpus == ("CPU",)
     with pytest.raises(Refused):
-        Board(files.settings, user="somebody").submissions.draft_again(sent.id)
+        Board(files.settings, user="somebody").submissions.again(sent.id)
     with pytest.raises(InputError, match="there is no run 99"):
-        board.submissions.draft_again(99)
+        board.submissions.again(99)
     assert [run.id for run in board.runs.list(words="double first", before=sent.id + 1)] == [sent.id]
     # A service advances the run by itself.
     assert board.served or board.runs.started([sent.id]) == {}

@@ -212,7 +212,7 @@ async def test_a_file_is_sent_again_after_a_yes() -> None:
 
 
 async def test_a_file_that_may_not_be_sent_again_says_why() -> None:
-    board = FakeBoard(failures={"draft_again": Refused("The deadline of vectoradd has passed.")})
+    board = FakeBoard(failures={"again": Refused("The deadline of vectoradd has passed.")})
     async with app_on(board).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await press(pilot, "r", "R", "enter")

@@ -11,6 +11,7 @@ from textual.app import App, ComposeResult
 from textual.widgets import Button, Input, Select, Static
 from textual.widgets._select import SelectOverlay
 
+from hpc_board.domain.draft import Source
 from hpc_board.domain.job_options import JobOptions, OptionRules
 from hpc_board.domain.run import RunState
 from hpc_board.domain.submission import Directives
@@ -18,6 +19,7 @@ from hpc_board.errors import InputError, Refused
 from hpc_board.model.gpu import Cluster, ContainerRuntime, JobContainer
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode
+from hpc_board.runs.drafts import header
 from hpc_board.schedulers.slurm import with_options
 from hpc_board.tui import targets
 from hpc_board.tui.app import BoardApp
@@ -494,24 +496,23 @@ async def test_a_letter_quits_an_empty_form() -> None:
 
 
 async def test_a_submission_waits_for_the_header_of_its_file(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    board, read, end = FakeBoard(runs=[]), list[Path](), threading.Event()
-    header = board.submissions.header
+    board, read, end = FakeBoard(runs=[]), list[str](), threading.Event()
 
-    def slow_header(file: Path) -> Directives:
-        read.append(file)
+    def slow_header(source: Source) -> Directives:
+        read.append(source.file_name)
         assert len(read) == 1 or end.wait(60)
-        return header(file)
+        return header(source)
 
-    monkeypatch.setattr(board.submissions, "header", slow_header)
+    monkeypatch.setattr(submit_screen, "header", slow_header)
     async with app_on(board, kernel).run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         # A second look at the header of the first file would swallow the key for its submission.
-        assert read == [kernel]
+        assert read == [kernel.name]
         other = kernel.with_name("other.py")
         other.write_text(kernel.read_text())
         pilot.app.screen.query_one(PathInput).value = str(other)
         await pilot.app._press_keys(["ctrl+s"])
-        await until(pilot, lambda: read == [kernel, other])
+        await until(pilot, lambda: read == [kernel.name, other.name])
         assert board.sent == []
         end.set()
         await settled(pilot)

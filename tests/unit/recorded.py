@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,12 +20,14 @@ from click.testing import Result as Done
 
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
+from hpc_board.domain.draft import Draft
 from hpc_board.domain.run import Run, RunState, Status
 from hpc_board.domain.score_interval import Interval
 from hpc_board.files import LOCK_SECONDS
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.runs.cluster_locks import ClusterLocks
+from hpc_board.runs.dispatch import DispatchPlan
 from hpc_board.service.client import RemoteBoard
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.commands import run_hpc_board
@@ -265,3 +267,15 @@ def read(board: Recorded, *argv: str | Path) -> Any:
     done = call(board, *argv, "--json")
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
+
+
+def once_drafted(board: Board, act: Callable[[], object]) -> None:
+    """Have `board` call `act` between the checks of its next submission and its storage."""
+    plan = board.submissions._plan
+
+    def plan_later(drafts: Sequence[Draft], array: bool | None) -> DispatchPlan:
+        board.submissions._plan = plan  # type: ignore[method-assign]
+        act()
+        return plan(drafts, array)
+
+    board.submissions._plan = plan_later  # type: ignore[method-assign]

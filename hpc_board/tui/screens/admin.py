@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 from textual import getters, on
@@ -18,6 +18,7 @@ from hpc_board.domain.draft import RerunCandidate
 from hpc_board.domain.moderation import BOARD, SUBMISSION, USER, Decision, Limits, LogKey, limit_of
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
+from hpc_board.domain.user_board import BoardRequest
 from hpc_board.model.task import Mode
 from hpc_board.report.moderation import limits_text
 from hpc_board.tui import admin_tables, targets
@@ -59,6 +60,15 @@ _UNTIL_WORDS = '+2d or "2030-12-31 18:00" (UTC); empty: no end'
 
 
 T = TypeVar("T")
+
+
+class _Reruns(NamedTuple):
+    """Planned reruns, and the choices of their plan."""
+
+    task: str
+    top: int
+    gpus: tuple[str, ...]
+    candidates: Sequence[RerunCandidate]
 
 
 class AdminScreen(BoardScreen):
@@ -292,18 +302,18 @@ class AdminScreen(BoardScreen):
             return
         name = board.name
 
-        def plan(lines: tuple[str, ...]) -> Sequence[RerunCandidate]:
-            gpus = [word for word in lines[1].replace(",", " ").split() if word.lower() != "all"]
-            return self.board.submissions.rerun_plan(name, top=int(lines[0]), gpus=gpus)
+        def plan(lines: tuple[str, ...]) -> _Reruns:
+            top = int(lines[0])
+            gpus = tuple(word for word in lines[1].replace(",", " ").split() if word.lower() != "all")
+            return _Reruns(name, top, gpus, self.board.submissions.rerun_plan(name, top=top, gpus=gpus))
 
         lines = [Line("Users", str(_RERUN_USERS), "number for each GPU", needed=True), Line("GPUs", "all")]
         question = f"Rerun the best submissions to the previous version of {name}?"
-        then = partial(self._ask_to_rerun, name)
-        self._ask_lines(question, lines, "Show the plan", plan, then, _users_fault)
+        self._ask_lines(question, lines, "Show the plan", plan, self._ask_to_rerun, _users_fault)
 
-    def _ask_to_rerun(self, task: str, plan: Sequence[RerunCandidate]) -> None:
-        sent = [each for each in plan if each.source is not None]
-        left = [f"submission {each.submission.id}: {each.why}" for each in plan if each.source is None]
+    def _ask_to_rerun(self, reruns: _Reruns) -> None:
+        sent = [each for each in reruns.candidates if each.source is not None]
+        left = [f"submission {each.submission.id}: {each.why}" for each in reruns.candidates if each.source is None]
         if not sent:
             words = _first_of(left) or "Nothing to rerun."
             self.notify(words, title="No reruns", markup=False)
@@ -311,11 +321,15 @@ class AdminScreen(BoardScreen):
         users = ", ".join(dict.fromkeys(each.submission.user for each in sent))
         jobs = sum(len(each.gpus) for each in sent)
         more = f" Skipped: {_first_of(left)}." if left else ""
-        question = f"Send {jobs} ranked runs for {task} under your account? Users: {users}.{more}"
+        question = f"Send {jobs} ranked runs for {reruns.task} under your account? Users: {users}.{more}"
+
+        def send() -> str:
+            chosen = [each.submission.id for each in sent]
+            return _sent_words(self.board.submissions.rerun(reruns.task, chosen, top=reruns.top, gpus=reruns.gpus))
 
         def act(yes: bool | None) -> None:
             if yes and self._is_free():
-                self.ask(_DECISION, lambda: _sent_words(self.board.submissions.rerun(plan)), self._show_decided)
+                self.ask(_DECISION, send, self._show_decided)
 
         self.app.push_screen(Confirm(question, "Send them", "Don't"), act)
 
@@ -450,8 +464,9 @@ class AdminScreen(BoardScreen):
 
     def _changed(self, name: str, options: RequestedOptions, reason: str) -> str:
         """Change the options of a board, and return the changes as a message."""
-        plan = self.board.leaderboards.plan_update(name, options=options)
-        self.board.leaderboards.carry_out([plan], reason=reason)
+        request = BoardRequest(name=name, options=options, update=True)
+        (plan,) = self.board.leaderboards.plan(request)
+        self.board.leaderboards.carry_out(request, {name: plan.after_change}, reason=reason)
         changes = ", ".join(f"{each.what} {each.after} (was {each.before})" for each in plan.differences)
         return f"{name}: {changes or 'no changes'}."
 

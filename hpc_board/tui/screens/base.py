@@ -342,7 +342,7 @@ class BoardScreen(Screen[None]):
 
         def send() -> Sequence[Run]:
             submissions = self.board.submissions
-            return submissions.submit(*[submissions.draft_again(run.id) for run in runs])
+            return submissions.submit([submissions.again(run.id) for run in runs])
 
         def act(yes: bool | None) -> None:
             if yes:

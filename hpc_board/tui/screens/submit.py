@@ -21,7 +21,7 @@ from textual.widgets._select import SelectOverlay
 
 from hpc_board.board import Board
 from hpc_board.domain.catalog import Catalog
-from hpc_board.domain.draft import Draft, Preview
+from hpc_board.domain.draft import Preview, SubmissionRequest
 from hpc_board.domain.gpus import none_allowed
 from hpc_board.domain.job_options import NO_OPTIONS, GivenOptions, OptionRules, parsed
 from hpc_board.domain.run import Run, RunState
@@ -31,6 +31,7 @@ from hpc_board.files import is_file, shown_path
 from hpc_board.model.gpu import Gpu, GpuStatus
 from hpc_board.model.task import Mode
 from hpc_board.report.run_words import start_text
+from hpc_board.runs.drafts import header, read_source
 from hpc_board.schedulers import kind_of
 from hpc_board.settings_file import given_options
 from hpc_board.tui import targets
@@ -524,23 +525,26 @@ class SubmitScreen(BoardScreen):
         if self._wanted == self._choice:
             self.action_send()
 
-    async def _show_draft(self, checked: tuple[Draft, Sequence[Preview]]) -> None:
-        if self._choice.missing or self.options_input.fault:
+    async def _show_previews(self, previews: Sequence[Preview]) -> None:
+        choice = self._choice
+        if choice.missing or self.options_input.fault:
             return
-        draft, previews = checked
         await self.preview.show(previews)
-        names = listing(tuple(gpu.name for gpu in draft.gpus))
-        count = len(draft.gpus)
+        names = listing(tuple(each.gpu.name for each in previews))
+        count = len(previews)
         jobs = "one job" if count == 1 else f"{count} jobs"
-        self._ready = f"Ready: {draft.task.name} on {names}, mode {draft.mode}: {jobs}."
+        self._ready = f"Ready: {choice.task} on {names}, mode {choice.mode}: {jobs}."
         self._show_status()
+
+    def _previews(self, choice: Choice) -> Sequence[Preview]:
+        return self.board.submissions.preview([_request(choice)])
 
     def _submit(self, choice: Choice) -> Sequence[Run]:
         """Submit the choice, and remember its file."""
-        draft = self._draft(choice)
-        runs = self.board.submissions.submit(draft)
+        request = _request(choice)
+        runs = self.board.submissions.submit([request])
         if choice.file is not None:
-            remember_sent(self.memory, (choice.file, draft.source.data))
+            remember_sent(self.memory, (choice.file, request.source.data))
         return runs
 
     def _follow(self, runs: Sequence[Run]) -> None:
@@ -580,9 +584,7 @@ class SubmitScreen(BoardScreen):
             self.forget_failure("header")
             self._check()
         else:
-            self.ask(
-                "header", lambda: self.board.submissions.header(file), partial(self._take_header, file), whom=THE_FILE
-            )
+            self.ask("header", lambda: header(read_source(file)), partial(self._take_header, file), whom=THE_FILE)
 
     def _compare_header(self, file: Path | None) -> None:
         """Read the header again, and leave the choices of the form as they are."""
@@ -596,7 +598,7 @@ class SubmitScreen(BoardScreen):
             self._show_status()
 
         if file is not None:
-            self.ask("header", lambda: self.board.submissions.header(file), take, whom=THE_FILE)
+            self.ask("header", lambda: header(read_source(file)), take, whom=THE_FILE)
 
     def _ask_allowed(self) -> None:
         task = self._choice.task
@@ -617,7 +619,7 @@ class SubmitScreen(BoardScreen):
             self.withdraw("draft")
             self._clear_preview()
         else:
-            self.ask("draft", lambda: self._checked(choice), self._show_draft, failed=partial(self._blame, choice))
+            self.ask("draft", partial(self._previews, choice), self._show_previews, failed=partial(self._blame, choice))
         self._show_status()
 
     def _blame(self, choice: Choice, error: BoardError) -> None:
@@ -633,20 +635,6 @@ class SubmitScreen(BoardScreen):
         task = self.board.tasks.get(name)
         gpus = self.board.gpus.allowed(task)
         return gpus, None if gpus else none_allowed(task, self.board.gpus.all())
-
-    def _checked(self, choice: Choice) -> tuple[Draft, Sequence[Preview]]:
-        draft = self._draft(choice)
-        return draft, self.board.submissions.preview(draft)
-
-    def _draft(self, choice: Choice) -> Draft:
-        return self.board.submissions.draft(
-            choice.file or Path(),
-            task=choice.task,
-            gpus=choice.gpus,
-            mode=str(choice.mode),
-            note=choice.note,
-            options=given_options(parsed(choice.options), os.environ),
-        )
 
     def _refuse(self, to_field: bool) -> None:
         """Go to the first field to fill or to mend, and emphasize the reason.
@@ -796,6 +784,11 @@ class SubmitScreen(BoardScreen):
         self.query_one("#send", Button).disabled = self.is_open("send") or unfit
         self.query_one("#watch", Button).disabled = self._unfit_to_watch
         self.refresh_bindings()
+
+
+def _request(choice: Choice) -> SubmissionRequest:
+    source, given = read_source(choice.file or Path()), given_options(parsed(choice.options), os.environ)
+    return SubmissionRequest(source, choice.task, choice.gpus, str(choice.mode), choice.note, given)
 
 
 def _expected(in_flight: Sequence[Run]) -> dict[str, datetime]:

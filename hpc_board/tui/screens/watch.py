@@ -17,6 +17,7 @@ from textual.containers import Container
 from textual.widgets import Static
 
 from hpc_board.board import Board
+from hpc_board.domain.draft import SubmissionRequest
 from hpc_board.domain.job_options import parsed
 from hpc_board.domain.run import Progress, Run, RunState
 from hpc_board.domain.submission import SOURCE_BYTES_MAX
@@ -28,6 +29,7 @@ from hpc_board.report.blocks import Tone as ReportTone
 from hpc_board.report.formatting import span_text
 from hpc_board.report.run_columns import Line, RunList
 from hpc_board.report.runs import run_overview
+from hpc_board.runs.drafts import read_source
 from hpc_board.settings_file import given_options
 from hpc_board.tui import targets
 from hpc_board.tui.formatting import listing
@@ -265,15 +267,10 @@ class WatchScreen(BoardScreen):
         self._is_new, self._sent_at = False, now
 
         def question() -> Sequence[Run]:
-            draft = self.board.submissions.draft(
-                watched.file,
-                task=watched.task,
-                gpus=watched.gpus,
-                mode=str(Mode.TEST),
-                options=given_options(parsed(watched.options), os.environ),
-            )
-            runs = self.board.submissions.submit(draft)
-            remember_sent(self.memory, (watched.file, draft.source.data))
+            source, given = read_source(watched.file), given_options(parsed(watched.options), os.environ)
+            request = SubmissionRequest(source, watched.task, watched.gpus, str(Mode.TEST), options=given)
+            runs = self.board.submissions.submit([request])
+            remember_sent(self.memory, (watched.file, source.data))
             return runs
 
         self.ask("send", question, partial(self._take_sent, now), whom=THE_SCHEDULER)

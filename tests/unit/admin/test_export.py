@@ -34,7 +34,7 @@ from hpc_board.store.export import Best, ExportGateway
 from hpc_board.web.rendering import template
 from hpc_board.web.standings import chart, records, rows
 from tests.unit.recorded import AT, KERNEL, REPOSITORY, Recorded, result_of, row_case, status_of, timed_case
-from tests.values import replace
+from tests.values import created, replace
 
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1+1", "'=1", "'")
 
@@ -397,9 +397,7 @@ def test_the_page_says_what_a_task_is_about(board: Recorded) -> None:
         (folder / "task.yml").read_text().replace("description: |\n", "description: |\n  `a<b>` and ` odd.\n\n", 1)
     )
     (folder / "task.yml").write_text(described)
-    opened.leaderboards.carry_out(
-        opened.leaderboards.plan_creation(str(folder), task, RequestedOptions(deadline="2100-01-01 12:00"))
-    )
+    created(opened, str(folder), task, RequestedOptions(deadline="2100-01-01 12:00"))
     page = html(board)
     assert '<p class="quiet"><code>a&lt;b&gt;</code> and ` odd.</p>' in page
     assert '<p class="quiet">Deadline: 2100-01-01 12:00 UTC</p>' in page
@@ -410,7 +408,7 @@ def test_a_closed_board_is_on_the_page_only_where_it_is_named(board: Recorded) -
     assert ">bob<" in html(board)
     opened = board.board
     task = opened.runs.get(number).task
-    opened.leaderboards.carry_out(opened.leaderboards.plan_creation(task, None, RequestedOptions(closed=True)))
+    created(opened, task, None, RequestedOptions(closed=True))
     assert "bob" not in html(board)
     target = board.folder / "boards.html"
     without = call(board, "--format", "html", "-o", target)

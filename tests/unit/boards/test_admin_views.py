@@ -19,6 +19,7 @@ from hpc_board.errors import Refused, StorageError
 from hpc_board.model.task import Mode
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.unit.recorded import Recorded, recorded
+from tests.values import created
 
 NOW = datetime(2030, 1, 2, 12, tzinfo=UTC)
 ROLES = "roles: {admins: [zoe], creators: [carl, '@nobody-is-in-this'], participants: ['@everybody', ada, bob, eve]}\n"
@@ -60,9 +61,7 @@ def sent(
 
 def test_there_is_every_board_with_what_holds_and_what_was_sent_within_the_hour(place: Recorded) -> None:
     admin = board_of(place)
-    admin.leaderboards.carry_out(
-        admin.leaderboards.plan_creation("vectoradd_py", "secret", RequestedOptions(closed=True, deadline="+3d"))
-    )
+    created(admin, "vectoradd_py", "secret", RequestedOptions(closed=True, deadline="+3d"))
     admin.moderation.limit("vectoradd_py", Limits(5, 60))
     for user, minutes in (("ada", 5), ("ada", 20), ("bob", 59), ("bob", 61)):
         sent(place, user, minutes_ago=minutes)
@@ -82,8 +81,8 @@ def test_there_is_every_board_with_what_holds_and_what_was_sent_within_the_hour(
 
 def test_a_creator_looks_after_their_own_boards_and_nobody_else_after_any(place: Recorded) -> None:
     admin, carl = board_of(place), board_of(place, "carl")
-    admin.leaderboards.carry_out(admin.leaderboards.plan_creation("vectoradd_py", "another"))
-    carl.leaderboards.carry_out(carl.leaderboards.plan_creation("vectoradd_py", "mine", RequestedOptions(closed=True)))
+    created(admin, "vectoradd_py", "another")
+    created(carl, "vectoradd_py", "mine", RequestedOptions(closed=True))
     assert [state.name for state in carl.admin_views.boards()] == ["mine"]
     with pytest.raises(Refused, match="that takes the role admin, and carl's is creator"):
         carl.admin_views.people()

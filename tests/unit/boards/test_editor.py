@@ -34,14 +34,15 @@ from hpc_board.domain.moderation import Rerun
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.submission import directives
+from hpc_board.domain.user_board import BoardRequest, SyncRequest
 from hpc_board.errors import DamagedRowError, InputError, Refused
 from hpc_board.model.result import Verdict
 from hpc_board.model.task import Mode, Task
 from hpc_board.report.boards import changes_table
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.store import boards as stored_boards
-from tests.unit.recorded import AT, Recorded, recorded, result_of, status_of, timed_case
-from tests.values import replace
+from tests.unit.recorded import AT, Recorded, once_drafted, recorded, result_of, status_of, timed_case
+from tests.values import created, replace, requested, updated
 
 ROLES = "roles: {admins: [root-of-boards], creators: [ada, bob]}\n"
 REFERENCE = (
@@ -508,7 +509,7 @@ def test_ranked_runs_of_an_emulated_gpu_and_of_the_gpu_itself_share_no_standings
     assert "hint: Choose another mode, or ask the admin to rename the entry." in refused.stderr
     assert call(place, *ranked, "--mode", "test").exit_code == 0
     with pytest.raises(InputError, match="its standings for vectoradd_py contain emulated runs"):
-        of(place).submissions.rerun(of(place).submissions.rerun_plan("vectoradd_py", submissions=[1]))
+        of(place).submissions.rerun("vectoradd_py", [1], submissions=[1])
 
 
 def test_sync_tells_which_gpus_run_no_language_of_a_task(place: Recorded) -> None:
@@ -555,10 +556,11 @@ def test_what_is_only_tried_is_not_stored(place: Recorded) -> None:
 def test_of_two_who_make_a_board_at_once_one_is_told(place: Recorded) -> None:
     folder = str(task_folder(place.folder / "echo"))
     first, second = of(place, "ada"), of(place, "bob")
-    plans = first.leaderboards.plan_creation(folder, "echo"), second.leaderboards.plan_creation(folder, "echo")
-    first.leaderboards.carry_out(plans[0])
-    with pytest.raises(InputError, match="the board echo was changed by ada in this moment"):
-        second.leaderboards.carry_out(plans[1])
+    request = BoardRequest(folder, "echo")
+    (plan,) = second.leaderboards.plan(request)
+    created(first, folder, "echo")
+    with pytest.raises(InputError, match="board echo exists already"):
+        second.leaderboards.carry_out(request, {"echo": plan.after_change})
 
 
 def test_of_two_processes_that_make_a_board_at_once_one_does(place: Recorded) -> None:
@@ -648,13 +650,15 @@ def test_a_new_version_needs_force_where_somebody_is_on_the_board(place: Recorde
 def test_who_comes_onto_the_board_while_its_change_is_planned_is_counted(place: Recorded) -> None:
     folder = made(place)
     before = of(place).tasks.get("echo")
-    plan = of(place).leaderboards.plan_update("echo", str(changed(folder)))
+    request = BoardRequest(str(changed(folder)), "echo", update=True)
+    (plan,) = of(place).leaderboards.plan(request)
     assert not plan.needs_force
+    changes = {"echo": plan.after_change}
     passed(place, before, "eve")
     with pytest.raises(Refused, match=r"users are on them \(CPU: 1\)"):
-        of(place).leaderboards.carry_out([plan])
+        of(place).leaderboards.carry_out(request, changes)
     assert of(place).tasks.get("echo").version == before.version
-    (done,) = of(place).leaderboards.carry_out([plan], force=True)
+    (done,) = of(place).leaderboards.carry_out(request, changes, force=True)
     assert [(each.gpu, each.users) for each in done.left] == [("CPU", 1)]
     assert of(place).tasks.get("echo").version != before.version
 
@@ -744,14 +748,11 @@ def test_a_task_of_the_settings_folders_is_no_board_to_change(place: Recorded) -
 
 def test_somebody_who_looked_before_another_changed_the_board_is_told(place: Recorded) -> None:
     made(place)
-    mine, theirs = of(place), of(place)
-    plans = (
-        mine.leaderboards.plan_update("echo", options=RequestedOptions("+1d")),
-        theirs.leaderboards.plan_update("echo", options=RequestedOptions("+2d")),
-    )
-    theirs.leaderboards.carry_out([plans[1]])
-    with pytest.raises(InputError, match="was changed by"):
-        mine.leaderboards.carry_out([plans[0]])
+    request = BoardRequest(None, "echo", RequestedOptions("+1d"), update=True)
+    (plan,) = of(place).leaderboards.plan(request)
+    updated(of(place), "echo", options=RequestedOptions("+2d"))
+    with pytest.raises(InputError, match="a board changed after the plan was made"):
+        of(place).leaderboards.carry_out(request, {"echo": plan.after_change})
 
 
 # Deleting
@@ -908,16 +909,18 @@ def test_a_participant_makes_changes_and_deletes_no_board(place: Recorded) -> No
         ("admin", "sync", folder),
     ):
         assert call(place, *words, user="eve").exit_code == 5
-    plan = of(place).leaderboards.plan_update("echo", options=RequestedOptions("+1d"))
-    creation = of(place).leaderboards.plan_creation(str(folder), "mine")
+    creation, change = (
+        BoardRequest(str(folder), "mine"),
+        BoardRequest(None, "echo", RequestedOptions("+1d"), update=True),
+    )
     for act in (
-        lambda: eve.leaderboards.plan_creation(str(folder), "mine"),
-        lambda: eve.leaderboards.plan_update("echo"),
+        lambda: eve.leaderboards.plan(creation),
+        lambda: eve.leaderboards.plan(change),
         lambda: eve.leaderboards.plan_deletion("echo"),
         lambda: eve.leaderboards.delete("echo"),
-        lambda: eve.leaderboards.plan_sync(folder),
-        lambda: eve.leaderboards.carry_out([plan]),
-        lambda: eve.leaderboards.carry_out(creation),
+        lambda: eve.leaderboards.plan_sync(SyncRequest(str(folder))),
+        lambda: eve.leaderboards.carry_out(change, {"echo": 1}),
+        lambda: eve.leaderboards.carry_out(creation, {"mine": 0}),
     ):
         with pytest.raises(Refused):
             act()
@@ -948,9 +951,8 @@ def test_the_name_of_a_settings_task_is_for_admins_alone(place: Recorded) -> Non
     refused = call(place, "create", "vectoradd_py", "vectoradd_py", "--closed", user="ada")
     assert refused.exit_code == 5
     assert "a task in the settings has this name" in refused.stderr
-    plan = of(place).leaderboards.plan_creation("vectoradd_py")
     with pytest.raises(Refused, match="a task in the settings has this name"):
-        of(place, "ada").leaderboards.carry_out(plan)
+        created(of(place, "ada"), "vectoradd_py")
     assert of(place).leaderboards.list() == ()
     assert call(place, "create", "vectoradd_py", "vectoradd_py", user="root-of-boards").exit_code == 0
 
@@ -1074,7 +1076,7 @@ def test_a_closed_board_hides_the_settings_task_of_its_name_too(place: Recorded)
     assert call(place, "create", "vectoradd_py", "vectoradd_py", "--closed").exit_code == 0
     assert "vectoradd_py" not in {task.name for task in of(place, "mallory").tasks.catalog().tasks}
     with pytest.raises(InputError, match="unknown task"):
-        of(place, "bob").leaderboards.plan_creation("vectoradd_py", "copy")
+        of(place, "bob").leaderboards.plan(BoardRequest("vectoradd_py", "copy"))
 
 
 def test_code_is_shown_to_others_after_the_deadline_if_the_terms_say_so() -> None:
@@ -1173,34 +1175,34 @@ def test_after_the_deadline_participants_are_refused_and_admins_told(place: Reco
     ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC), ("CPU",)))
     place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
     with pytest.raises(Refused, match="The deadline to submit to echo has passed"):
-        of(place, "eve").submissions.draft(place.kernel)
+        of(place, "eve").submissions.preview([requested(place.kernel)])
     told: list[str] = []
     admin = of(place, "root-of-boards")
     admin.warn = told.append
-    assert admin.submissions.draft(place.kernel).task.name == "echo"
+    assert admin.submissions.preview([requested(place.kernel)])
     assert told == ["the deadline of echo has passed; you may submit as an admin."]
 
 
-def test_a_draft_whose_deadline_passes_before_it_is_sent_is_not_stored(place: Recorded) -> None:
+def test_a_previewed_submission_whose_deadline_has_passed_is_not_stored(place: Recorded) -> None:
     made(place, "echo", "--gpu", "CPU", "--deadline", "+1d", user="ada")
     place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
     eve, admin = of(place, "eve"), of(place, "root-of-boards")
-    drafts = [board.submissions.draft(place.kernel) for board in (eve, admin)]
+    requests = [requested(place.kernel)]
+    assert eve.submissions.preview(requests)
     ended(place, BoardOptions("ada", datetime(2020, 1, 1, tzinfo=UTC), ("CPU",)))
     with pytest.raises(Refused, match="The deadline to submit to echo has passed"):
-        eve.submissions.submit(drafts[0])
+        eve.submissions.submit(requests)
     assert eve.runs.list(everyone=True) == ()
-    assert cancelled(admin, admin.submissions.submit(drafts[1]))
+    assert cancelled(admin, admin.submissions.submit(requests))
 
 
 def test_a_draft_whose_board_is_deleted_before_it_is_sent_is_not_stored(place: Recorded) -> None:
     made(place, "echo", "--gpu", "CPU", user="ada")
     place.kernel.write_text("#!POPCORN leaderboard echo\nx = 1\n")
     eve = of(place, "eve")
-    draft = eve.submissions.draft(place.kernel)
-    assert call(place, "delete", "echo", "--yes").exit_code == 0
+    once_drafted(eve, lambda: call(place, "delete", "echo", "--yes"))
     with pytest.raises(Refused, match="the board echo takes no submissions any more: it was deleted by"):
-        eve.submissions.submit(draft)
+        eve.submissions.submit([requested(place.kernel)])
     assert eve.runs.list(everyone=True) == ()
 
 
@@ -1208,7 +1210,7 @@ def test_where_a_board_is_deleted_the_settings_task_of_its_name_takes_submission
     assert call(place, "create", "vectoradd_py", "vectoradd_py", "--deadline", "+1d").exit_code == 0
     eve = of(place, "eve")
     assert call(place, "delete", "vectoradd_py", "--yes").exit_code == 0
-    assert cancelled(eve, eve.submissions.submit(eve.submissions.draft(place.kernel, gpus=["CPU"])))
+    assert cancelled(eve, eve.submissions.submit([requested(place.kernel, gpus=["CPU"])]))
 
 
 def cancelled(board: Board, runs: Sequence[Run]) -> Sequence[Run]:

@@ -48,8 +48,8 @@ from hpc_board.report.run_columns import runs_table
 from hpc_board.report.runs import run_report, run_summary
 from hpc_board.store import NewRun, NewSubmission, RunQuery, Store, decisions, submissions
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
-from tests.unit.recorded import REPOSITORY, Recorded, result_of, timed_case
-from tests.values import replace
+from tests.unit.recorded import REPOSITORY, Recorded, once_drafted, result_of, timed_case
+from tests.values import replace, requested
 
 ADMIN = getpass.getuser()
 NOW = datetime(2030, 1, 2, 12, tzinfo=UTC)
@@ -308,15 +308,24 @@ import sys
 from pathlib import Path
 from hpc_board import settings as config
 from hpc_board.board import Board
-from hpc_board.domain.draft import DraftRequest
+from hpc_board.domain.draft import SubmissionRequest
 from hpc_board.errors import Refused
+from hpc_board.runs.drafts import read_source
 
 board = Board(config.load(Path(sys.argv[1]), {}), user="bob")
-drafts = board.submissions.drafts([Path(sys.argv[2])], DraftRequest(mode="test"))
-print("drafted", flush=True)
-sys.stdin.readline()
+plan = board.submissions._plan
+
+
+def plan_later(*drafts):
+    print("drafted", flush=True)
+    sys.stdin.readline()
+    return plan(*drafts)
+
+
+board.submissions._plan = plan_later
 try:
-    print("sent", *(run.id for run in board.submissions.submit(*drafts)))
+    runs = board.submissions.submit([SubmissionRequest(read_source(Path(sys.argv[2])), mode="test")])
+    print("sent", *(run.id for run in runs))
 except Refused as error:
     print("refused", error.message)
 """
@@ -372,10 +381,9 @@ def test_a_banned_user_cannot_submit_and_is_told_why(place: Place) -> None:
 def test_a_ban_meets_what_was_drafted_before_it(place: Place) -> None:
     bob = place.board("bob")
     place.submitted("bob")
-    draft = bob.submissions.draft(place.files.kernel())
-    place.board().moderation.ban("bob", "late")
+    once_drafted(bob, lambda: place.board().moderation.ban("bob", "late"))
     with pytest.raises(Refused, match=BANNED):
-        bob.submissions.submit(draft)
+        bob.submissions.submit([requested(place.files.kernel())])
     assert len(place.store.runs.list(RunQuery(user="bob"))) == 1
 
 
@@ -436,18 +444,20 @@ def test_a_reason_is_one_line_that_says_something(place: Place, reason: str) -> 
 
 def test_a_stopped_board_takes_only_what_admins_send(place: Place) -> None:
     kernel = place.files.kernel()
-    drafted = place.board("bob").submissions.draft(kernel)
     running = place.submitted("bob")
     place.call(ADMIN, "admin", "stop", "--reason", "maintenance until 5")
     refused = place.call("bob", "submit", kernel, "--dry-run")
     assert refused.exit_code == 5
     assert f"{STOPPED}\nReason: maintenance until 5\n" in refused.stderr
+    place.call(ADMIN, "admin", "start")
+    bob = place.board("bob")
+    once_drafted(bob, lambda: place.call(ADMIN, "admin", "stop", "--reason", "maintenance until 5"))
     with pytest.raises(Refused, match="currently not accepting"):
-        place.board("bob").submissions.submit(drafted)
+        bob.submissions.submit([requested(kernel)])
     assert place.store.runs.in_flight() == running
     heard: list[str] = []
     admin = Board(settings.load(place.files.settings, {}), user=ADMIN, warn=heard.append)
-    admin.submissions.draft(kernel)
+    admin.submissions.preview([requested(kernel)])
     assert heard == ["The board takes no submissions at present; yours are taken, since you are an admin."]
     assert "stopped already" in place.call(ADMIN, "admin", "stop").stderr
     place.call(ADMIN, "admin", "start")
@@ -472,12 +482,12 @@ def test_what_is_wrong_with_a_submission_is_told_in_a_fixed_order(place: Place) 
         done = place.call("bob", "submit", file, "--gpu", "B999", "--dry-run")
         assert (done.exit_code, words in done.stderr) == (code, True), done.stderr
 
-    told(unprintable, 5, STOPPED)
-    place.call(ADMIN, "admin", "start")
-    told(unprintable, 5, BANNED)
-    place.call(ADMIN, "admin", "unban", "bob")
     told(unprintable, 2, "invalid file name k·.txt.")
     told(place.files.kernel(bad, "k.txt"), 2, "Give a Python (.py)")
+    told(place.files.kernel(bad), 5, STOPPED)
+    place.call(ADMIN, "admin", "start")
+    told(place.files.kernel(bad), 5, BANNED)
+    place.call(ADMIN, "admin", "unban", "bob")
     told(place.files.kernel(bad), 2, "invalid !POPCORN directive: leader")
     kernel = place.files.kernel()
     told(kernel, 5, "Rate limit exceeded")
@@ -679,7 +689,7 @@ PARTICIPANT: list[Callable[[Board], object]] = [
     lambda board: board.moderation.decisions(),
     lambda board: board.admin_views.people(),
     lambda board: board.submissions.rerun_plan("vectoradd_py"),
-    lambda board: board.submissions.rerun([]),
+    lambda board: board.submissions.rerun("vectoradd_py", [1]),
 ]
 
 
@@ -789,8 +799,8 @@ def test_a_board_that_shows_its_submissions_does_so_after_its_deadline(place: Pl
     made = place.call(ADMIN, "create", "open_double", "double", *words)
     assert made.exit_code == 0, made.stderr
     bob = place.board("bob")
-    draft = bob.submissions.draft(place.files.kernel(RIGHT.replace("leaderboard double", "leaderboard open_double")))
-    (run,) = bob.submissions.submit(draft)
+    draft = requested(place.files.kernel(RIGHT.replace("leaderboard double", "leaderboard open_double")))
+    (run,) = bob.submissions.submit([draft])
     bob.runs.cancel(run.id)
     number = str(run.submission)
     assert place.call("eve", "code", number).exit_code == 5
@@ -876,20 +886,23 @@ def test_the_best_of_the_version_before_is_sent_again_for_its_author(place: Plac
     assert [(each.subject, each.detail) for each in logged] == [(str(adas.submission), str(again.submission))]
     left = admin.submissions.rerun_plan("double")
     assert {why for _, _, why in described(left)} == {"same file sent for this version already"}
-    assert admin.submissions.rerun(left) == []
+    assert admin.submissions.rerun("double", []) == []
 
 
 def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Place) -> None:
     adas = ranked(place, "ada")
     place.new_version()
     first, second = place.board(), place.board()
-    plans = first.submissions.rerun_plan("double"), second.submissions.rerun_plan("double")
-    (run,) = first.submissions.rerun(plans[0])
+    sent: list[Run] = []
+    once_drafted(second, lambda: sent.extend(first.submissions.rerun("double", [adas.submission])))
     with pytest.raises(InputError, match=f"submission {adas.submission} was sent to CPU in this moment"):
-        second.submissions.rerun(plans[1])
+        second.submissions.rerun("double", [adas.submission])
+    (run,) = sent
     ended(first, [run])
-    with pytest.raises(InputError, match=f"by another command .submission {run.submission}"):
-        second.submissions.rerun(plans[1])
+    with pytest.raises(InputError, match=f"submission {adas.submission} cannot be rerun: same file sent for this"):
+        second.submissions.rerun("double", [adas.submission])
+    with pytest.raises(InputError, match="submission 99 cannot be rerun: not among the best any more"):
+        second.submissions.rerun("double", [99])
     assert [each.id for each in place.store.runs.list()] == [run.id, adas.id]
     assert [why for _, _, why in described(second.submissions.rerun_plan("double"))] == [
         "same file sent for this version already"
@@ -899,10 +912,10 @@ def test_of_two_admins_who_send_the_best_again_at_once_only_one_does(place: Plac
 def test_a_named_submission_is_sent_again_once_at_a_time(place: Place) -> None:
     adas = ranked(place, "ada")
     admin = place.board()
-    plan = admin.submissions.rerun_plan("double", submissions=[adas.submission])
-    place.submitted("ada", rerun=Rerun(adas.submission, "root-of-boards", NOW), account="root-of-boards")
+    rerun = Rerun(adas.submission, "root-of-boards", NOW)
+    once_drafted(admin, lambda: place.submitted("ada", rerun=rerun, account="root-of-boards"))
     with pytest.raises(InputError, match="in this moment, by another command"):
-        admin.submissions.rerun(plan)
+        admin.submissions.rerun("double", [adas.submission], submissions=[adas.submission])
     (left,) = admin.submissions.rerun_plan("double", submissions=[adas.submission])
     assert left.why == "rerun in flight"
     assert len(place.store.runs.list()) == 2
@@ -914,7 +927,7 @@ def test_a_named_submission_is_sent_again_whatever_its_rank(place: Place) -> Non
     admin = place.board()
     (plan,) = admin.submissions.rerun_plan("double", submissions=[second.submission])
     assert (plan.submission.id, [gpu.name for gpu in plan.gpus], plan.why) == (second.submission, ["CPU"], "")
-    (run,) = ended(admin, admin.submissions.rerun([plan]))
+    (run,) = ended(admin, admin.submissions.rerun("double", [second.submission], submissions=[second.submission]))
     assert (run.user, run.account, run.mode) == ("ada", ADMIN, Mode.RANKED)
     admin.moderation.remove([first.submission], "x")
     (left,) = admin.submissions.rerun_plan("double", submissions=[first.submission])
@@ -949,11 +962,11 @@ def test_author_and_account_may_cancel_a_rerun_and_nobody_else(place: Place) -> 
     ranked(place, "ada")
     hanging = RIGHT.replace("    return", "    import time; time.sleep(120)\n    return")
     board = place.board("ada")
-    (stuck,) = board.submissions.submit(board.submissions.draft(place.files.kernel(hanging), mode="ranked"))
+    (stuck,) = board.submissions.submit([requested(place.files.kernel(hanging), mode="ranked")])
     board.runs.cancel(stuck.id)
     admin = place.board()
     for who in ("ada", ADMIN):
-        (run,) = admin.submissions.rerun(admin.submissions.rerun_plan("double", submissions=[stuck.submission]))
+        (run,) = admin.submissions.rerun("double", [stuck.submission], submissions=[stuck.submission])
         assert place.call("eve", "cancel", str(run.id)).exit_code == 5
         assert place.call(who, "cancel", str(run.id)).exit_code == 0
         assert ended(admin, [run])[0].state is RunState.CANCELLED
@@ -983,7 +996,7 @@ def test_a_milestone_is_sent_again_as_no_submission_that_is_ranked(place: Place)
     admin = place.board()
     for refused in (
         lambda: admin.submissions.rerun_plan("double", submissions=[anothers.submission]),
-        lambda: admin.submissions.draft_again(mine.id),
+        lambda: admin.submissions.again(mine.id),
     ):
         with pytest.raises(InputError, match='this measures the milestone "eager" of double') as raised:
             refused()

@@ -807,8 +807,8 @@ def test_the_choices_of_a_profile_are_kept_with_the_run_and_sent_again_in_its_mo
     assert run["options"]["case"] == "1"
     assert "--case=1" in board.hpc_board("run", "1", COLUMNS="200").stdout
     with board.door.session():
-        assert board.door.submissions.draft_again(1).options.choices == {"case": "1"}
-        assert board.door.submissions.draft_again(1, mode="ranked").options.choices == {}
+        assert board.door.submissions.again(1).options.command.choices == {"case": "1"}
+        assert board.door.submissions.again(1, mode="ranked").options.command.choices == {}
 
 
 def test_a_run_shows_its_options_and_is_sent_again_with_them(slurm_options: Recorded) -> None:
@@ -822,9 +822,9 @@ def test_a_run_shows_its_options_and_is_sent_again_with_them(slurm_options: Reco
     assert "--account=own --qos=night --sbatch=--comment=own" in board.hpc_board("run", "1", COLUMNS="200").stdout
     door = board.door
     with door.session():
-        again = door.submissions.draft_again(1)
-        assert again.options.account == "own"
-        assert "#SBATCH --qos=night\n" in door.submissions.preview(again)[0].script
+        again = door.submissions.again(1)
+        assert again.options.command.account == "own"
+        assert "#SBATCH --qos=night\n" in door.submissions.preview([again])[0].script
 
 
 UNREACHABLE = "Unable to contact slurm controller (connect failure)"

@@ -10,9 +10,9 @@ import pytest
 from hpc_board import settings as config
 from hpc_board.accounts import Groups
 from hpc_board.board import Board
-from hpc_board.domain.draft import DraftRequest
 from hpc_board.domain.roles import Role, Roles
 from hpc_board.errors import DocumentError, Refused
+from tests.values import requested
 
 ROLES = Roles(admins=("ada", "@ops"), creators=("@staff",), participants=("@students", "eve"))
 
@@ -131,15 +131,15 @@ def test_somebody_who_is_no_participant_neither_sees_nor_submits(tmp_path: Path)
     settings = _settings(tmp_path, "roles: {participants: [nobody]}")
     (tmp_path / "board").mkdir()
     board = Board(settings)
-    (draft,) = board.submissions.drafts([tmp_path / "kernel.py"], DraftRequest(gpus=("CPU",)))
-    (run,) = board.submissions.submit(draft)
+    requests = [requested(tmp_path / "kernel.py", gpus=["CPU"])]
+    (run,) = board.submissions.submit(requests)
     board.runs.cancel(run.id)
     stranger = Board(settings, user="hpc-board-nobody-has-this-name")
     submits = r"you may not submit to this board: that takes the role participant"
     with pytest.raises(Refused, match=submits):
-        stranger.submissions.drafts([tmp_path / "kernel.py"])
+        stranger.submissions.preview(requests)
     with pytest.raises(Refused, match=submits):
-        stranger.submissions.submit(draft)
+        stranger.submissions.submit(requests)
     assert len(board.runs.list(everyone=True)) == 1
     sees = r"you may not see "
     for look in (

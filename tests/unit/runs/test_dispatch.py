@@ -8,6 +8,7 @@ from hpc_board.domain.run import array_of
 from hpc_board.runs.dispatch import DispatchPlan
 from tests.scripted import ScriptedArrays
 from tests.unit.recorded import recorded
+from tests.values import requested
 
 
 def test_an_array_has_no_more_jobs_than_may_go_together(tmp_path: Path) -> None:
@@ -15,7 +16,7 @@ def test_an_array_has_no_more_jobs_than_may_go_together(tmp_path: Path) -> None:
     settings = "board: board\nclusters:\n  main: {scheduler: slurm}\n"
     settings += "gpus:\n  CPU: {cluster: main, partition: cpu, device: cpu}\n"
     board.settings.write_text(settings)
-    drafts = [board.board.submissions.draft(board.kernel)] * 5
+    drafts = board.board.submissions._drafts([requested(board.kernel)] * 5)
     clusters = board.board.context.clusters
     clusters.schedulers[drafts[0].gpus[0].cluster.name] = ScriptedArrays()
     for most, sizes in ((None, [5]), (2, [2, 2, 1])):
@@ -30,10 +31,9 @@ def test_jobs_with_different_options_share_no_array(tmp_path: Path) -> None:
     board.settings.write_text(settings)
     clusters = board.board.context.clusters
     clusters.schedulers["main"] = ScriptedArrays()
-    drafts = [
-        board.board.submissions.draft(board.kernel, options=GivenOptions(JobOptions(qos=qos)))
-        for qos in ("day", "night", "day", "night")
-    ]
+    drafts = board.board.submissions._drafts(
+        [requested(board.kernel, options=GivenOptions(JobOptions(qos=q))) for q in ("day", "night", "day", "night")]
+    )
     tokens = DispatchPlan(drafts, clusters, array=True).tokens()
     assert [array_of(token) for token in tokens[2:]] == [array_of(token) for token in tokens[:2]]
     assert len(set(map(array_of, tokens))) == 2

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpc_board.domain.catalog import Catalog
-from hpc_board.domain.draft import Draft, DraftRequest, Source
+from hpc_board.domain.draft import Draft, Source, SubmissionRequest
 from hpc_board.domain.gpus import allowed_gpus, gpu
 from hpc_board.domain.job_options import NO_OPTIONS, GivenOptions, JobOptions
 from hpc_board.domain.submission import Submission
@@ -52,8 +52,7 @@ def drafted(
     served: bool = False,
 ) -> Draft:
     return draft(
-        Source(file_name, text),
-        DraftRequest(task, tuple(gpus), mode, note, GivenOptions(command=options)),
+        SubmissionRequest(Source(file_name, text), task, tuple(gpus), mode, note, GivenOptions(command=options)),
         find_task=catalog.task,
         gpus=board,
         now=NOW,

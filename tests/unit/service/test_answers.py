@@ -24,7 +24,7 @@ from hpc_board.board import Board
 from hpc_board.board import submissions as submissions_module
 from hpc_board.board.administration import Administration
 from hpc_board.board.runs import Runs
-from hpc_board.board.submissions import SOURCES_MAX
+from hpc_board.board.submissions import REQUESTS_MAX
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.roles import Role
 from hpc_board.domain.run import RunState
@@ -48,6 +48,7 @@ from tests.unit.recorded import (
     timed_case,
 )
 from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, raw, refusal
+from tests.values import created, requested
 
 
 @ROOT
@@ -82,7 +83,7 @@ def test_the_runs_code_and_results_of_another_are_out_of_reach(board: Recorded, 
         assert isinstance(refusal(lambda: other.submissions.code(run.submission)), Refused)
         assert isinstance(refusal(lambda: other.runs.cancel(waiting.id)), Refused)
         assert isinstance(refusal(lambda: other.submissions.note(run.submission, "mine")), Refused)
-        assert isinstance(refusal(lambda: other.submissions.draft_again(run.id)), Refused)
+        assert isinstance(refusal(lambda: other.submissions.again(run.id)), Refused)
     with asking(door, "sys") as stranger:
         for question in (stranger.runs.get, stranger.runs.whole, stranger.runs.log, stranger.runs.result):
             assert isinstance(refusal(partial(question, run.id)), Refused)
@@ -99,7 +100,7 @@ def test_a_user_without_a_role_is_told_whom_to_ask_for_it(
     path, kernel = folder / "board.sock", folder / "kernel.py"
     kernel.write_text(KERNEL)
     with serving(board.board.settings, path), asking(path, "daemon") as other:
-        error = refusal(lambda: other.submissions.draft(kernel))
+        error = refusal(lambda: other.submissions.preview([requested(kernel)]))
     assert error.message == "you may not use this board: that takes the role participant, and daemon has none."
     assert error.hint == f"Ask the service's admin, {name}, for the role participant."
 
@@ -107,8 +108,7 @@ def test_a_user_without_a_role_is_told_whom_to_ask_for_it(
 @ROOT
 def test_a_board_that_is_closed_to_a_user_does_not_exist_for_them(board: Recorded, door: Path) -> None:
     files = Board(board.board.settings, user="games")
-    plans = files.leaderboards.plan_creation("vectoradd_py", None, RequestedOptions(closed=True, members=("daemon",)))
-    files.leaderboards.carry_out(plans)
+    created(files, "vectoradd_py", None, RequestedOptions(closed=True, members=("daemon",)))
     run = board.add(status_of(RunState.QUEUED), user="daemon")
     with asking(door, "daemon") as member:
         assert member.tasks.get("vectoradd_py").name == "vectoradd_py"
@@ -164,8 +164,7 @@ def test_the_output_of_a_run_is_its_owners_and_the_admins(board: Recorded, door:
 @ROOT
 def test_a_made_up_run_shows_no_ranks_of_a_board_that_is_closed_to_the_user(board: Recorded, door: Path) -> None:
     files = Board(board.board.settings, user="games")
-    plans = files.leaderboards.plan_creation("vectoradd_py", None, RequestedOptions(closed=True, members=("daemon",)))
-    files.leaderboards.carry_out(plans)
+    created(files, "vectoradd_py", None, RequestedOptions(closed=True, members=("daemon",)))
     run = board.add(status_of(RunState.QUEUED), user="daemon")
     forged = msgspec.json.decode(wire.encoded(msgspec.structs.replace(run, user="nobody")))
     with acting_as("nobody"), raw(door) as client:
@@ -249,16 +248,8 @@ def test_a_refused_file_is_in_the_log(board: Recorded, folder: Path) -> None:
 def test_a_packed_source_has_a_plain_name(door: Path, name: str) -> None:
     with acting_as("bin"), raw(door) as client:
         packed = {"file_name": name, "data": ""}
-        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": packed})
+        answer = client.greeted().ask("leaderboards.plan", request={"source": packed})
     assert "is no name of a file" in answer["error"]["message"]
-
-
-@ROOT
-@pytest.mark.parametrize("path", ["/etc/passwd.py", "../../etc", "./hpc-board.yaml"])
-def test_a_creator_names_tasks_and_no_paths_of_the_service(door: Path, path: str) -> None:
-    with acting_as("bin"), raw(door) as client:
-        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": path})
-    assert "is no name of a task" in answer["error"]["message"]
 
 
 @ROOT
@@ -268,13 +259,15 @@ def test_an_archive_that_climbs_out_of_its_folder_is_refused(door: Path, board: 
         archive.writestr("../../escaped", "x")
     packed = {"file_name": "x.zip", "data": base64.b64encode(data.getvalue()).decode()}
     with acting_as("bin"), raw(door) as client:
-        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": packed})
+        answer = client.greeted().ask("leaderboards.plan", request={"source": packed})
     assert answer["error"]["kind"] == "DocumentError"
     assert not list(board.folder.rglob("escaped"))
 
 
 @ROOT
-@pytest.mark.parametrize("name", [".", "..", "tasks", "hidden.py", "course.yaml"])
+@pytest.mark.parametrize(
+    "name", [".", "..", "tasks", "hidden.py", "course.yaml", "/etc/passwd.py", "../../etc", "./hpc-board.yaml"]
+)
 def test_a_creators_name_of_a_task_is_no_path_in_the_services_folder(
     board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -282,7 +275,7 @@ def test_a_creators_name_of_a_task_is_no_path_in_the_services_folder(
     (board.folder / "hidden.py").write_text((board.folder / "tasks" / "narrow" / "reference.py").read_text())
     (board.folder / "course.yaml").write_text("name: x\nproblems: [{name: y, directory: tasks/narrow}]\n")
     with acting_as("bin"), raw(door) as client:
-        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": name})
+        answer = client.greeted().ask("leaderboards.plan", request={"source": name})
     assert "unknown task" in answer["error"]["message"]
 
 
@@ -292,7 +285,7 @@ def test_a_packed_task_file_reads_nothing_beside_it(door: Path, folder: Path) ->
     text = TASK.replace("source: reference.py", f"source: ../{folder.name}/hidden.py")
     packed = {"file_name": "task.yml", "data": base64.b64encode(text.encode()).decode()}
     with acting_as("bin"), raw(door) as client:
-        answer = client.greeted().ask("leaderboards.plan_requested", request={"source": packed})
+        answer = client.greeted().ask("leaderboards.plan", request={"source": packed})
     assert answer["error"]["message"].endswith(f" {folder.name}/hidden.py: there is no such file.")
 
 
@@ -308,7 +301,7 @@ def test_a_user_who_floods_is_refused_and_others_are_not(
     outcomes = {}
     for user in ("daemon", "bin"):
         with acting_as(user), raw(door) as client:
-            outcomes[user] = client.greeted().ask("submissions.submit_requests", requests=[request])
+            outcomes[user] = client.greeted().ask("submissions.submit", requests=[request])
     assert outcomes["daemon"]["error"]["kind"] == "Refused"
     assert "you have 2 runs that have not ended" in outcomes["daemon"]["error"]["message"]
     assert len(outcomes["bin"]["value"]) == 1
@@ -323,12 +316,12 @@ def test_a_gpu_that_is_named_a_thousand_times_has_one_page(door: Path) -> None:
 def test_a_question_has_a_bounded_number_of_sources_and_of_bytes_in_its_answer(
     door: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = {"file_name": "kernel.py", "text": KERNEL}
+    request = {"source": {"file_name": "kernel.py", "text": KERNEL}, "task": "vectoradd_py", "gpus": ["CPU"]}
     with raw(door) as client:
-        many = client.greeted().ask("submissions.draft_sources", sources=[source] * (SOURCES_MAX + 1))
-        assert "at most" in many["error"]["message"]
+        many = client.greeted().ask("submissions.preview", requests=[request] * (REQUESTS_MAX + 1))
+        assert "limit 1,000" in many["error"]["message"]
         monkeypatch.setattr(service_answers, "ANSWER_BYTES_MAX", 1000)
-        large = client.ask("submissions.draft_sources", sources=[source] * 5)
+        large = client.ask("submissions.preview", requests=[request] * 5)
         assert "the answer has over 1,000 bytes" in large["error"]["message"]
 
 

@@ -31,6 +31,7 @@ from hpc_board.store.database import DatabaseFile
 from tests.service import serving
 from tests.unit.recorded import Recorded, result_of, status_of, timed_case
 from tests.unit.service.clients import OWNER, ROOT, Raw, acting_as, asking, raw
+from tests.values import created
 from tests.waiting import awaited
 
 
@@ -61,7 +62,7 @@ def closed(board: Recorded) -> None:
     """Close the leaderboard of the recorded runs to all but daemon."""
     files = Board(board.board.settings, user="games")
     terms = RequestedOptions(closed=True, members=("daemon",))
-    files.leaderboards.carry_out(files.leaderboards.plan_creation("vectoradd_py", None, terms))
+    created(files, "vectoradd_py", None, terms)
 
 
 @ROOT

@@ -14,9 +14,11 @@ import pytest
 from click.testing import CliRunner
 
 from hpc_board.catalog import archive as archive_module
+from hpc_board.catalog.sources import packed
 from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.run import RunState
+from hpc_board.domain.user_board import BoardRequest
 from hpc_board.errors import Refused
 from hpc_board.model.result import Verdict
 from hpc_board.service import client as client_module
@@ -31,6 +33,7 @@ from tests.unit.recorded import (
     timed_case,
 )
 from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, command, refusal
+from tests.values import carried_out, requested, updated
 
 
 def test_a_wrong_path_is_told_with_the_key_or_the_variable_that_names_it(tmp_path: Path) -> None:
@@ -99,7 +102,7 @@ def test_a_cancelled_job_is_said_to_be_the_services(door: Path, folder: Path) ->
     kernel = folder / "slow.py"
     kernel.write_text(f"{KERNEL}\nimport time\n\ntime.sleep(600)\n")
     with asking(door, "daemon") as remote:
-        (run,) = remote.submissions.submit(remote.submissions.draft(kernel))
+        (run,) = remote.submissions.submit([requested(kernel)])
         assert run.account == OWNER
         done = command(door, "cancel", str(run.id))
         assert done.stdout == f"Run {run.id}: cancel requested; the service cancels its job.\n"
@@ -125,12 +128,12 @@ def test_a_creator_makes_changes_and_deletes_a_board_through_the_service(
     board: Recorded, door: Path, source: Path
 ) -> None:
     with asking(door, "bin") as creator:
-        plans = creator.leaderboards.plan_creation(str(source))
+        request = BoardRequest(packed(str(source)))
+        (plan,) = creator.leaderboards.plan(request)
         assert creator.leaderboards.list() == ()
-        creator.leaderboards.carry_out(plans, reason="for the course")
+        creator.leaderboards.carry_out(request, {plan.name: plan.after_change}, reason="for the course")
         assert [made.options.creator for made in creator.leaderboards.list()] == ["bin"]
-        plan = creator.leaderboards.plan_update("doubling", options=RequestedOptions(closed=True))
-        creator.leaderboards.carry_out([plan])
+        updated(creator, "doubling", options=RequestedOptions(closed=True))
         assert creator.leaderboards.get("doubling").options.visibility == "closed"  # type: ignore[union-attr]
         with asking(door, "daemon") as other:
             assert isinstance(refusal(lambda: other.leaderboards.delete("doubling")), Refused)
@@ -142,22 +145,21 @@ def test_a_creator_makes_changes_and_deletes_a_board_through_the_service(
 @ROOT
 def test_a_plan_that_another_user_has_overtaken_is_not_carried_out(door: Path, source: Path) -> None:
     with asking(door, "bin") as creator:
-        creator.leaderboards.carry_out(creator.leaderboards.plan_creation(str(source)))
-        plan = creator.leaderboards.plan_update("doubling", options=RequestedOptions(closed=True))
+        carried_out(creator, BoardRequest(packed(str(source))))
+        request = BoardRequest(None, "doubling", RequestedOptions(closed=True), update=True)
+        (plan,) = creator.leaderboards.plan(request)
     with asking(door, "games") as admin:
-        admin.leaderboards.carry_out(
-            [admin.leaderboards.plan_update("doubling", options=RequestedOptions(gpus=("CPU",)))]
-        )
+        updated(admin, "doubling", options=RequestedOptions(gpus=("CPU",)))
     with acting_as("bin"), creator.session():
-        error = refusal(lambda: creator.leaderboards.carry_out([plan]))
-    assert "has changed since this was planned" in error.message
+        error = refusal(lambda: creator.leaderboards.carry_out(request, {"doubling": plan.after_change}))
+    assert "changed after the plan was made" in error.message
 
 
 @ROOT
 def test_a_faulty_source_is_told_by_its_own_name(door: Path, source: Path) -> None:
     (source / "task.yml").write_text("files: 1\n")
     with asking(door, "bin") as creator:
-        error = refusal(lambda: creator.leaderboards.plan_creation(str(source)))
+        error = refusal(lambda: creator.leaderboards.plan(BoardRequest(packed(str(source)))))
     assert error.message.startswith("doubling.zip/task.yml:\n")
     assert "line 1: files: expected a list" in error.message
 

@@ -40,6 +40,7 @@ from tests.networks import own_address
 from tests.slurm.lab import free_ports
 from tests.unit.recorded import KERNEL, SETTINGS, Recorded, recorded
 from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, refusal
+from tests.values import requested
 from tests.waiting import WAIT_SECONDS, awaited
 
 pytestmark = pytest.mark.slow
@@ -193,7 +194,7 @@ def test_questions_of_every_size_are_answered(door: Served) -> None:
     with remote.session():
         assert remote.tasks.catalog().tasks
         many = [remote.gpus.all() for _ in range(3)]
-        too_many = refusal(lambda: remote.submissions.drafts([Path(__file__)] * 200))
+        too_many = refusal(lambda: remote.submissions.preview([requested(Path(__file__))] * 200))
     assert many[0] == many[2]
     assert too_many.exit_code == 2
 
@@ -908,7 +909,7 @@ def test_a_client_waits_through_the_port_and_is_told_of_the_services_end(board: 
         slow = board.folder / "slow.py"
         slow.write_text(f"{KERNEL}\nimport time\n\ntime.sleep(600)\n")
         with remote.session():
-            (run,) = remote.submissions.submit(remote.submissions.draft(slow))
+            (run,) = remote.submissions.submit([requested(slow)])
             waiting = remote.runs.wait([run.id])
             next(waiting)
             assert isinstance(refusal(lambda: list(remote.runs.wait([run.id], timeout_seconds=0.2))), WaitExpired)

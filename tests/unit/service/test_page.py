@@ -49,7 +49,7 @@ from tests.slurm.sshd import Sshd, skip_without_sshd
 from tests.unit.recorded import AT, SETTINGS, Recorded, recorded, result_of, status_of, timed_case
 from tests.unit.service.clients import OWNER, ROOT, acting_as, asking
 from tests.unit.service.clients import raw as of_wire
-from tests.values import replace
+from tests.values import created, replace
 from tests.waiting import awaited
 
 SECRETS = ("SECRET_CODE", "SECRET_LOG", "SECRET_ERRORS", "SECRET_BUILD", "SECRET_NOTE", "SECRET_MESSAGE", "SECRET_CASE")
@@ -131,8 +131,7 @@ def passed(board: Recorded, user: str, score_s: float, **more: Any) -> Run:
 def closed(board: Recorded, *members: str, name: str = "vectoradd_py") -> None:
     """Close a board for all but these members; by default that of the recorded runs."""
     files = Board(board.board.settings, user=OWNER)
-    plans = files.leaderboards.plan_creation(name, None, RequestedOptions(closed=True, members=members))
-    files.leaderboards.carry_out(plans)
+    created(files, name, None, RequestedOptions(closed=True, members=members))
 
 
 @pytest.fixture
@@ -406,8 +405,8 @@ def test_a_run_with_many_cases_shows_the_first_ones_and_the_number_of_the_others
 
 
 def test_a_board_without_entries_shows_its_deadline(board: Recorded, door: Path, clock: type[Clock]) -> None:
-    terms = Board(board.board.settings, user=OWNER).leaderboards
-    terms.carry_out(terms.plan_creation("narrow", None, RequestedOptions(deadline="2100-05-06 12:30")))
+    owners = Board(board.board.settings, user=OWNER)
+    created(owners, "narrow", None, RequestedOptions(deadline="2100-05-06 12:30"))
     for at, words in ((clock.at, "Until"), (clock.at.replace(year=2101), "Ended")):
         clock.at = at
         text = ask(door, "/").text

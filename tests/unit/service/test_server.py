@@ -23,6 +23,7 @@ from tests.unit.recorded import (
     recorded,
 )
 from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, bounded, raw, refusal
+from tests.values import requested
 
 
 @ROOT
@@ -38,7 +39,7 @@ def test_a_member_cannot_touch_the_boards_files(board: Recorded, door: Path) -> 
 
 def test_every_run_of_a_served_board_is_verified(board: Recorded, door: Path) -> None:
     with asking(door) as remote:
-        (run,) = remote.submissions.submit(remote.submissions.draft(board.kernel))
+        (run,) = remote.submissions.submit([requested(board.kernel)])
         assert run.trust == "verified"
         remote.runs.cancel(run.id)
 

@@ -28,6 +28,7 @@ from tests.slurm.lab import free_ports
 from tests.slurm.sshd import USER, Sshd, new_key, skip_without_sshd
 from tests.unit.recorded import REPOSITORY, Recorded, recorded
 from tests.unit.service.clients import OWNER, refusal
+from tests.values import requested
 from tests.waiting import awaited
 
 pytestmark = pytest.mark.slow
@@ -130,7 +131,7 @@ def test_a_wait_is_told_of_a_connection_that_is_lost(door: SshAddress, board: Re
     remote = RemoteBoard(door)
     slow = board.folder / "slow.py"
     slow.write_text(f"{board.kernel.read_text()}\nimport time\n\ntime.sleep(600)\n")
-    (run,) = remote.submissions.submit(remote.submissions.draft(slow))
+    (run,) = remote.submissions.submit([requested(slow)])
     waiting = remote.runs.wait([run.id])
     next(waiting)
     host.drop()

@@ -26,6 +26,7 @@ from tests.unit.recorded import (
     status_of,
 )
 from tests.unit.service.clients import OWNER, ROOT, acting_as, asking, bounded, raw, refusal
+from tests.values import created
 
 
 def test_a_wait_is_told_each_change_and_ends_with_the_run(board: Recorded, door: Path) -> None:
@@ -161,7 +162,7 @@ def test_a_wait_ends_when_the_board_is_closed_to_its_user(board: Recorded, door:
             other = stack.enter_context(raw(door)).greeted()
         assert "event" in other.ask("runs.wait", ids=[run.id])
         closed = RequestedOptions(closed=True, members=("daemon",))
-        files.leaderboards.carry_out(files.leaderboards.plan_creation("vectoradd_py", None, closed))
+        created(files, "vectoradd_py", None, closed)
         board.board.context.store.runs.record(run.id, status_of(RunState.LOST, reason="a secret"))
         lines = [other.read()]
         while "event" in lines[-1]:

@@ -20,7 +20,7 @@ from hpc_board.model.result import INTERRUPTED, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.store import Store
 from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, status_of, timed_case
-from tests.values import replace
+from tests.values import created, replace, updated
 
 TABLES = (
     *("codes", "tasks", "submissions", "runs", "events", "results", "documents", "cases", "partials"),
@@ -106,10 +106,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     board.moderation.remove([removed.submission], "a reason")
     board.moderation.ban("ada", "another")
     board.moderation.limit("vectoradd_py", Limits(5))
-    board.leaderboards.carry_out(
-        board.leaderboards.plan_creation("vectoradd_py", "course", RequestedOptions(deadline="+30d"))
-    )
-    board.leaderboards.carry_out([board.leaderboards.plan_update("course", options=RequestedOptions(deadline="+60d"))])
+    created(board, "vectoradd_py", "course", RequestedOptions(deadline="+30d"))
+    updated(board, "course", options=RequestedOptions(deadline="+60d"))
     return place
 
 
