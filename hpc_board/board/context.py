@@ -116,10 +116,8 @@ class Installation:
     @cached_property
     def reconciler(self) -> "Reconciler":
         """The reconciler of the board's runs."""
-        from hpc_board.runs.fair_queue import FairQueue
         from hpc_board.runs.reconciler import Reconciler
 
-        limit = self.runs_per_user
         return Reconciler(
             folder=self.settings.board,
             store=self.store,
@@ -128,7 +126,7 @@ class Installation:
             gpus={each.name: each for each in self.settings.gpus},
             harness=harness,
             folders=self.clusters.folders,
-            queue=None if limit is None else FairQueue(limit),
+            runs_per_user=self.runs_per_user,
             prune_after=None if self.settings.prune_days is None else timedelta(days=self.settings.prune_days),
             # A service answers all users, and its own threads send the runs that a busy cluster holds up.
             lock_seconds=_SERVED_LOCK_SECONDS if self.served else LOCK_SECONDS,

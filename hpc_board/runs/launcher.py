@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
@@ -25,7 +26,6 @@ from hpc_board.errors import (
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.cluster_table import ClusterTable, job_key
-from hpc_board.runs.fair_queue import FairQueue
 from hpc_board.runs.statuses import attempted, has_no_room, moved, record, store_each, together
 from hpc_board.schedulers import Arrays, Job, kind_of
 from hpc_board.store import Store
@@ -38,6 +38,9 @@ HELD_SECONDS = 30.0
 
 HELD_SECONDS_MAX = 600.0
 """The longest such pause: it is a tenth of the time for which the oldest of these runs has waited."""
+
+_COUNTED_MAX = 10
+"""The number of runs ahead up to which the reason of a waiting run is kept exact; each change of it is a row."""
 
 _UNSENT = "cancelled before it was sent"
 _UNCONFIRMED = "the scheduler has not confirmed the job"
@@ -53,7 +56,7 @@ class Launcher(msgspec.Struct, frozen=True):
     clusters: ClusterTable
     harness: Callable[[], bytes]
     harness_sha256: Callable[[], str]
-    queue: FairQueue | None
+    runs_per_user: int | None
     lookup_delay: timedelta
 
     def may_send(self, run: Run, *, asks: bool) -> bool:
@@ -94,10 +97,10 @@ class Launcher(msgspec.Struct, frozen=True):
         return self._admitted([run for run in runs if run.gpu not in resting or run.state is not RunState.CREATED])
 
     def _admitted(self, runs: Sequence[Run]) -> list[Run]:
-        """Return the runs that the queue lets go now, and record the reasons of the others."""
-        if self.queue is None or not runs:
+        """Return the runs that go now in fair turns between users, and record the reasons of the others."""
+        if self.runs_per_user is None or not runs:
             return [*runs]
-        admitted, reasons = self.queue.admitted(runs, self.store.runs.in_flight(skip_damaged=True))
+        admitted, reasons = in_fair_turns(runs, self.store.runs.in_flight(skip_damaged=True), self.runs_per_user)
         # Two reasons that replace each other would add rows in each pass.
         changed = [run for run in runs if run.id in reasons and not has_no_room(run)]
         store_each(
@@ -436,6 +439,38 @@ class _PreparedJob(msgspec.Struct, frozen=True):
     def max_running(self) -> int:
         """The most tasks of its array that run at a time; 0 for any number."""
         return int(self.run.options.max_running or 0)
+
+
+def in_fair_turns(
+    candidates: Sequence[Run], in_flight: Sequence[Run], runs_per_user: int
+) -> tuple[list[Run], dict[int, str]]:
+    """Return those of `candidates` to send now, users by turns, and the reason for each that waits, by its number.
+
+    Schedulers have at most `runs_per_user` runs of each user at one time. The runs of a job array go together, once
+    there is room for all of them; an array above the limit, once its user has no other run in flight. `in_flight` are
+    all runs that have not ended, oldest first. A candidate that was sent before is not held up.
+    """
+    sent = [run for run in candidates if run.state is not RunState.CREATED]
+    wanted = {run.id for run in candidates if run.state is RunState.CREATED}
+    users: dict[str, list[Run]] = {}
+    for run in in_flight:
+        users.setdefault(run.user, []).append(run)
+    chosen: list[list[list[Run]]] = []
+    reasons: dict[int, str] = {}
+    for runs in users.values():
+        ahead = sum(run.state is not RunState.CREATED for run in runs)
+        of_user: list[list[Run]] = []
+        for group in together([run for run in runs if run.state is RunState.CREATED]):
+            if ahead and ahead + len(group) > runs_per_user:
+                count = f"{ahead}" if ahead <= _COUNTED_MAX else f"over {_COUNTED_MAX}"
+                reason = f"{count} of yours {'is' if ahead == 1 else 'are'} ahead: {runs_per_user} at a time per user"
+                reasons |= {run.id: reason for run in group if run.id in wanted}
+            else:
+                of_user.append([run for run in group if run.id in wanted])
+            ahead += len(group)
+        chosen.append(of_user)
+    by_turns = (group for round_ in zip_longest(*chosen, fillvalue=[]) for group in round_)
+    return [*sent, *(run for group in by_turns for run in group)], reasons
 
 
 def _is_due(held: Sequence[Run], now: datetime) -> bool:

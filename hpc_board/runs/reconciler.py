@@ -25,7 +25,6 @@ from hpc_board.runs import job_folder
 from hpc_board.runs.backoff import SILENCE_SECONDS, NextScan
 from hpc_board.runs.cluster_locks import ClusterLocks, writing
 from hpc_board.runs.cluster_table import ClusterTable
-from hpc_board.runs.fair_queue import FairQueue
 from hpc_board.runs.job_polling import JobPolling, Poll
 from hpc_board.runs.job_results import JobResults
 from hpc_board.runs.launcher import Launcher
@@ -70,7 +69,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     - `schedulers`, `clusters` and `gpus` are those of the settings, by name.
     - `harness` returns the bytes of the harness file.
     - `folders` has the clusters whose job folders lie outside `folder`.
-    - `queue` holds back runs of users who have many in flight; None sends all.
+    - `runs_per_user` is the number of runs of one user that schedulers may have at one time; None sends all.
     - `prune_after` is the age at which the job folders of ended runs are removed; None keeps them.
     """
 
@@ -81,7 +80,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     gpus: Mapping[str, Gpu]
     harness: Callable[[], bytes]
     folders: Mapping[str, job_folder.Folders] = msgspec.field(default_factory=dict)
-    queue: FairQueue | None = None
+    runs_per_user: int | None = None
     prune_after: timedelta | None = None
     lookup_delay: timedelta = LOOKUP_DELAY
     lock_seconds: float = LOCK_SECONDS
@@ -106,7 +105,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _launcher(self) -> Launcher:
         return Launcher(
-            self.store, self._table, self.harness, lambda: self._harness_sha256, self.queue, self.lookup_delay
+            self.store, self._table, self.harness, lambda: self._harness_sha256, self.runs_per_user, self.lookup_delay
         )
 
     def __call__(self, watched: Collection[int] | None = None) -> bool:

@@ -7,7 +7,6 @@ import pytest
 from hpc_board.domain.run import JobState, JobStatus, RunState
 from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.runs import job_folder
-from hpc_board.runs.fair_queue import FairQueue
 from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.runs.reconciler import Reconciler
 from tests.harness.evaluations import a_task
@@ -211,7 +210,7 @@ def test_a_pass_sends_runs_for_a_minute_and_leaves_the_others_to_the_next_one(
 def test_runs_that_wait_for_two_reasons_get_no_row_in_each_pass(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     now = datetime.now(UTC)
     set_clock(monkeypatch, lambda: now)
-    limited = replace(world.advance, queue=FairQueue(1))
+    limited = replace(world.advance, runs_per_user=1)
     world.scheduler.submit_error = NotAccepting("the partition takes no jobs", hint="It is sent later.")
     runs = [world.run() for _ in range(3)]
     limited.launch(runs)
