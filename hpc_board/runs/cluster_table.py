@@ -1,17 +1,18 @@
 """The clusters of the settings as the reconciliation of runs uses them: schedulers, job folders, and pauses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.run import Run
+from hpc_board.errors import StorageError
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
 from hpc_board.runs.backoff import PAUSE_FACTOR, SCAN_PAUSE_FACTOR, SCAN_PAUSE_SECONDS, Backoff
-from hpc_board.runs.cluster_locks import writing
 from hpc_board.schedulers import AnyKind, Arrays, JobKey, Scheduler, kind_of
 
 _LAST_WORDS_BYTES = 4096
@@ -112,3 +113,15 @@ def last_words(log: str) -> str:
     """Return the last line of a job's output as evidence; empty without output."""
     last = next((line for line in reversed(log.splitlines()) if line.strip()), "")
     return f'; its output ends with "{one_line(last, _LAST_WORDS_MAX)}"' if last else ""
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Translate errors of writing to `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"{path}: cannot be written or locked: {error.strerror or error}",
+            hint="Check that you may write the board's folder, that its disk is not full, and that it can lock files.",
+        ) from error

@@ -7,7 +7,8 @@ name before it sends the job again, and only after `LOOKUP_DELAY`, since an earl
 
 import hashlib
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,12 +20,11 @@ from hpc_board.domain.clock import utc_now
 from hpc_board.domain.pruned import ClusterPruned, Pruned
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import BoardError, DamagedRowError, InputError, SchedulerError, SchedulerRefused, StorageError
-from hpc_board.files import LOCK_SECONDS
+from hpc_board.files import LOCK_SECONDS, locked
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.backoff import SILENCE_SECONDS, NextScan
-from hpc_board.runs.cluster_locks import ClusterLocks, writing
-from hpc_board.runs.cluster_table import ClusterTable
+from hpc_board.runs.cluster_table import ClusterTable, writing
 from hpc_board.runs.job_polling import JobPolling, Poll
 from hpc_board.runs.job_results import JobResults
 from hpc_board.runs.launcher import Launcher
@@ -48,6 +48,17 @@ _CANCEL_STORED = (
     "`hpc-board poll` or the app."
 )
 
+_LOCK = "advance.lock"
+"""The file that each holder of a cluster's lock holds shared, and `ClusterLocks.all` for itself."""
+
+_GATE = "advance.gate.lock"
+"""The file that `ClusterLocks.all` holds for itself while it waits, and that others pass before they take _LOCK.
+
+The kernel gives a free lock to any taker: without a gate, clients that take turns would keep _LOCK shared for ever.
+"""
+
+_CLUSTER_CHARACTERS_MAX = 60
+
 
 class Pass(msgspec.Struct, frozen=True):
     """The outcome of a pass over the runs of `clusters`.
@@ -59,6 +70,53 @@ class Pass(msgspec.Struct, frozen=True):
     asked: frozenset[str] = frozenset()
     errors: tuple[BoardError, ...] = ()
     polls: tuple[Poll, ...] = ()
+
+
+class ClusterLocks(msgspec.Struct, frozen=True):
+    """The locks in the board's `folder`; each holder has a connection to the database of `store`.
+
+    `seconds` is the time for which `all` waits for other clients.
+    """
+
+    folder: Path
+    store: Store
+    seconds: float = LOCK_SECONDS
+
+    @contextmanager
+    def all(self) -> Iterator[None]:
+        """Hold the lock of all clusters, so that no other client advances runs.
+
+        Raises:
+            StorageError: another client has kept a lock for `seconds`.
+        """
+        deadline = time.monotonic() + self.seconds
+        with ExitStack() as stack:
+            held = stack.enter_context(_locked(self.folder / _GATE, wait_seconds=self.seconds))
+            left_seconds = max(0.0, deadline - time.monotonic())
+            held = held and stack.enter_context(_locked(self.folder / _LOCK, wait_seconds=left_seconds))
+            if not held:
+                raise StorageError(
+                    f"another client has been advancing runs for {self.seconds:g} s",
+                    hint="Try again in a moment.",
+                )
+            stack.enter_context(self.store.file.session())
+            yield
+
+    @contextmanager
+    def of(self, cluster: str, *, wait_seconds: float) -> Iterator[bool]:
+        """Hold a cluster's lock; False if another process held it, or that of all clusters, for `wait_seconds`."""
+        deadline = time.monotonic() + wait_seconds
+        path = self.folder / lock_name(cluster)
+        with ExitStack() as stack:
+            with _locked(self.folder / _GATE, wait_seconds=wait_seconds, shared=True) as passed:
+                left_seconds = max(0.0, deadline - time.monotonic())
+                shared = partial(_locked, self.folder / _LOCK, wait_seconds=left_seconds, shared=True)
+                mine = passed and stack.enter_context(shared())
+            left_seconds = max(0.0, deadline - time.monotonic())
+            mine = mine and stack.enter_context(_locked(path, wait_seconds=left_seconds))
+            if mine:
+                stack.enter_context(self.store.file.session())
+            yield mine
 
 
 class Reconciler(msgspec.Struct, frozen=True, dict=True):
@@ -421,3 +479,18 @@ def _cancel_reason(user: str) -> str:
 def _leaves_unsent(error: BoardError) -> bool:
     """Return whether `error` leaves a run unsent; a refusal ends the run."""
     return isinstance(error, StorageError) or not isinstance(error, InputError | SchedulerRefused)
+
+
+def lock_name(cluster: str) -> str:
+    """Return the name of a cluster's lock in the board's folder; the cluster of a stored run may be any text."""
+    usable = 0 < len(cluster) <= _CLUSTER_CHARACTERS_MAX and "/" not in cluster and cluster.isprintable()
+    return f"advance-{cluster}.lock" if usable else "advance.unnamed.lock"
+
+
+@contextmanager
+def _locked(path: Path, *, wait_seconds: float, shared: bool = False) -> Iterator[bool]:
+    """Hold the lock of a file as `locked` does; a StorageError names a file that cannot be used."""
+    with ExitStack() as stack:
+        with writing(path):
+            held = stack.enter_context(locked(path, wait_seconds=wait_seconds, shared=shared))
+        yield held

@@ -26,8 +26,8 @@ from hpc_board.domain.score_interval import Interval
 from hpc_board.files import LOCK_SECONDS
 from hpc_board.model.result import Case, Log, Result, Timing, Verdict
 from hpc_board.model.task import Mode
-from hpc_board.runs.cluster_locks import ClusterLocks
 from hpc_board.runs.dispatch import DispatchPlan
+from hpc_board.runs.reconciler import ClusterLocks
 from hpc_board.service.client import RemoteBoard
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.commands import run_hpc_board

@@ -25,7 +25,7 @@ from hpc_board.model.gpu import Cluster, ContainerRuntime, Device, Gpu, JobConta
 from hpc_board.report.diagnostics import diagnostics_report
 from hpc_board.report.plain import plain
 from hpc_board.report.views.diagnostics import DiagnosticView
-from hpc_board.runs.cluster_locks import lock_name
+from hpc_board.runs.reconciler import lock_name
 from hpc_board.settings import Settings
 from hpc_board.store.folder import DATABASE
 from hpc_board.transport import CommandMissing, CommandTimeout, Completed
