@@ -25,7 +25,7 @@ from hpc_board.domain.run import (
 )
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.runs import job_folder
-from hpc_board.runs.cluster_table import ClusterTable, job_key, last_words
+from hpc_board.runs.clusters import ClusterTable, job_key, last_words
 from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
 from hpc_board.runs.job_results import JobResults, Leftover
 from hpc_board.runs.statuses import since_created, store_status, together

@@ -15,7 +15,7 @@ from hpc_board.model.score import score_s
 from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
-from hpc_board.runs.cluster_table import ClusterTable, last_words, writing
+from hpc_board.runs.clusters import ClusterTable, last_words, writing
 from hpc_board.runs.statuses import record, since_created
 from hpc_board.store import Store
 

@@ -25,7 +25,7 @@ from hpc_board.errors import (
 )
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
-from hpc_board.runs.cluster_table import ClusterTable, job_key
+from hpc_board.runs.clusters import ClusterTable, job_key
 from hpc_board.runs.statuses import attempted, has_no_room, moved, record, store_each, together
 from hpc_board.schedulers import Arrays, Job, kind_of
 from hpc_board.store import Store

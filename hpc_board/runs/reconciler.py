@@ -24,7 +24,7 @@ from hpc_board.files import LOCK_SECONDS, locked
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.backoff import SILENCE_SECONDS, NextScan
-from hpc_board.runs.cluster_table import ClusterTable, writing
+from hpc_board.runs.clusters import ClusterTable, writing
 from hpc_board.runs.job_polling import JobPolling, Poll
 from hpc_board.runs.job_results import JobResults
 from hpc_board.runs.launcher import Launcher
