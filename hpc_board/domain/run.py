@@ -1,11 +1,14 @@
 """Runs: one submission on one GPU, and the states that it goes through."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import takewhile
 
 import msgspec
 from msgspec.structs import replace
 
+from hpc_board.domain.clock import utc_now
 from hpc_board.domain.job_options import NO_OPTIONS, JobOptions
 from hpc_board.domain.moderation import NO_REMARKS, Remarks
 from hpc_board.domain.score_interval import Interval
@@ -231,6 +234,38 @@ class Run(msgspec.Struct, frozen=True):
         """Return the scheduler's reason why a queued run will never start, with NEVER_STARTS before it; else empty."""
         waits = self.state is RunState.QUEUED and not self.status.cancel_requested
         return self.status.reason if waits and self.status.reason.startswith(NEVER_STARTS) else ""
+
+    def moved(
+        self,
+        state: RunState,
+        *,
+        job_id: str = "",
+        reason: str = "",
+        source: str = "",
+        unanswered: bool = False,
+    ) -> "Run":
+        """Return this run in `state`."""
+        status = replace(
+            self.status.moved(state, utc_now()),
+            job_id=job_id or self.status.job_id,
+            reason=reason,
+            source=source,
+            unanswered=unanswered,
+        )
+        return replace(self, status=status)
+
+
+def grouped_by_array(runs: Iterable[Run]) -> Iterable[list[Run]]:
+    """Group runs by array; every other run is a group of its own."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.array or run.token, []).append(run)
+    return groups.values()
+
+
+def since_created(history: Sequence[Status]) -> Iterator[Status]:
+    """Yield the statuses since a run was last known to have no job, newest first."""
+    return takewhile(lambda status: status.state is not RunState.CREATED, reversed(history))
 
 
 def unknown_run(number: int) -> InputError:

@@ -21,14 +21,15 @@ from hpc_board.domain.run import (
     Run,
     RunState,
     Status,
+    grouped_by_array,
     next_status,
+    since_created,
 )
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import ClusterTable, job_key, last_words
 from hpc_board.runs.dispatch import ARRAY_LEAST, drawn_nonce, drawn_tokens
 from hpc_board.runs.job_results import JobResults, Leftover
-from hpc_board.runs.statuses import since_created, store_status, together
 from hpc_board.schedulers import Nodes
 from hpc_board.store import Store
 
@@ -100,7 +101,7 @@ class JobPolling(msgspec.Struct, frozen=True):
         # A job that the scheduler holds, or has put back into its queue, would run beside the new one.
         self.clusters.cancel(runs)
         batches = []
-        for group in together(runs):
+        for group in grouped_by_array(runs):
             numbers = [run.id for run in group]
             # A throttle holds within an array alone.
             least = 2 if group[0].options.max_running else ARRAY_LEAST
@@ -237,7 +238,7 @@ class JobPolling(msgspec.Struct, frozen=True):
             if partial is not None:
                 self.store.runs.stop(run.id, status, partial)
             else:
-                store_status(self.store, run, replace(status, source=f"{status.source}{last_words(log)}"))
+                self.store.runs.record(run.id, replace(status, source=f"{status.source}{last_words(log)}"))
         elif status != run.status:
             changed[run.id] = status
         return status

@@ -6,7 +6,7 @@ import msgspec
 
 from hpc_board.domain.clock import utc_now
 from hpc_board.domain.result_checks import ended_at, result_faults
-from hpc_board.domain.run import Run, RunState, Status
+from hpc_board.domain.run import Run, RunState, Status, since_created
 from hpc_board.domain.score_interval import score_interval
 from hpc_board.errors import DamagedRowError
 from hpc_board.files import NotRegularFileError
@@ -16,7 +16,6 @@ from hpc_board.model.task import Mode, Task
 from hpc_board.model.text import one_line
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import ClusterTable, last_words, writing
-from hpc_board.runs.statuses import record, since_created
 from hpc_board.store import Store
 
 
@@ -63,7 +62,7 @@ class JobResults(msgspec.Struct, frozen=True):
         except FileNotFoundError:
             data = b""
         except NotRegularFileError as error:
-            record(self.store, run, RunState.ERROR, reason=f"the result is not accepted: {error}")
+            self.store.runs.move(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
             return
         except OSError:
             # The run's other records mention it: alternating rows of two sources would add a row in each pass.
@@ -72,7 +71,7 @@ class JobResults(msgspec.Struct, frozen=True):
             # A name without its contents is a network file system that lags behind.
             begun = run.state is RunState.QUEUED and folders.files.is_file(folders.of(run) / job_folder.PROGRESS)
             if begun and not self._ran_before(run):
-                record(self.store, run, RunState.RUNNING, source="its progress file is there")
+                self.store.runs.move(run, RunState.RUNNING, source="its progress file is there")
             return
         self._take_result(run, data)
 
@@ -109,7 +108,7 @@ class JobResults(msgspec.Struct, frozen=True):
         try:
             result = self._parse_result(run, task, data)
         except ResultError as error:
-            record(self.store, run, RunState.ERROR, reason=f"the result is not accepted: {error}")
+            self.store.runs.move(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
             return
         if result.interrupted:
             # The scheduler tells the reason of the job's end.
@@ -118,8 +117,8 @@ class JobResults(msgspec.Struct, frozen=True):
             # A scheduler that kills a step for its memory leaves the batch script, which accounts for the judge's end.
             log = self.clusters.log_end(run)
             if exceeded := self.clusters.kind(run.cluster).memory_exceeded(log):
-                record(
-                    self.store, run, RunState.OUT_OF_MEMORY, reason=exceeded, source=last_words(log).removeprefix("; ")
+                self.store.runs.move(
+                    run, RunState.OUT_OF_MEMORY, reason=exceeded, source=last_words(log).removeprefix("; ")
                 )
                 return
         ranked = result.verdict is Verdict.PASS and run.mode is Mode.RANKED
@@ -130,7 +129,7 @@ class JobResults(msgspec.Struct, frozen=True):
         try:
             self.store.runs.finish(run.id, status, result, score, ended_at(result, run, status.at), interval=interval)
         except ResultError as error:
-            record(self.store, run, RunState.ERROR, reason=f"the result is not accepted: {error}")
+            self.store.runs.move(run, RunState.ERROR, reason=f"the result is not accepted: {error}")
 
     def _parse_result(self, run: Run, task: Task, data: bytes) -> Result:
         """Parse `data` as the result of `run`.

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
-from hpc_board.domain.run import NOT_ACCEPTED, Run, RunState
+from hpc_board.domain.run import NOT_ACCEPTED, Run, RunState, grouped_by_array
 from hpc_board.errors import (
     BoardError,
     DamagedRowError,
@@ -26,7 +26,6 @@ from hpc_board.errors import (
 from hpc_board.model.gpu import Gpu
 from hpc_board.runs import job_folder
 from hpc_board.runs.clusters import ClusterTable, job_key
-from hpc_board.runs.statuses import attempted, has_no_room, moved, record, store_each, together
 from hpc_board.schedulers import Arrays, Job, kind_of
 from hpc_board.store import Store
 
@@ -70,7 +69,7 @@ class Launcher(msgspec.Struct, frozen=True):
         others = []
         for run in runs:
             if run.state is RunState.CREATED and run.status.cancel_requested:
-                record(self.store, run, RunState.CANCELLED, reason=_UNSENT)
+                self.store.runs.move(run, RunState.CANCELLED, reason=_UNSENT)
             else:
                 others.append(run)
         return others
@@ -85,15 +84,15 @@ class Launcher(msgspec.Struct, frozen=True):
             return self._admitted(runs)
         held: dict[str, list[Run]] = {}
         for run in self.store.runs.in_flight(cluster=cluster, skip_damaged=True):
-            if has_no_room(run):
+            if _has_no_room(run):
                 held.setdefault(run.gpu, []).append(run)
         resting = {gpu: waiting[0].status for gpu, waiting in held.items() if not _is_due(waiting, utc_now())}
         behind = [
-            moved(run, run.state, reason=resting[run.gpu].reason, source=resting[run.gpu].source)
+            run.moved(run.state, reason=resting[run.gpu].reason, source=resting[run.gpu].source)
             for run in runs
-            if run.gpu in resting and run.state is RunState.CREATED and not has_no_room(run)
+            if run.gpu in resting and run.state is RunState.CREATED and not _has_no_room(run)
         ]
-        store_each(self.store, behind)
+        self._store(behind)
         return self._admitted([run for run in runs if run.gpu not in resting or run.state is not RunState.CREATED])
 
     def _admitted(self, runs: Sequence[Run]) -> list[Run]:
@@ -102,10 +101,9 @@ class Launcher(msgspec.Struct, frozen=True):
             return [*runs]
         admitted, reasons = in_fair_turns(runs, self.store.runs.in_flight(skip_damaged=True), self.runs_per_user)
         # Two reasons that replace each other would add rows in each pass.
-        changed = [run for run in runs if run.id in reasons and not has_no_room(run)]
-        store_each(
-            self.store,
-            [moved(run, run.state, reason=reasons[run.id]) for run in changed if run.status.reason != reasons[run.id]],
+        changed = [run for run in runs if run.id in reasons and not _has_no_room(run)]
+        self._store(
+            [run.moved(run.state, reason=reasons[run.id]) for run in changed if run.status.reason != reasons[run.id]]
         )
         return admitted
 
@@ -131,7 +129,7 @@ class Launcher(msgspec.Struct, frozen=True):
         errors: list[BoardError] = []
         held: dict[str, NotAccepting] = {}
         deadline = time.monotonic() + seconds_max
-        for group in together(runs):
+        for group in grouped_by_array(runs):
             began, gpu = time.monotonic(), group[0].gpu
             if began >= deadline:
                 break
@@ -188,7 +186,7 @@ class Launcher(msgspec.Struct, frozen=True):
             elif isinstance(error, NotAccepting):
                 self._hold(self.store.runs.get(run.id), error)
             elif isinstance(error, InputError | SchedulerRefused):
-                record(self.store, run, RunState.ERROR, reason=error.message, source=error.hint)
+                self.store.runs.move(run, RunState.ERROR, reason=error.message, source=error.hint)
             else:
                 self._record_unconfirmed(self.store.runs.get(run.id), error)
         return [error] * len(runs)
@@ -196,9 +194,9 @@ class Launcher(msgspec.Struct, frozen=True):
     def _hold(self, run: Run, error: NotAccepting) -> None:
         """Record that a run is sent later, as its scheduler accepts no such job at the moment."""
         if run.status.cancel_requested:
-            record(self.store, run, RunState.CANCELLED, reason=_UNSENT)
+            self.store.runs.move(run, RunState.CANCELLED, reason=_UNSENT)
         elif run.state.unsent:
-            record(self.store, run, RunState.CREATED, reason=f"{NOT_ACCEPTED}: {error.message}", source=error.hint)
+            self.store.runs.move(run, RunState.CREATED, reason=f"{NOT_ACCEPTED}: {error.message}", source=error.hint)
 
     def _record_unconfirmed(self, run: Run, error: BoardError) -> None:
         """Record that the scheduler has not confirmed the job of a run that may have been sent."""
@@ -207,13 +205,13 @@ class Launcher(msgspec.Struct, frozen=True):
         elif run.state is RunState.SUBMITTING:
             reason = f"{NOT_ACCEPTED}: {error.message}" if isinstance(error, QueueFull) else _UNCONFIRMED
             reason = run.status.reason if run.status.cancel_requested else reason
-            record(self.store, run, run.state, reason=reason, source=error.message, unanswered=True)
+            self.store.runs.move(run, run.state, reason=reason, source=error.message, unanswered=True)
 
     def _record_problem(self, run: Run, error: BoardError) -> None:
         """Record the error that keeps a run from being sent, with its hint."""
         run = self.store.runs.get(run.id)
         if run.state is RunState.CREATED:
-            record(self.store, run, run.state, reason=error.message, source=error.hint)
+            self.store.runs.move(run, run.state, reason=error.message, source=error.hint)
 
     def _not_sent(self, runs: Sequence[Run]) -> list[Run]:
         """Return the runs to send now: none whose job exists, may still appear, or is cancelled.
@@ -228,11 +226,11 @@ class Launcher(msgspec.Struct, frozen=True):
             return []
         for run in absent:
             if run.status.cancel_requested:
-                record(self.store, run, RunState.CANCELLED, reason=_UNSENT)
+                self.store.runs.move(run, RunState.CANCELLED, reason=_UNSENT)
         # A cluster that had no room for a job counts no attempt: it may be full for days.
         return [
-            record(self.store, run, RunState.CREATED, reason=run.status.reason)
-            if has_no_room(run) and run.state is RunState.SUBMITTING
+            self.store.runs.move(run, RunState.CREATED, reason=run.status.reason)
+            if _has_no_room(run) and run.state is RunState.SUBMITTING
             else run
             for run in absent
             if not run.status.cancel_requested
@@ -250,10 +248,9 @@ class Launcher(msgspec.Struct, frozen=True):
         except SchedulerRefused as error:
             # A scheduler that cannot be asked proves nothing about the job.
             raise SchedulerError(error.message, hint=error.hint) from error
-        found = store_each(
-            self.store,
+        found = self._store(
             [
-                moved(run, RunState.QUEUED, job_id=job_ids[run.id], source="found by its name")
+                run.moved(RunState.QUEUED, job_id=job_ids[run.id], source="found by its name")
                 for run in runs
                 if run.id in job_ids
             ],
@@ -302,7 +299,7 @@ class Launcher(msgspec.Struct, frozen=True):
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
         # After a limit was reached, one job alone shows whether there is room again.
         most, sent = self._throttle(prepared_jobs)
-        whole = not sent and not any(has_no_room(each.run) for each in prepared_jobs)
+        whole = not sent and not any(_has_no_room(each.run) for each in prepared_jobs)
         script = self._array_script(prepared_jobs) if whole else None
         if script is not None:
             try:
@@ -318,11 +315,8 @@ class Launcher(msgspec.Struct, frozen=True):
         room = max(0, most - sent) if most else None
         for prepared in prepared_jobs[len(prepared_jobs) if room is None else room :]:
             # No array went out, so that only the board can keep its tasks apart.
-            record(
-                self.store,
-                prepared.run,
-                prepared.run.state,
-                reason=f"{prepared.max_running} of its array run at a time",
+            self.store.runs.move(
+                prepared.run, prepared.run.state, reason=f"{prepared.max_running} of its array run at a time"
             )
         for index, prepared in enumerate(prepared_jobs[:room]):
             try:
@@ -375,20 +369,21 @@ class Launcher(msgspec.Struct, frozen=True):
             BoardError: the scheduler refuses it, or the outcome is unknown.
         """
         now = utc_now()
-        runs = store_each(
-            self.store,
-            [attempted(prepared.run, prepared.attempt, now) for prepared in prepared_jobs],
-        )
+        runs = self._store([_attempted(prepared.run, prepared.attempt, now) for prepared in prepared_jobs])
         cluster = runs[0].cluster
         job_id = self.clusters.schedulers[cluster].submit(job)
-        store_each(
-            self.store,
+        self._store(
             [
-                moved(run, RunState.QUEUED, job_id=f"{job_id}_{run.array_index}" if job.indexes else job_id)
+                run.moved(RunState.QUEUED, job_id=f"{job_id}_{run.array_index}" if job.indexes else job_id)
                 for run in runs
             ],
         )
         self.clusters.settle(cluster, news=True)
+
+    def _store(self, runs: Sequence[Run]) -> Sequence[Run]:
+        """Store the statuses of all these runs in one transaction, and return the runs."""
+        self.store.runs.record_each({run.id: run.status for run in runs})
+        return runs
 
     def probe(self, cluster: str, sendable: Sequence[Run]) -> list[SchedulerError]:
         """Ask the scheduler for jobs of unsent runs, and return the error of a silent one; any answer is as good.
@@ -460,7 +455,7 @@ def in_fair_turns(
     for runs in users.values():
         ahead = sum(run.state is not RunState.CREATED for run in runs)
         of_user: list[list[Run]] = []
-        for group in together([run for run in runs if run.state is RunState.CREATED]):
+        for group in grouped_by_array([run for run in runs if run.state is RunState.CREATED]):
             if ahead and ahead + len(group) > runs_per_user:
                 count = f"{ahead}" if ahead <= _COUNTED_MAX else f"over {_COUNTED_MAX}"
                 reason = f"{count} of yours {'is' if ahead == 1 else 'are'} ahead: {runs_per_user} at a time per user"
@@ -471,6 +466,17 @@ def in_fair_turns(
         chosen.append(of_user)
     by_turns = (group for round_ in zip_longest(*chosen, fillvalue=[]) for group in round_)
     return [*sent, *(run for group in by_turns for run in group)], reasons
+
+
+def _attempted(run: Run, attempt: int, now: datetime) -> Run:
+    """Return `run` with another attempt to send its job, which begins `now`."""
+    status = run.moved(RunState.SUBMITTING).status
+    return replace(run, status=replace(status, at=now, attempt=attempt))
+
+
+def _has_no_room(run: Run) -> bool:
+    """Return whether the scheduler accepted no job of an unsent run when it was last tried, or said so at first."""
+    return run.state.unsent and run.status.reason.startswith(NOT_ACCEPTED)
 
 
 def _is_due(held: Sequence[Run], now: datetime) -> bool:

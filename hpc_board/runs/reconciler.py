@@ -29,7 +29,6 @@ from hpc_board.runs.job_polling import JobPolling, Poll
 from hpc_board.runs.job_results import JobResults
 from hpc_board.runs.launcher import Launcher
 from hpc_board.runs.pruning import BUSY, NextPruning, Pruning
-from hpc_board.runs.statuses import record
 from hpc_board.schedulers import Scheduler
 from hpc_board.store import Store
 from hpc_board.transport.time_budget import has_budget, is_out_of_time
@@ -344,7 +343,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         sent = []
         for run in runs:
             if run.state is RunState.CREATED:
-                record(self.store, run, RunState.CANCELLED, reason=f"cancelled by {user} before it was sent")
+                self.store.runs.move(run, RunState.CANCELLED, reason=f"cancelled by {user} before it was sent")
             elif not run.state.ended:
                 sent.append(run)
         if cluster not in self.schedulers:
@@ -459,11 +458,11 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                 return
             if run.state.unsent:
                 reason = f"the settings no longer have cluster {run.cluster}; submit again"
-                record(self.store, run, RunState.ERROR, reason=reason)
+                self.store.runs.move(run, RunState.ERROR, reason=reason)
             else:
                 reason = f"the settings no longer have cluster {run.cluster}: no scheduler is asked"
                 self._results.read(
-                    record(self.store, run, run.state, reason=reason, source=self._results.left(run).result_problem)
+                    self.store.runs.move(run, run.state, reason=reason, source=self._results.left(run).result_problem)
                 )
 
     @cached_property

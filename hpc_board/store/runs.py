@@ -80,6 +80,13 @@ class RunGateway:
                 _append(db, number, status)
             return set(going)
 
+    def move(self, run: Run, state: RunState, *, reason: str = "", source: str = "", unanswered: bool = False) -> Run:
+        """Store that a run is in `state`, if it is a new status, and return the run."""
+        moved = run.moved(state, reason=reason, source=source, unanswered=unanswered)
+        if moved.status != run.status:
+            self.record(run.id, moved.status)
+        return moved
+
     def retry_each(self, retries: Mapping[int, Retry]) -> set[int]:
         """Append a retry and its status to each of these runs, or to none; return the runs that took theirs.
 

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from hpc_board.domain import run as domain_run
 from hpc_board.domain.run import Run, RunState
 from hpc_board.model.gpu import Cluster, Device, Gpu
 from hpc_board.model.result import Case, Result, Timing, Verdict
 from hpc_board.model.task import Mode, Task
-from hpc_board.runs import clusters, job_folder, job_polling, job_results, launcher, reconciler, statuses
+from hpc_board.runs import clusters, job_folder, job_polling, job_results, launcher, reconciler
 from hpc_board.runs.reconciler import Pass, Reconciler
 from hpc_board.store import NewRun, NewSubmission, Store
 from tests.harness.evaluations import a_task
@@ -89,7 +90,7 @@ def world_in(folder: Path) -> World:
 
 def set_clock(monkeypatch: pytest.MonkeyPatch, clock: Callable[[], datetime]) -> None:
     """Have the reconciler and its parts see the time of `clock`."""
-    for module in (reconciler, launcher, job_polling, job_results, clusters, statuses):
+    for module in (reconciler, launcher, job_polling, job_results, clusters, domain_run):
         monkeypatch.setattr(module, "utc_now", clock)
 
 
