@@ -46,7 +46,7 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
     does not report and those that you must choose. No job is sent, and no
     settings are read.
     """
-    from hpc_board.admin.detect import detected_cluster
+    from hpc_board.admin.detect import detected_settings
     from hpc_board.cli.output import remark
     from hpc_board.files import write_file
     from hpc_board.model.names import NAME, NAME_WORDS
@@ -57,7 +57,7 @@ def detect(cluster: str | None, output: Path | None, force: bool, as_json: bool)
         raise click.UsageError("--json and --output exclude each other.")
     if cluster is not None and not re.fullmatch(NAME, cluster):
         raise InputError(f"--cluster: {cluster!r} is not a valid name.", hint=f"Give {NAME_WORDS}.")
-    detected = detected_cluster(ThisHost(), cluster)
+    detected = detected_settings(ThisHost(), cluster=cluster)
     if as_json:
         from hpc_board.cli.output import print_json
         from hpc_board.report.views.diagnostics import DiagnosticView

@@ -156,7 +156,7 @@ def test_admin_commands_do_with_the_little_that_it_tells(files: BoardFiles) -> N
     (checked,) = board.admin.check_gpus(send=False)
     assert checked.proven, checked.diagnostics
     assert [found.free for found in (status.availability for status in board.gpus.statuses())] == [1]
-    found = detected_settings(ThisHost({"PATH": "/nowhere"}), "/b", [("CPU", Device.CPU)])
+    found = detected_settings(ThisHost({"PATH": "/nowhere"}), board="/b", gpus=[("CPU", Device.CPU)])
     assert (found.gpus, [each.subject for each in found.diagnostics]) == (("CPU",), ["scheduler"])
 
 

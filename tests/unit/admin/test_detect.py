@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hpc_board import settings
-from hpc_board.admin.detect import detected_cluster
+from hpc_board.admin import detect
 from hpc_board.domain.cluster_info import ClusterInfo
 from hpc_board.domain.diagnostic import Severity
 from hpc_board.errors import SchedulerError, SchedulerRefused
@@ -159,7 +159,7 @@ def _local_pythons() -> set[str]:
 def test_a_cluster_without_a_certain_entry_gives_comments_alone(tmp_path: Path) -> None:
     recording = Recording("")
     recording.answers[" ".join(NODES)] = Completed(0, "n1|gpu|up|idle|8|infinite|gpu:kepler:2|(null)|\n", "")
-    detected = detected_cluster(recording, "mine")
+    detected = detect.detected_settings(recording, cluster="mine")
     assert detected.gpus == ()
     assert [(each.severity, each.subject) for each in detected.diagnostics] == [(Severity.WARNING, "gpus")]
     assert all(line.lstrip().startswith("#") for line in detected.text.splitlines() if line)
