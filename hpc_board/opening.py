@@ -8,7 +8,7 @@ from hpc_board.errors import InputError
 
 if TYPE_CHECKING:
     from hpc_board.board import Board
-    from hpc_board.domain.service_address import MungeAddress, SshAddress
+    from hpc_board.domain.service_address import SshAddress
 
 
 def open_board(
@@ -55,7 +55,7 @@ def open_board(
     return Board(settings, warn=warn)
 
 
-def _service(address: str) -> "Path | MungeAddress | SshAddress":
+def _service(address: str) -> "Path | SshAddress":
     """Return the service that $HPC_BOARD_SERVICE names."""
     if address.startswith("/"):
         return Path(address)

@@ -12,13 +12,7 @@ from msgspec import Meta
 from hpc_board import bundled
 from hpc_board.domain.job_options import OPTION_NAMES, OptionRules, time_limit_seconds
 from hpc_board.domain.roles import ACCOUNT_PATTERN, ACCOUNT_PATTERN_WORDS, Roles
-from hpc_board.domain.service_address import (
-    MungeAddress,
-    MungeListener,
-    SshAddress,
-    munge_listener,
-    service_address,
-)
+from hpc_board.domain.service_address import SshAddress, service_address
 from hpc_board.model.gpu import (
     Cluster,
     ContainerRuntime,
@@ -97,10 +91,6 @@ class ServeSection(Section, frozen=True):
 
     socket: Line | None = None
     """The Unix socket for clients; only the service's account may write its folder."""
-    munge: Line | None = None
-    """The TCP port for clients on other machines, as `HOST:PORT`; munge tells the service who asks."""
-    munge_socket: Line | None = None
-    """The socket of munged; that of munge itself by default."""
     runs_per_user: Annotated[int, Meta(ge=1, le=100_000, description="a number of runs from 1 to 100000")] | None = None
     """The number of a user's runs that the schedulers have at one time; the others wait with the service."""
     web: Address | None = None
@@ -161,10 +151,10 @@ class Settings(msgspec.Struct, frozen=True):
 
     `devices` is the folder in which the user's boards reserve this machine's devices. `service` is the socket or the
     address of the service that has the board; None if this process opens the board itself. `socket` is the one on which
-    `serve` listens, `munge` its port for other machines, `runs_per_user` its limit of a user's runs in flight, `web`
-    the TCP address of its page, `web_host` a name of the page, and `web_metrics` whether `web` has the metrics.
-    `submit_options` are the job options that participants may set, None for the default, and `submit_environment` says
-    whether variables of sbatch set them. `gpus_given` says that the file has GPUs; else they are this machine's.
+    `serve` listens, `runs_per_user` its limit of a user's runs in flight, `web` the TCP address of its page, `web_host`
+    a name of the page, and `web_metrics` whether `web` has the metrics. `submit_options` are the job options that
+    participants may set, None for the default, and `submit_environment` says whether variables of sbatch set them.
+    `gpus_given` says that the file has GPUs; else they are this machine's.
     `prune_days` is the age at which the job folders of ended runs are removed.
     """
 
@@ -175,9 +165,8 @@ class Settings(msgspec.Struct, frozen=True):
     clusters: tuple[Cluster, ...]
     file: Path | None = None
     roles: Roles = msgspec.field(default_factory=Roles)
-    service: Path | MungeAddress | SshAddress | None = None
+    service: Path | SshAddress | None = None
     socket: Path | None = None
-    munge: MungeListener | None = None
     runs_per_user: int | None = None
     web: str | None = None
     web_host: str | None = None
@@ -246,7 +235,6 @@ def _of_board(document: "Document", section: SettingsFile, file: Path, board: Pa
     gpus_given = document.has(("gpus",)) or document.has(("clusters",))
     read = _clusters_and_gpus if gpus_given else _this_machine_and_its_gpus
     clusters, gpus = read(document, section, base)
-    munge = _munge_listener(document, section.serve)
     _check_web(document, section.serve)
     document.check()
     roles = Roles(
@@ -262,7 +250,6 @@ def _of_board(document: "Document", section: SettingsFile, file: Path, board: Pa
         file,
         roles,
         socket=None if given is None else _inside(document, ("serve", "socket"), base, given),
-        munge=munge,
         runs_per_user=section.serve.runs_per_user,
         web=section.serve.web,
         web_host=section.serve.web_host,
@@ -298,31 +285,17 @@ def _this_machine_and_its_gpus(
     return (here,), _machine_gpus(here, sandbox)
 
 
-def _service(document: "Document", base: Path, address: str) -> Path | MungeAddress | SshAddress:
+def _service(document: "Document", base: Path, address: str) -> Path | SshAddress:
     for key in ("board", "tasks", "clusters", "gpus", "defaults", "roles", "serve", "jobs", "submit", "prune_days"):
         if document.has((key,)):
             document.fault((key,), "is given beside service, which has its own")
-    place: Path | MungeAddress | SshAddress = base
+    place: Path | SshAddress = base
     try:
         place = service_address(address) if "://" in address else _inside(document, ("service",), base, address)
     except ValueError as error:
         document.fault(("service",), f'{error}, found "{one_line(address)}"')
     document.check()
     return place
-
-
-def _munge_listener(document: "Document", section: ServeSection) -> MungeListener | None:
-    if section.munge is None:
-        if section.munge_socket is not None:
-            document.fault(("serve", "munge_socket"), "is given without munge, the port for clients")
-        return None
-    if section.munge_socket is not None and not section.munge_socket.startswith("/"):
-        document.fault(("serve", "munge_socket"), f'expected a full path, found "{one_line(section.munge_socket)}"')
-    try:
-        return munge_listener(section.munge, section.munge_socket or "")
-    except ValueError as error:
-        document.fault(("serve", "munge"), f'{error}, found "{one_line(section.munge)}"')
-        return None
 
 
 def _check_web(document: "Document", section: ServeSection) -> None:

@@ -19,7 +19,7 @@ from hpc_board.domain.job_options import (
     of_environment,
     of_values,
 )
-from hpc_board.domain.service_address import MungeAddress, SshAddress, service_address
+from hpc_board.domain.service_address import SshAddress, service_address
 from hpc_board.errors import InputError
 from hpc_board.files import open_followed, read_text, user_folder
 from hpc_board.trusted_file import Trust, open_trusted, system_owners
@@ -31,7 +31,7 @@ FILE_MODE = 0o644
 """The mode of a new settings file, before the umask: one that others may write is not used."""
 
 _PLAIN_SERVICE = re.compile(
-    r"(?:#[\x20-\x7e]*\n|\n)*service: (?P<address>(?:/|munge://|ssh://)[A-Za-z0-9._@%+=?:/-]*[A-Za-z0-9])\n*"
+    r"(?:#[\x20-\x7e]*\n|\n)*service: (?P<address>(?:/|ssh://)[A-Za-z0-9._@%+=?:/-]*[A-Za-z0-9])\n*"
 )
 """Comments and the key `service` alone, with an address that has no character of a meaning in YAML."""
 
@@ -138,7 +138,7 @@ def text_of(source: Path | Found, environ: Mapping[str, str]) -> str:
     return read_text(source, DOCUMENT_BYTES_MAX, open_followed)
 
 
-def plain_service(text: str) -> Path | MungeAddress | SshAddress | None:
+def plain_service(text: str) -> Path | SshAddress | None:
     """Return the service of settings that only name it by a full path or an address; None for all other settings.
 
     Almost every client of a service has such settings, and PyYAML takes a sixth of the time of `hpc-board runs`.

@@ -6,13 +6,9 @@ import msgspec
 
 from hpc_board.domain.roles import ACCOUNT_PATTERN
 
-ACCOUNT = "hpc-board"
-"""The service's account, unless an address names another one."""
-
 PROGRAM = "hpc-board"
 """The command of hpc-board on the service's machine, unless an address names another one."""
 
-_MUNGE_FORM = "munge://[ACCOUNT@]HOST:PORT[?socket=PATH]"
 _SSH_FORM = "ssh://[USER@]HOST[:PORT]/PATH[?command=PATH]"
 
 # Paths reach the login shell of another machine, whose language is not known: no character of theirs is special in any.
@@ -21,20 +17,7 @@ _HOST = r"(?P<host>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9][A-Za-z0-9._-]{0,253})"
 _LABEL_MAX = 63
 _USER = rf"(?:(?P<user>(?!@){ACCOUNT_PATTERN})@)?"
 _PORT = r"(?P<port>[0-9]{1,5})"
-_MUNGE = rf"munge://{_USER}{_HOST}:{_PORT}(?:\?socket=(?P<socket>{_PATH}))?"
 _SSH = rf"ssh://{_USER}{_HOST}(?::{_PORT})?(?P<path>{_PATH})(?:\?command=(?P<command>{_PATH}))?"
-
-
-class MungeAddress(msgspec.Struct, frozen=True):
-    """A service that runs under `account` and listens on a TCP port; `socket` is that of munged, "" for its default."""
-
-    host: str
-    port: int
-    account: str = ACCOUNT
-    socket: str = ""
-
-    def __str__(self) -> str:
-        return f"munge://{self.account}@{_bracketed(self.host)}:{self.port}"
 
 
 class SshAddress(msgspec.Struct, frozen=True):
@@ -52,41 +35,17 @@ class SshAddress(msgspec.Struct, frozen=True):
         return f"ssh://{user}{_bracketed(self.host)}{port}{self.path}"
 
 
-class MungeListener(msgspec.Struct, frozen=True):
-    """The TCP port on which a service takes munge's credentials; `socket` is that of munged, "" for its default."""
-
-    host: str
-    port: int
-    socket: str = ""
-
-    def __str__(self) -> str:
-        return f"{_bracketed(self.host)}:{self.port}"
-
-
-def service_address(text: str) -> MungeAddress | SshAddress:
+def service_address(text: str) -> SshAddress:
     """Return the address in `text`, which is not the path of a socket.
 
     Raises:
         ValueError: `text` is none.
     """
-    if found := re.fullmatch(_MUNGE, text):
-        return MungeAddress(_host(found), _port(found["port"]), found["user"] or ACCOUNT, found["socket"] or "")
-    if found := re.fullmatch(_SSH, text):
-        port = None if found["port"] is None else _port(found["port"])
-        return SshAddress(_host(found), found["path"], found["user"] or "", port, found["command"] or PROGRAM)
-    raise ValueError(f"expected the full path of a socket, {_MUNGE_FORM} or {_SSH_FORM}")
-
-
-def munge_listener(text: str, socket: str) -> MungeListener:
-    """Return the port that `text` names as HOST:PORT.
-
-    Raises:
-        ValueError: `text` is no such text.
-    """
-    found = re.fullmatch(f"{_HOST}:{_PORT}", text)
+    found = re.fullmatch(_SSH, text)
     if found is None:
-        raise ValueError("expected HOST:PORT, such as login1:7411")
-    return MungeListener(_host(found), _port(found["port"]), socket)
+        raise ValueError(f"expected the full path of a socket, or {_SSH_FORM}")
+    port = None if found["port"] is None else _port(found["port"])
+    return SshAddress(_host(found), found["path"], found["user"] or "", port, found["command"] or PROGRAM)
 
 
 def _host(found: "re.Match[str]") -> str:

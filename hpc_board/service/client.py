@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from hpc_board.boards.moderation import Moderation
     from hpc_board.domain.change import Change
     from hpc_board.domain.run import Run
-    from hpc_board.domain.service_address import MungeAddress, SshAddress
+    from hpc_board.domain.service_address import SshAddress
     from hpc_board.model.gpu import Gpu
     from hpc_board.model.task import Task
     from hpc_board.store.backup import Contents
@@ -155,9 +155,7 @@ class Connection:
     `origin` is the place that names the address, "" if it is not known.
     """
 
-    def __init__(
-        self, address: "Path | MungeAddress | SshAddress", warn: Callable[[str], object], origin: str = ""
-    ) -> None:
+    def __init__(self, address: "Path | SshAddress", warn: Callable[[str], object], origin: str = "") -> None:
         self._address = address
         self._origin = origin
         self._door = door_to(address)
@@ -422,7 +420,7 @@ class RemoteBoard(Board):
 
     def __init__(
         self,
-        address: "Path | MungeAddress | SshAddress",
+        address: "Path | SshAddress",
         *,
         warn: Callable[[str], object] = lambda _: None,
         origin: str = "",

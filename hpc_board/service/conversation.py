@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -22,7 +22,6 @@ from hpc_board.service import routes, wire
 from hpc_board.service.answers import Answers, parsed_args
 from hpc_board.service.changes import Changes
 from hpc_board.service.counts import Counts
-from hpc_board.service.doors import Forged
 from hpc_board.service.watching import Watching
 
 _CHUNK_BYTES = 64 * 1024
@@ -46,33 +45,6 @@ class Bounds(msgspec.Struct, frozen=True):
     questions_per_user: int = 2
     connections_per_user: int = 64
     connections: int = 2_000
-
-
-class Reader(Protocol):
-    """The bytes that come from a client."""
-
-    async def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes, b"" at the end."""
-
-
-class Writer(Protocol):
-    """The way of bytes to a client, as asyncio.StreamWriter has it."""
-
-    @property
-    def transport(self) -> asyncio.WriteTransport:
-        """The transport below."""
-
-    def write(self, data: bytes, /) -> None:
-        """Write `data`, once there is room."""
-
-    async def drain(self) -> None:
-        """Wait until there is room for more."""
-
-    def close(self) -> None:
-        """Close the connection once all has left."""
-
-    async def wait_closed(self) -> None:
-        """Wait until all has left."""
 
 
 class Conversations:
@@ -114,8 +86,8 @@ class Conversations:
         """End the threads of questions."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    async def hold(self, uid: int, reader: Reader, writer: Writer) -> None:
-        """Answer the questions of the account `uid`, whom a door has identified."""
+    async def hold(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the questions of the account `uid`, whom the kernel has identified."""
         if (
             self._connections[uid] >= self._bounds.connections_per_user
             or self._connections.total() >= self._bounds.connections
@@ -132,9 +104,6 @@ class Conversations:
             self._log("closed", uid=uid, reason="too slow")
             # A client that reads nothing would keep the answer in memory as long as it likes.
             writer.transport.abort()
-        except Forged as error:
-            self._log("refused", uid=uid, reason=str(error))
-            writer.transport.abort()
         except _Unfit as error:
             self._log("refused", uid=uid, reason=str(error))
             await self._last_words(writer, InputError(str(error), hint="Is this hpc-board's client?"))
@@ -147,7 +116,7 @@ class Conversations:
                 del self._connections[uid]
                 self._turns.pop(uid, None)
 
-    async def _closed(self, writer: Writer) -> None:
+    async def _closed(self, writer: asyncio.StreamWriter) -> None:
         """Close a connection, and drop the part of an answer that its client does not read in time."""
         writer.close()
         try:
@@ -158,7 +127,7 @@ class Conversations:
         except TimeoutError:
             writer.transport.abort()
 
-    async def _converse(self, uid: int, reader: Reader, writer: Writer) -> None:
+    async def _converse(self, uid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         turns = self._turns.setdefault(uid, _Turns(self._bounds.questions_per_user))
         lines = _Lines(reader, self._bounds.line_seconds, turns.long_line)
         first = await lines.next(self._bounds.hello_seconds)
@@ -206,8 +175,8 @@ class Conversations:
         user: str,
         turns: "_Turns",
         request: wire.Request,
-        reader: Reader,
-        writer: Writer,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         """Send the runs of a WAIT whenever they change, until all have ended or the client has gone."""
         loop = asyncio.get_running_loop()
@@ -232,8 +201,8 @@ class Conversations:
         turns: "_Turns",
         request: wire.Request,
         runs: Sequence[Run],
-        reader: Reader,
-        writer: Writer,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> bool:
         """Send the changes of `runs` while the user may see them; return whether the client has gone before the end.
 
@@ -253,8 +222,8 @@ class Conversations:
         uid: int,
         user: str,
         request: wire.Request,
-        reader: Reader,
-        writer: Writer,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         """Send the changes of the board that the user may see, until the client has gone."""
         try:
@@ -267,7 +236,7 @@ class Conversations:
                 await self._send(writer, wire.Reply(request.id, event=msgspec.Raw(wire.encoded(change))))
         self._counts.answered(routes.CHANGES, "left")
 
-    async def _send_file(self, uid: int, user: str, request: wire.Request, writer: Writer) -> None:
+    async def _send_file(self, uid: int, user: str, request: wire.Request, writer: asyncio.StreamWriter) -> None:
         """Write the file of an EXPORT or BACKUP, send it in pieces, and at the end its contents in numbers."""
         loop = asyncio.get_running_loop()
         with ExitStack() as stack:
@@ -293,12 +262,12 @@ class Conversations:
         finally:
             self.answering.discard(task)
 
-    async def _send(self, writer: Writer, line: msgspec.Struct) -> None:
+    async def _send(self, writer: asyncio.StreamWriter, line: msgspec.Struct) -> None:
         writer.write(wire.encoded(line) + b"\n")
         async with asyncio.timeout(self._bounds.line_seconds):
             await writer.drain()
 
-    async def _last_words(self, writer: Writer, error: BoardError) -> None:
+    async def _last_words(self, writer: asyncio.StreamWriter, error: BoardError) -> None:
         with suppress(ConnectionError, TimeoutError):
             await self._send(writer, wire.Reply(0, error=wire.failure(error)))
         writer.close()
@@ -334,7 +303,7 @@ class _Turns:
 class _Lines:
     """The lines of a client, each within a time and a length; a line above REQUEST_BYTES_MAX needs `long_line`."""
 
-    def __init__(self, reader: Reader, line_seconds: float, long_line: asyncio.Semaphore) -> None:
+    def __init__(self, reader: asyncio.StreamReader, line_seconds: float, long_line: asyncio.Semaphore) -> None:
         self._reader = reader
         self._line_seconds = line_seconds
         self._long_line = long_line
@@ -381,7 +350,7 @@ class _Unfit(Exception):
 
 
 @asynccontextmanager
-async def _going(reader: Reader) -> AsyncIterator["asyncio.Future[bytes]"]:
+async def _going(reader: asyncio.StreamReader) -> AsyncIterator["asyncio.Future[bytes]"]:
     """Yield a future that is done once a client that has nothing more to say says something or has gone."""
     gone = asyncio.ensure_future(reader.read(1))
     try:

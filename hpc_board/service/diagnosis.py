@@ -13,7 +13,7 @@ from hpc_board.accounts import user_name
 from hpc_board.admin.doctor import diagnose_roles, lock_holder
 from hpc_board.domain.diagnostic import Diagnostic, Rule, Severity, applied, diagnostic
 from hpc_board.domain.roles import Role
-from hpc_board.domain.service_address import MungeAddress, SshAddress
+from hpc_board.domain.service_address import SshAddress
 from hpc_board.errors import BoardError
 from hpc_board.files import lock_descriptor, open_regular
 from hpc_board.model.gpu import Gpu
@@ -27,8 +27,6 @@ from hpc_board.service.reloading import waiting_keys
 from hpc_board.service.units import WATCHDOG_SECONDS, environment, path_of, systemctl
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
-from hpc_board.transport import munge
-from hpc_board.transport.munge import MungeFailed, Trouble
 
 _LOOK_SECONDS = 5.0
 _START = "Start it in one of the ways that `hpc-board admin init FOLDER --serve` prints; you may repeat that command."
@@ -61,10 +59,8 @@ def diagnose_start(settings: Settings) -> Iterator[Diagnostic]:
     yield from applied((diagnose_roles, *_START_RULES), settings)
 
 
-def _owner(address: Path | MungeAddress | SshAddress) -> str:
+def _owner(address: Path | SshAddress) -> str:
     """Return the account of a service, "" if its host alone knows it; the client has checked the account."""
-    if isinstance(address, MungeAddress):
-        return address.account
     if isinstance(address, Path):
         with suppress(OSError):
             return user_name(address.lstat().st_uid)
@@ -100,23 +96,6 @@ def _gpus(settings: Settings) -> Iterator[Diagnostic]:
         message = f"the settings have no `clusters` and `gpus`, so jobs run on this machine itself: {names}"
         hint = "`hpc-board admin detect` prints those of the cluster."
         yield Diagnostic(Severity.WARNING, "gpus", message, hint)
-
-
-def _munge(settings: Settings) -> Iterator[Diagnostic]:
-    """Report whether munge makes and reads credentials, for a service with a port for other machines."""
-    if settings.munge is None:
-        return
-    place = settings.munge.socket or "its usual socket"
-    try:
-        munge.decode(munge.encode("doctor", os.geteuid(), settings.munge.socket), settings.munge.socket)
-    except MungeFailed as error:
-        absent = error.trouble is Trouble.MISSING
-        message = "munge is not installed here" if absent else f"munged does not answer at {place} ({error.trouble})"
-        hint = "Clients on other machines are refused until then: `systemctl status munge` says more."
-        elsewhere = " `serve.munge_socket` in the settings names the socket of a munged that is not at its usual place."
-        yield Diagnostic(Severity.ERROR, "munge", message, hint if absent else hint + elsewhere)
-        return
-    yield Diagnostic(Severity.OK, "munge", f"munged answers at {place}")
 
 
 def _running(settings: Settings) -> Iterator[Diagnostic]:
@@ -277,7 +256,7 @@ def _socket(settings: Settings) -> Path:
     return settings.socket
 
 
-_START_RULES: tuple[Rule[Settings], ...] = (_gpus, _munge)
+_START_RULES: tuple[Rule[Settings], ...] = (_gpus,)
 """The checks that need no running service."""
 
 _RULES: tuple[Rule[Settings], ...] = (_place, *_START_RULES, _running, _restart, _pythons)

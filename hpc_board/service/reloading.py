@@ -19,7 +19,6 @@ from hpc_board.store.folder import SERVE_LOCK
 _FIXED: Final = {
     "board": "board",
     "socket": "serve.socket",
-    "munge": "serve.munge",
     "web": "serve.web",
     "web_host": "serve.web_host",
     "web_metrics": "serve.metrics",

@@ -1,4 +1,4 @@
-"""The service's process: it owns a board, advances its runs, and answers questions at its doors."""
+"""The service's process: it owns a board, advances its runs, and answers questions at its socket."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ import stat
 import threading
 import time
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -46,11 +46,7 @@ if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.runs.reconciler import Pass
     from hpc_board.service.page.web_server import WebServer
-    from hpc_board.service.unauthenticated import PendingClients
 
-_Door = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
-
-# Above it, the kernel has clients over TCP wait for a second before they try again.
 _BACKLOG = 2048
 _FILES_BESIDES = 512
 _ADVANCE_SECONDS = 1.0
@@ -61,7 +57,7 @@ _LOCK_SECONDS = 1.0
 
 
 class Service:
-    """A board behind a Unix socket, and behind a TCP port if the settings have one.
+    """A board behind a Unix socket.
 
     `advance_seconds` is the pause between two passes over the runs in flight. `reread` reads the settings again, for
     `reload`.
@@ -103,7 +99,6 @@ class Service:
         self._conversations = Conversations(
             answers, self._watching, self._changes, bounds, self._log, self._counts, self._user_and_role, self._stopping
         )
-        self._pending_clients = self._new_pending_clients()
 
     @property
     def settings(self) -> Settings:
@@ -120,13 +115,6 @@ class Service:
     def _warn(self, text: str) -> None:
         self._log("warning", text=text)
 
-    def _new_pending_clients(self) -> "PendingClients | None":
-        if self.settings.munge is None:
-            return None
-        from hpc_board.service.unauthenticated import PendingClients
-
-        return PendingClients(self.settings.munge, self._log, self._bounds.hello_seconds)
-
     # Life
 
     def run(self, ready: Callable[[], object] = lambda: None) -> None:
@@ -139,10 +127,7 @@ class Service:
         _allow_files(self._bounds.connections + self._page_bounds.connections)
         with ExitStack() as stack:
             self._take_folder(stack)
-            listening: dict[_Door, socket.socket] = {self._by_socket: self._listen(stack, self.path)}
-            if self._pending_clients is not None:
-                stack.callback(self._pending_clients.close)
-                listening[self._by_munge] = stack.enter_context(self._pending_clients.listening())
+            listening = self._listen(stack, self.path)
             of_page = self._open_page(stack)
             self._tell_isolation()
             self._tell_doubts()
@@ -249,10 +234,8 @@ class Service:
     def _role_of(self, uid: int) -> Role:
         return self._user_and_role(uid)[1]
 
-    async def _serve(
-        self, listening: Mapping[_Door, socket.socket], of_page: list[socket.socket], ready: Callable[[], object]
-    ) -> None:
-        """Serve until the end; `listening` has the socket of each door, `of_page` those of the page."""
+    async def _serve(self, listening: socket.socket, of_page: list[socket.socket], ready: Callable[[], object]) -> None:
+        """Serve clients at `listening`, and browsers at the sockets `of_page`, until the end."""
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         self._end = partial(loop.call_soon_threadsafe, stop.set)
         self._watching.start(loop)
@@ -260,8 +243,9 @@ class Service:
         self._passes.run(self._installation.reconciler.names)
         tasks: set[asyncio.Task[None]] = set()
 
-        def accept(door: _Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.ensure_future(door(reader, writer))
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            uid = peer_uid(writer.get_extra_info("socket"))
+            task = asyncio.ensure_future(self._conversations.hold(uid, reader, writer))
             tasks.add(task)
             task.add_done_callback(partial(ended, writer))
 
@@ -270,14 +254,12 @@ class Service:
             writer.close()  # also if the task was cancelled before its first step
 
         # Closed by hand: on leaving a block, newer Pythons wait for the connections, and thus for idle clients.
-        servers: dict[socket.socket, asyncio.Server] = {}
+        server: asyncio.Server | None = None
         try:
-            for door, place in listening.items():
-                start = asyncio.start_unix_server if place.family == socket.AF_UNIX else asyncio.start_server
-                servers[place] = await start(partial(accept, door), sock=place, backlog=_BACKLOG)
+            server = await asyncio.start_unix_server(accept, sock=listening, backlog=_BACKLOG)
             if self._page is not None:
                 await self._page.start(of_page)
-            self._tell_doors(of_page)
+            self._tell_sockets(of_page)
             notify("READY=1")
             ready()
             if self._end_requested.is_set():
@@ -286,29 +268,28 @@ class Service:
             notify("STOPPING=1")
             self._log("stopping")
         finally:
-            await self._close(servers, tasks)
+            await self._close(listening, server, tasks)
 
-    def _tell_doors(self, of_page: list[socket.socket]) -> None:
-        doors = {"munge": self.settings.munge} if self.settings.munge is not None else {}
+    def _tell_sockets(self, of_page: list[socket.socket]) -> None:
         pages = {"page": opening.page_socket(self.path), "web": self.settings.web} if of_page else {}
         self._log(
             "serving",
             board=self.settings.board,
             socket=self.path,
-            **doors,
             **pages,
             version=__version__,
             pid=os.getpid(),
         )
 
-    async def _close(self, servers: Mapping[socket.socket, asyncio.Server], tasks: set["asyncio.Task[None]"]) -> None:
-        """Close the doors, wait for the answers under way, and end all else; `tasks` has the open connections."""
+    async def _close(
+        self, listening: socket.socket, server: asyncio.Server | None, tasks: set["asyncio.Task[None]"]
+    ) -> None:
+        """Close the socket, wait for the answers under way, and end all else; `tasks` has the open connections."""
         loop = asyncio.get_running_loop()
         # asyncio loses a connection that it has accepted and not yet handed over when its server is closed.
-        for place in servers:
-            loop.remove_reader(place)
+        loop.remove_reader(listening)
         await asyncio.sleep(0)
-        for server in servers.values():
+        if server is not None:
             server.close()
         self._stopping.set()
         self._passes.wake()
@@ -372,28 +353,12 @@ class Service:
             self._log("isolation", problem="".join(traceback.format_exception(error)))
 
     def _tell_doubts(self) -> None:
-        """Log the faults that `admin doctor` finds in the settings and with munge."""
+        """Log the faults that `admin doctor` finds in the settings."""
         from hpc_board.service.diagnosis import diagnose_start
 
         for each in diagnose_start(self.settings):
             if each.severity is not Severity.OK:
                 self._log("warning", text=f"{each.subject}: {each.message}", hint=each.hint)
-
-    # Connections
-
-    async def _by_socket(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await self._conversations.hold(peer_uid(writer.get_extra_info("socket")), reader, writer)
-
-    async def _by_munge(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._pending_clients is None:
-            return
-        try:
-            admitted = await self._pending_clients.admit(reader, writer)
-        except Exception:  # noqa: BLE001 - a fault of the service is told to its log alone
-            self._log("fault", traceback=traceback.format_exc())
-            return
-        if admitted is not None:
-            await self._conversations.hold(*admitted)
 
     def _user_and_role(self, uid: int) -> tuple[str, Role]:
         user = peer_name(uid)

@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import re
 import shlex
 import shutil
 import stat
@@ -51,7 +50,6 @@ _SERVE = """
 serve:
   socket: {socket}
   runs_per_user: 4    # at most so many runs of a user on the clusters; others wait in the service
-  # munge: {host}:7411    # a port for clients on the cluster's other machines; munge tells who they are
   # web: 127.0.0.1:8080    # the page on a TCP address as well: all who reach it see the open boards
 
 # The owner of the board is an admin. Without participants, each account of this machine may submit.
@@ -150,7 +148,7 @@ def set_up(
         _undo_folders(undo, board, file, socket, folder / user_unit_file(board))
         things = _make_folders(undo, board, folder, socket)
         for what, path, text, mode in (
-            ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket)), host=_host()), _SECRET_FILE),
+            ("settings", file, detected.text + _SERVE.format(socket=quoted(str(socket))), _SECRET_FILE),
             ("participants' settings", folder / PARTICIPANTS, participants, _OPEN_FILE),
             ("account's unit", folder / user_unit_file(board), user_unit(serve, environ), _OPEN_FILE),
         ):
@@ -277,12 +275,6 @@ def _write_undoable(undo: ExitStack, path: Path, text: str, mode: int) -> bool:
             undo.callback(path.unlink, missing_ok=True)
             return True
     return False
-
-
-def _host() -> str:
-    """Return this machine's name for the settings; one that YAML could take for something else becomes an example."""
-    name = os.uname().nodename
-    return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9.-]*", name) else "login1"
 
 
 def _program() -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from hpc_board import bundled
 from hpc_board.domain.job_options import time_limit_seconds
-from hpc_board.domain.service_address import MungeAddress, MungeListener, SshAddress
+from hpc_board.domain.service_address import SshAddress
 from hpc_board.errors import DocumentError, InputError
 from hpc_board.model.gpu import (
     Cluster,
@@ -246,17 +246,9 @@ def test_a_file_without_clusters_and_gpus_uses_those_of_this_machine(tmp_path: P
     assert settings.gpus == load(None, {}).gpus
 
 
-@pytest.mark.parametrize(
-    ("text", "service"),
-    [
-        ("munge://games@login1:7411", MungeAddress("login1", 7411, "games")),
-        ("ssh://login1/run/board.sock", SshAddress("login1", "/run/board.sock")),
-    ],
-)
-def test_a_service_on_another_machine_has_an_address(
-    tmp_path: Path, text: str, service: MungeAddress | SshAddress
-) -> None:
-    assert load(written(tmp_path, f"service: {text}"), {}).service == service
+def test_a_service_on_another_machine_has_an_address(tmp_path: Path) -> None:
+    settings = load(written(tmp_path, "service: ssh://login1/run/board.sock"), {})
+    assert settings.service == SshAddress("login1", "/run/board.sock")
 
 
 def test_a_service_on_this_machine_has_a_path(tmp_path: Path) -> None:
@@ -268,9 +260,7 @@ def test_a_service_on_this_machine_has_a_path(tmp_path: Path) -> None:
     [
         ("service: /run/board.sock", True),
         ("# ours: the lab's\n\nservice: /run/x/../board.sock\n\n", True),
-        ("service: munge://games@login1:7411\n", True),
         ("service: ssh://login1/run/board.sock?command=/opt/bin/hpc-board\n", True),
-        ("service: munge://login1:7411?socket=/run/m", True),
         ("---\nservice: /run/board.sock", False),
         ("service: '/run/board.sock' # ours", False),
         ("service: /run/a board.sock", False),
@@ -293,7 +283,8 @@ def test_settings_that_only_name_a_service_are_read_the_same_without_yaml(
         "service: /run/b.sock\nboard: b",
         "service: /run/b\nservice: /run/b",
         "service: /run:",
-        "service: munge://login1:70000",
+        "service: ssh://login1:70000/run/b",
+        "service: munge://login1:7411",
         "# \x07\nservice: http://login1",
     ],
 )
@@ -306,24 +297,12 @@ def test_settings_with_faults_are_left_to_the_reader_that_names_them(tmp_path: P
 def test_a_text_that_is_no_address_of_a_service_is_named_with_its_line(tmp_path: Path) -> None:
     assert faults(tmp_path, "# ours\nservice: http://login1:7411") == [
         (
-            "line 2: service: expected the full path of a socket, munge://[ACCOUNT@]HOST:PORT[?socket=PATH] or "
-            'ssh://[USER@]HOST[:PORT]/PATH[?command=PATH], found "http://login1:7411"'
+            "line 2: service: expected the full path of a socket, or ssh://[USER@]HOST[:PORT]/PATH[?command=PATH], "
+            'found "http://login1:7411"'
         )
     ]
-    assert faults(tmp_path, "service: munge://login1:70000") == [
-        'line 1: service: expected a port from 1 to 65535, found "munge://login1:70000"'
-    ]
-
-
-def test_the_port_of_a_service_is_read_with_the_socket_of_munge(tmp_path: Path) -> None:
-    text = 'serve: {socket: s, munge: "login1:7411", munge_socket: /run/m}'
-    assert load(written(tmp_path, text), {}).munge == MungeListener("login1", 7411, "/run/m")
-    assert faults(tmp_path, "serve: {munge: login1, munge_socket: m}") == [
-        'line 1: serve.munge_socket: expected a full path, found "m"',
-        'line 1: serve.munge: expected HOST:PORT, such as login1:7411, found "login1"',
-    ]
-    assert faults(tmp_path, "serve: {munge_socket: /run/m}") == [
-        "line 1: serve.munge_socket: is given without munge, the port for clients"
+    assert faults(tmp_path, "service: ssh://login1:70000/run/b") == [
+        'line 1: service: expected a port from 1 to 65535, found "ssh://login1:70000/run/b"'
     ]
 
 

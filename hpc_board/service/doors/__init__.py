@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING, Protocol
 from hpc_board.errors import BoardError
 
 if TYPE_CHECKING:
-    from hpc_board.domain.service_address import MungeAddress, SshAddress
+    from hpc_board.domain.service_address import SshAddress
 
 
 class ServiceError(BoardError):
     """The service cannot be reached, or has broken off."""
 
     title = "The service did not answer"
-
-
-class Forged(Exception):
-    """Bytes that the other end of a connection did not send, or not as the next ones."""
 
 
 class Stream(Protocol):
@@ -58,18 +54,12 @@ class Door(Protocol):
         """Give up the common resources of the connections."""
 
 
-def door_to(address: "Path | MungeAddress | SshAddress") -> Door:
+def door_to(address: "Path | SshAddress") -> Door:
     """Return the door at `address`; a client loads the modules of this one alone."""
     if isinstance(address, Path):
         from hpc_board.service.doors.unix import UnixDoor
 
         return UnixDoor(address)
-    from hpc_board.domain.service_address import MungeAddress
-
-    if isinstance(address, MungeAddress):
-        from hpc_board.service.doors.munge import MungeDoor
-
-        return MungeDoor(address)
     from hpc_board.service.doors.ssh import SshDoor
 
     return SshDoor(address)

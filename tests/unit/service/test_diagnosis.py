@@ -29,7 +29,6 @@ from hpc_board.service.units import user_unit
 from hpc_board.settings import Settings
 from hpc_board.store.folder import SERVE_LOCK
 from tests.conftest import short_folder
-from tests.munge import skip_without_munge
 from tests.service import serve_process, serving
 from tests.slurm.lab import free_ports
 
@@ -194,20 +193,6 @@ def test_a_service_without_gpus_of_its_own_is_told_at_its_start_and_by_doctor(fi
     assert told_by(doctor(file)[1], "gpus", "jobs run on this machine itself") == ["warning"]
     file.write_text(file.read_text() + "clusters: {here: {scheduler: local}}\ngpus: {CPU: {cluster: here}}\n")
     assert told_by(doctor(file)[1], "gpus", "") == []
-
-
-def test_a_dead_munged_is_told_at_the_start_and_by_doctor(file: Path) -> None:
-    skip_without_munge()
-    document = yaml.safe_load(file.read_text())
-    (number,) = free_ports(1)
-    document["serve"] |= {"munge": f"127.0.0.1:{number}", "munge_socket": str(file.parent / "munge.sock")}
-    file.write_text(yaml.safe_dump(document))
-    lines: list[str] = []
-    with serving(loaded(file), file.parent / "run" / "board.sock", lines=lines):
-        code, told = doctor(file)
-    assert (code, told_by(told, "munge", "mung")) == (3, ["problem"])
-    (logged,) = (each for each in map(json.loads, lines) if each["event"] == "warning" and "munge" in each["text"])
-    assert "`serve.munge_socket` in the settings names the socket" in logged["hint"]
 
 
 def with_slurm(file: Path) -> Path:

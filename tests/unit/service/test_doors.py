@@ -17,16 +17,13 @@ from hpc_board.cli.main import cli
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
 from tests.commands import run_hpc_board
-from tests.munge import munged, new_key, skip_without_munge
 from tests.service import serving
-from tests.slurm.lab import free_ports
 from tests.slurm.sshd import USER, Sshd, skip_without_sshd
-from tests.unit.recorded import REPOSITORY, SETTINGS, Recorded, recorded, result_of, status_of, timed_case
-from tests.unit.service.clients import OWNER
+from tests.unit.recorded import REPOSITORY, Recorded, recorded, result_of, status_of, timed_case
 
 pytestmark = pytest.mark.slow
 
-DOORS = ("unix", "munge", "ssh")
+DOORS = ("unix", "ssh")
 PROGRAM = Path(sys.executable).parent / "hpc-board"
 
 
@@ -48,26 +45,19 @@ class House:
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
-    skip_without_munge()
     skip_without_sshd()
     with tempfile.TemporaryDirectory(prefix="hb-") as name:
         folder = Path(name)
         folder.chmod(0o755)
         (folder / "board").mkdir()
         board = recorded(folder / "board")
-        place, (port,) = folder / "board.sock", free_ports(1)
-        with (
-            munged(folder / "m", new_key(folder / "key")) as munge_socket,
-            Sshd(folder / "d", {"PYTHONPATH": str(REPOSITORY)}) as host,
-        ):
-            own = f"serve: {{munge: '127.0.0.1:{port}', munge_socket: {munge_socket}}}\n"
-            board.settings.write_text(SETTINGS + own)
+        place = folder / "board.sock"
+        with Sshd(folder / "d", {"PYTHONPATH": str(REPOSITORY)}) as host:
             board.add(result=result_of(Verdict.PASS, timed_case()), score_s=1e-3)
             board.add(result=result_of(Verdict.WRONG_VALUE, message="wrong"))
             board.add(status_of(RunState.LOST, reason="gone"))
             addresses = {
                 "unix": str(place),
-                "munge": f"munge://{OWNER}@127.0.0.1:{port}?socket={munge_socket}",
                 "ssh": f"ssh://{USER}@127.0.0.1:{host.port}{place}?command={PROGRAM}",
             }
             usual = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
@@ -149,9 +139,11 @@ def test_settings_name_a_door_as_the_variable_does(house: House) -> None:
         assert done.stdout == house.run("unix", "runs", "--json").stdout
 
 
-@pytest.mark.parametrize("address", ["munge://login1", "localhost:27411", "run/board.sock", "~/board.sock"])
+@pytest.mark.parametrize(
+    "address", ["munge://hpc-board@login1:7411", "localhost:27411", "run/board.sock", "~/board.sock"]
+)
 def test_a_variable_that_is_no_address_is_named(address: str) -> None:
     done = CliRunner().invoke(cli, ["runs"], env={"HPC_BOARD_SERVICE": address})
     assert done.exit_code == 2
-    assert "$HPC_BOARD_SERVICE: expected the full path of a socket, munge://" in done.stderr
+    assert "$HPC_BOARD_SERVICE: expected the full path of a socket, or ssh://" in done.stderr
     assert f'found "{address}"' in done.stderr

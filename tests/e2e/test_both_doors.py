@@ -1,4 +1,4 @@
-"""A competition on a real Slurm, from `admin init --serve` to the final export, its players at all three doors."""
+"""A competition on a real Slurm, from `admin init --serve` to the final export, its players at both doors."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from tests.e2e.boards import RIGHT, board_files
 from tests.e2e.test_account_of_jobs import PYTHON
 from tests.e2e.test_served_board import ADA, BOB, OWNER, TEACHER, Player, environment
 from tests.e2e.test_service_setup import unit_in
-from tests.slurm.lab import SlurmLab, free_ports
+from tests.slurm.lab import SlurmLab
 from tests.slurm.sshd import Sshd, skip_without_sshd
 from tests.unit.recorded import REPOSITORY
 from tests.waiting import awaited
@@ -30,23 +30,6 @@ from tests.waiting import awaited
 CYD = "sys"
 SLOWER = RIGHT.replace("    return", "    import time; time.sleep(0.02)\n    return")
 SLOWEST = RIGHT.replace("    return", "    import time; time.sleep(0.1)\n    return")
-
-
-class FarPlayer(Player):
-    """A client of the service on a machine with another name."""
-
-    def run(self, *words: str | Path) -> "subprocess.CompletedProcess[str]":
-        own = command_as(self.account.uid, 0o022, [], [sys.executable, "-m", "hpc_board", *map(str, words)])
-        return subprocess.run(
-            ["unshare", "--uts", "sh", "-c", 'hostname node7 && exec "$@"', "sh", *own],
-            cwd=self.home,
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            timeout=120,
-            check=False,
-        )
 
 
 @contextmanager
@@ -67,7 +50,7 @@ def started(folder: Path, unit: Path, environ: Mapping[str, str]) -> Iterator[No
         assert '"fault"' not in log.read_text()
 
 
-def adapted(settings: Path, folder: Path, served: Mapping[str, str]) -> None:
+def adapted(settings: Path, folder: Path) -> None:
     """Change the settings of `admin init` to a task of milliseconds and a Python that the jobs' account may run."""
     document: dict[str, Any] = yaml.safe_load(settings.read_text())
     (cluster,) = document["clusters"]
@@ -84,13 +67,12 @@ def adapted(settings: Path, folder: Path, served: Mapping[str, str]) -> None:
         }
     }
     document["roles"] = {"creators": [TEACHER], "admins": [TEACHER], "participants": [ADA, BOB, CYD]}
-    document["serve"] |= served
     settings.write_text(yaml.safe_dump(document))
 
 
 @pytest.mark.slurm
 @needs_accounts
-def test_players_at_all_doors_share_one_competition(accounting_lab: SlurmLab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_players_at_both_doors_share_one_competition(accounting_lab: SlurmLab, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without_sshd()
     if shutil.which(PYTHON) is None:
         pytest.skip(f"no {PYTHON}")
@@ -109,9 +91,7 @@ def test_players_at_all_doors_share_one_competition(accounting_lab: SlurmLab, mo
         assert made.returncode == 0, made.stderr
         told = json.loads(made.stdout)
         settings, socket = Path(told["settings"]), Path(told["socket"])
-        (port,) = free_ports(1)
-        munge_socket = accounting_lab.folder / "munge.sock"
-        adapted(settings, folder, {"munge": f"127.0.0.1:{port}", "munge_socket": str(munge_socket)})
+        adapted(settings, folder)
 
         shells = by_ssh.list_with_shells(folder / "passwd")
         begin = (sys.executable, "-c", by_ssh.WITH_SHELLS, str(shells))
@@ -119,9 +99,7 @@ def test_players_at_all_doors_share_one_competition(accounting_lab: SlurmLab, mo
             Sshd(folder / "d", {"PYTHONPATH": str(REPOSITORY), "USER": "root"}, begin=begin) as host,
             started(folder, unit_in(settings.parent), environ),
         ):
-            teacher, ada = (Player(name, folder, socket) for name in (TEACHER, ADA))
-            bob = FarPlayer(BOB, folder, socket)
-            bob.environ["HPC_BOARD_SERVICE"] = f"munge://{OWNER}@127.0.0.1:{port}?socket={munge_socket}"
+            teacher, ada, bob = (Player(name, folder, socket) for name in (TEACHER, ADA, BOB))
             home = host.client_home(folder / "client")
             cyd = by_ssh.Player(CYD, home, f"ssh://USER@127.0.0.1:{host.port}{socket}?command={by_ssh.PROGRAM}")
 
