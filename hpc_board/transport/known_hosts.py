@@ -1,72 +1,37 @@
-"""OpenSSH's known_hosts files, read-only: the accepted keys of each host."""
+"""OpenSSH's known_hosts files, read-only: the accepted keys of a host."""
 
 import base64
 import binascii
 import hashlib
-import hmac
-import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from hpc_board.errors import InputError
-from hpc_board.files import read_text
-
-_FILE_BYTES_MAX = 8 * 1024 * 1024
-_REVOKED = "@revoked"
+from hpc_board.transport.ssh_config import asked
 
 
-class _Line(msgspec.Struct, frozen=True):
+class KnownKey(msgspec.Struct, frozen=True):
+    """A line of a known_hosts file with a key of the host."""
+
     place: str
-    hosts: str
     key_type: str
     key: bytes
     revoked: bool
 
 
-class KnownHosts(msgspec.Struct, frozen=True):
-    """The lines of some known_hosts files that name keys, without those of certificate authorities."""
+def known_keys(files: Sequence[Path], names: Sequence[str]) -> list[KnownKey]:
+    """Return the keys in `files` of the first of a host's `names` that has a valid one, without those of authorities.
 
-    files: tuple[Path, ...]
-    lines: tuple[_Line, ...]
+    `ssh-keygen` finds them; without it the library does, which knows neither patterns nor revoked keys.
 
-    @classmethod
-    def read(cls, files: Sequence[Path]) -> "KnownHosts":
-        """Read the keys of `files`; missing files and unreadable lines hold none."""
-        lines: list[_Line] = []
-        for file in files:
-            try:
-                text = read_text(file, _FILE_BYTES_MAX)
-            except InputError:
-                continue
-            found = (_line(f"line {number} of {file}", line) for number, line in enumerate(text.splitlines(), 1))
-            lines += [line for line in found if line is not None]
-        return cls(tuple(files), tuple(lines))
-
-    def key_types(self, host: str) -> list[str]:
-        """Return the types of the known keys of `host`, in the order in which a login asks for them."""
-        return list(dict.fromkeys(line.key_type for line in self._of(host) if not line.revoked))
-
-    def knows(self, host: str, key: bytes) -> bool:
-        """Return whether the files have exactly this key for `host`, and it is not revoked."""
-        same = [line for line in self._of(host) if hmac.compare_digest(line.key, key)]
-        return bool(same) and not any(line.revoked for line in same)
-
-    def contradicts(self, host: str, key_type: str, key: bytes) -> str:
-        """Return the place of a line that contradicts this key: another of its type, or revoked; "" if none."""
-        for line in self._of(host):
-            if line.revoked == (line.key == key) and line.key_type == key_type:
-                return line.place
-        return ""
-
-    def _of(self, host: str) -> list[_Line]:
-        return [line for line in self.lines if _matches(line.hosts, host)]
-
-
-def name_of(host: str, port: int) -> str:
-    """Return the name in known_hosts files of the host that listens on `port`."""
-    return host.lower() if port == 22 else f"[{host.lower()}]:{port}"
+    Raises:
+        SchedulerError: ssh-keygen does not answer.
+    """
+    find = _found if shutil.which("ssh-keygen") else _found_without_openssh
+    found = ([key for file in files for key in find(file, name)] for name in names)
+    return next((keys for keys in found if not all(key.revoked for key in keys)), [])
 
 
 def fingerprint(key: bytes) -> str:
@@ -74,36 +39,29 @@ def fingerprint(key: bytes) -> str:
     return "SHA256:" + base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
 
 
-def fits(pattern: str, host: str) -> bool:
-    """Return whether `host` fits a pattern in which * and ? alone are special; brackets belong to names with ports."""
-    expression = "".join({"*": ".*", "?": "."}.get(character, re.escape(character)) for character in pattern)
-    return re.fullmatch(expression, host) is not None
+def _found(file: Path, name: str) -> Iterator[KnownKey]:
+    number = ""
+    for line in asked(["ssh-keygen", "-F", name, "-f", str(file)]).stdout.splitlines():
+        words = line.split()
+        if line.startswith("# Host "):
+            number = line.rpartition(": line ")[2].split()[0]
+            continue
+        marker = words.pop(0) if line.startswith("@") else ""
+        try:
+            key = base64.b64decode(words[2], validate=True)
+        except (IndexError, binascii.Error):
+            continue
+        if marker in ("", "@revoked"):
+            yield KnownKey(f"line {number} of {file}", words[1], key, bool(marker))
 
 
-def _line(place: str, text: str) -> _Line | None:
-    words = text.split()
-    marker = words.pop(0) if words and words[0].startswith("@") else ""
-    if len(words) < 3 or words[0].startswith("#") or marker not in ("", _REVOKED):
-        return None
+def _found_without_openssh(file: Path, name: str) -> Iterator[KnownKey]:
+    import paramiko
+
+    keys = paramiko.HostKeys()
     try:
-        key = base64.b64decode(words[2], validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return _Line(place, words[0], words[1], key, marker == _REVOKED)
-
-
-def _matches(hosts: str, host: str) -> bool:
-    if hosts.startswith("|1|"):
-        return _is_hash_of(hosts, host)
-    patterns = [pattern.lower() for pattern in hosts.split(",")]
-    excluded = any(fits(pattern[1:], host) for pattern in patterns if pattern.startswith("!"))
-    return not excluded and any(fits(pattern, host) for pattern in patterns)
-
-
-def _is_hash_of(hashed: str, host: str) -> bool:
-    """Return whether "|1|salt|hash" is the hash of `host`."""
-    try:
-        salt, digest = (base64.b64decode(part) for part in hashed[3:].split("|"))
-    except (binascii.Error, ValueError):
-        return False
-    return hmac.compare_digest(digest, hmac.new(salt, host.encode(), "sha1").digest())
+        keys.load(str(file))
+    except (OSError, ValueError, paramiko.hostkeys.InvalidHostKey):
+        return
+    for key_type, key in (keys.lookup(name) or {}).items():
+        yield KnownKey(str(file), key_type, key.asbytes(), False)

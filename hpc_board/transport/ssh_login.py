@@ -2,24 +2,27 @@
 
 import contextlib
 import logging
+import os
+import re
 import socket
 import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.model.text import one_line
-from hpc_board.transport.known_hosts import KnownHosts, fingerprint, name_of
+from hpc_board.transport.known_hosts import fingerprint, known_keys
 from hpc_board.transport.ssh_config import Destination, destination
 from hpc_board.transport.time_budget import ended_after
 
 if TYPE_CHECKING:
     from paramiko import PKey, Transport
+    from paramiko.pkey import PublicBlob
 
 KEEPALIVE_SECONDS: Final = 30
 """The interval of keepalive messages on a quiet connection, so that no firewall drops it."""
@@ -27,7 +30,6 @@ KEEPALIVE_SECONDS: Final = 30
 _SILENT_SECONDS: Final = 45
 """The time after which data without an acknowledgement means a lost connection."""
 
-_HOPS_MAX: Final = 8
 _AGENT_SECONDS: Final = 30.0
 _RSA: Final = ("rsa-sha2-512", "rsa-sha2-256")
 
@@ -64,28 +66,25 @@ def log_in(login: Login) -> Link:
         LoginRefused: the host key is unknown or another one, or none of the user's keys opens the account.
         SchedulerError: the host cannot be reached, or does not speak SSH.
     """
-    return _link(destination(login), hops=0)
-
-
-def _link(place: Destination, hops: int) -> Link:
     import paramiko
 
-    if hops > _HOPS_MAX:
-        raise SchedulerError(
-            f"the way to {place.name} leads over more than {_HOPS_MAX} hosts",
-            hint="ProxyJump goes in a circle: give `ProxyJump none` to the first of them in ~/.ssh/config.",
-        )
+    place = destination(login)
     with contextlib.ExitStack() as under:
+        complaints, end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        under.callback(os.close, complaints)
+        under.callback(os.close, end)
         try:
-            transport = paramiko.Transport(_socket(place, hops, under))
+            transport = paramiko.Transport(_socket(place, end, under))
             under.callback(transport.close)
             with ended_after(3 * place.connect_seconds, transport.close) as late:
                 _agree(place, transport)
                 _authenticate(place, transport, late)
             transport.set_keepalive(KEEPALIVE_SECONDS)
         except (paramiko.SSHException, EOFError, OSError) as error:
-            raise SchedulerError(
-                f"{place.name} cannot be reached: {_words(error)}",
+            words = _read(complaints) or _words(error)
+            refused = re.search("Permission denied|verification failed", words) is not None
+            raise (LoginRefused if place.proxy and refused else SchedulerError)(
+                f"{place.name} cannot be reached: {words}",
                 hint=f"Look whether `{place.command}` works; a VPN may be down, or the host in maintenance.",
             ) from error
         return Link(place, transport, under.pop_all())
@@ -95,40 +94,28 @@ def _words(error: Exception) -> str:
     return one_line(getattr(error, "strerror", None) or str(error) or "the connection was closed", 200)
 
 
-def _socket(place: Destination, hops: int, under: contextlib.ExitStack) -> Any:
-    """Open a stream to the host's SSH server, which `under` closes."""
-    if place.proxy_command:
-        return _proxy(place.proxy_command, under)
-    if place.jump is None:
-        direct = under.enter_context(_connected(place))
+def _read(complaints: int) -> str:
+    try:
+        return one_line(os.read(complaints, 4096).decode(errors="replace"), 200)
+    except BlockingIOError:
+        return ""
+
+
+def _socket(place: Destination, complaints: int, under: contextlib.ExitStack) -> socket.socket:
+    """Open a stream to the host's SSH server, which `under` closes; a proxy's standard error is `complaints`."""
+    if not place.proxy:
+        try:
+            direct = under.enter_context(socket.create_connection((place.host, place.port), place.connect_seconds))
+        except UnicodeError as error:
+            raise OSError("the host's name is no valid one") from error
         direct.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         direct.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SILENT_SECONDS * 1000)
         return direct
-    jump = _link(destination(place.jump), hops + 1)
-    under.callback(jump.close)
-    return jump.transport.open_channel(
-        "direct-tcpip", (place.host, place.port), ("127.0.0.1", 0), timeout=place.connect_seconds
-    )
-
-
-def _connected(place: Destination) -> socket.socket:
-    try:
-        return socket.create_connection((place.host, place.port), timeout=place.connect_seconds)
-    except UnicodeError as error:
-        raise OSError("the host's name is no valid one") from error
-
-
-def _proxy(command: str, under: contextlib.ExitStack) -> socket.socket:
-    """Open a stream through a command of the user's own configuration, run by a shell as OpenSSH does."""
     ours, theirs = socket.socketpair()
     under.enter_context(ours)
     with theirs:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", f"exec {command}"],
-            stdin=theirs.fileno(),
-            stdout=theirs.fileno(),
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            place.proxy, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=complaints, start_new_session=True
         )
     under.callback(process.wait)
     under.callback(process.kill)
@@ -141,29 +128,31 @@ def _agree(place: Destination, transport: "Transport") -> None:
     Raises:
         LoginRefused: it shows another one, or is not known.
     """
-    known, name = KnownHosts.read(place.known_hosts), place.alias or name_of(place.host, place.port)
+    known = known_keys(place.known_hosts, place.names)
     options = transport.get_security_options()
-    algorithms = [name for kind in known.key_types(name) for name in (_RSA if kind == "ssh-rsa" else (kind,))]
-    first = [algorithm for algorithm in algorithms if algorithm in options.key_types]
+    kinds = [line.key_type for line in known if not line.revoked]
+    algorithms = [name for kind in kinds for name in (_RSA if kind == "ssh-rsa" else (kind,))]
+    first = [algorithm for algorithm in dict.fromkeys(algorithms) if algorithm in options.key_types]
     options.key_types = [*first, *(kind for kind in options.key_types if kind not in first)]
     transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = place.connect_seconds
     transport.start_client(timeout=2 * place.connect_seconds)
     shown = transport.get_remote_server_key()
     kind, key = str(shown.get_name()), bytes(shown.asbytes())
-    if known.knows(name, key):
+    same = [line for line in known if line.key == key]
+    if same and not any(line.revoked for line in same):
         return
-    contradiction = known.contradicts(name, kind, key)
-    if contradiction:
-        raise LoginRefused(
-            f"{one_line(place.host, 100)} shows the {kind} host key {fingerprint(key)}, and {contradiction} has another"
-            " one for it: a machine in between may be listening",
-            hint="Nothing was sent. Ask the site whether its host key has changed; only then remove that line with"
-            f" `ssh-keygen -R '{name}'` and call `{place.command}` once.",
-        )
+    for line in known:
+        if line.key_type == kind and line.revoked == (line.key == key):
+            raise LoginRefused(
+                f"{one_line(place.host, 100)} shows the {kind} host key {fingerprint(key)}, and {line.place} has"
+                f" {'revoked it' if line.revoked else 'another one for it'}: a machine in between may be listening",
+                hint="Nothing was sent. Ask the site whether its host key has changed; only then remove that line with"
+                f" `ssh-keygen -R '{place.names[0]}'` and call `{place.command}` once.",
+            )
     files = ", ".join(map(str, place.known_hosts)) or "no file"
     raise LoginRefused(
-        f"call `{place.command}` once: the host key of {one_line(name, 100)} is not known; it shows the {kind} key"
-        f" {fingerprint(key)}, and {files} have none for it",
+        f"call `{place.command}` once: the host key of {one_line(place.names[0], 100)} is not known; it shows"
+        f" the {kind} key {fingerprint(key)}, and {files} have none for it",
         hint=f"Call `{place.command}` once, compare the fingerprint with the one that the site publishes, and answer"
         f" yes: that adds it to {place.known_hosts[0] if place.known_hosts else '~/.ssh/known_hosts'}.",
     )
@@ -206,24 +195,35 @@ def _authenticate(place: Destination, transport: "Transport", late: threading.Ev
 
 
 def _keys(place: Destination, stack: contextlib.ExitStack, tried: list[str]) -> Iterator[tuple[str, "PKey"]]:
-    """Yield the user's keys by their names, those of named files first; `tried` gets the unusable ones."""
+    """Yield the user's keys by their names, those of named files first; `tried` gets the unusable ones.
+
+    A certificate precedes its key: those of CertificateFile, else the one beside the key's file.
+    """
     in_agent = _agent_keys(place, stack, tried)
+    named = [found for file in place.certificates if (found := _public(file))]
     for file in place.keys:
-        public = _public_key(file)
-        held = in_agent.pop(public, None) if public else None
-        if held is not None:
-            yield f"{file} (by the agent)", held
-            continue
-        key = _key(file, tried)
+        public = _public(file.with_name(f"{file.name}.pub")) or _public(file)
+        key = in_agent.pop(public.key_blob, None) if public else None
+        name = f"{file} (by the agent)" if key else str(file)
+        key = key or _key(file, tried)
+        beside = _public(file.with_name(f"{file.name}-cert.pub"))
+        for certificate in named or ([beside] if beside else []):
+            held = in_agent.pop(certificate.key_blob, None)
+            if held is not None:
+                yield f"a certificate of {file} (by the agent)", held
+            elif key is not None and _is_for(certificate, key):
+                key.public_blob = certificate
+                yield f"{name} with its certificate", key
+                key.public_blob = None
         if key is not None:
             in_agent.pop(bytes(key.asbytes()), None)
-            yield str(file), key
+            yield name, key
     if not place.keys_only:
         yield from ((f"a key of the agent ({fingerprint(public)})", key) for public, key in in_agent.items())
 
 
 def _agent_keys(place: Destination, stack: contextlib.ExitStack, tried: list[str]) -> dict[bytes, "PKey"]:
-    """Return the agent's keys by their public halves."""
+    """Return the agent's keys and certificates by their public halves."""
     import paramiko
 
     if not place.agent:
@@ -238,17 +238,30 @@ def _agent_keys(place: Destination, stack: contextlib.ExitStack, tried: list[str
     except (OSError, paramiko.SSHException) as error:
         tried.append(f"the agent at {place.agent} does not answer: {_words(error)}")
         return {}
-    return {bytes(key.blob): key for key in agent.get_keys()}
+    keys = sorted(agent.get_keys(), key=lambda key: "-cert-" not in key.name)
+    for key in keys:
+        if "-cert-" in key.name:
+            # The library would ask the agent to sign with the plain key of an RSA certificate, which may not be there.
+            key.inner_key = None
+    return {bytes(key.blob): key for key in keys}
 
 
-def _public_key(file: Path) -> bytes:
-    """Return the public key beside a private one, empty if it is missing."""
-    import base64
-    import binascii
+def _public(file: Path) -> "PublicBlob | None":
+    """Return the public key or certificate in a file, None if there is none."""
+    from paramiko.pkey import PublicBlob
 
-    with contextlib.suppress(OSError, ValueError, IndexError, binascii.Error):
-        return base64.b64decode(file.with_name(f"{file.name}.pub").read_text(encoding="utf-8").split()[1])
-    return b""
+    with contextlib.suppress(OSError, ValueError):
+        return PublicBlob.from_string(file.read_text(encoding="utf-8"))
+    return None
+
+
+def _is_for(certificate: "PublicBlob", key: "PKey") -> bool:
+    """Return whether a certificate is for `key`: its type and a nonce precede the numbers of the key."""
+    import paramiko
+
+    certified, plain = paramiko.Message(certificate.key_blob), paramiko.Message(key.asbytes())
+    certified.get_string(), certified.get_string(), plain.get_string()
+    return bool(certified.get_remainder().startswith(plain.get_remainder()))
 
 
 def _key(file: Path, tried: list[str]) -> "PKey | None":
@@ -259,7 +272,7 @@ def _key(file: Path, tried: list[str]) -> "PKey | None":
     try:
         key: PKey = paramiko.PKey.from_path(str(file))
     except FileNotFoundError:
-        pass
+        return None
     except OSError as error:
         tried.append(f"{file} cannot be read: {error.strerror}")
     except (TypeError, paramiko.PasswordRequiredException):
@@ -268,5 +281,6 @@ def _key(file: Path, tried: list[str]) -> "PKey | None":
         # The words of these errors may hold parts of the key.
         tried.append(f"{file} is no private key of a kind that can be used")
     else:
+        key.public_blob = None
         return key
     return None

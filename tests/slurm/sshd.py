@@ -23,6 +23,9 @@ _PATH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"
 _SFTP_SERVERS = ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server")
 _START_SECONDS = 30.0
 
+# The clients of tests find the `ssh` there.
+os.environ["PATH"] = f"{Path(__file__).parent / 'bin'}:{os.environ['PATH']}"
+
 USER = pwd.getpwuid(os.getuid()).pw_name
 
 
@@ -35,11 +38,19 @@ def skip_without_sshd() -> None:
         pytest.skip(f"the login shell of {USER} is {shell}; what is tested of start-up files is bash's")
 
 
-def new_key(path: Path, passphrase: str = "") -> Path:
-    """A new ed25519 key pair at `path`."""
+def new_key(path: Path, passphrase: str = "", kind: str = "ed25519") -> Path:
+    """A new key pair at `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", passphrase, "-f", str(path)], check=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-f", str(path)], check=True)
     return path
+
+
+def write_ssh_files(folder: Path) -> None:
+    """Let the clients whose $HOME has `folder` as its .ssh have the files there, `config` first."""
+    (folder / "all").write_text(
+        f"Include {folder}/config\nMatch all\n  IdentityFile {folder}/id_ed25519\n"
+        f"  UserKnownHostsFile {folder}/known_hosts\n"
+    )
 
 
 class Sshd:
@@ -165,6 +176,7 @@ class Sshd:
         ssh.mkdir(parents=True, mode=0o700)
         shutil.copy(self.client_key, ssh / "id_ed25519")
         (ssh / "known_hosts").write_text(self.known_hosts_line if known is None else known)
+        write_ssh_files(ssh)
         return folder
 
 

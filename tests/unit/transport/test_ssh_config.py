@@ -1,7 +1,8 @@
-"""The host of a login: the settings first, then the SSH configuration."""
+"""The host of a login: what OpenSSH makes of it, with the settings as options of its command."""
 
+import os
+import pwd
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,21 +10,31 @@ import pytest
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Login
 from hpc_board.transport.ssh_config import CONNECT_SECONDS, Destination, destination
+from tests.slurm.sshd import write_ssh_files
 
 CONFIG = """\
-Include more/*.conf
 Host far
-  HostName login2.far.org
+  HostName login2.far.org # the login node
   User alice
   Port 2222
-  IdentityFile ~/.ssh/far_key
+  IdentityFile "/keys/%u-%h" # mine
+  CertificateFile "${KEYS}/of the day-cert.pub"
   IdentitiesOnly yes
-  HostKeyAlias far-login
+  HostKeyAlias Far-Login
   ConnectTimeout 5
-  ProxyJump bob@gate:23,inner
+  UserKnownHostsFile /known/%h "/of mine/known"
+  ProxyJump bob@gate:23,[::1]
 Host direct
-  ProxyCommand relay %h %p %r
+  ProxyCommand relay %h %p %r %n %%
   ProxyJump later
+Match exec "test %n = by-command"
+  HostName 10.1.2.3
+Match host 10.1.2.3 exec false
+  User nobody
+Match final host login2.far.org
+  IdentityAgent /run/agent-%h
+Match final all
+  GSSAPIAuthentication yes
 Host *
   User everybody
 """
@@ -31,9 +42,13 @@ Host *
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    if shutil.which("ssh") is None:
+        pytest.skip("OpenSSH is not installed: no ssh")
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KEYS", "/keys")
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "config").write_text(CONFIG)
+    write_ssh_files(tmp_path / ".ssh")
     return tmp_path
 
 
@@ -41,115 +56,55 @@ def resolved(home: Path, login: Login, **variables: str) -> Destination:
     return destination(login, {"HOME": str(home), **variables})
 
 
-def test_a_host_of_the_configuration_has_what_stands_there(home: Path) -> None:
+def test_a_host_has_the_options_of_the_configuration(home: Path) -> None:
     found = resolved(home, Login("far"))
-    assert (found.host, found.port, found.user, found.alias) == ("login2.far.org", 2222, "alice", "far-login")
-    assert (found.keys, found.keys_only, found.connect_seconds) == ((home / ".ssh" / "far_key",), True, 5)
-    assert found.jump == Login("inner", proxy_jump="bob@gate:23")
+    assert (found.host, found.port, found.user) == ("login2.far.org", 2222, "alice")
+    account = pwd.getpwuid(os.geteuid()).pw_name
+    assert (found.keys[0], found.keys_only) == (Path(f"/keys/{account}-login2.far.org"), True)
+    assert found.certificates == (Path("/keys/of the day-cert.pub"),)
+    assert (found.names, found.connect_seconds) == (("far-login",), 5)
+    assert found.agent == "/run/agent-login2.far.org"
+    assert found.known_hosts[:2] == (Path("/known/login2.far.org"), Path("/of mine/known"))
     assert found.command == "ssh -p 2222 alice@far"
-    assert found.known_hosts[0] == home / ".ssh" / "known_hosts"
 
 
-def test_a_jump_host_is_reached_over_those_before_it(home: Path) -> None:
-    inner = resolved(home, Login("inner", proxy_jump="bob@gate:23"))
-    assert inner.jump == Login("gate", "bob", 23)
-    gate = resolved(home, Login("gate", "bob", 23))
-    assert (gate.user, gate.port, gate.jump) == ("bob", 23, None)
+def test_openssh_makes_the_way_over_jump_hosts(home: Path) -> None:
+    proxy = resolved(home, Login("far")).proxy
+    assert (proxy[0], proxy[-6:]) == ("ssh", ("-J", "bob@gate:23", "-W", "[login2.far.org]:2222", "--", "::1"))
+    by_settings = resolved(home, Login("far", proxy_jump="bob@gate:24")).proxy
+    assert by_settings[-8:] == ("-l", "bob", "-p", "24", "-W", "[login2.far.org]:2222", "--", "gate")
+    assert resolved(home, Login("far", proxy_jump="none")).proxy == ()
 
 
-def test_the_settings_overrule_the_configuration(home: Path) -> None:
-    found = resolved(home, Login("far", "carol", 24, "/keys/mine", "other"))
+def test_the_settings_precede_the_configuration(home: Path) -> None:
+    found = resolved(home, Login("far", "carol", 24, "/keys/mine"))
     assert (found.user, found.port, found.keys, found.keys_only) == ("carol", 24, (Path("/keys/mine"),), True)
-    assert found.jump == Login("other")
     by_command = resolved(home, Login("far", proxy_command="nc %h %p"))
-    assert (by_command.jump, by_command.proxy_command) == (None, "nc login2.far.org 2222")
+    assert by_command.proxy == ("/bin/sh", "-c", "exec nc login2.far.org 2222")
 
 
 def test_of_two_ways_the_first_counts(home: Path) -> None:
-    found = resolved(home, Login("direct", "dora"))
-    assert (found.jump, found.proxy_command) == (None, "relay direct 22 dora")
-    assert resolved(home, Login("far", proxy_jump="none")).jump is None
+    assert resolved(home, Login("direct", "dora")).proxy[-1] == "exec relay direct 22 dora direct %"
 
 
-def test_without_a_configuration_the_usual_holds(home: Path) -> None:
-    (home / ".ssh" / "config").unlink()
-    found = resolved(home, Login("login2", "alice"))
-    assert (found.host, found.port, found.user, found.alias, found.jump) == ("login2", 22, "alice", "", None)
+def test_a_match_counts_as_for_openssh(home: Path) -> None:
+    found = resolved(home, Login("by-command"))
+    assert (found.host, found.user, found.names) == ("10.1.2.3", "everybody", ("10.1.2.3",))
+
+
+def test_a_key_of_the_usual_port_counts_where_another_port_has_none(home: Path) -> None:
+    assert resolved(home, Login("Login3", port=2222)).names == ("[login3]:2222", "login3")
+
+
+def test_without_ssh_the_settings_alone_count(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = resolved(home, Login("far", "alice"))
+    assert (found.host, found.port, found.user, found.names, found.proxy) == ("far", 22, "alice", ("far",), ())
     assert [key.name for key in found.keys] == ["id_ed25519", "id_ecdsa", "id_rsa"]
-    assert (found.keys_only, found.proxy_command, found.connect_seconds) == (False, "", CONNECT_SECONDS)
-    assert found.command == "ssh alice@login2"
-
-
-def test_included_files_stand_in_the_place_of_the_line(home: Path) -> None:
-    (home / ".ssh" / "more").mkdir()
-    (home / ".ssh" / "more" / "a.conf").write_text("Host far\n  User ann\nInclude config\n")
-    assert resolved(home, Login("far")).user == "ann"
-
-
-@pytest.mark.parametrize(
-    "name", ["x" * 4000, "/" + "y/" * 2000, "a\x07b", "**/[", "nothing/**/*", "/"], ids=lambda name: repr(name[:12])
-)
-def test_an_include_that_leads_to_no_file_includes_nothing(home: Path, name: str) -> None:
-    (home / ".ssh" / "config").write_text(f"Include {name}\nHost far\n  User ann\n")
-    assert resolved(home, Login("far")).user == "ann"
-
-
-def test_a_file_that_includes_itself_often_is_told(home: Path) -> None:
-    (home / ".ssh" / "config").write_text("Include config\n" * 4 + "User ann\n")
-    with pytest.raises(SchedulerError, match="Include names more than 1000 files"):
-        resolved(home, Login("far"))
-
-
-INCLUDED = """\
-  User at-the-top
-Host far
-  Port 2201
-Host other
-  Port 2202
-Match user bob
-  HostKeyAlias for-bob
-Match all
-  IdentityFile /keys/all
-"""
-
-
-@pytest.mark.parametrize("host", ["far", "other", "third"])
-@pytest.mark.parametrize("user", ["", "bob"])
-@pytest.mark.parametrize(
-    "config",
-    [
-        "Include INCLUDED\nPort 77\nIdentityFile /keys/outer\n",
-        "Host far\n  Include INCLUDED\n  IdentityFile /keys/far\nHost *\n  Port 99\n",
-        "Host far\nInclude INCLUDED\nIdentityFile /keys/far\n",
-        "Host none\n  Include INCLUDED\n  IdentityFile /keys/none\nHost *\n  HostKeyAlias everywhere\n",
-        "Host f?r !far\n  Include INCLUDED\nHost=other third # both\n  Include INCLUDED\n  Port 88\n",
-        "Match user bob\n  Include INCLUDED\n  IdentityFile /keys/bob\nHost *\n  Port 99\n",
-        "Match originalhost far,third\n  Include INCLUDED\n  Port 66\nMatch all\n  Include INCLUDED\n  Port 55\n",
-        "Include OUTER\nPort 44\nHost third\n  Include OUTER\n  HostKeyAlias third\n",
-        "Host FAR\n  Port 33\n",
-    ],
-)
-def test_what_is_included_counts_as_for_openssh(home: Path, config: str, host: str, user: str) -> None:
-    if shutil.which("ssh") is None:
-        pytest.skip("OpenSSH is not installed: no ssh")
-    places = {name: home / name.lower() for name in ("INCLUDED", "OUTER")}
-    places["INCLUDED"].write_text(INCLUDED)
-    places["OUTER"].write_text(f"Host far third\n  Include {places['INCLUDED']}\nHost other\n  User anna\n")
-    for name, path in places.items():
-        config = config.replace(name, str(path))
-    path = home / ".ssh" / "config"
-    path.write_text(config)
-    found = resolved(home, Login(host, user))
-    shown = subprocess.run(
-        ["ssh", "-G", "-F", str(path), *(["-l", user] if user else []), host],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    told = [line.split(maxsplit=1) for line in shown.splitlines()]
-    values = {key: [value for other, value in told if other == key] for key, _ in told}
-    keys = [key for key in values.get("identityfile", []) if key.startswith("/keys/")]
-    ours = [str(path) for path in found.keys if str(path).startswith("/keys/")]
-    assert (ours, [found.user], [str(found.port)]) == (keys, values["user"], values["port"])
-    assert found.alias == values.get("hostkeyalias", [""])[0]
+    assert found.known_hosts[0] == home / ".ssh" / "known_hosts"
+    assert (found.keys_only, found.connect_seconds, found.command) == (False, CONNECT_SECONDS, "ssh alice@far")
+    with pytest.raises(SchedulerError, match="the jump host gate needs the program `ssh`"):
+        resolved(home, Login("far", proxy_jump="gate"))
 
 
 @pytest.mark.parametrize(
@@ -170,17 +125,16 @@ def test_the_agent_is_the_one_that_the_configuration_names(
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "host", "words"),
     [
-        ("Port many", "has the port 'many' for a"),
-        ("ProxyJump x:y:z", "leads over 'x:y:z', which names no host"),
-        ("Include ~nobody-of-this-name/x", "cannot be understood"),
-        ("nonsense", "cannot be understood"),
-        ('Include "', "cannot be understood"),
+        ("Port many", "a", "Bad port 'many'"),
+        ("ProxyJump x:y:z", "a", 'Invalid ProxyJump "x:y:z"'),
+        ("Match unknown-criterion", "a", "Bad Match condition"),
+        ("", "-oProxyCommand=touch here", "hostname contains invalid characters"),
     ],
 )
-def test_a_configuration_that_makes_no_sense_is_told(home: Path, line: str, words: str) -> None:
+def test_what_openssh_refuses_is_an_error_with_its_words(home: Path, line: str, host: str, words: str) -> None:
     (home / ".ssh" / "config").write_text(f"{line}\n")
     with pytest.raises(SchedulerError, match=words) as told:
-        resolved(home, Login("a"))
-    assert told.value.hint
+        resolved(home, Login(host))
+    assert "ssh -T -G" in told.value.hint

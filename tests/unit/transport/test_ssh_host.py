@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -339,18 +340,64 @@ def test_a_host_that_cannot_be_reached_is_left_alone_for_a_while(home: Path) -> 
 def test_the_ssh_configuration_leads_through_a_jump_host(server: Sshd, home: Path) -> None:
     with short_folder() as folder, Sshd(folder / "jump") as jump:
         (home / ".ssh" / "known_hosts").write_text(f"far.site.org {server.host_key}\n" + jump.known_hosts_line)
-        shutil.copy(jump.client_key, home / ".ssh" / "jump_key")
         (home / ".ssh" / "more").write_text(
             f"Host far\n  HostName 127.0.0.1\n  Port {server.port}\n  User {USER}\n  HostKeyAlias far.site.org\n"
             "  ProxyJump gate\n"
         )
         (home / ".ssh" / "config").write_text(
-            f"Include more\nHost gate\n  HostName 127.0.0.1\n  Port {jump.port}\n  User {USER}\n"
-            "  IdentityFile ~/.ssh/jump_key\n"
+            f"Include {home}/.ssh/more\nHost gate\n  HostName 127.0.0.1\n  Port {jump.port}\n  User {USER}\n"
+            f"  IdentityFile {home}/jump_key\n"
         )
+        connection = Connection(Login("far"))
+        with pytest.raises(LoginRefused, match=r"far cannot be reached: .*Permission denied"):
+            connection.link()
+        shutil.copy(jump.client_key, home / "jump_key")
         connection = Connection(Login("far"))
         assert run(SshHost(connection), "printenv", "SLURM_CONF").stdout == f"{VARIABLES['SLURM_CONF']}\n"
         assert len(jump.sessions()) == 1
+        connection.close()
+
+
+def test_a_site_wide_match_final_and_comments_count_as_for_ssh(server: Sshd, home: Path) -> None:
+    key = shutil.move(home / ".ssh" / "id_ed25519", home / "my key")
+    (home / ".ssh" / "config").write_text(
+        f'Host far\n  HostName 127.0.0.1 # the login node\n  IdentityFile "{key}" # mine\n'
+        f"Match exec false\n  ProxyCommand false\nMatch !exec true host 127.0.0.1\n  ProxyJump bastion\n"
+        "Match final all\n  GSSAPIAuthentication yes\n"
+    )
+    known = home / ".ssh" / "known_hosts"
+    known.write_text(f"127.0.0.1 {server.host_key}\n")
+    connection = Connection(Login("far", USER, server.port))
+    assert run(SshHost(connection), "echo", "in").stdout == "in\n"
+    connection.close()
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "rsa"])
+@pytest.mark.parametrize("place", ["beside the key", "CertificateFile", "agent", "agent alone"])
+def test_a_certificate_of_the_user_opens_the_account(
+    home: Path, place: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, key = new_key(home / "authority"), new_key(home / "key", kind=kind)
+    sign = ["ssh-keygen", "-q", "-s", str(authority), "-I", "ada", "-n", USER, "-V", "-1h:+1h", f"{key}.pub"]
+    subprocess.run(sign, check=True, stderr=subprocess.DEVNULL)
+    config = f"IdentityFile {key}\nIdentitiesOnly yes\n"
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(short_folder())
+        host = stack.enter_context(Sshd(folder / "d", options=(f"TrustedUserCAKeys {authority}.pub",)))
+        if place.startswith("agent"):
+            # It takes the certificate beside the key with it.
+            monkeypatch.setenv("SSH_AUTH_SOCK", stack.enter_context(agent_with(key)))
+            key.unlink()
+        if place == "agent alone":
+            shutil.move(f"{key}.pub", home / "plain.pub")
+            subprocess.run(["ssh-add", "-q", "-d", f"{home}/plain.pub"], check=True, stderr=subprocess.DEVNULL)
+            config = ""
+        if place == "CertificateFile":
+            config += f"CertificateFile {shutil.move(f'{key}-cert.pub', home / 'of_the_day')}\n"
+        (home / ".ssh" / "config").write_text(config)
+        (home / ".ssh" / "known_hosts").write_text(host.known_hosts_line)
+        connection = Connection(Login("127.0.0.1", USER, host.port))
+        assert run(SshHost(connection), "echo", "in").stdout == "in\n"
         connection.close()
 
 
