@@ -103,7 +103,7 @@ class OwnSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The languages of submissions; `lang` alone if empty."""
     flags: list[str] = []
     """Flags for the compilers beside their usual ones."""
-    accepts: list[Literal["tf32", "float16", "bfloat16", "input", "one_element"]] = []
+    accepts: list[Literal["tf32", "float16", "input", "one_element"]] = []
     """The cheap answers that the check is meant to let pass; `hpc-board task check` reports all others."""
     milestones: list[MilestoneEntry] = []
     """Submissions of the author, shown on leaderboards beside the ranks once `admin milestones` has run them."""

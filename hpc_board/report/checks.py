@@ -4,14 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from hpc_board.domain.diagnostic import Diagnostic
 from hpc_board.model.eval_program import eval_program
-from hpc_board.model.lint import PROBES, UNMADE, CheckedCase, Lint, accepted_formats
+from hpc_board.model.lint import PROBES, UNMADE, CheckedCase, Lint
 from hpc_board.model.task import ISOLATED, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.blocks import Block, Column, Facts, Heading, Log, Table
 from hpc_board.report.diagnostics import diagnostics_report
 
-_HALF = 2.0**-11
-_SINGLE = 2.0**-24
 _CASES_NAMED_MAX = 3
 _PRINTED_LINES_MAX = 20
 _AT_RISK = ": submissions could cheat, or none of them pass"
@@ -23,9 +21,12 @@ def check_report(task: Task, functions: Sequence[str], lint: Lint, findings: Seq
     blocks: list[Block] = [Heading(f"Task {task.name}"), Facts(tuple(_parts(task, functions)))]
     if lint.cases:
         blocks += [Heading("Probes"), _probes_table(task, lint.cases)]
-        blocks += [Heading("Tolerance"), _margins_table(lint.cases)]
-    rows = tuple(_left_out(lint))
-    if rows:
+    reasons: dict[str, list[CheckedCase]] = {}
+    for case in (*lint.cases, *lint.left_out):
+        if case.left_out:
+            reasons.setdefault(case.left_out, []).append(case)
+    if reasons:
+        rows = tuple((_names(cases), one_line(why)) for why, cases in reasons.items())
         blocks += [Heading("Left out"), Facts(rows)]
     if lint.printed and any(finding.subject in _FAILURES for finding in findings):
         last = printable(lint.printed).splitlines()[-_PRINTED_LINES_MAX:]
@@ -61,18 +62,18 @@ def _harness(task: Task) -> str:
 
 def _probes_table(task: Task, cases: Sequence[CheckedCase]) -> Table:
     """Return a row for each probe and each answer to it."""
-    accepted = accepted_formats(task.accepts)
     rows: list[tuple[str, ...]] = []
     for name, probe in PROBES.items():
-        wrong = "may pass" if probe.acceptable_as in accepted else "is refused"
+        expected = {"pass": "passes", "any": "may pass", "refused": "is refused"}[probe.expected(task.accepts)]
         outcomes: dict[tuple[str, str], list[CheckedCase]] = {}
         for case in cases:
             for probed in case.probed:
                 if probed.probe == name:
-                    right = "passes" if probe.right else "passes (right here)"
-                    expected = right if probe.right or probed.same else wrong
-                    outcomes.setdefault((expected, _verdict_words(probed.verdict)), []).append(case)
-        rows += [(probe.title, *words, _names(found, len(cases))) for words, found in outcomes.items()]
+                    here = "passes (right here)" if probed.same and not probe.right else expected
+                    outcomes.setdefault((here, _verdict_words(probed.verdict)), []).append(case)
+        for words, found in outcomes.items():
+            every = "all" if len(cases) > 1 else cases[0].name
+            rows.append((probe.title, *words, every if len(found) == len(cases) else _names(found)))
     columns = (Column("PROBE"), Column("EXPECTED"), Column("GOT"), Column("CASES", flexible=True))
     return Table(columns, tuple(rows), "No probes.")
 
@@ -82,47 +83,6 @@ def _verdict_words(verdict: str) -> str:
     return words.get(verdict, one_line(verdict.replace("_", " ")))
 
 
-def _names(cases: Sequence[CheckedCase], of: int) -> str:
-    if len(cases) == of:
-        return "all" if of > 1 else cases[0].name
+def _names(cases: Sequence[CheckedCase]) -> str:
     more = len(cases) - _CASES_NAMED_MAX
     return ", ".join(case.name for case in cases[:_CASES_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
-
-
-def _margins_table(cases: Sequence[CheckedCase]) -> Table:
-    """Return the largest relative error that passes, absolute and relative to rounding errors."""
-    columns = (
-        Column("CASE"),
-        Column("LARGEST PASSING ERROR", right=True),
-        Column("TO FLOAT32", right=True),
-        Column("TO FLOAT16", right=True),
-    )
-    rows = tuple(
-        (case.name, *_margin(case.margin, case.roundoff)) for case in cases if case.margin is not None and case.roundoff
-    )
-    return Table(columns, rows, "No right answer with floating-point numbers.")
-
-
-def _margin(margin: float | None, roundoff: float | None) -> tuple[str, str, str]:
-    if margin is None or roundoff is None:
-        return "", "", ""
-    if margin <= 2 * roundoff:
-        return "exact", "", ""
-    text = "any" if margin >= 1 else f"{margin:.1e}"
-    return text, f"{margin / _SINGLE:.3g} x", f"{margin / _HALF:.3g} x"
-
-
-def _left_out(lint: Lint) -> Iterator[tuple[str, str]]:
-    for case in lint.cases:
-        if case.unfinished:
-            yield case.name, "time limit before the last probe"
-    reasons: dict[str, list[str]] = {}
-    for each in lint.left_out:
-        reasons.setdefault(each.why, []).append(f"{each.phase} {each.index + 1}")
-    for why, names in reasons.items():
-        yield _listed(names), one_line(why)
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _CASES_NAMED_MAX
-    return ", ".join(names[:_CASES_NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -7,12 +7,12 @@ import msgspec
 
 from hpc_board.catalog.contract import NEEDED, defined, parsed
 from hpc_board.domain.diagnostic import Diagnostic, Severity
-from hpc_board.domain.findings import findings
 from hpc_board.errors import BoardError, InputError
 from hpc_board.harness.lint.linter import LINT
 from hpc_board.model.gpu import Device
 from hpc_board.model.limits import Limits
-from hpc_board.model.lint import LINT_BYTES_MAX, Lint
+from hpc_board.model.lint import LINT_BYTES_MAX, PROBES, UNMADE, CheckedCase, Lint, Probed
+from hpc_board.model.result import Verdict
 from hpc_board.model.task import ISOLATED, OWN, Task
 from hpc_board.model.text import printable
 from hpc_board.runs.drafts import check_support
@@ -21,6 +21,7 @@ from hpc_board.task_check.local_job import local_gpu, local_job
 CASES_MAX = 20
 SECONDS = 300
 
+_MESSAGE_MAX = 300
 _OPTIONAL = ("ref_kernel", "minimal_work")
 
 
@@ -59,7 +60,7 @@ def check(task: Task, bounds: Bounds) -> Checked:
     lint = Lint()
     if task.harness == ISOLATED and all(finding.severity is Severity.WARNING for finding in found):
         lint = _lint_in_job(task, bounds)
-        found += findings(task, lint)
+        found += findings(lint, task.accepts)
     ordered = sorted(found, key=lambda finding: finding.severity is Severity.WARNING)
     return Checked(task, functions, lint, tuple(ordered))
 
@@ -148,3 +149,83 @@ def _seconds_at_most(task: Task, bounds: Bounds) -> float:
     """Return the requested time, plus the longest time of the answers in progress at its end."""
     limits = Limits.of_task(task.limits, bounds.device)
     return bounds.seconds + 3 * limits.load_seconds + 6 * limits.judge_seconds + 60
+
+
+def findings(lint: Lint, accepts: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield the diagnostics that follow from the facts about a task that `accepts` some wrong answers.
+
+    An error lets submissions cheat, or fails all of them; the author may intend a warning. The subject is a code for
+    scripts.
+    """
+    if lint.message:
+        yield _error("unusable", lint.message, "Correct reference.py, then check the task again.")
+    for failed in ([case for case in lint.cases if case.failure and case.lost is lost] for lost in (False, True)):
+        if failed:
+            code, hint = "raises", "Correct what raises; the traceback names the line."
+            if failed[0].lost:
+                code, hint = "lost", "Make it return in time, or raise hpc_board.limits.judge_seconds."
+            yield _error(code, f"{_places(failed)}: {failed[0].failure}", hint)
+    unsteady = [case for case in lint.cases if not case.repeatable]
+    if unsteady:
+        yield _error(
+            "random_inputs",
+            f"the same seed gives other inputs the next time, on {_places(unsteady)}",
+            "Draw everything from a generator seeded with `seed` in generate_input, fill the buffers for outputs "
+            "(torch.empty keeps old values), and keep no state between calls.",
+        )
+    yield from _where(
+        [(case, case.repeatable and not case.seeded) for case in lint.cases if not case.failure],
+        "ignores_seed",
+        "another seed gives the same inputs, so that answers can be kept from call to call,",
+        "Draw the inputs from `seed`.",
+    )
+    probed = [(case, probed) for case in lint.cases for probed in case.probed]
+    changing = [case for case, each in probed if each.probe == "again" and not each.same]
+    if changing:
+        message = f"ref_kernel does not give the same answer twice, bit by bit, on {_places(changing)}"
+        hint = "Take everything random out of ref_kernel, and use deterministic algorithms where there are any."
+        yield Diagnostic(Severity.WARNING, "unsteady_reference", message, hint)
+    raised = [(case, each) for case, each in probed if each.verdict == Verdict.TASK_ERROR]
+    if raised:
+        case, first = raised[0]
+        more = len({each.probe for _, each in raised}) - 1
+        what = PROBES[first.probe].title + (f" and {more} more answers" if more else "")
+        message = f"the check fails on {what}, first on {_places([case])}: {_first_line(first)}"
+        yield _error("raises", message, "Have check_implementation return (False, message), whatever it is given.")
+    for name, probe in PROBES.items():
+        seen = [(case, each) for case, each in probed if each.probe == name and each.verdict != UNMADE]
+        refused = [each for each in seen if each[1].verdict not in (Verdict.PASS, Verdict.TASK_ERROR)]
+        if probe.right and refused:
+            places = _places([case for case, _ in refused])
+            message = f"{probe.title} is refused on {places}: {_first_line(refused[0][1])}"
+            yield _error(f"refuses_{name}", message, probe.advice)
+        elif probe.expected(accepts) == "refused":
+            wrong = [(case, each.verdict == Verdict.PASS) for case, each in seen if not each.same]
+            what = f"{probe.title}: the check lets it pass"
+            yield from _where(wrong, f"accepts_{name}", what, probe.advice)
+
+
+def _error(code: str, message: str, hint: str) -> Diagnostic:
+    return Diagnostic(Severity.ERROR, code, message, hint)
+
+
+def _where(cases: Sequence[tuple[CheckedCase, bool]], code: str, what: str, hint: str) -> Iterator[Diagnostic]:
+    """Yield a diagnostic for the cases that are marked: an error if a submission gains there.
+
+    It gains if a benchmark case is among them, since it may treat cases differently, or if all cases are.
+    """
+    found = [case for case, marked in cases if marked]
+    if found:
+        gains = len(found) == len(cases) or any(case.phase == "benchmark" for case in found)
+        severity = Severity.ERROR if gains else Severity.WARNING
+        yield Diagnostic(severity, code, f"{what} on {_places(found)}", hint)
+
+
+def _first_line(probed: Probed) -> str:
+    return probed.message.partition("\n")[0][:_MESSAGE_MAX] or probed.verdict
+
+
+def _places(cases: Sequence[CheckedCase]) -> str:
+    """Return the first of the cases in full, and the number of the others."""
+    more = len(cases) - 1
+    return f"{cases[0].name} ({cases[0].spec})" + (f" and {more} more" if more else "")

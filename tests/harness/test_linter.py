@@ -15,7 +15,7 @@ from hpc_board import bundled
 from hpc_board.catalog.folders import read_task
 from hpc_board.domain.diagnostic import Severity
 from hpc_board.errors import BoardError
-from hpc_board.harness.lint.leaves import mapped
+from hpc_board.harness.lint.prober import coarse, filled, mapped, rounded, with_mean, with_wrong_end
 from hpc_board.model.lint import PROBES
 from hpc_board.model.task import Mode, Task
 from hpc_board.runs import job_folder
@@ -76,12 +76,9 @@ def check_implementation(data, output):
 
 CHEAP = {
     "accepts_zeros",
-    "accepts_ones",
     "accepts_mean",
-    "accepts_other_seed",
     "accepts_one_element",
-    "accepts_last_element",
-    "accepts_answer_float16",
+    "accepts_inputs_tf32",
     "accepts_inputs_float16",
 }
 
@@ -117,26 +114,16 @@ def test_a_sound_task_is_asked_everything_and_nothing_is_found() -> None:
     assert {probed.probe for probed in found.lint.cases[0].probed} == set(PROBES) - unlike
     verdicts = {probed.probe: probed.verdict for probed in found.lint.cases[0].probed}
     assert (verdicts["zeros"], verdicts["nan"]) == ("wrong_value", "wrong_nonfinite")
-    assert (verdicts["dtype"], verdicts["shape"]) == ("wrong_dtype", "wrong_shape")
-
-
-def test_the_largest_error_that_passes_is_found() -> None:
-    for case in checked(SOUND).lint.cases:
-        assert case.margin is not None
-        assert 1e-9 / 1.2 <= case.margin <= 1e-9
-    exact = checked(changed("abs(got - expected) <= 1e-9 * expected", "got == expected"))
-    assert [case.margin for case in exact.lint.cases] == [0.0, 0.0]
-    assert exact.findings == ()
 
 
 @pytest.mark.parametrize(
     ("old", "new", "codes"),
     [
         ("<= 1e-9 * expected", "<= 1000", CHEAP),
-        ("if not abs(got - expected) <= 1e-9 * expected", "if False", CHEAP | {"accepts_nan", "accepts_infinity"}),
+        ("if not abs(got - expected) <= 1e-9 * expected", "if False", CHEAP | {"accepts_nan"}),
         ("if not abs(got - expected) <= 1e-9 * expected", "if abs(got - expected) > 1e-9", {"accepts_nan"}),
-        ("<= 1e-9 * expected", "<= 1e-3 * expected", {"accepts_answer_tf32", "accepts_answer_float16"}),
-        ("zip(output, ref_kernel(data))", "zip(output[:-1], ref_kernel(data))", {"accepts_last_element"}),
+        ("<= 1e-9 * expected", "<= 1e-3 * expected", {"accepts_inputs_tf32", "accepts_inputs_float16"}),
+        ("zip(output, ref_kernel(data))", "zip(output[:-1], ref_kernel(data))", {"accepts_one_element"}),
     ],
     ids=["huge tolerance", "anything", "NaN", "half precision", "not the last"],
 )
@@ -150,8 +137,8 @@ def test_a_check_that_is_too_lenient_is_found(old: str, new: str, codes: set[str
 
 def test_half_precision_passes_where_the_task_declares_it_and_nothing_coarser() -> None:
     lenient = changed("<= 1e-9 * expected", "<= 5e-3 * expected")
-    assert checked(lenient, accepts=("bfloat16",)).sound
-    assert errors(checked(lenient, accepts=("float16",))) == {"accepts_answer_bfloat16", "accepts_inputs_bfloat16"}
+    assert checked(lenient, accepts=("float16",)).sound
+    assert errors(checked(lenient, accepts=("tf32",))) == {"accepts_inputs_float16"}
 
 
 def test_a_check_that_takes_a_few_wrong_elements_has_to_say_so() -> None:
@@ -161,7 +148,7 @@ def check_implementation(data, output):
     return wrong <= 1, f"{wrong} are wrong"
 """
     found = checked(SOUND.partition("def check")[0] + lenient)
-    assert errors(found) == {"accepts_one_element", "accepts_last_element", "accepts_one_nan"}
+    assert errors(found) == {"accepts_one_element"}
     assert checked(SOUND.partition("def check")[0] + lenient, accepts=("one_element",)).sound
 
 
@@ -198,8 +185,6 @@ def test_a_check_that_refuses_the_reference_is_found_and_says_why() -> None:
     [
         (changed("random.Random(seed)", "random.SystemRandom()"), "random_inputs", "test 1 (size: 7; seed: 1) and 1"),
         (changed("random.Random(seed)", "random.Random(5)"), "ignores_seed", "another seed"),
-        (changed("x * x + 1 for x", "1.5 for x"), "same_answer", "two seeds"),
-        (changed("x * x + 1 for x", "1 + data[0] ** 2 for x"), "constant_answer", "one number everywhere"),
         (changed("return False", "raise KeyError(index)\n            return False"), "raises", "on zeros and"),
         (changed("return True, ", "return None, None, "), "raises", "the reference's answer"),
         (changed("rng.uniform(-2, 2)", "rng.unifrom(-2, 2)"), "raises", "unifrom"),
@@ -216,8 +201,6 @@ def test_a_check_that_refuses_the_reference_is_found_and_says_why() -> None:
     ids=[
         "random inputs",
         "seed ignored",
-        "same answer",
-        "constant answer",
         "check raises on what is wrong",
         "check answers nonsense",
         "generator raises",
@@ -249,18 +232,9 @@ def test_what_comes_after_a_lost_judge_is_left_out_and_said_to_be() -> None:
         changed("    for index", "    import time; time.sleep(99)\n    for index"), limits={"judge_seconds": 3}
     )
     assert [case.name for case in found.lint.cases] == ["test 1"]
-    assert [(each.phase, each.index, each.why) for each in found.lint.left_out] == [
+    assert [(each.phase, each.index, each.left_out) for each in found.lint.left_out] == [
         ("benchmark", 0, "test 1 ended the judge")
     ]
-
-
-def test_a_reference_that_writes_into_its_inputs_is_found() -> None:
-    writing = changed(
-        "    return [x * x", "    data.append(0.0)\n    data.pop()\n    data[0] += 0.5\n    return [x * x"
-    )
-    writing = changed("ref_kernel(data)))", "ref_kernel(list(data))))", writing)
-    assert warnings(checked(writing)) == {"writes_inputs"}
-    assert errors(checked(writing, const_inputs=True)) == {"writes_inputs"}
 
 
 def test_a_reference_that_is_not_the_same_twice_is_found() -> None:
@@ -268,15 +242,10 @@ def test_a_reference_that_is_not_the_same_twice_is_found() -> None:
     assert warnings(checked(shaky)) == {"unsteady_reference"}
 
 
-def test_answers_that_are_exact_in_half_precision_tell_nothing_of_it() -> None:
-    whole = changed("rng.uniform(-2, 2)", "float(rng.randrange(-9, 9))")
-    assert "exact_in_half" in warnings(checked(whole))
-
-
 def test_without_a_reference_answer_only_the_inputs_are_looked_at() -> None:
     found = checked(changed("ref_kernel", "right"))
     assert (found.sound, warnings(found)) == (True, {"no_ref_kernel"})
-    assert all(case.behaviour is None and case.probed == () for case in found.lint.cases)
+    assert all(case.probed == () for case in found.lint.cases)
 
 
 def test_as_many_cases_are_looked_at_as_are_asked_for_and_the_others_are_named() -> None:
@@ -296,7 +265,7 @@ def test_no_more_is_asked_when_the_time_is_over(tmp_path: Path) -> None:
     subprocess.run(command, cwd=folder, env={"PATH": os.environ["PATH"]}, timeout=60, check=True)
     found = json.loads((folder / "lint.json").read_text())
     assert found["cases"] == []
-    assert {each["why"] for each in found["left_out"]} == {"the time was over"}
+    assert {each["left_out"] for each in found["left_out"]} == {"the time was over"}
 
 
 @pytest.mark.torch
@@ -307,34 +276,6 @@ def test_a_task_with_tensors_is_asked_the_same() -> None:
     assert set(PROBES) - {"input_3", "input_4"} == {probed.probe for probed in found.lint.cases[0].probed}
 
 
-@pytest.mark.parametrize(
-    ("compared", "codes"),
-    [
-        ("output.dtype != np.float32", {"accepts_shape"}),
-        ("output.shape != data[0].shape", {"accepts_dtype"}),
-        ("False", {"accepts_dtype", "accepts_shape"}),
-    ],
-)
-def test_a_check_that_leaves_the_form_to_submissions_is_warned_of(compared: str, codes: set[str]) -> None:
-    pytest.importorskip("numpy")
-    whole = "output.dtype != np.float32 or output.shape != data[0].shape"
-    found = checked(changed(whole, compared, ARRAYS))
-    assert found.sound
-    assert warnings(found) == codes
-    assert all("the check alone decides" in finding.hint for finding in found.findings)
-
-
-def test_rules_that_the_reference_itself_breaks_are_found() -> None:
-    pytest.importorskip("numpy")
-    in_place = changed("return a + b", "a += b\n    return a", ARRAYS)
-    in_place = changed(
-        "ref_kernel(data)", "(data[0] + data[1])", in_place.replace("def ref_kernel(data)", "def ref(data)")
-    )
-    in_place = in_place.replace("def ref(data)", "def ref_kernel(data)")
-    assert checked(in_place).findings == ()
-    assert errors(checked(in_place, const_inputs=True, fresh_output=True)) == {"writes_inputs", "aliases_input"}
-
-
 @pytest.mark.torch
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in bundled.folder("tasks").glob("*_py/task.yml")))
 def test_the_bundled_tasks_are_clean(name: str) -> None:
@@ -343,18 +284,15 @@ def test_the_bundled_tasks_are_clean(name: str) -> None:
     found = check(task, Bounds(cases_max=2))
     assert found.findings == ()
     assert [case.name for case in found.lint.cases] == ["test 1", "benchmark 1"]
-    assert all(len(case.probed) >= len(PROBES) - 4 and not case.unfinished for case in found.lint.cases)
+    assert all(len(case.probed) >= len(PROBES) - 4 and not case.left_out for case in found.lint.cases)
 
 
 # The numbers of probes
 
 
-def rounded(value: Any, format_: str) -> Any:
-    return mapped(value, lambda part: part.rounded(format_))
-
-
 @pytest.mark.torch
-@pytest.mark.parametrize("format_", ["tf32", "float16", "bfloat16"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("format_", ["tf32", "float16"])
 def test_lists_arrays_and_tensors_are_rounded_alike(format_: str) -> None:
     torch, _ = pytest.importorskip("torch"), pytest.importorskip("numpy")
     rng = random.Random(1)
@@ -363,9 +301,9 @@ def test_lists_arrays_and_tensors_are_rounded_alike(format_: str) -> None:
         -0.0,
         1.0,
         6e4,
+        7e4,
         1 + 2**-11,
         1 + 3 * 2**-11,
-        1 + 3 * 2**-8,
         math.inf,
     ]
     single = torch.tensor(numbers, dtype=torch.float32)
@@ -373,38 +311,35 @@ def test_lists_arrays_and_tensors_are_rounded_alike(format_: str) -> None:
     assert rounded(single.tolist(), format_) == expected
     assert rounded(single.numpy(), format_).tolist() == expected
     assert rounded(single.double(), format_).tolist() == expected
-    significand = {"tf32": 11, "float16": 11, "bfloat16": 8}[format_]
+    assert rounded(torch.complex(single, single).numpy(), format_).imag.tolist()[:504] == expected[:504]
     errors = [abs(new - old) / abs(old) for new, old in zip(expected, single.tolist(), strict=True) if 0 < abs(old) < 9]
-    assert 2.0 ** -(significand + 1) < max(errors) <= 2.0**-significand
+    assert 2.0**-12 < max(errors) <= 2.0**-11
 
 
-@pytest.mark.torch
-def test_noise_is_as_large_as_asked_for() -> None:
-    torch, numpy = pytest.importorskip("torch"), pytest.importorskip("numpy")
-    for value in (torch.ones(100, dtype=torch.float64), numpy.ones(100), [1.0] * 100):
-        noisy = list(mapped(value, lambda part: part.noisy(2.0**-40)))
-        assert {float(each) - 1 for each in noisy} == {2.0**-40, -(2.0**-40)}
+def test_numbers_that_are_parameters_are_not_rounded() -> None:
+    inputs = ([1 + 2.0**-20, 2], 1 + 2.0**-20, {"alpha": 1 + 2.0**-20})
+    assert rounded(inputs, "float16") == ([1.0, 2], 1 + 2.0**-20, {"alpha": 1 + 2.0**-20})
 
 
 @pytest.mark.torch
 def test_every_kind_of_number_can_be_probed() -> None:
     torch, numpy = pytest.importorskip("torch"), pytest.importorskip("numpy")
     kinds = ("float64", "float32", "float16", "int64", "int32", "uint8", "complex64", "bool")
-    values: list[Any] = [torch.ones(2, 3, dtype=getattr(torch, kind)) for kind in (*kinds, "bfloat16")]
-    values += [numpy.ones((2, 3), dtype=kind) for kind in kinds]
-    values += [[1.0, 2.0], (1, 2), [True, False], [1j], 2.5, 3]
+    values: list[Any] = [torch.ones(2, 3, dtype=getattr(torch, kind)).T for kind in (*kinds, "bfloat16")]
+    values += [numpy.ones((2, 3), dtype=kind).T for kind in kinds]
+    values += [torch.ones(()), numpy.ones(()), [1.0, 2.0], (1, 2), [True, False], [1j], 2.5, 3]
     for value in values:
-        for change in (
-            lambda part: part.filled(0),
-            lambda part: part.filled(1),
-            lambda part: part.filled(math.nan),
-            lambda part: part.mean(),
-            lambda part: part.noisy(0.25),
-            lambda part: part.replaced(0, math.nan),
-            lambda part: part.rounded("float16"),
-            lambda part: part.retyped(),
-            lambda part: part.reshaped(),
-        ):
-            mapped(value, change)
-        off = mapped(value, lambda part: part.changed(part.count - 1))
+        for number in (0.0, math.nan):
+            mapped(value, lambda leaf, number=number: filled(leaf, number))  # type: ignore[misc]
+        mapped(value, lambda leaf: coarse(leaf, "float16"))
+        mapped(value, lambda leaf: coarse(leaf, "tf32"))
+        assert str(with_mean([value, value])) == str(with_mean([value])[:1] * 2)
+        off = with_wrong_end([value, torch.ones(0)])[0]
         assert str(off) != str(value)
+
+
+def test_the_mean_and_the_wrong_number_are_of_all_parts() -> None:
+    assert with_mean(([1.0, 3.0], 8)) == ([4.0, 4.0], 4)
+    assert with_wrong_end({"a": [3.0, 4.0], "b": [0.0]}) == {"a": [3.0, 4.0], "b": [math.sqrt(25 / 3)]}
+    assert with_wrong_end([7, True]) == [7, False]
+    assert with_wrong_end("no numbers") == "no numbers"

@@ -7,25 +7,34 @@ makes answers to them, and the judge checks these. The results are written to `l
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.job_spec import JobSpec, facts
 from hpc_board.harness.launcher import Processes, processes_for
-from hpc_board.harness.lint.case import MESSAGE_MAX, Examination, Inquiry, TimeOver
-from hpc_board.harness.processes.calls import CallFailed
+from hpc_board.harness.processes.calls import CallFailed, judge_answer, public_seed
+from hpc_board.harness.processes.child import Child, ChildEnded, DeadlinePassed, PrintedTooMuch
 from hpc_board.harness.processes.signals import Interrupted, Interruption
-from hpc_board.model.lint import CheckedCase, LeftOut, Lint
+from hpc_board.harness.wire import payload
+from hpc_board.harness.wire.channel import Frame, ProtocolViolation
+from hpc_board.harness.wire.replies import Checked, Filled, Generated
+from hpc_board.model.lint import PROBES, UNMADE, CheckedCase, Lint, Probed
 from hpc_board.model.result import Verdict
-from hpc_board.model.task import CaseValue
+from hpc_board.model.task import CaseValue, case_text
+from hpc_board.model.text import printable
 
 LINT = "lint.json"
 
+_MESSAGE_MAX = 4000
+_OTHER_SEED = 2**31 - 1
+_PROBER_ANSWERS = 4
 _OF_MACHINE = (Verdict.INFRA_ERROR, Verdict.DEVICE_ERROR)
+_TIME_OVER = "the time was over"
 
-_Planned = tuple[str, int, Mapping[str, CaseValue]]
+_Case = Mapping[str, CaseValue]
 
 
 def lint(path: Path, harness: Path, cases_max: int, seconds: float) -> int:
@@ -38,78 +47,183 @@ def lint(path: Path, harness: Path, cases_max: int, seconds: float) -> int:
     with processes_for(job, folder, harness) as processes:
         try:
             with interruption.heeded():
-                found = Linter(job, processes).lint(cases_max, time.monotonic() + seconds)
+                found = _Linter(job, processes, time.monotonic() + seconds).lint(cases_max)
             (folder / LINT).write_text(json.dumps(asdict(found), allow_nan=False), encoding="utf-8")
         except Interrupted:
             return interruption.status
     return 0
 
 
-class Linter:
-    """An examination of as many of a task's cases as the time allows."""
+class _TimeOver(Exception):
+    """No time is left for further inputs."""
 
-    def __init__(self, job: JobSpec, processes: Processes) -> None:
+
+class _Linter:
+    """A judge, and a prober if the task has a reference; no inputs are made after `deadline`."""
+
+    def __init__(self, job: JobSpec, processes: Processes, deadline: float) -> None:
         self._job = job
         self._processes = processes
+        self._judge_seconds = job.limits.judge_seconds
+        self._deadline = deadline
+        self._calls = 0
+        self._judge: Child
+        self._prober: Child | None = None
 
-    def lint(self, cases_max: int, deadline: float) -> Lint:
-        """Return the judge's verdicts on up to `cases_max` cases, until the `deadline`."""
-        chosen, left_out = _chosen(self._job.tests, self._job.benchmarks, cases_max)
+    def lint(self, cases_max: int) -> Lint:
+        """Return the judge's verdicts on up to `cases_max` cases, as many tests as benchmarks."""
+        planned = [("test", *each) for each in enumerate(self._job.tests)]
+        planned += [("benchmark", *each) for each in enumerate(self._job.benchmarks)]
+        chosen = sorted(planned, key=lambda each: each[1])[:cases_max]
         cases: list[CheckedCase] = []
+        left_out: list[CheckedCase] = []
         message, of_machine = "", False
         try:
-            inquiry = self._inquiry(deadline)
-            for number, (phase, index, case) in enumerate(chosen):
-                if time.monotonic() >= deadline or (cases and cases[-1].lost):
-                    why = f"{cases[-1].name} ended the judge" if cases and cases[-1].lost else "the time was over"
-                    left_out += [LeftOut(each[0], each[1], why) for each in chosen[number:]]
-                    break
-                cases.append(_examine(Examination(inquiry, phase, index, case)))
+            self._start()
+            for phase, index, case in planned:
+                checked = CheckedCase(phase, index, printable(case_text(case), _MESSAGE_MAX))
+                if (phase, index, case) not in chosen:
+                    left_out.append(replace(checked, left_out=f"only {cases_max} cases are looked at"))
+                elif cases and cases[-1].lost:
+                    left_out.append(replace(checked, left_out=f"{cases[-1].name} ended the judge"))
+                elif time.monotonic() >= self._deadline:
+                    left_out.append(replace(checked, left_out=_TIME_OVER))
+                else:
+                    cases.append(self._checked(checked, case))
         except CallFailed as error:
             message, of_machine = error.message, error.verdict in _OF_MACHINE
         except OSError as error:
             message, of_machine = f"the harness failed on this machine: {error}", True
         self._processes.close()
-        printed = self._processes.judge_said.log().text[-MESSAGE_MAX:]
+        printed = self._processes.judge_said.log().text[-_MESSAGE_MAX:]
         return Lint(message, tuple(cases), tuple(left_out), printed, of_machine)
 
-    def _inquiry(self, deadline: float) -> Inquiry:
-        """Return a judge, and a prober if a reference exists to make answers from."""
-        processes, prober = self._processes, None
+    def _start(self) -> None:
+        processes = self._processes
         processes.other_python = "with --python"
         processes.start()
-        judge = processes.judge()
-        processes.await_judge(judge)
+        self._judge = processes.judge()
+        processes.await_judge(self._judge)
         if processes.has_baseline:
-            prober = processes.prober()
-            processes.await_ready(prober)
-        return Inquiry(judge, prober, self._job.limits.judge_seconds, deadline)
+            self._prober = processes.prober()
+            processes.await_ready(self._prober)
 
+    def _checked(self, checked: CheckedCase, case: _Case) -> CheckedCase:
+        """Return the result for a case.
 
-def _examine(examination: Examination) -> CheckedCase:
-    """Return the result of an examination.
+        Raises:
+            CallFailed: this machine lacks a required resource.
+        """
+        try:
+            for step in self._steps(checked, case):
+                checked = step
+        except _TimeOver:
+            return replace(checked, left_out=_TIME_OVER)
+        except CallFailed as error:
+            if error.verdict in _OF_MACHINE:
+                raise
+            return replace(checked, failure=error.message, lost=error.worker_lost)
+        return checked
 
-    Raises:
-        CallFailed: this machine lacks a required resource.
-    """
-    try:
-        examination.examine()
-    except TimeOver:
-        examination.unfinished = True
-    except CallFailed as error:
-        if error.verdict in _OF_MACHINE:
-            raise
-        examination.failure, examination.lost = error.message, error.worker_lost
-    return examination.result()
+    def _steps(self, checked: CheckedCase, case: _Case) -> Iterator[CheckedCase]:
+        """Yield the results so far: after a comparison of inputs, and after each probe.
 
+        Raises:
+            CallFailed: the judge or the reference failed.
+            _TimeOver: no time is left.
+        """
+        group, seed = f"{checked.phase}.{checked.index}", public_seed(case)
+        other_seed = _OTHER_SEED if seed != _OTHER_SEED else 0
+        with ExitStack() as held:
+            first, other, again = [self._inputs(held, case, group, each) for each in (seed, other_seed, seed)]
+            self._judge.send({"type": "forget"})
+            repeatable, seeded = payload.same(first, again), not payload.same(first, other)
+            checked = replace(checked, repeatable=repeatable, seeded=seeded)
+            yield checked
+            if self._prober is None or not repeatable:
+                return
+            made = self._ask(self._prober, {"type": "take"}, first, ("taken",))["probes"]
+        for name in [name for name in PROBES if name in made]:
+            try:
+                probed = self._probed(self._prober, name, case, group, seed)
+            except CallFailed as error:
+                message = f"{PROBES[name].title}: {error.message}"
+                raise CallFailed(error.verdict, message, worker_lost=error.worker_lost) from None
+            checked = replace(checked, probed=(*checked.probed, probed))
+            yield checked
+            if checked.probed[0].verdict != Verdict.PASS:
+                return
 
-def _chosen(
-    tests: Sequence[Mapping[str, CaseValue]], benchmarks: Sequence[Mapping[str, CaseValue]], cases_max: int
-) -> tuple[list[_Planned], list[LeftOut]]:
-    """Return the selected cases and the left-out ones; a bounded selection takes as many of each kind."""
-    planned: list[_Planned] = [("test", index, case) for index, case in enumerate(tests)]
-    planned += [("benchmark", index, case) for index, case in enumerate(benchmarks)]
-    taken = {(phase, index) for phase, index, _ in sorted(planned, key=lambda each: each[1])[:cases_max]}
-    why = f"only {cases_max} cases are looked at"
-    left_out = [LeftOut(phase, index, why) for phase, index, _ in planned if (phase, index) not in taken]
-    return [each for each in planned if each[:2] in taken], left_out
+    def _probed(self, prober: Child, name: str, case: _Case, group: str, seed: int) -> Probed:
+        """Have the judge check the prober's answer, if it can be made."""
+        with ExitStack() as held:
+            room = os.memfd_create("probe", os.MFD_CLOEXEC)
+            held.callback(os.close, room)
+            made = self._ask(prober, {"type": "make", "probe": name}, room, ("made", "unmade"))
+            if made["type"] == "unmade":
+                return Probed(name, UNMADE, printable(str(made["message"]), _MESSAGE_MAX), same=False)
+            self._inputs(held, case, group, seed)
+            verdict, message = self._opinion(group, room)
+            return Probed(name, verdict, printable(message, _MESSAGE_MAX), bool(made["same"]))
+
+    def _inputs(self, held: ExitStack, case: _Case, group: str, seed: int) -> int:
+        """Return the judge's inputs of a case and a seed, for the next call, open until `held` is left.
+
+        Raises:
+            CallFailed: the judge made none.
+            _TimeOver: no time is left.
+        """
+        if time.monotonic() >= self._deadline:
+            raise _TimeOver
+        self._calls += 1
+        call, seconds = self._calls, self._judge_seconds
+        frame = {"type": "generate", "call": call, "group": group, "seed": seed, "case": dict(case), "public": False}
+        self._judge.send(frame)
+        late = f"the task did not make the inputs, and the reference's answer to them, within {seconds:g} s"
+        deadline = time.monotonic() + seconds
+        size = judge_answer(self._judge, Generated, deadline, late).size
+        descriptor = os.memfd_create("inputs", os.MFD_CLOEXEC)
+        held.callback(os.close, descriptor)
+        os.ftruncate(descriptor, size)
+        self._judge.send({"type": "fill", "calls": [call], "bases": [0], "cold": False}, [descriptor])
+        judge_answer(self._judge, Filled, deadline, late)
+        return descriptor
+
+    def _opinion(self, group: str, output: int) -> tuple[str, str]:
+        """Return the judge's verdict of an output of the last call, with its message.
+
+        Raises:
+            CallFailed: the judge is gone.
+        """
+        self._judge.send({"type": "check", "call": self._calls, "group": group, "seconds": 0.0}, [output])
+        seconds = self._judge_seconds
+        late = f"the task did not check the output within {seconds:g} s"
+        try:
+            answer = judge_answer(self._judge, Checked, time.monotonic() + seconds, late)
+        except CallFailed as error:
+            if error.worker_lost:
+                raise
+            return str(error.verdict), error.message
+        return str(answer.verdict), answer.message
+
+    def _ask(self, prober: Child, frame: Frame, descriptor: int, expected: tuple[str, ...]) -> Frame:
+        """Return the prober's answer.
+
+        Raises:
+            CallFailed: the reference failed, or the prober is gone.
+        """
+        seconds = _PROBER_ANSWERS * self._judge_seconds
+        prober.send(frame, [descriptor])
+        try:
+            answer = prober.answer((*expected, "failed"), time.monotonic() + seconds)
+        except ChildEnded as error:
+            message = f"the process that calls the reference is gone: {error.how}"
+        except DeadlinePassed:
+            message = f"the reference did not answer within {seconds:g} s"
+        except (PrintedTooMuch, ProtocolViolation):
+            message = "the process that calls the reference cannot be understood"
+        else:
+            if answer["type"] == "failed":
+                raise CallFailed(Verdict.TASK_ERROR, printable(str(answer["message"]), 2 * _MESSAGE_MAX))
+            return answer
+        raise CallFailed(Verdict.TASK_ERROR, message, worker_lost=True)

@@ -1,37 +1,34 @@
 """The prober: derives right and cheap answers to a task's cases from its reference's answers, for the judge to check.
 
 It is part of a task's lint, never of a submission's evaluation. Frames: `load` -> `ready` or `failed`; `take` (with the
-inputs of a case and those of another seed) -> `taken` or `failed`; `make` (with room for an answer) -> `made`, or
-`unmade` if the probe does not apply to the answer.
+inputs of a case) -> `taken` or `failed`; `make` (with room for an answer) -> `made`, or `unmade` if the probe does not
+apply to the answer.
 """
 
 import importlib
 import math
 import os
-import random
+import struct
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from types import ModuleType
 from typing import Any
 
 from hpc_board.harness.confine import sandbox
 from hpc_board.harness.device.device import Device, DeviceMissing, open_device
 from hpc_board.harness.device.faults import message_of
-from hpc_board.harness.lint.leaves import Part, form, mapped, parts, values_in
 from hpc_board.harness.wire import payload
 from hpc_board.harness.wire.channel import Channel, Frame
-from hpc_board.model.lint import FORMATS, INPUTS_MAX
+from hpc_board.model.lint import INPUTS_MAX
 from hpc_board.model.result import Verdict
 from hpc_board.model.text import printable
 
 _MESSAGE_MAX = 4000
-_POSITION_SEED = 2
 _COPY_BYTES = 2**24
-
-
-class NotApplicable(Exception):
-    """The probe does not apply to this answer."""
+_TF32_SPLIT = 2.0**42 + 1
+"""Dekker's factor: it splits the 53 bits of a float64 after the 11 of TF32."""
 
 
 def serve(channel: Channel) -> None:
@@ -50,7 +47,7 @@ def serve(channel: Channel) -> None:
         return
     channel.send({"type": "ready", "facts": {}})
     for frame, fds in channel.requests():
-        channel.send(prober.answer(frame, fds))
+        channel.send(prober.answer(frame, *fds))
 
 
 class _Prober:
@@ -61,173 +58,199 @@ class _Prober:
         self._device = device
         self._value_bytes = value_bytes
         self._makers: dict[str, Callable[[], Any]] = {}
-        self._noisy: Callable[[float], Any] = lambda _error: None
         self._right = self._inputs = -1
 
-    def answer(self, frame: Frame, fds: list[int]) -> Frame:
+    def answer(self, frame: Frame, descriptor: int) -> Frame:
         if frame["type"] == "take":
             try:
-                return self._take(*fds)
+                self._take(descriptor)
             except BaseException as error:  # noqa: BLE001 - any exception of a task ends as a message
                 return _failed("ref_kernel cannot answer", error)
+            return {"type": "taken", "probes": list(self._makers)}
         try:
-            return self._make(frame, *fds)
+            payload.write(self._makers[frame["probe"]](), descriptor, self._value_bytes)
         except BaseException as error:  # noqa: BLE001 - PyTorch cannot compute with every type of number
-            return {
-                "type": "unmade",
-                "message": printable(f"{type(error).__name__}: {message_of(error)}", _MESSAGE_MAX),
-            }
+            message = printable(f"{type(error).__name__}: {message_of(error)}", _MESSAGE_MAX)
+            return {"type": "unmade", "message": message}
+        return {"type": "made", "same": payload.same(descriptor, self._right)}
 
-    def _take(self, inputs: int, other_inputs: int) -> Frame:
+    def _take(self, inputs: int) -> None:
+        """Call the reference, and note the function that makes each probe of its answer, see `PROBES`."""
         for descriptor in (self._right, self._inputs):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._right = self._inputs = -1
-        self._inputs = _copy(inputs)
-        data = self._fresh(inputs)
-        answer = self._kernel(data)
-        aliases = payload.share_memory(data, answer)
-        self._right = self._written(answer)
-        right = self._value(self._right)
-        again, other = (self._settled(self._kernel(self._fresh(each))) for each in (inputs, other_inputs))
-        self._noisy = lambda error: mapped(right, lambda part: part.noisy(error))
-        self._makers = self._probes(right, again, other)
-        found = [part for part in parts(right) if part.count]
-        counted = [part for part in found if part.count > 1]
-        roundoffs = [part.roundoff for part in found if part.roundoff is not None]
-        return {
-            "type": "taken",
-            "writes": not self._same(data, inputs),
-            "aliases": aliases,
-            "repeats": self._same(again, self._right),
-            "varies": not found or not self._same(other, self._right),
-            "constant": bool(counted) and all(part.constant() for part in counted),
-            "probes": list(self._makers),
-            "roundoff": max(roundoffs, default=None),
+        self._inputs, self._right = os.dup(inputs), os.memfd_create("answer", os.MFD_CLOEXEC)
+        payload.write(self._kernel(self._fresh()), self._right, self._value_bytes)
+        right = payload.read(self._right, self._device.place)[0]
+        alike = [value for value in _values_in(self._fresh()) if _form(value) == _form(right)][:INPUTS_MAX]
+        self._makers = {
+            "reference": lambda: right,
+            "again": lambda: self._kernel(self._fresh()),
+            "zeros": lambda: mapped(right, lambda leaf: filled(leaf, 0.0)),
+            "mean": lambda: with_mean(right),
+            **{f"input_{number}": lambda value=value: value for number, value in enumerate(alike, start=1)},  # type: ignore[misc]
+            "inputs_tf32": lambda: self._kernel(rounded(self._fresh(), "tf32")),
+            "inputs_float16": lambda: self._kernel(rounded(self._fresh(), "float16")),
+            "one_element": lambda: with_wrong_end(right),
+            "nan": lambda: mapped(right, lambda leaf: filled(leaf, math.nan)),
         }
 
-    def _make(self, frame: Frame, room: int) -> Frame:
-        name = frame["probe"]
-        value = self._noisy(frame["error"]) if name == "noisy" else self._makers[name]()
-        payload.write(value, room, self._value_bytes)
-        return {"type": "made", "same": payload.same(room, self._right)}
-
-    def _probes(self, right: Any, again: Any, other: Any) -> dict[str, Callable[[], Any]]:
-        """Return the function that makes each probe of an answer, see `PROBES`."""
-
-        def each(change: Callable[[Part], Any]) -> Callable[[], Any]:
-            return lambda: mapped(right, change)
-
-        makers: dict[str, Callable[[], Any]] = {
-            "reference": _always(right),
-            "again": _always(again),
-            "zeros": each(lambda part: part.filled(0)),
-            "ones": each(lambda part: part.filled(1)),
-            "mean": each(lambda part: part.mean()),
-        }
-        wanted = form(right)
-        alike = [value for value in values_in(self._fresh(self._inputs)) if form(value) == wanted][:INPUTS_MAX]
-        makers.update({f"input_{number}": _always(value) for number, value in enumerate(alike, start=1)})
-        if form(other) == wanted:
-            makers["other_seed"] = _always(other)
-        makers.update({f"answer_{name}": each(_rounding(name)) for name in FORMATS})
-        makers.update({f"inputs_{name}": self._from_rounded(name) for name in FORMATS})
-        makers.update(
-            one_element=lambda: _with_one(right, lambda part, at: part.changed(at), last=False),
-            last_element=lambda: _with_one(right, lambda part, at: part.changed(at), last=True),
-            one_nan=lambda: _with_one(right, lambda part, at: part.replaced(at, math.nan), last=False),
-            nan=each(lambda part: part.filled(math.nan)),
-            infinity=each(lambda part: part.filled(math.inf)),
-            dtype=each(lambda part: part.retyped()),
-            shape=each(lambda part: part.reshaped()),
-        )
-        return makers
-
-    def _from_rounded(self, format_: str) -> Callable[[], Any]:
-        """Return a function for the reference's answer to rounded inputs; plain numbers are parameters and stay."""
-        rounded = _rounding(format_)
-        return lambda: self._kernel(
-            mapped(
-                self._fresh(self._inputs),
-                lambda part: part.value if isinstance(part.value, (int, float, complex)) else rounded(part),
-            )
-        )
-
-    def _value(self, descriptor: int) -> Any:
-        return payload.read(descriptor, self._device.place)[0]
-
-    def _fresh(self, descriptor: int) -> Any:
-        """Return a value in memory of its own, which a kernel may write."""
-        copy = _copy(descriptor)
+    def _fresh(self) -> Any:
+        """Return the inputs in memory of their own, which a kernel may write."""
+        copy = os.memfd_create("copy", os.MFD_CLOEXEC)
         try:
-            return self._value(copy)
+            size = os.fstat(self._inputs).st_size
+            os.ftruncate(copy, size)
+            done = 0
+            while done < size:
+                done += os.sendfile(copy, self._inputs, done, min(size - done, _COPY_BYTES))
+            return payload.read(copy, self._device.place)[0]
         finally:
             os.close(copy)
-
-    def _written(self, value: Any) -> int:
-        room = os.memfd_create("answer", os.MFD_CLOEXEC)
-        try:
-            payload.write(value, room, self._value_bytes)
-        except BaseException:
-            os.close(room)
-            raise
-        return room
-
-    def _settled(self, value: Any) -> Any:
-        """Return an answer as the judge sees it, in memory of its own."""
-        room = self._written(value)
-        try:
-            return self._value(room)
-        finally:
-            os.close(room)
-
-    def _same(self, value: Any, descriptor: int) -> bool:
-        room = self._written(value)
-        try:
-            return payload.same(room, descriptor)
-        finally:
-            os.close(room)
-
-
-def _copy(descriptor: int) -> int:
-    """Return a copy of the bytes in memory of their own."""
-    copy = os.memfd_create("copy", os.MFD_CLOEXEC)
-    size = os.fstat(descriptor).st_size
-    os.ftruncate(copy, size)
-    done = 0
-    while done < size:
-        done += os.sendfile(copy, descriptor, done, min(size - done, _COPY_BYTES))
-    return copy
-
-
-def _rounding(format_: str) -> Callable[[Part], Any]:
-    return lambda part: part.rounded(format_)
-
-
-def _always(value: Any) -> Callable[[], Any]:
-    return lambda: value
-
-
-def _with_one(value: Any, change: Callable[[Part, int], Any], *, last: bool) -> Any:
-    """Return `value` with one number changed: one anywhere, or the last one."""
-    found = [part for part in parts(value) if part.count]
-    if not found:
-        raise NotApplicable("the answer holds no numbers")
-    somewhere = random.Random(_POSITION_SEED)  # noqa: S311 - the same each time
-    chosen = len(found) - 1 if last else somewhere.randrange(len(found))
-    count = found[chosen].count
-    position = count - 1 if last else somewhere.randrange(count)
-    seen = -1
-
-    def changed(part: Part) -> Any:
-        nonlocal seen
-        seen += bool(part.count)
-        return change(part, position) if part.count and seen == chosen else part.value
-
-    return mapped(value, changed)
 
 
 def _failed(step: str, error: BaseException) -> Frame:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     message = f"{step}: {type(error).__name__}: {message_of(error)}\n{text[-_MESSAGE_MAX:]}"
     return {"type": "failed", "verdict": Verdict.TASK_ERROR, "message": printable(message, 2 * _MESSAGE_MAX)}
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "dtype") and hasattr(value, "shape")
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (bool, int, float, complex)
+
+
+def _kind(leaf: Any) -> str:
+    """Return the name of a number's type."""
+    return str(leaf.dtype).rpartition(".")[2] if _is_array(leaf) else type(leaf).__name__
+
+
+def _library(array: Any) -> Any:
+    """Return the module of an array; the functions used here are called alike in PyTorch and in NumPy."""
+    return sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return `value` with `change` applied to each tensor, array and plain number in it."""
+    if type(value) in (list, tuple):
+        return type(value)(mapped(item, change) for item in value)
+    if type(value) is dict:
+        return {key: mapped(item, change) for key, item in value.items()}
+    return change(value) if _is_array(value) or _is_number(value) else value
+
+
+def rounded(value: Any, format_: str) -> Any:
+    """Return inputs with coarse numbers; those outside of arrays and of lists of numbers are parameters and stay."""
+    if type(value) in (list, tuple):
+        change = coarse if all(map(_is_number, value)) else rounded
+        return type(value)(change(item, format_) for item in value)
+    if type(value) is dict:
+        return {key: rounded(item, format_) for key, item in value.items()}
+    return coarse(value, format_) if _is_array(value) else value
+
+
+def filled(leaf: Any, number: float) -> Any:
+    """Return `leaf` with one number everywhere; types of whole numbers take no NaN."""
+    if _kind(leaf).startswith(("bool", "int", "uint")):
+        if not math.isfinite(number):
+            return leaf
+        number = round(number)
+    return _library(leaf).full_like(leaf, number) if _is_array(leaf) else type(leaf)(number)
+
+
+def with_mean(value: Any) -> Any:
+    """Return `value` with the mean of its numbers everywhere."""
+    mean, _ = _mean_and_size(value)
+    return mapped(value, lambda leaf: filled(leaf, mean))
+
+
+def with_wrong_end(value: Any) -> Any:
+    """Return `value` with its last number off, by the size of the others at least unless it is a whole number."""
+    _, size = _mean_and_size(value)
+    leaves: list[Any] = []
+    mapped(value, leaves.append)
+    last = max((at for at, leaf in enumerate(leaves) if not _is_array(leaf) or math.prod(leaf.shape)), default=-1)
+    position = count()
+    return mapped(value, lambda leaf: _wrong_end(leaf, size) if next(position) == last else leaf)
+
+
+def _wrong_end(leaf: Any, size: float) -> Any:
+    if _is_array(leaf):
+        index = tuple(length - 1 for length in leaf.shape)
+        copy = leaf.clone() if hasattr(leaf, "clone") else leaf.copy()
+        copy[index] = _wrong_end(leaf[index].item(), size)
+        return copy
+    if isinstance(leaf, int):
+        return type(leaf)(leaf ^ 1)
+    distance = max(abs(leaf), size) or 1.0
+    return leaf + distance if math.isfinite(distance) else type(leaf)(0)
+
+
+def _mean_and_size(value: Any) -> tuple[float, float]:
+    """Return the mean of all numbers in `value`, and the root of the mean of their squares."""
+    total = squares = 0.0
+    numbers = 0
+
+    def add(leaf: Any) -> None:
+        nonlocal total, squares, numbers
+        real = leaf.real
+        if _is_array(leaf):
+            real = _library(leaf).asarray(real, dtype=_library(leaf).float64)
+        numbers += math.prod(real.shape) if _is_array(leaf) else 1
+        total += float(real.sum()) if _is_array(leaf) else real
+        squares += float((real * real).sum()) if _is_array(leaf) else real * real
+
+    mapped(value, add)
+    return total / max(1, numbers), math.sqrt(squares / max(1, numbers))
+
+
+def coarse(leaf: Any, format_: str) -> Any:
+    """Return numbers of a finer type rounded to "float16", or to the significant bits of "tf32"."""
+    kind = _kind(leaf)
+    if "complex" in kind:
+        return coarse(leaf.real, format_) + 1j * coarse(leaf.imag, format_)
+    if kind not in ("float", "float32", "float64"):
+        return leaf
+    if not _is_array(leaf):
+        return _coarse_number(leaf, format_)
+    library = _library(leaf)
+    if format_ == "float16":
+        numbers = library.asarray(leaf, dtype=library.float16)
+    else:
+        wide = library.asarray(leaf, dtype=library.float64)
+        scaled = wide * _TF32_SPLIT
+        numbers = library.where(library.isfinite(scaled), scaled - (scaled - wide), wide)
+    return library.asarray(numbers, dtype=leaf.dtype)
+
+
+def _coarse_number(number: float, format_: str) -> float:
+    if format_ == "tf32":
+        scaled = number * _TF32_SPLIT
+        return scaled - (scaled - number) if math.isfinite(scaled) else number
+    try:
+        (half,) = struct.unpack("<e", struct.pack("<e", number))
+    except OverflowError:
+        return math.copysign(math.inf, number)
+    return float(half)
+
+
+def _form(value: Any) -> Any:
+    """Return structure, types and shapes, the common properties of interchangeable values."""
+    if _is_array(value):
+        return type(value).__name__, str(value.dtype), tuple(value.shape)
+    if type(value) in (list, tuple):
+        return "sequence", tuple(map(_form, value))
+    if type(value) is dict:
+        return "dict", tuple((key, _form(value[key])) for key in sorted(value, key=str))
+    return type(value).__name__
+
+
+def _values_in(value: Any) -> Iterator[Any]:
+    """Yield `value` itself and all values inside it."""
+    yield value
+    if type(value) in (list, tuple, dict):
+        for item in value.values() if type(value) is dict else value:
+            yield from _values_in(item)

@@ -7,7 +7,7 @@ from hpc_board.domain.diagnostic import Diagnostic
 from hpc_board.domain.moderation import Limits
 from hpc_board.domain.user_board import CreatedBoard
 from hpc_board.model.gpu import Gpu
-from hpc_board.model.lint import PROBES, CheckedCase, LeftOut, Lint, Probe, Probed, accepted_formats
+from hpc_board.model.lint import PROBES, CheckedCase, Lint, Probed
 from hpc_board.model.task import ISOLATED, Milestone, Task
 from hpc_board.model.text import one_line, printable
 from hpc_board.report.views import LINE_CHARACTERS_MAX, MESSAGE_CHARACTERS_MAX, Moment, Seconds, View, moment
@@ -172,11 +172,11 @@ class ProbeView(View, frozen=True):
     """the explanation of the verdict"""
 
     @classmethod
-    def of(cls, probed: Probed, accepted: Sequence[str]) -> "ProbeView":
-        """Return the object of a probe, for a task that accepts these formats."""
+    def of(cls, probed: Probed, accepts: Sequence[str]) -> "ProbeView":
+        """Return the object of a probe, for a task that accepts these wrong answers."""
         return cls(
             probe=probed.probe,
-            expected=_expected(PROBES[probed.probe], accepted),
+            expected=PROBES[probed.probe].expected(accepts),
             verdict=one_line(probed.verdict),
             right_answer=probed.same,
             message=printable(probed.message, MESSAGE_CHARACTERS_MAX),
@@ -192,23 +192,20 @@ class CheckedCaseView(View, frozen=True):
     """the number of the case, from 0"""
     case: str
     """the arguments of the case"""
-    largest_error: float | None
-    """the largest relative error that passed"""
     probes: list[ProbeView]
     """the probes"""
     complete: bool
     """true where every probe was run"""
 
     @classmethod
-    def of(cls, case: CheckedCase, accepted: Sequence[str]) -> "CheckedCaseView":
-        """Return the object of a case, for a task that accepts these formats."""
+    def of(cls, case: CheckedCase, accepts: Sequence[str]) -> "CheckedCaseView":
+        """Return the object of a case, for a task that accepts these wrong answers."""
         return cls(
             phase=case.phase,
             index=case.index,
             case=printable(case.spec),
-            largest_error=case.margin,
-            probes=[ProbeView.of(probed, accepted) for probed in case.probed if probed.probe in PROBES],
-            complete=not (case.unfinished or case.failure),
+            probes=[ProbeView.of(probed, accepts) for probed in case.probed if probed.probe in PROBES],
+            complete=not (case.left_out or case.failure),
         )
 
 
@@ -223,9 +220,9 @@ class LeftOutView(View, frozen=True):
     """the reason"""
 
     @classmethod
-    def of(cls, left_out: LeftOut) -> "LeftOutView":
+    def of(cls, left_out: CheckedCase) -> "LeftOutView":
         """Return the object of a case that was left out."""
-        return cls(phase=left_out.phase, index=left_out.index, why=one_line(left_out.why))
+        return cls(phase=left_out.phase, index=left_out.index, why=one_line(left_out.left_out))
 
 
 class TaskCheckView(View, frozen=True):
@@ -255,7 +252,6 @@ class TaskCheckView(View, frozen=True):
         cls, task: Task, functions: Sequence[str], lint: Lint, findings: Sequence[Diagnostic], *, sound: bool
     ) -> "TaskCheckView":
         """Return the object of a checked task."""
-        accepted = accepted_formats(task.accepts)
         return cls(
             task=task.name,
             version=task.version,
@@ -264,7 +260,7 @@ class TaskCheckView(View, frozen=True):
             functions=list(functions),
             accepts=list(task.accepts),
             findings=[FindingView.of(finding) for finding in findings],
-            cases=[CheckedCaseView.of(case, accepted) for case in lint.cases],
+            cases=[CheckedCaseView.of(case, task.accepts) for case in lint.cases],
             left_out=[LeftOutView.of(each) for each in lint.left_out],
         )
 
@@ -311,9 +307,3 @@ def _task_keys(task: Task, gpus: Sequence[Gpu], board: CreatedBoard | None) -> d
         "languages": [str(language) for language in task.accepted],
         "board": None if board is None else OptionsView.of(board.options),
     }
-
-
-def _expected(probe: Probe, accepted: Sequence[str]) -> str:
-    if probe.right:
-        return "pass"
-    return "any" if probe.acceptable_as in accepted else "refused"

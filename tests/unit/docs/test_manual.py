@@ -22,7 +22,6 @@ from hpc_board.board import Board
 from hpc_board.catalog import folders, new_task
 from hpc_board.cli import exits
 from hpc_board.cli.main import cli
-from hpc_board.domain import findings
 from hpc_board.domain.run import RunState
 from hpc_board.domain.submission import directives
 from hpc_board.errors import BoardError
@@ -37,6 +36,7 @@ from hpc_board.runs import job_folder
 from hpc_board.schedulers import sections
 from hpc_board.schedulers.slurm import RequestStyle
 from hpc_board.schedulers.slurm import kind as slurm
+from hpc_board.task_check import lint
 from hpc_board.yaml_sections import Section
 from tests.e2e.boards import RIGHT, BoardFiles, board_files
 from tests.harness.evaluations import a_task
@@ -258,7 +258,7 @@ def test_the_helpers_on_the_page_have_the_arguments_that_it_shows() -> None:
 
 def test_the_findings_on_the_page_are_some_that_there_are() -> None:
     section = text("authors.md").partition("## Ask the judge")[2].partition("\n## ")[0]
-    source = inspect.getsource(findings)
+    source = inspect.getsource(lint)
     for code in named_in_first_cells(section):
         kind, _, probe = code.partition("_")
         assert f'"{code}"' in source or (kind in ("accepts", "refuses") and probe in PROBES), code
