@@ -40,13 +40,11 @@ class _Lines(Provider):
         self._palette_lines = lines
 
     async def discover(self) -> Hits:
-        """Yield all listed lines."""
         listed = [line for line in self._palette_lines if line.listed]
         for line in listed:
             yield DiscoveryHit(self._drawn(line, _name_cells(listed)), line.act, text=line.name)
 
     async def search(self, query: str) -> Hits:
-        """Yield the lines with a match in their names or, if they are listed, in their words."""
         matcher = self.matcher(query)
         found: list[tuple[float, PaletteLine]] = []
         for line in self._palette_lines:
@@ -94,7 +92,6 @@ class Actions(CommandPalette):
             self._show(hit.text)
 
     def dismiss(self, result: None = None) -> AwaitComplete:
-        """Close the palette, which shows nothing more; a chosen line has its effect after that."""
         if self._show is not None:
             self._show(None)
         return super().dismiss(result)

@@ -229,7 +229,6 @@ class BoardApp(App[None]):
         self.set_keymap(dict(self._preferences.keys))
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Return the colours of the tones, for themes without them."""
         return themes.tone_variables(self.current_theme)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
@@ -239,18 +238,15 @@ class BoardApp(App[None]):
         return super().get_line_filters()
 
     def get_default_screen(self) -> Screen[None]:
-        """Return the frame, which lies below all other screens."""
         return OpeningScreen()
 
     def on_mount(self) -> None:
-        """Follow changes of the theme, and signals."""
         self.theme_changed_signal.subscribe(self, lambda _: self._redraw())
         self.screen_change_signal.subscribe(self, lambda _: self._withdraw_notices(), immediate=True)
         self._handle_signals()
         self.theme = self._fitting(self.theme)
 
     def on_ready(self) -> None:
-        """Open the board after the first paint."""
         self._find_board()
 
     @work(thread=True, group="board")
@@ -315,17 +311,14 @@ class BoardApp(App[None]):
             super()._handle_exception(error)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show or hide the message that the terminal is too small."""
         self._fit(event.size.width, event.size.height)
 
     def on_unmount(self) -> None:
-        """Write the app's memory."""
         # An unwritable state file must not block the exit.
         with suppress(BoardError):
             self._memory.flush()
 
     async def on_event(self, event: events.Event) -> None:
-        """Hold keys back until those before them have had their effect."""
         if isinstance(event, events.Key) and not event.is_forwarded:
             if event.key != "ctrl+c":
                 self._announce_exit(is_next=False)
@@ -338,7 +331,6 @@ class BoardApp(App[None]):
         await super().on_event(event)
 
     def action_help_quit(self) -> None:
-        """Quit at the second of two presses of Ctrl+C; the first one says so."""
         if self._quits_next:
             self.call_later(self.action_quit)
         else:
@@ -360,19 +352,16 @@ class BoardApp(App[None]):
         return quits and not (key.is_printable and (self._type_ahead or self._type_ahead.has_begun))
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy a text to the clipboard of the terminal, also over SSH and through tmux and screen."""
         super().copy_to_clipboard(text)
         self._write_through(clipboard_sequence(text, os.environ))
 
     def get_key_display(self, binding: Binding) -> str:
-        """Return the name of a key; the help has a second key outside text fields."""
         name = keys.displayed(super().get_key_display(binding))
         if binding.id != "app.help" or isinstance(self.focused, Input):
             return name
         return f"?/{name}"
 
     def action_help(self) -> None:
-        """Show the keys of the screen in front."""
         from hpc_board.tui.screens.base import BoardScreen
         from hpc_board.tui.screens.help import HelpKey, HelpScreen, KeyGroup
 
@@ -396,7 +385,6 @@ class BoardApp(App[None]):
             self.push_screen(HelpScreen(screen.NAME, screen.HELP, lines))
 
     def action_commands(self) -> None:
-        """Open the palette with all actions of the screen in front and of the app."""
         from hpc_board.tui.screens.base import BoardScreen
 
         screen = self.screen
@@ -421,7 +409,6 @@ class BoardApp(App[None]):
         self.push_screen(Actions([*map(self._recorded, lines), *found_only], "Find an action …"))
 
     def action_themes(self) -> None:
-        """Choose the theme, which the app shows while the cursor moves over the list."""
         before = self.theme
 
         def show(name: str | None) -> None:
@@ -448,17 +435,14 @@ class BoardApp(App[None]):
         return replace(line, act=act)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the admin key from users without the role, and on Admin itself."""
         if action == "admin":
             return self._role.may_act_as(Role.CREATOR) and self._place != targets.Admin()
         return super().check_action(action, parameters)
 
     def action_admin(self) -> None:
-        """Open the Admin screen."""
         self.post_message(Open(targets.Admin()))
 
     async def action_quit(self) -> None:
-        """Quit, and name the runs that go on."""
         runs = self.runs_state.in_flight
         if runs:
             names = ", ".join(map(str, runs))
@@ -470,7 +454,6 @@ class BoardApp(App[None]):
             self.exit()
 
     async def action_quit_by_letter(self) -> None:
-        """Quit by a key that is a letter in text fields, unless a form would lose its contents."""
         if self._has_draft:
             self.notify("^q quits, and drops the contents of the form.", markup=False)
         else:

@@ -174,7 +174,6 @@ class TerminalDriver(LinuxDriver):
         self._file: Any = _Output(self._file)
 
     def start_application_mode(self) -> None:
-        """Start the terminal's mode for apps, and ask for its background."""
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if not (self.input_tty and getattr(self._app, "follows_background", False)):
             return
@@ -183,7 +182,6 @@ class TerminalDriver(LinuxDriver):
             self.flush()
 
     def run_input_thread(self) -> None:
-        """Convert the terminal's input into events until the app exits."""
         parser = XTermParser()
         answers = BackgroundAnswers()
         decode = getincrementaldecoder("utf-8")(errors="replace").decode

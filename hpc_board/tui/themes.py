@@ -134,7 +134,6 @@ class Colourless(LineFilter):
     """A filter that replaces colours: text with a hue is bold, grey text is dim, and a light ground is reversed."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's
-        """Return the segments in the terminal's own two colours."""
         return [
             Segment(text, None if style is None else _colourless(style), control) for text, style, control in segments
         ]

@@ -122,7 +122,6 @@ class AdminScreen(BoardScreen):
         self._ticks = 0
 
     def compose_body(self) -> ComposeResult:
-        """Yield the state of submissions, the names of the pages, and the lists."""
         yield Static(toned("Loading …", Tone.MUTED), id="stop", markup=False)
         yield Sections(self._pages, id="pages")
         lists: dict[str, tuple[Any, Callable[[str], Page[Any]]]] = {
@@ -137,23 +136,19 @@ class AdminScreen(BoardScreen):
                 yield ListPane(kind(self.now), pages, id=name)
 
     def on_mount(self) -> None:
-        """Open the page that was open last."""
         super().on_mount()
         page = self.memory.get("admin", "page", "boards")
         self.action_show(page if page in self._names else "boards")
 
     def on_screen_resume(self) -> None:
-        """Update a screen that another one has covered."""
         self._ask(patient=True)
 
     def look_again(self) -> None:
-        """Read the visible items again every few ticks, on a served board after each change."""
         self._ticks += 1
         if self.board.served or self._ticks % _LOOK_EVERY == 0:
             self._ask(patient=True)
 
     def settle(self, subject: str) -> None:
-        """Open the form again after an error of the board, with the message."""
         if subject == _DECISION and self._ask_again is not None:
             again, self._ask_again = self._ask_again, None
             error = self.failure_of(subject)
@@ -162,7 +157,6 @@ class AdminScreen(BoardScreen):
                 again(f"{error.message.rstrip('.')}. {error.hint}")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable the actions of this page that apply to the selected item and the user's role."""
         elsewhere = any(action in actions for page, actions in _ACTIONS.items() if page != self._page)
         if elsewhere or (action in _OF_ADMINS and not self._is_admin):
             return False
@@ -177,7 +171,6 @@ class AdminScreen(BoardScreen):
         return super().check_action(action, parameters)
 
     def action_back(self) -> None:
-        """Hide the error of a decision, clear the filter, or leave the screen."""
         if self.has_failed(_DECISION):
             self.forget_failure(_DECISION)
         elif self._pane.is_filtered:
@@ -186,7 +179,6 @@ class AdminScreen(BoardScreen):
             super().action_back()
 
     def action_show(self, page: str) -> None:
-        """Open a page."""
         self._page = page
         self.memory.set("admin", "page", page)
         for pane in self.query(ListPane):
@@ -198,23 +190,19 @@ class AdminScreen(BoardScreen):
         self._ask(patient=False)
 
     def action_turn(self, by: int) -> None:
-        """Open the next or the previous page."""
         self.action_show(self._names[(self._names.index(self._page) + by) % len(self._names)])
 
     def action_filter(self) -> None:
-        """Open the filter."""
         self._pane.open_filter()
         self.refresh_bindings()
 
     def action_again(self) -> None:
-        """Read the list again."""
         self._ask(patient=False)
 
     # Boards
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        """Return the labels of keys whose effect depends on the screen's state, by action."""
         labels = {} if self._stop is None else {"stop": "Start"}
         if self.is_mounted and self._pane.is_filtered:
             labels["back"] = "Clear"
@@ -228,7 +216,6 @@ class AdminScreen(BoardScreen):
         return labels
 
     def action_stop(self) -> None:
-        """Stop submissions to all boards, or start them again."""
         stopped = self._stop is not None
 
         def act(lines: tuple[str, ...]) -> str:
@@ -243,7 +230,6 @@ class AdminScreen(BoardScreen):
         self._decide(question, [Line("Reason", placeholder="shown to all users")], "Start" if stopped else "Stop", act)
 
     def action_visibility(self) -> None:
-        """Open the selected board to all users, or close it to its members."""
         board = self._selected
         if not isinstance(board, BoardState):
             return
@@ -261,7 +247,6 @@ class AdminScreen(BoardScreen):
         )
 
     def action_deadline(self) -> None:
-        """Change the deadline of the selected board."""
         board = self._selected
         if not isinstance(board, BoardState):
             return
@@ -277,7 +262,6 @@ class AdminScreen(BoardScreen):
         )
 
     def action_limits(self) -> None:
-        """Limit the submissions per user and hour to the selected board."""
         board = self._selected
         if not isinstance(board, BoardState):
             return
@@ -296,7 +280,6 @@ class AdminScreen(BoardScreen):
         )
 
     def action_rerun(self) -> None:
-        """Rerun the best submissions of the previous version."""
         board = self._selected
         if not isinstance(board, BoardState):
             return
@@ -336,7 +319,6 @@ class AdminScreen(BoardScreen):
     # Users
 
     def action_ban(self) -> None:
-        """Ban the selected user from submitting, or lift the ban."""
         person = self._selected
         if not isinstance(person, PersonState):
             return
@@ -360,7 +342,6 @@ class AdminScreen(BoardScreen):
     # Runs
 
     def action_remove(self) -> None:
-        """Remove the selected run's submission from the standings, or readmit it."""
         run = self._selected
         if not isinstance(run, Run):
             return
@@ -383,7 +364,6 @@ class AdminScreen(BoardScreen):
         self._decide(question, [Line("Reason", placeholder="shown to all users", needed=True)], "Remove", remove)
 
     def action_note(self) -> None:
-        """Add a note to the selected run's submission."""
         run = self._selected
         if not isinstance(run, Run):
             return
@@ -395,7 +375,6 @@ class AdminScreen(BoardScreen):
         self._decide(f"Note on submission {run.submission}:", [Line("Note", needed=True)], "Add it", act)
 
     def action_code(self) -> None:
-        """Show the file of the selected run."""
         if isinstance(run := self._selected, Run):
             self.post_message(Open(targets.Code(run.submission, run.task)))
 

@@ -47,23 +47,18 @@ class ErrorBox(VerticalScroll):
     """
 
     def allow_focus(self) -> bool:
-        """Return whether the box is scrollable."""
         return self.max_scroll_y > 0
 
     def compose(self) -> ComposeResult:
-        """Yield the text of the box."""
         yield Static(id="error", markup=False)
 
     def on_show(self) -> None:
-        """Keep messages above the box."""
         self._lift_messages()
 
     def on_hide(self) -> None:
-        """Let messages lie above the keys."""
         self._lift_messages()
 
     def on_resize(self) -> None:
-        """Keep messages above the box, and the focused field in sight, which has less room."""
         self._lift_messages()
         if (focused := self.screen.focused) is not None:
             focused.scroll_visible(animate=False)
@@ -192,7 +187,6 @@ class BoardScreen(Screen[None]):
         self._is_outdated = False
 
     def compose(self) -> ComposeResult:
-        """Yield the frame with the body."""
         # Before the widgets exist: each later change of classes restyles all of them.
         self._fit(self.app.size)
         yield TitleBar()
@@ -201,11 +195,9 @@ class BoardScreen(Screen[None]):
         yield KeyLine()
 
     def compose_body(self) -> ComposeResult:
-        """Yield the widgets between title and keys."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        """Show the frame before the first answer."""
         self._show_runs_state()
         self.error_box.show(None)
         for pane in self.query(ListPane):
@@ -214,7 +206,6 @@ class BoardScreen(Screen[None]):
                 pane.restore_sorting(column, reverse=reverse)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Set the classes for narrow, wide, huge and short terminals."""
         self._fit(event.size)
 
     def _fit(self, size: Size) -> None:
@@ -224,7 +215,6 @@ class BoardScreen(Screen[None]):
         self.set_class(size.height < _SHORT_BELOW, "-short")
 
     def on_screen_resume(self) -> None:
-        """Update a screen that another one has covered."""
         self.look_again()
 
     def ask(
@@ -366,8 +356,6 @@ class BoardScreen(Screen[None]):
         self.ask("submit", partial(self._file_of, run), fill, whom=THE_FILE)
 
     def watch_file_of(self, run: Run) -> None:
-        """Watch the file of a run, or open the form to choose another one."""
-
         def watch(file: Path | None) -> None:
             if file is not None:
                 self.post_message(Open(targets.Watch(file, run.task, (run.gpu,))))
@@ -432,7 +420,6 @@ class BoardScreen(Screen[None]):
         """Update the screen after an answer or an error on this subject."""
 
     def action_back(self) -> None:
-        """Leave this screen, after the answer to the user's last action."""
         if not self.awaits_outcome():
             self.app.pop_screen()
 
@@ -444,11 +431,9 @@ class BoardScreen(Screen[None]):
         return True
 
     def action_sort(self) -> None:
-        """Sort the list by the next column."""
         self._sorted_list.sort_by_next()
 
     def action_reverse(self) -> None:
-        """Reverse the order of the list."""
         self._sorted_list.sort_reversed()
 
     @property
@@ -550,7 +535,6 @@ class BoardScreen(Screen[None]):
         self.read(event.pane, patient=not event.anew)
 
     def watch_runs_state(self, runs_state: RunsState) -> None:
-        """Show the state of the runs in flight, and the error of their last update."""
         self._show_runs_state()
         if runs_state.failure is None:
             self.forget_failure(SCHEDULER)

@@ -75,7 +75,6 @@ class ClusterScreen(BoardScreen):
         self._answered_at: datetime | None = None
 
     def compose_body(self) -> ComposeResult:
-        """Yield the list."""
         kind = Kind(
             _COLUMNS,
             key=lambda status: status.gpu.name,
@@ -90,14 +89,12 @@ class ClusterScreen(BoardScreen):
         yield ListPane(kind, id="gpu-list", grid_id="gpus")
 
     def on_mount(self) -> None:
-        """Query the schedulers."""
         super().on_mount()
         self.show_place("Cluster")
         self.pane.grid.focus()
         self.look_again()
 
     def look_again(self) -> None:
-        """Query again after a pause, and update the ages."""
         if self._answered_at is None or self.now() - self._answered_at >= _PAUSE:
             self.action_ask_again()
         self._show()
@@ -107,8 +104,6 @@ class ClusterScreen(BoardScreen):
         self.look_again()
 
     def action_ask_again(self) -> None:
-        """Read the state of the GPUs and the user's runs in flight."""
-
         def question() -> tuple[tuple[GpuStatus, ...], tuple[Run, ...]]:
             statuses = tuple(self.board.gpus.statuses())
             own = tuple(run for run in self.board.runs.in_flight() if run.user == self.board.user)
@@ -117,7 +112,6 @@ class ClusterScreen(BoardScreen):
         self.ask("cluster", question, self._take, failed=self.pane.fail, patient=True, whom=THE_SCHEDULER)
 
     def action_everyones_runs(self) -> None:
-        """Show all users' runs on the selected GPU."""
         if (status := self.pane.selected) is not None:
             self.post_message(Open(targets.Runs(status.gpu.name, everyone=True)))
 

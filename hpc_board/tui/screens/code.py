@@ -35,11 +35,9 @@ class CodeScreen(BoardScreen):
         self._task_name = task
 
     def compose_body(self) -> ComposeResult:
-        """Yield the text."""
         yield SourceView("File", view="code")
 
     def on_mount(self) -> None:
-        """Read the file."""
         super().on_mount()
         self.show_place(f"Submission {self._submission}")
         self.view.say("Loading the file …")
@@ -56,7 +54,6 @@ class CodeScreen(BoardScreen):
         self.ask("code", question, self._show, failed=refuse)
 
     def action_mark(self) -> None:
-        """Mark this submission for a comparison."""
         self.post_message(SideChosen(self._submission, self._task_name))
 
     def _show(self, file: tuple[str, str]) -> None:

@@ -32,23 +32,19 @@ class CompareScreen(BoardScreen):
         self._sides = one, other
 
     def compose_body(self) -> ComposeResult:
-        """Yield the times."""
         yield Blocks("Times", id="times")
 
     def on_mount(self) -> None:
-        """Read both submissions."""
         super().on_mount()
         self.times.show([Paragraph("Loading both submissions …")])
         self.times.focus()
         self._ask()
 
     def settle(self, subject: str) -> None:
-        """Show a text in place of the times after an error."""
         if self.has_failed(subject):
             self.times.show([Paragraph("The times are not shown.")])
 
     def action_swap(self) -> None:
-        """Swap the two submissions."""
         one, other = self._sides
         self._sides = other, one
         self._ask()

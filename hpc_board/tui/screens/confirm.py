@@ -36,7 +36,6 @@ class Confirm(ModalScreen[bool]):
         self._destroys = destroys
 
     def compose(self) -> ComposeResult:
-        """Yield the question and its answers."""
         with Vertical(id="box"):
             yield Static(toned(self._question, Tone.STRONG, 500), markup=False)
             with Horizontal():
@@ -45,11 +44,9 @@ class Confirm(ModalScreen[bool]):
             yield KeyLine()
 
     def on_mount(self) -> None:
-        """Focus the answer that Enter gives."""
         self.query_one("#no" if self._destroys else "#yes").focus()
 
     def on_descendant_focus(self) -> None:
-        """Name the answer with the focus in the line of keys."""
         self.refresh_bindings()
 
     @property
@@ -58,11 +55,9 @@ class Confirm(ModalScreen[bool]):
         return {"press": self._yes if self.focused is self.query_one("#yes") else self._no}
 
     def action_press(self) -> None:
-        """Close with the answer that has the focus."""
         self.dismiss(self.focused is self.query_one("#yes"))
 
     def action_answer(self, yes: bool) -> None:
-        """Close with an answer."""
         self.dismiss(yes)
 
     @on(Button.Pressed)

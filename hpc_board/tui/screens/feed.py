@@ -63,7 +63,6 @@ class FeedScreen(BoardScreen):
         self._only = task
 
     def compose_body(self) -> ComposeResult:
-        """Yield the list."""
         kind = Kind(
             _COLUMNS,
             key=lambda entry: str(entry.id),
@@ -81,18 +80,15 @@ class FeedScreen(BoardScreen):
         yield ListPane(kind, self._pages, id="feed")
 
     def on_mount(self) -> None:
-        """Read the newest entries."""
         super().on_mount()
         self._show_place()
         self.pane.grid.focus()
         self.look_again()
 
     def look_again(self) -> None:
-        """Read the visible and the new entries again."""
         self.read(self.pane)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the actions on an entry while none is selected."""
         if action == "standings" and self._selected is None:
             return None
         if action == "all_tasks" and self._only is None and self._selected is None:
@@ -100,17 +96,14 @@ class FeedScreen(BoardScreen):
         return super().check_action(action, parameters)
 
     def action_standings(self) -> None:
-        """Show the board of the selected entry."""
         if (entry := self._selected) is not None:
             self.post_message(Open(targets.Standings(entry.task, entry.gpu)))
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        """Return the labels of keys whose effect depends on the screen's state, by action."""
         return {"all_tasks": "All tasks" if self._only else "This task"}
 
     def action_all_tasks(self) -> None:
-        """Switch between one task and all tasks."""
         if self._only is not None:
             self._only = None
         elif (entry := self._selected) is not None:
@@ -126,7 +119,6 @@ class FeedScreen(BoardScreen):
 
     @property
     def place(self) -> tuple[str, ...]:
-        """Return the path of this screen without the scope of its list."""
         return super().place[:-1]
 
     def _show_place(self) -> None:

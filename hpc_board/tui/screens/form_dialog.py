@@ -60,7 +60,6 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
         self._said = said
 
     def compose(self) -> ComposeResult:
-        """Yield the question, the fields and the keys."""
         with Vertical(id="box"):
             yield Static(toned(self._question, Tone.STRONG, 400), id="question", markup=False)
             for line in self._lines:
@@ -71,13 +70,11 @@ class AskLines(ModalScreen[tuple[str, ...] | None]):
             yield KeyLine({"accept": self._act})
 
     def on_mount(self) -> None:
-        """Focus the first field."""
         self.query(Input).first().focus()
         if self._said:
             self._say(self._said)
 
     def action_accept(self) -> None:
-        """Go to the next field, or from the last one close with the texts."""
         fields = list(self.query(Input))
         if (here := self.focused) in fields[:-1]:
             fields[fields.index(here) + 1].focus()

@@ -54,7 +54,6 @@ class HelpScreen(ModalScreen[None]):
         self._keys = keys
 
     def compose(self) -> ComposeResult:
-        """Yield the keys and the text."""
         with Vertical(id="box") as box:
             box.border_title = f"Help: {self._name}"
             yield VerticalScroll(Static(Group(*self._lines()), markup=False), id="text")

@@ -40,22 +40,18 @@ class NextStepsScreen(ModalScreen[str | None]):
         self._steps = steps
 
     def compose(self) -> ComposeResult:
-        """Yield the outcome, the case and the next steps."""
         with Vertical(id="box"):
             with VerticalScroll(id="steps"):
                 yield Static(self._text(), markup=False)
             yield KeyLine()
 
     def on_mount(self) -> None:
-        """Focus the text, for the keys to scroll it."""
         self.query_one("#steps").focus()
 
     def action_choose(self, way: str) -> None:
-        """Close with the user's choice."""
         self.dismiss(way)
 
     def action_copy(self) -> None:
-        """Copy the commands that repeat the case."""
         self.app.copy_to_clipboard("\n".join(self._steps.commands))
         self.notify("Copied the commands.", markup=False)
 

@@ -17,13 +17,11 @@ class OpeningScreen(Screen[None]):
     """The frame of every screen, with a message if a board opens slowly."""
 
     def compose(self) -> ComposeResult:
-        """Yield the title, the message, and the line of keys."""
         yield Static(Text("hpc-board", Tone.ACCENT.value), id="title")
         yield Static(id="words")
         yield Static(id="keys")
 
     def on_mount(self) -> None:
-        """Delay the message."""
         self.set_timer(_QUIET_SECONDS, self._say)
 
     def _say(self) -> None:

@@ -30,7 +30,6 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
         self._start = start
 
     def compose(self) -> ComposeResult:
-        """Yield the question, the field and the keys."""
         with Vertical(id="box"):
             yield Static(toned(self._question, Tone.STRONG, 300), markup=False)
             yield PathInput(value=str(self._start), id="path")
@@ -38,13 +37,11 @@ class AskPath(ModalScreen[tuple[Path, bool] | None]):
             yield KeyLine()
 
     def on_mount(self) -> None:
-        """Focus the field."""
         field = self.query_one(PathInput)
         field.focus()
         field.cursor_position = len(field.value)
 
     def action_accept(self) -> None:
-        """Close with the path, after confirmation if there is a file."""
         value = self.query_one(PathInput).value
         path = expanded(value)
         if not value.strip() or value.endswith("/"):

@@ -29,13 +29,11 @@ class SourceTree(DirectoryTree):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Open")]
 
     def filter_paths(self, paths: Iterable[Path]) -> Iterable[Path]:
-        """Yield the visible folders and the files that can be submitted."""
         for path in paths:
             if not path.name.startswith(".") and (path.suffix in EXTENSIONS or self._safe_is_dir(path)):
                 yield path
 
     def process_label(self, label: TextType) -> Text:
-        """Return a name without markup and control characters."""
         return Text(one_line(str(label)) or "?")
 
     def on_key(self, event: events.Key) -> None:
@@ -69,34 +67,28 @@ class PickFile(ModalScreen[Path | None]):
         self._recent = tuple(recent)
 
     def compose(self) -> ComposeResult:
-        """Yield the folder's name, its tree and the keys."""
         with Vertical(id="box"):
             yield Static(id="folder", markup=False)
             yield SourceTree(self._folder)
             yield KeyLine()
 
     def on_mount(self) -> None:
-        """Show the folder."""
         self._show(self._folder)
         self.query_one(SourceTree).focus()
 
     def action_up(self) -> None:
-        """Go to the folder above."""
         self._show(self._folder.parent)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the key for recent folders if there are none."""
         if action == "recent" and not self._recent:
             return False
         return super().check_action(action, parameters)
 
     def action_recent(self) -> None:
-        """Go to the next recent folder."""
         place = self._recent.index(self._folder) + 1 if self._folder in self._recent else 0
         self._show(self._recent[place % len(self._recent)])
 
     def action_home(self) -> None:
-        """Go to the user's home folder."""
         home = _home()
         if home is None:
             self.notify("No home folder on this machine.", severity="warning", markup=False)

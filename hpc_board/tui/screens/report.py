@@ -131,7 +131,6 @@ class ReportScreen(BoardScreen):
         self._usual_time: UsualTime | None = None
 
     def compose_body(self) -> ComposeResult:
-        """Yield the state in one line, the names of the pages, and the pages."""
         yield Static(toned("Loading the run …", Tone.MUTED), id="headline", markup=False)
         yield ProgressLine(id="progress-line")
         yield Sections(_PAGES, id="pages")
@@ -146,7 +145,6 @@ class ReportScreen(BoardScreen):
             yield SourceView("Code", view="submitted-lines", id="submitted")
 
     def on_mount(self) -> None:
-        """Read the run."""
         super().on_mount()
         self.show_place(f"Run {self.run_id}")
         self._arrange()
@@ -154,25 +152,21 @@ class ReportScreen(BoardScreen):
         self.look_again()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show the log and the code beside the overview if they fit."""
         super().on_resize(event)
         self._arrange()
 
     def look_again(self) -> None:
-        """Read the run again, unless it has ended."""
         if self._read is None or not self._read.run.state.ended:
             self.ask("run", self._everything, self._show_run, patient=True)
         if self._read is not None:
             self._show_headline(self._read)
 
     def show_ages(self) -> None:
-        """Show the age of the run's state."""
         super().show_ages()
         if self._read is not None:
             self._show_headline(self._read)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the actions that do not apply to the state of the run."""
         ended = self._read is not None and self._read.run.state.ended
         if action == "cancel" and (self._read is None or ended):
             return False
@@ -185,14 +179,12 @@ class ReportScreen(BoardScreen):
         return super().check_action(action, parameters)
 
     def action_back(self) -> None:
-        """Go to the first page, or leave the screen from there."""
         if self._page != "overview":
             self.action_show("overview")
         else:
             super().action_back()
 
     def action_show(self, page: str) -> None:
-        """Open a page."""
         self._page = page
         self._arrange()
         self._main_of(page).focus()
@@ -200,25 +192,20 @@ class ReportScreen(BoardScreen):
             self.printed.follow()
 
     def action_turn(self, by: int) -> None:
-        """Open the next or the previous page."""
         self.action_show(_NAMES[(_NAMES.index(self._page) + by) % len(_NAMES)])
 
     def action_log(self) -> None:
-        """Switch between overview and log; a growing log opens at its end."""
         self.action_show("overview" if self._page == "log" else "log")
 
     def action_search_log(self) -> None:
-        """Search the log; a page with a text of its own has this key first."""
         self.action_show("log")
         self.printed.action_search()
 
     def action_cancel(self) -> None:
-        """Cancel this run after confirmation."""
         if self._read is not None:
             self.offer_cancel([self._read.run])
 
     def action_standings(self) -> None:
-        """Show the board of this run."""
         if self._read is not None:
             self.post_message(Open(targets.Standings(self._read.run.task, self._read.run.gpu)))
 
@@ -232,27 +219,22 @@ class ReportScreen(BoardScreen):
             self.post_message(Open(targets.Submit()))
 
     def action_watch(self) -> None:
-        """Test the file of this run on every save."""
         if self._read is not None:
             self.watch_file_of(self._read.run)
 
     def action_edit(self) -> None:
-        """Edit the file of this run."""
         if self._read is not None:
             self.edit_file_of(self._read.run)
 
     def action_copy(self) -> None:
-        """Copy the number of this run."""
         self.app.copy_to_clipboard(str(self.run_id))
         self.notify(f"Copied {self.run_id}.", markup=False)
 
     def action_resubmit(self) -> None:
-        """Submit the same file again after confirmation."""
         if self._read is not None:
             self.offer_again([self._read.run], self._follow_sent)
 
     def action_next(self) -> None:
-        """Show the meaning of this run's outcome and the next steps."""
         if self._read is None or (steps := self._steps(self._read)) is None:
             return
         run = self._read.run

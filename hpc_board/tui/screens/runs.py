@@ -102,7 +102,6 @@ class RunsScreen(BoardScreen):
         self._preview: _Preview | None = None
 
     def compose_body(self) -> ComposeResult:
-        """Yield the list."""
         if self._gpu is None:
             self._everyone = self.memory.get("runs", "everyone", False)
         kind = Kind(
@@ -123,7 +122,6 @@ class RunsScreen(BoardScreen):
         yield ListPane(kind, self._pages, id="run-list", grid_id="runs").data_bind(BoardScreen.marked)
 
     def on_mount(self) -> None:
-        """Read the runs."""
         super().on_mount()
         if self._selected_at_first:
             self.pane.select_once_read(str(self._selected_at_first))
@@ -135,18 +133,15 @@ class RunsScreen(BoardScreen):
         self.look_again()
 
     def look_again(self) -> None:
-        """Read the visible runs again."""
         self.read(self.pane)
         self._read_preview()
         self._show_scope()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show a preview of the selected run if it fits."""
         super().on_resize(event)
         self._read_preview()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the actions that do not apply to the selected run; their keys stay in place."""
         if action in ("cancel", "select", "sort") and self.is_mounted and self.pane.is_empty:
             return False  # the keys that an empty list names need the room
         if action == "cancel" and all(run.state.ended for run in self._chosen):
@@ -162,7 +157,6 @@ class RunsScreen(BoardScreen):
         return super().check_action(action, parameters)
 
     def action_back(self) -> None:
-        """Clear the selection or the filter, or leave the screen."""
         if self.pane.chosen:
             self.pane.unchoose()
         elif self.pane.words:
@@ -172,12 +166,10 @@ class RunsScreen(BoardScreen):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        """Return the labels of keys whose effect depends on the screen's state, by action."""
         labels = {"everyone": "Your runs" if self._everyone else "All users"}
         return labels | {"back": "Clear"} if self.is_mounted and self.pane.is_filtered else labels
 
     def action_everyone(self) -> None:
-        """Switch between the user's runs and all users' runs."""
         self._everyone = not self._everyone
         self.memory.set("runs", "everyone", self._everyone)
         self.refresh_bindings()
@@ -186,32 +178,26 @@ class RunsScreen(BoardScreen):
         self.pane.set_columns(columns(self._list, sorts=True))
 
     def action_filter(self) -> None:
-        """Open the filter."""
         self.pane.open_filter()
 
     def action_standings(self) -> None:
-        """Show the board of the selected run."""
         if (run := self._selected) is not None:
             self.post_message(Open(targets.Standings(run.task, run.gpu)))
 
     def action_submit(self) -> None:
-        """Open the form with the file and the choices of the selected run."""
         if (run := self._selected) is not None:
             self.submit_file_of(run)
         else:
             self.post_message(Open(targets.Submit()))
 
     def action_cluster(self) -> None:
-        """Show the state of the GPUs."""
         self.post_message(Open(targets.Cluster()))
 
     def action_watch(self) -> None:
-        """Test the selected run's file on every save."""
         if (run := self._selected) is not None:
             self.watch_file_of(run)
 
     def action_edit(self) -> None:
-        """Edit the selected run's file."""
         if (run := self._selected) is not None:
             self.edit_file_of(run)
 
@@ -241,26 +227,21 @@ class RunsScreen(BoardScreen):
         self.notify(words, title="Not comparable", severity="warning", markup=False)
 
     def action_copy(self) -> None:
-        """Copy the number of the selected run."""
         if (run := self._selected) is not None:
             self.app.copy_to_clipboard(str(run.id))
             self.notify(f"Copied {run.id}.", markup=False)
 
     def action_cancel(self) -> None:
-        """Cancel the selected runs after confirmation."""
         self.offer_cancel(self._chosen)
 
     def action_resubmit(self) -> None:
-        """Submit the files of the selected runs again after confirmation."""
         if runs := self._chosen:
             self.offer_again(runs, self._show_sent)
 
     def action_select(self) -> None:
-        """Select the run of the current line, or unselect it."""
         self.pane.choose()
 
     def action_toggle_all(self) -> None:
-        """Select all runs read so far, or none."""
         self.pane.choose_all()
 
     @property

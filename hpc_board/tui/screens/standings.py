@@ -70,25 +70,21 @@ class StandingsScreen(BoardScreen):
         """The words of the last search."""
 
     def compose_body(self) -> ComposeResult:
-        """Yield a tab and a board for each GPU."""
         yield Tabs(id="gpus")
         yield Horizontal(id="boards")
         yield Static(toned("Loading the boards …", Tone.MUTED), id="note", markup=False, classes="hint")
 
     def on_mount(self) -> None:
-        """Read the GPUs of the task."""
         super().on_mount()
         self._show_place()
         task = self._task_name
         self.ask("gpus", lambda: self.board.gpus.allowed(self.board.tasks.get(task)), self._show_boards)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show as many boards side by side as fit."""
         super().on_resize(event)
         self._arrange()
 
     def look_again(self) -> None:
-        """Read the visible rows again."""
         self._ask(patient=True)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -101,7 +97,6 @@ class StandingsScreen(BoardScreen):
         return super().check_action(action, parameters)
 
     def action_turn(self, step: int) -> None:
-        """Go to another GPU's board."""
         if step > 0:
             self.tabs.action_next_tab()
         else:
@@ -109,11 +104,9 @@ class StandingsScreen(BoardScreen):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        """Return the labels of keys whose effect depends on the screen's state, by action."""
         return {"own": "All users" if self._own else "Your runs"}
 
     def action_own(self) -> None:
-        """Switch between the standings and the user's ranked runs."""
         self._own = not self._own
         self.refresh_bindings()
         self._show_place()
@@ -123,7 +116,6 @@ class StandingsScreen(BoardScreen):
         self._ask(patient=False)
 
     def action_mine(self) -> None:
-        """Go to the user's row, or from there to the first."""
         pane = self._active
         if pane is None or pane.page is None:
             return
@@ -140,38 +132,31 @@ class StandingsScreen(BoardScreen):
         self._ask(patient=False)
 
     def action_search(self) -> None:
-        """Open the search field."""
         if self._active is not None:
             self._active.query_one(FilterLine).open(self._words)
             self.refresh_bindings()
 
     def action_step(self, by: int) -> None:
-        """Go to the next or the previous match."""
         self._search(by)
 
     def action_submit(self) -> None:
-        """Submit a file for this task."""
         self.post_message(Open(targets.Submit(self._task_name)))
 
     def action_mark(self) -> None:
-        """Mark the selected row for a comparison."""
         if (chosen := self._selected) is not None:
             self.post_message(SideChosen(chosen.submission, self._task_name))
 
     def action_code(self) -> None:
-        """Show the file of the selected row."""
         if (chosen := self._selected) is not None:
             self.post_message(Open(targets.Code(chosen.submission, self._task_name)))
 
     def action_trend(self) -> None:
-        """Show the scores over time of the selected row's user, or of the current user for a mark."""
         if self._gpu is not None:
             chosen = self._selected
             user = self.board.user if chosen is None or isinstance(chosen, Mark) else chosen.user
             self.post_message(Open(targets.Trend(self._task_name, self._gpu, user)))
 
     def action_feed(self) -> None:
-        """Show recent changes of this task's standings."""
         self.post_message(Open(targets.Feed(self._task_name)))
 
     @property
@@ -231,7 +216,6 @@ class StandingsScreen(BoardScreen):
         self._ask(patient=False)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Activate the board whose rows got the focus."""
         pane = event.widget.parent
         if isinstance(pane, BoardPane) and pane.gpu != self._gpu:
             self.tabs.active = f"gpu-{self._gpus.index(pane.gpu)}"

@@ -64,12 +64,10 @@ class TypedSelect(Select[_Value]):
     _typed_at = 0.0
 
     def check_consume_key(self, key: str, character: str | None = None) -> bool:
-        """Return whether a key types a character of a name."""
         del key
         return character is not None and (character.isalnum() or character in ("_", "-"))
 
     def on_key(self, event: events.Key) -> None:
-        """Select the choice whose name is typed."""
         if event.character is None or not self.check_consume_key(event.key, event.character):
             return
         event.stop()
@@ -169,7 +167,6 @@ class SubmitScreen(BoardScreen):
         """The focused widget of the form before the focus went to the script."""
 
     def compose_body(self) -> ComposeResult:
-        """Yield the form and the preview."""
         start = self._choice
         with Container(id="panes"):
             with VerticalScroll(id="form", classes="panel", can_focus=False):
@@ -208,7 +205,6 @@ class SubmitScreen(BoardScreen):
             yield PreviewPane(id="preview", classes="panel")
 
     def on_mount(self) -> None:
-        """Read the tasks and the state of the GPUs."""
         super().on_mount()
         self.show_place(*(() if self.way else ("Tasks",)), "Submit")
         self.query_one("#form").border_title = "Submission"
@@ -225,12 +221,9 @@ class SubmitScreen(BoardScreen):
 
     @property
     def busy(self) -> bool:
-        """Return whether this screen waits for an answer or the end of typing."""
         return super().busy or self._typing is not None
 
     def action_ask_gpus(self) -> None:
-        """Read the state of the GPUs and the rules of options again, and check the form by them."""
-
         def check(answer: tuple[OptionRules, GivenOptions]) -> None:
             self._blamed = None
             self._show_rules(answer)
@@ -246,8 +239,6 @@ class SubmitScreen(BoardScreen):
         self.ask("gpus", question, self._show_availability, whom=THE_SCHEDULER)
 
     def action_browse(self) -> None:
-        """Pick the file from a tree of folders."""
-
         def take(file: Path | None) -> None:
             if file is not None:
                 self.path_input.offer(str(file))
@@ -265,7 +256,6 @@ class SubmitScreen(BoardScreen):
         self.ask("folders", lambda: recent_folders(self.memory), pick, whom=THE_FILE)
 
     def action_edit(self, to_field: bool = True) -> None:
-        """Edit the file in the user's editor."""
         self._finish_file()
         choice, file = self._choice, self._choice.file
         if file is None:
@@ -285,7 +275,6 @@ class SubmitScreen(BoardScreen):
         self.ask("edit", lambda: is_file(file), edit, whom=THE_FILE)
 
     def action_watch(self) -> None:
-        """Open the watch, which submits the file in mode test on every save."""
         self._finish_file()
         choice = self._choice
         if choice.file is None or choice.task is None or self._unfit_to_watch:
@@ -299,7 +288,6 @@ class SubmitScreen(BoardScreen):
         self.post_message(Open(targets.Watch(choice.file, choice.task, choice.gpus, choice.options)))
 
     def action_preview(self) -> None:
-        """Switch between form and script."""
         if self.has_class("-preview", "-narrow") or self.preview.has_focus_within:
             self._show_form()
         else:
@@ -308,7 +296,6 @@ class SubmitScreen(BoardScreen):
             self.query_one("#script").focus()
 
     def action_send(self, to_field: bool = True) -> None:
-        """Submit the contents of the form."""
         self._finish_file()
         if self.is_open("send") or self.is_open("header"):
             self._wanted = self._choice if self.is_open("header") else None
@@ -322,7 +309,6 @@ class SubmitScreen(BoardScreen):
         self._show_status()
 
     def action_back(self) -> None:
-        """Return from the script to the form, or leave the form, whose contents the next one has."""
         if self.has_class("-preview", "-narrow"):
             self._show_form()
             return
@@ -359,11 +345,9 @@ class SubmitScreen(BoardScreen):
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        """Return the label of the key that closes an open list, which Textual names otherwise."""
         return {"dismiss": "Back"}
 
     def on_resize(self, event: events.Resize) -> None:
-        """Update the state of the form, which names the fault of the options in a short terminal."""
         super().on_resize(event)
         self._show_status()
 
@@ -378,26 +362,22 @@ class SubmitScreen(BoardScreen):
             focused.action_dismiss()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the watch while the form is incomplete."""
         if action == "watch" and self._unfit_to_watch:
             return None
         return super().check_action(action, parameters)
 
     def settle(self, subject: str) -> None:
-        """Show missing choices and errors of the form."""
         if subject in _FORM_SUBJECTS:
             self._show_status()
         if subject in ("header", "draft") and self.has_failed(subject):
             self._clear_preview()
 
     def look_again(self) -> None:
-        """Update the progress of sending and the age of the GPUs' state."""
         self.gpu_list.show_age(self.now())
         if self.is_open("send"):
             self._show_status()
 
     def show_ages(self) -> None:
-        """Update as on a board without a service: this asks nothing."""
         self.look_again()
 
     # Actions of the user

@@ -126,7 +126,6 @@ class TasksScreen(BoardScreen):
         self._after_paint: list[Callable[[], object]] = []
 
     def compose_body(self) -> ComposeResult:
-        """Ask for the tasks, and yield the list and the selected task."""
         self.action_reload()
         with Container(id="panes"):
             with Container(id="list"):
@@ -153,7 +152,6 @@ class TasksScreen(BoardScreen):
                 yield Static(id="places", markup=False)
 
     def on_mount(self) -> None:
-        """Restore the selection."""
         super().on_mount()
         self.show_place("Tasks")
         self._wanted = self.memory.get("tasks", "selected", "") or None
@@ -162,17 +160,14 @@ class TasksScreen(BoardScreen):
         self.set_timer(_FRAME_SECONDS, self._paint)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Divide the width again."""
         super().on_resize(event)
         self._divide()
 
     def settle(self, subject: str) -> None:
-        """Paint the first list."""
         if subject == "tasks":
             self._paint_list()
 
     def call_after_paint(self, act: Callable[[], object]) -> None:
-        """Call `act` when the rows that a table was just given are on the screen."""
         if self._waits_for_list:
             self._after_paint.append(act)
         else:
@@ -197,22 +192,18 @@ class TasksScreen(BoardScreen):
                 self.call_after_paint(act)
 
     def on_screen_resume(self) -> None:
-        """Update the user's ranks."""
         super().on_screen_resume()
         self._ask_own()
 
     def look_again(self) -> None:
-        """Read the tasks and the user's ranks again after a pause."""
         if not self.rests:
             self._look(patient=True)
 
     @property
     def rests(self) -> bool:
-        """Return whether the tasks have been read within the pause."""
         return self.now() - self._looked_at < _PAUSE
 
     def action_reload(self) -> None:
-        """Read the task folders again."""
         self._look(patient=False)
 
     def _look(self, *, patient: bool) -> None:
@@ -226,24 +217,19 @@ class TasksScreen(BoardScreen):
         return catalog, {task.name: none_allowed(task, gpus) for task in catalog.tasks if not allowed_gpus(task, gpus)}
 
     def action_submit(self) -> None:
-        """Submit a file for the selected task."""
         self.post_message(Open(targets.Submit(self.grid.current)))
 
     def action_standings(self) -> None:
-        """Show the boards of the selected task."""
         if self.grid.current is not None:
             self.post_message(Open(targets.Standings(self.grid.current)))
 
     def action_runs(self) -> None:
-        """Show the runs."""
         self.post_message(Open(targets.Runs()))
 
     def action_feed(self) -> None:
-        """Show recent changes of the standings."""
         self.post_message(Open(targets.Feed()))
 
     def action_filter(self) -> None:
-        """Open the filter, whose field is made when it is first needed."""
         self._set_reading(is_reading=False)
         if not self.query("#search"):
             line = Horizontal(id="search")
@@ -259,19 +245,16 @@ class TasksScreen(BoardScreen):
             line.display = is_shown
 
     def action_part(self, step: int) -> None:
-        """Show the next or the previous part of the task."""
         if not self._has_parts:
             return
         here = _PARTS.index(self.parts.current or "description")
         self.tabs.active = _PARTS[(here + step) % len(_PARTS)]
 
     def action_show(self, part: str) -> None:
-        """Show a part of the task."""
         if self._has_parts:
             self.tabs.active = part
 
     def action_description(self) -> None:
-        """Move the focus between the list and the shown part of the task."""
         if self.about.has_focus or self.about.has_focus_within:
             self._go_to_list()
         else:
@@ -283,7 +266,6 @@ class TasksScreen(BoardScreen):
         self.grid.focus()
 
     def action_write(self) -> None:
-        """Ask for a path, and write the starter there."""
         task = self._selected
         if task is None:
             return
@@ -304,7 +286,6 @@ class TasksScreen(BoardScreen):
         self.app.push_screen(AskPath(f"Write the starter of {task.name} to", self._path_of(task)), write)
 
     def action_edit(self) -> None:
-        """Edit the user's file for the selected task, which is the starter at first."""
         task = self._selected
         if task is None:
             return
@@ -327,7 +308,6 @@ class TasksScreen(BoardScreen):
         self.ask("edit", question, edit)
 
     def action_copy(self) -> None:
-        """Copy the text that is shown."""
         task = self._selected
         if task is None or not self._has_parts:
             return
@@ -337,7 +317,6 @@ class TasksScreen(BoardScreen):
         self.notify(f"Copied the {part} of {task.name}.", markup=False)
 
     def action_back(self) -> None:
-        """Go back from a task to the list, or else clear the filter."""
         self.forget_failure("preferences")
         self.forget_failure("write")
         self.forget_failure("edit")
@@ -499,11 +478,9 @@ class TasksScreen(BoardScreen):
 
     @property
     def place(self) -> tuple[str, ...]:
-        """Return the path of an open task; the list lies below all screens, and is in no path."""
         return super().place if self.has_class("-reading") else ()
 
     def on_tabs_tab_activated(self, event: "Tabs.TabActivated") -> None:
-        """Show the part of the tab."""
         event.stop()
         self.parts.current = event.tab.id
         # The class gives code more lines.

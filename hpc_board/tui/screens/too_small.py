@@ -20,15 +20,12 @@ class TooSmallScreen(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,ctrl+q", "app.quit", "Quit", id="toosmall.quit")]
 
     def compose(self) -> ComposeResult:
-        """Yield the text."""
         yield Static(id="words", markup=False)
 
     def on_mount(self) -> None:
-        """Show the sizes."""
         self._show()
 
     def on_resize(self) -> None:
-        """Update the sizes."""
         self._show()
 
     def _show(self) -> None:

@@ -66,7 +66,6 @@ class TrendScreen(BoardScreen):
         self._page: Page | None = None
 
     def compose_body(self) -> ComposeResult:
-        """Yield the plot and the list."""
         task, gpu = self._board_of
         kind = Kind(
             _COLUMNS,
@@ -80,7 +79,6 @@ class TrendScreen(BoardScreen):
         yield Static(id="left-out", classes="hint", markup=False)
 
     def on_mount(self) -> None:
-        """Read the runs."""
         super().on_mount()
         _, gpu = self._board_of
         self.show_place(gpu, self._whose)
@@ -90,12 +88,10 @@ class TrendScreen(BoardScreen):
         self.look_again()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Draw the plot in the new size."""
         super().on_resize(event)
         self._draw()
 
     def look_again(self) -> None:
-        """Read the runs again."""
         (task, gpu), user = self._board_of, self._whose
 
         def question() -> Sequence[Page]:

@@ -171,7 +171,6 @@ class WatchScreen(BoardScreen):
         self._usual_times: dict[str, UsualTime] = {}
 
     def compose_body(self) -> ComposeResult:
-        """Yield the file, the state of the watch, its runs, and the report of the newest."""
         watched = self._watched
         folder = str(watched.file.parent)
         where = f"{watched.task} on {listing(watched.gpus)}, mode {Mode.TEST}"
@@ -193,7 +192,6 @@ class WatchScreen(BoardScreen):
             yield Blocks("Newest run", id="newest")
 
     def on_mount(self) -> None:
-        """Start the watch."""
         super().on_mount()
         self.show_place("Watch")
         self.pane.grid.focus()
@@ -203,24 +201,20 @@ class WatchScreen(BoardScreen):
         self._look()
 
     def look_again(self) -> None:
-        """Read the runs of the watch again."""
         numbers = sorted(self._saved_at, reverse=True)[:_SHOWN_MAX]
         if numbers and not all(run.state.ended for run in self._runs if run.id in numbers):
             self._read(numbers)
         self._show_standing()
 
     def show_ages(self) -> None:
-        """Show the ages of the runs and of the last try."""
         super().show_ages()
         self._show_standing()
 
     @property
     def key_labels(self) -> Mapping[str, str]:
-        """Return the labels of keys whose effect depends on the screen's state, by action."""
         return {"pause": "Resume" if self._paused else "Pause"}
 
     def action_pause(self) -> None:
-        """Pause or resume the watch."""
         self._paused = not self._paused
         self.refresh_bindings()
         self._show_standing()
@@ -345,6 +339,5 @@ class WatchScreen(BoardScreen):
         self.standing.update(words)
 
     def settle(self, subject: str) -> None:
-        """Update the state of the watch after a submission."""
         if subject == "send":
             self._show_standing()

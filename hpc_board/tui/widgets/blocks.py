@@ -45,7 +45,6 @@ class Blocks(VerticalScroll):
         self.border_title = title
 
     def compose(self) -> ComposeResult:
-        """Yield the text of all blocks."""
         yield Static(id="blocks", markup=False)
 
     def show(self, report: Sequence[blocks.Block]) -> None:

@@ -148,12 +148,10 @@ class BoardPane(ListPane[Placed]):
         self._columns = _columns(Layout.WIDE)
 
     def compose(self) -> ComposeResult:
-        """Yield the rows and the summary."""
         yield from super().compose()
         yield Static(toned("Loading the board …", Tone.MUTED), classes="hint", markup=False)
 
     def on_resize(self) -> None:
-        """Choose the columns that fit, and read the rows that became visible."""
         self._fit()
         self.read_on()
 
@@ -169,12 +167,10 @@ class BoardPane(ListPane[Placed]):
         return Span(3 * rows, after=first - 1 if first else None)
 
     def narrow(self, words: str, scope: str = "") -> None:
-        """Search for these words: standings without some of their rows would be misread."""
         del scope
         self.post_message(self.Searched(words))
 
     def show(self, parts: Iterable[Part[Placed]]) -> None:
-        """Show pages with the data that they carry."""
         parts = tuple(parts)
         for part in parts:
             if self._own_runs != part.about[-1]:
@@ -187,7 +183,6 @@ class BoardPane(ListPane[Placed]):
         self._show_about()
 
     def lines(self) -> Iterator[tuple[int, str, Standing | Mark | Run]]:
-        """Yield the rows with the marks between them, then the removed runs."""
         window = self.window
         marks = self.page.marks if self.page else ()
         rows = [placed.row for placed in window.items]
@@ -198,12 +193,10 @@ class BoardPane(ListPane[Placed]):
                 yield max(0, len(window.items) - 1), f"removed-{run.id}", run
 
     def rows_of(self, parts: Iterable[Part[Placed]]) -> Mapping[str, Row]:
-        """Return no rows: their cells depend on all pages."""
         del parts
         return {}
 
     def cells_of(self, line: Standing | Mark | Run) -> dict[str, Text]:
-        """Return the cells of a line."""
         shown = self._line(line)
         cells = {column.key: _cell(shown, column, listed) for column, listed in all_listed()}
         score_s = line.score_s
@@ -214,7 +207,6 @@ class BoardPane(ListPane[Placed]):
         return cells
 
     def prepare(self) -> None:
-        """Choose the columns that fit the rows."""
         self._fit()
 
     def _fit(self) -> None:

@@ -97,7 +97,6 @@ class CasesPane(Container):
     _drawn_size = Size(0, 0)
 
     def compose(self) -> ComposeResult:
-        """Yield the text for an empty list, and the list."""
         kind = Kind(
             _OF_CALLS,
             key=lambda each: str(each.index),

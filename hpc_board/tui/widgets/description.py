@@ -150,7 +150,6 @@ class Description(Widget):
         self._known: dict[tuple[object, ...], tuple[Strip, ...]] = {}
 
     def on_mount(self) -> None:
-        """Follow the theme; the app has given Rich its colours by then."""
         self.app.theme_changed_signal.subscribe(self, lambda _: self.redraw())
 
     def show(self, source: str) -> None:
@@ -167,12 +166,10 @@ class Description(Widget):
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of lines at a width."""
         del container, viewport
         return len(self._lines(width))
 
     def render_line(self, y: int) -> Strip:
-        """Return a line in its styles, with the selected part."""
         width, lines = self.size.width, self._lines(self.size.width)
         if y >= len(lines):
             return Strip.blank(width, self.rich_style)
@@ -182,7 +179,6 @@ class Description(Widget):
         return line.apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, by the lines that are shown."""
         text = "\n".join(line.text.rstrip() for line in self._lines(self.size.width))
         return selection.extract(text), "\n"
 

@@ -33,7 +33,6 @@ class _Field(Input):
         event.prevent_default()
 
     def action_keep(self) -> None:
-        """Close the field and keep its words."""
         if isinstance(self.parent, FilterLine):
             self.parent.action_keep()
 
@@ -63,7 +62,6 @@ class FilterLine(Horizontal, can_focus=False):
         self.display = False
 
     def compose(self) -> ComposeResult:
-        """Yield the sign and the field."""
         yield Static(toned(self._sign, Tone.ACCENT), classes="sign", markup=False)
         yield _Field(placeholder=self._placeholder, compact=True, max_length=200)
 
@@ -81,11 +79,9 @@ class FilterLine(Horizontal, can_focus=False):
             field.focus()
 
     def action_keep(self) -> None:
-        """Close the field and keep its words."""
         self._close()
 
     def action_clear(self) -> None:
-        """Clear the words and close the field."""
         if self.query_one(Input).value:
             with self.prevent(Input.Changed):
                 self.query_one(Input).value = ""

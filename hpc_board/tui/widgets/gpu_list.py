@@ -84,7 +84,6 @@ class GpuList(OptionList):
             self.replace_option_prompt(_AGE, toned(words, Tone.MUTED))
 
     def action_toggle_all(self) -> None:
-        """Tick all, or none if all are ticked."""
         self.post_message(self.Ticked(() if self._ticked == self._offered else self._offered))
 
     @on(OptionList.OptionSelected)

@@ -170,7 +170,6 @@ class Grid(DataTable[Text]):
         return SIDES + sum(self._wanted(column) + GAP for column in self._all_columns)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the key to open rows if the table opens none."""
         if action == "select_cursor" and not self._opens:
             return False
         return super().check_action(action, parameters)
@@ -191,17 +190,14 @@ class Grid(DataTable[Text]):
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def action_scroll_top(self) -> None:
-        """Go to the first row."""
         super().action_scroll_top()
         self.post_message(self.Top())
 
     def action_scroll_bottom(self) -> None:
-        """Go to the last row."""
         super().action_scroll_bottom()
         self.post_message(self.Bottom())
 
     def action_half_page(self, by: int) -> None:
-        """Move the selection by half a page."""
         if self._shown:
             row = self.cursor_row + by * max(1, self.screenful // 2)
             self.move_cursor(row=max(0, min(row, len(self._shown) - 1)))
@@ -248,7 +244,6 @@ class Grid(DataTable[Text]):
             self._rebuild(self.current)
 
     def notify_style_update(self) -> None:
-        """Draw all cells anew."""
         self._drawn.clear()
         super().notify_style_update()
 
@@ -272,7 +267,6 @@ class Grid(DataTable[Text]):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """Return a line in sight."""
         left, top = self.scroll_offset
         return self._render_line(y if y < self.header_height else y + top, left, left + self.size.width, self._ground)
 

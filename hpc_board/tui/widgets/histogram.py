@@ -32,7 +32,6 @@ class Histogram(msgspec.Struct, frozen=True):
 
     @property
     def median_bin(self) -> int:
-        """Return the bin of the median."""
         return _bin(self.median_ns, self.low_ns, self.high_ns, len(self.counts))
 
 

@@ -63,20 +63,16 @@ class KeyLine(Static, can_focus=False):
         self._draw()
 
     def on_mount(self) -> None:
-        """Show the keys, and update them on every change of bindings."""
         self._show_keys()
         self.screen.bindings_updated_signal.subscribe(self, self._choose_again)
 
     def on_resize(self) -> None:
-        """Update the keys that fit."""
         self._show_keys()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Mark the key under the mouse, which has the tooltip."""
         self._hover(self._key_at(event.x))
 
     def on_leave(self) -> None:
-        """Mark no key."""
         self._hover(None)
 
     def on_click(self, event: events.Click) -> None:

@@ -140,13 +140,11 @@ class Details(Static):
             self.refresh(Region(0, 0, width, max(before, self._lines)))
 
     def update(self, content: VisualType = "", *, layout: bool = True) -> None:
-        """Show a text, or the same one in other colours."""
         if isinstance(content, _Drawn):
             content.forget()
         super().update(content, layout=layout)
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """Draw the text; while another one comes, its first line alone, until its height is known."""
         if self._is_changing:
             regions = (Region(0, 0, self.content_size.width, 1),)
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
@@ -243,7 +241,6 @@ class ListPane(Vertical, Generic[T]):
         """The items that Space has selected; other pages may have them."""
 
     def compose(self) -> ComposeResult:
-        """Yield the table, the filter, and the details."""
         yield Grid(self._columns, id=self._grid_id, opens=self._kind.opens, title=self._kind.title)
         if self._kind.filter_words:
             yield FilterLine("/", self._kind.filter_words, id=f"{self.id}-filter")
@@ -252,13 +249,11 @@ class ListPane(Vertical, Generic[T]):
                 yield Details(toned(self._kind.waiting, Tone.MUTED), classes="details", markup=False)
 
     def on_mount(self) -> None:
-        """Show the order, and watch for other rows becoming visible."""
         self.grid.set_sorting(self._sorting)
         self.watch(self.grid, "scroll_y", self._scroll, init=False)
         self.watch(self.grid, "is_fitted", self._select_wanted, init=False)
 
     def watch_marked(self, before: int | None, marked: int | None) -> None:
-        """Put a sign before the items of the marked submission."""
         if before != marked:
             self._show_rows()
             self._show_details()
@@ -336,7 +331,6 @@ class ListPane(Vertical, Generic[T]):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the list has been read, by its present words, and has no items."""
         return self._is_known and not self._is_narrowing and not self._items
 
     @property
@@ -414,7 +408,6 @@ class ListPane(Vertical, Generic[T]):
         self._show_details()
 
     def open_filter(self) -> None:
-        """Open the filter."""
         self.query_one(FilterLine).open(self.words)
 
     @property

@@ -22,7 +22,6 @@ class CompletedInput(Input):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("tab", "complete", show=False)]
 
     def action_complete(self) -> None:
-        """Accept the shown completion, or go to the next field without one."""
         before = self.value
         if self.cursor_at_end:
             self.action_cursor_right()

@@ -23,14 +23,12 @@ class PreviewPane(Vertical):
     _reason = ""
 
     def compose(self) -> ComposeResult:
-        """Yield the GPUs, and the command and the script for one of them."""
         yield Tabs(id="preview-gpus")
         yield Static(id="command", markup=False)
         yield Static(id="unusual", markup=False)
         yield SourceView("Script", view="script", framed=False)
 
     def on_mount(self) -> None:
-        """Show the text for an empty preview."""
         self._show(None)
 
     async def show(self, previews: Sequence[Preview], reason: str = "") -> None:

@@ -82,13 +82,11 @@ class RooflinePane(VerticalScroll):
     _drawn_size = (0, 0)
 
     def compose(self) -> ComposeResult:
-        """Yield the text."""
         self.border_title = "Roof"
         yield Static(id="roofline-text", markup=False)
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is nothing to draw."""
         return not self._cases or self._peak is None
 
     def show(self, result: Result | None, best: LeaderRun | None, *, nothing: str) -> None:
@@ -110,7 +108,6 @@ class RooflinePane(VerticalScroll):
         text.update(roofline(self._cases, self._peak, self._best, self._device, width - 3, height))
 
     def on_resize(self, event: events.Resize) -> None:
-        """Redraw the plot in the new size."""
         del event
         # The layout after this event sets the size of the inner pane.
         self.call_after_refresh(self._fit)

@@ -27,12 +27,10 @@ class Sections(Horizontal, can_focus=False):
         self._names = tuple(names)
 
     def compose(self) -> ComposeResult:
-        """Yield a label for each page."""
         for number, (name, title) in enumerate(self._names, start=1):
             yield _Section(name, number, title)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Remove the gaps between the names if they do not fit."""
         needed = sum(len(title) + 4 for _, title in self._names)
         self.set_class(event.size.width < needed, "-tight")
 
@@ -59,6 +57,5 @@ class _Section(Static):
         self.set_class(is_open, "-open")
 
     def on_click(self, event: events.Click) -> None:
-        """Open the page."""
         event.stop()
         self.post_message(Sections.Chosen(self.page))

@@ -31,7 +31,6 @@ class _CodeView(LogView):
     coloured: tuple[Text, ...] = ()
 
     def plain_line(self, y: int) -> Strip:
-        """Return the visible part of a line in its colours."""
         (left, top), width = self.scroll_offset, self.size.width
         number = y + top
         if number >= len(self.coloured):
@@ -66,7 +65,6 @@ class _LineNumbers(Widget, can_focus=False):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return the number of a line."""
         number = self.first + y + 1
         is_shown = number <= self.count and y < self._lines.scrollable_content_region.height
         words = f"{number if is_shown else '':>{self.size.width - 1}} "
@@ -88,7 +86,6 @@ class SourceView(TextPane):
         self._marked: frozenset[str] = frozenset()
 
     def compose_view(self) -> ComposeResult:
-        """Yield the numbers and the lines."""
         lines = _CodeView(id=self.view_id)
         with Horizontal(classes="code"):
             yield _LineNumbers(lines)

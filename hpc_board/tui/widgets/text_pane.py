@@ -66,7 +66,6 @@ class LogView(Log):
         return super().render_line(y)
 
     def render_line(self, y: int) -> Strip:
-        """Return a line with its matches highlighted."""
         strip = self.plain_line(y)
         number, left = y + self.scroll_offset.y, self.scroll_offset.x
         for index, match in self._on_line(number):
@@ -77,7 +76,6 @@ class LogView(Log):
         return strip
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Start following when the user scrolls to the end, and stop when they leave it."""
         super().watch_scroll_y(old_value, new_value)
         if new_value > old_value:
             self.following = self.following or self._heads_for_end
@@ -86,33 +84,27 @@ class LogView(Log):
         self.post_message(self.Scrolled())
 
     def watch_following(self) -> None:
-        """Post the change."""
         self.post_message(self.Scrolled())
 
     def on_resize(self) -> None:
-        """Keep the end visible, and follow it if the larger view includes it."""
         self.following = self.following or self._heads_for_end
         self.keep_end()
 
     def scroll_to(self, x: float | None = None, y: float | None = None, **options: Any) -> None:
-        """Scroll to a position, and follow the end if that is the position."""
         super().scroll_to(x, y, **options)
         if y is not None:
             self.following = self._heads_for_end
 
     def action_scroll_home(self) -> None:
-        """Go to the top and stop following."""
         self.following = False
         super().action_scroll_home()
 
     def action_scroll_end(self) -> None:
-        """Go to the end and follow it."""
         self.following = True
         # At once instead of after the next refresh, since the next key may scroll elsewhere.
         self.keep_end()
 
     def action_half_page(self, by: int) -> None:
-        """Scroll by half a page."""
         self.scroll_to(y=self.scroll_offset.y + by * max(1, self.size.height // 2), animate=False)
 
     def keep_end(self) -> None:
@@ -166,18 +158,15 @@ class TextPane(Vertical):
         self._unseen_from = 0
 
     def compose(self) -> ComposeResult:
-        """Yield the text for an empty view, the lines, the search field, and the status line."""
         yield Static(classes="nothing", markup=False)
         yield from self.compose_view()
         yield FilterLine("/", "search; Enter keeps the words, then n and N move", id=f"{self.view_id}-search")
         yield Static(classes="standing", markup=False)
 
     def compose_view(self) -> ComposeResult:
-        """Yield the lines."""
         yield LogView(id=self.view_id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide the search key while the field is open."""
         if action == "search" and self.is_mounted and self.query_one(FilterLine).display:
             return False
         return super().check_action(action, parameters)
@@ -189,7 +178,6 @@ class TextPane(Vertical):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there is no text."""
         return not self._text
 
     @property
@@ -220,18 +208,15 @@ class TextPane(Vertical):
         self.call_after_refresh(self.view.keep_end)
 
     def action_search(self) -> None:
-        """Open the search field."""
         self.query_one(FilterLine).open(self._words)
         self.screen.refresh_bindings()
 
     def action_copy(self) -> None:
-        """Copy the whole text."""
         if self.copied:
             self.app.copy_to_clipboard(self.copied)
             self.notify(f"Copied {self.subject}.", markup=False)
 
     def action_step(self, by: int) -> None:
-        """Go to the next or the previous match."""
         view = self.view
         if view.matches:
             view.mark(view.matches, (view.current + by) % len(view.matches))

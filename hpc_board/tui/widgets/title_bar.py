@@ -22,7 +22,6 @@ class TitleBar(Horizontal):
     """The path of the screen on the left, the user and their runs in flight on the right."""
 
     def compose(self) -> ComposeResult:
-        """Yield the two parts of the line."""
         yield _Path(id="where", markup=False)
         yield Static(id="runs-state", markup=False)
 
@@ -79,7 +78,6 @@ class _Path(Static):
             self.update(line, layout=False)
 
     def on_resize(self) -> None:
-        """Show more or less of the path."""
         if self.places:
             self.show(self.places)
 
