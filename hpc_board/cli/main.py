@@ -1,6 +1,5 @@
 """The command line of `hpc-board`: the list of its commands, and the terminal app without one."""
 
-import gc
 import signal
 import sys
 from collections.abc import Sequence
@@ -107,8 +106,6 @@ def _on_terminal() -> bool:
 
 
 def _open_app(ctx: click.Context, file: Path | None) -> None:
-    # The objects of a start stay; to look for garbage among them takes a tenth of its time. The app enables it again.
-    gc.disable()
     from hpc_board.tui.app import run as run_app
 
     run_app(ctx.obj, file)

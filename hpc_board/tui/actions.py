@@ -8,7 +8,7 @@ import msgspec
 from rich.cells import cell_len
 from textual import on
 from textual.await_complete import AwaitComplete
-from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.screen import Screen
 from textual.style import Style
@@ -95,8 +95,3 @@ class Actions(CommandPalette):
         if self._show is not None:
             self._show(None)
         return super().dismiss(result)
-
-    def _action_command_list(self, action: str) -> None:
-        # Cursor keys have no effect until the list has been laid out.
-        if self.query_one(CommandList).scrollable_content_region.height:
-            super()._action_command_list(action)

@@ -1,7 +1,6 @@
 """The terminal app: screens, updates of the runs in flight, and a tick per second for the screen in front."""
 
 import asyncio
-import gc
 import os
 import signal
 import threading
@@ -17,11 +16,9 @@ from msgspec.structs import replace
 from textual import events, on, work
 from textual.app import App, SuspendNotSupported
 from textual.binding import ActiveBinding, Binding, BindingType
-from textual.css.query import NoMatches
 from textual.css.stylesheet import Stylesheet
 from textual.dom import DOMNode
 from textual.filter import LineFilter
-from textual.notifications import Notify as Notified
 from textual.reactive import var
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
@@ -84,17 +81,11 @@ NAMED_MAX = 20
 WARNING_SECONDS = 20.0
 """The time for which a warning is shown."""
 
-TOASTS_MAX = 2
-"""The most toasts at a time."""
-
 MEMORY_SECONDS = 5.0
 """The interval at which changes of the app's memory are written."""
 
 _QUITS = ("quit", "quit_by_letter")
 """The actions that quit the app at once."""
-
-_GARBAGE_AFTER = 4_000
-"""The new objects after which Python looks for garbage among them, in a tenth of a frame."""
 
 _FIRST_LIST_SECONDS = 5.0
 """The longest delay of the first update of runs by the first list, which may hang on a slow file system."""
@@ -206,6 +197,8 @@ class BoardApp(App[None]):
         self.stylesheet = Sheet(variables=self.get_css_variables())
         self.failure: BoardError | None = None
         """The error that kept the board from opening."""
+        self.terminal: TerminalDriver | None = None
+        """The driver of the terminal, which sets it; None for an app without one."""
         self._open_board = open_board
         self._now = now
         self._tick_seconds = tick_seconds
@@ -242,7 +235,6 @@ class BoardApp(App[None]):
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, lambda _: self._redraw())
-        self.screen_change_signal.subscribe(self, lambda _: self._withdraw_notices(), immediate=True)
         self._handle_signals()
         self.theme = self._fitting(self.theme)
 
@@ -294,21 +286,11 @@ class BoardApp(App[None]):
         """Start the updates of runs, once the first list is shown: until then it needs the processor."""
         if not self._updates_runs:
             self._updates_runs = True
-            if not gc.isenabled():
-                # The objects of the start stay: to look for garbage among them, too, would take several frames.
-                gc.freeze()
-                gc.set_threshold(_GARBAGE_AFTER, 2, 40)
-                gc.enable()
             self._read_role()
             if self._board.served:
                 self._listen()
             else:
                 self._follow()
-
-    def _handle_exception(self, error: Exception) -> None:
-        # A screen that is closed while it opens lacks some of its widgets.
-        if self.is_running or not isinstance(error, NoMatches):
-            super()._handle_exception(error)
 
     def on_resize(self, event: events.Resize) -> None:
         self._fit(event.size.width, event.size.height)
@@ -443,15 +425,15 @@ class BoardApp(App[None]):
         self.post_message(Open(targets.Admin()))
 
     async def action_quit(self) -> None:
-        runs = self.runs_state.in_flight
+        runs, message = self.runs_state.in_flight, None
         if runs:
             names = ", ".join(map(str, runs))
             what = f"Run {names} goes on." if len(runs) == 1 else f"Runs {names} go on."
             if len(runs) > NAMED_MAX:
                 what = f"{len(runs)} runs go on."
-            self.exit(message=f"{what} `hpc-board runs` lists your runs.")
-        else:
-            self.exit()
+            message = f"{what} `hpc-board runs` lists your runs."
+        # A screen that opens has its widgets then; Textual's own ones fail in an app that closes before.
+        self.screen.call_after_refresh(self.exit, message=message)
 
     async def action_quit_by_letter(self) -> None:
         if self._has_draft:
@@ -460,12 +442,14 @@ class BoardApp(App[None]):
             await self.action_quit()
 
     def hang_up(self, code: int) -> None:
-        """Quit after the loss of the terminal or a signal."""
-        # A write to a lost terminal could block the app for ever.
-        asyncio.get_running_loop().call_later(_HANGUP_SECONDS, os._exit, code)
+        """Quit after the loss of the terminal or a signal; any thread may call this."""
+        # A write to a lost terminal can block the app for ever.
+        guard = threading.Timer(_HANGUP_SECONDS, os._exit, (code,))
+        guard.daemon = True
+        guard.start()
         with suppress(BoardError):
             self._memory.flush()
-        self.exit(return_code=code)
+        self.call_later(self.exit, return_code=code)
 
     def _app_commands(self) -> list[PaletteLine]:
         places = [
@@ -568,8 +552,8 @@ class BoardApp(App[None]):
                 loop.add_signal_handler(number, self.hang_up, 128 + number)
 
     def _write_through(self, sequence: str) -> None:
-        if sequence and self._driver is not None:
-            self._driver.write(sequence)
+        if sequence and self.terminal is not None:
+            self.terminal.write(sequence)
 
     @on(Open)
     def _go(self, event: Open) -> None:
@@ -634,8 +618,6 @@ class BoardApp(App[None]):
     def _compare(self, event: SideChosen) -> None:
         """Mark the first of two submissions; open the comparison at the second."""
         first, self._side = self._side, None
-        # The notice of the mark before is over.
-        self._withdraw_notices()
         if first is None:
             self._side = event
             self.notify(f"Submission {event.submission} is marked. Mark another one to compare them.", markup=False)
@@ -652,21 +634,6 @@ class BoardApp(App[None]):
         else:
             self._open(targets.Compare(first.submission, event.submission))
         self.marked = None if self._side is None else self._side.submission
-
-    @on(Notified)
-    def _make_room(self, event: Notified) -> None:
-        """Withdraw the toast that says the same, and the oldest ones that are too many, those with warnings last."""
-        new, shown = event.notification, [*self._notifications]
-        same = [each for each in shown if (each.title, each.message) == (new.title, new.message)]
-        others = sorted((each for each in shown if each not in same), key=lambda each: each.severity != "information")
-        for each in (*same, *others[: max(0, len(others) + 1 - TOASTS_MAX)]):
-            self._unnotify(each, refresh=False)
-
-    def _withdraw_notices(self) -> None:
-        """Withdraw all toasts but warnings and errors, before the next screen or the next toast shows the others."""
-        for each in [*self._notifications]:
-            if each.severity == "information":
-                self._unnotify(each, refresh=False)
 
     @on(Chosen)
     def _remember(self, event: Chosen) -> None:

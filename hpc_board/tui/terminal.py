@@ -10,9 +10,8 @@ import time
 from codecs import getincrementaldecoder
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import Any, cast
 
-from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
@@ -26,9 +25,6 @@ _CLIPBOARD_BYTES_MAX = 75_000
 
 _SCREEN_CHUNK = 700
 """The limit of GNU screen for one passed-through sequence."""
-
-GONE_SECONDS = 10.0
-"""The time-out for the app's exit after the loss of its terminal."""
 
 _NO_TERMINAL = 129
 """The exit status after the loss of the terminal: that of a process killed by SIGHUP."""
@@ -133,92 +129,63 @@ def background_query(environ: Mapping[str, str]) -> str:
     return _BACKGROUND_QUERY
 
 
-class _Output:
-    """The output to the terminal, which is dropped after its loss.
-
-    An error would end the thread that writes, and the app's own loop would then wait for that thread for ever.
-    """
-
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-
-    def write(self, text: str) -> None:
-        """Write a text."""
-        with suppress(OSError):
-            self._file.write(text)
-
-    def flush(self) -> None:
-        """Write the texts that the buffer holds."""
-        with suppress(OSError):
-            self._file.flush()
-
-    def fileno(self) -> int:
-        """Return the descriptor of the terminal."""
-        return self._file.fileno()
-
-    def isatty(self) -> bool:
-        """Return whether it is a terminal."""
-        return self._file.isatty()
-
-
 class TerminalDriver(LinuxDriver):
-    """Textual's driver, which shows bytes that are not UTF-8 as "\N{REPLACEMENT CHARACTER}" instead of crashing.
+    """Textual's driver, which reads the terminal's input through a pipe.
 
-    If the app `follows_background`, the driver asks the terminal for it, and waits for no answer: there may be none.
+    Before the pipe, bytes that are not UTF-8 become "\N{REPLACEMENT CHARACTER}" instead of ending the app, and answers
+    on the background become messages. The driver belongs to a `BoardApp`.
     """
 
     def __init__(
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
     ) -> None:
         super().__init__(app, debug=debug, mouse=mouse, size=size)
-        self._file: Any = _Output(self._file)
+        self._board_app = cast("Any", app)
+        self._board_app.terminal = self
 
     def start_application_mode(self) -> None:
         super().start_application_mode()  # type: ignore[no-untyped-call]
-        if not (self.input_tty and getattr(self._app, "follows_background", False)):
-            return
-        if query := background_query(os.environ):
+        if self.input_tty and self._board_app.follows_background and (query := background_query(os.environ)):
             self.write(query)
             self.flush()
 
     def run_input_thread(self) -> None:
-        parser = XTermParser()
+        terminal, (source, sink) = self.fileno, os.pipe()
+        reader = threading.Thread(target=self._pass_on, args=(terminal, sink), daemon=True)
+        reader.start()
+        self.fileno = source
+        try:
+            super().run_input_thread()
+        finally:
+            self.fileno = terminal
+            # A reader that waits for room in the pipe ends with it.
+            os.close(source)
+            reader.join()
+            os.close(sink)
+
+    def _pass_on(self, terminal: int, sink: int) -> None:
+        """Pass the terminal's input on until the app exits; the answers on its background go to the app."""
         answers = BackgroundAnswers()
         decode = getincrementaldecoder("utf-8")(errors="replace").decode
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.fileno, selectors.EVENT_READ)
+        with suppress(BrokenPipeError), selectors.DefaultSelector() as selector:
+            selector.register(terminal, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                data = self._read() if selector.select(_POLL_SECONDS) else None
+                data = _read(terminal) if selector.select(_POLL_SECONDS) else None
                 if data == b"":
-                    self._report_loss()
+                    self._board_app.hang_up(_NO_TERMINAL)
                     return
                 text, light = answers.split(decode(data) if data else "")
                 if light is not None:
                     self.process_message(BackgroundFound(is_light=light))
-                # An empty text would end the parser's input.
-                for event in parser.feed(text) if text else ():
-                    self.process_message(event)
-                for event in parser.tick():
-                    self.process_message(event)
+                os.write(sink, text.encode())
 
-    def _read(self) -> bytes:
-        """Return the available input, empty after the loss of the terminal."""
-        try:
-            return os.read(self.fileno, _CHUNK_BYTES)
-        except OSError:
-            return b""
 
-    def _report_loss(self) -> None:
-        hang_up = getattr(self._app, "hang_up", None)
-        if hang_up is None:
-            return
-        # A write to a lost terminal may block for ever, also in the app's own loop.
-        guard = threading.Timer(GONE_SECONDS, os._exit, (_NO_TERMINAL,))
-        guard.daemon = True
-        guard.start()
-        # Not awaited: a closing app waits for this thread, and needs no such message.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(hang_up, _NO_TERMINAL)
+def _read(terminal: int) -> bytes:
+    """Return the available input, empty after the loss of the terminal."""
+    try:
+        return os.read(terminal, _CHUNK_BYTES)
+    except OSError:
+        return b""
 
 
 def clipboard_sequence(text: str, environ: Mapping[str, str]) -> str:

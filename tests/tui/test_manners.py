@@ -10,6 +10,7 @@ import time
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from textual import events
@@ -17,11 +18,10 @@ from textual.color import Color
 from textual.command import CommandPalette
 from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Input, OptionList
-from textual.widgets._toast import Toast
 
 from hpc_board.board import Board
 from hpc_board.domain.run import RunState
-from hpc_board.errors import InputError, SchedulerError, StorageError
+from hpc_board.errors import InputError, SchedulerError
 from hpc_board.store import Store
 from hpc_board.tui import app as app_module
 from hpc_board.tui import keys, targets, themes
@@ -29,7 +29,7 @@ from hpc_board.tui.app import BoardApp, keyed, load_preferences
 from hpc_board.tui.messages import BackgroundFound, Open
 from hpc_board.tui.palette import Tone
 from hpc_board.tui.preferences import Memory, Notify, Preferences
-from hpc_board.tui.screens.base import BoardScreen, ErrorBox
+from hpc_board.tui.screens.base import ErrorBox
 from hpc_board.tui.screens.report import ReportScreen
 from hpc_board.tui.screens.runs import RunsScreen
 from hpc_board.tui.screens.submit import SubmitScreen
@@ -469,7 +469,7 @@ async def test_the_end_of_a_run_rings_or_tells_the_terminal_where_that_is_wished
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "2 in flight" in text_of(app))
         told: list[str] = []
-        monkeypatch.setattr(app._driver, "write", told.append)
+        monkeypatch.setattr(app, "terminal", SimpleNamespace(write=told.append))
         board.replace_run(replace(RUNS[2], id=40))
         await until(pilot, lambda: any("Run 40" in (toast.title or "") for toast in app._notifications))
         assert "".join(told).startswith(written)
@@ -694,50 +694,3 @@ async def test_a_damaged_database_is_said_to_be_one(tmp_path: Path) -> None:
         await pilot.press("r")
         await until(pilot, lambda: "move the file aside" in " ".join(text_of(app).split()))
         assert app.screen.query_one(ErrorBox).display
-
-
-async def test_a_message_lies_above_the_error_and_never_over_it() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24), notifications=True) as pilot:
-        await settled(pilot)
-        screen = pilot.app.screen
-        assert isinstance(screen, BoardScreen)
-        screen.fail("test", StorageError("the disk is full", hint="Free some space."))
-        pilot.app.notify("Copied 12.")
-        await until(pilot, lambda: "Copied 12." in text_of(pilot.app))
-        toast = screen.query_one(Toast)
-        await until(pilot, lambda: toast.region.bottom <= screen.error_box.region.y)
-        assert "the disk is full" in text_of(pilot.app)
-        screen.forget_failure("test")
-        await until(pilot, lambda: toast.region.bottom == 23)
-
-
-async def test_two_toasts_are_shown_at_a_time_and_the_same_one_once() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24), notifications=True) as pilot:
-        await settled(pilot)
-        app = pilot.app
-
-        def shown() -> list[str]:
-            return [each._notification.message for each in app.screen.query(Toast)]
-
-        for words in ("a sentence", "a warning", "another sentence", "a warning"):
-            app.notify(words, severity="warning" if "warning" in words else "information")
-        await until(pilot, lambda: shown() == ["another sentence", "a warning"])
-        # Information leaves before a warning does.
-        app.notify("a failure", severity="error")
-        await until(pilot, lambda: shown() == ["a warning", "a failure"])
-
-
-async def test_a_toast_goes_with_its_screen_and_a_warning_stays() -> None:
-    async with app_on(FakeBoard()).run_test(size=(80, 24), notifications=True) as pilot:
-        await settled(pilot)
-        pilot.app.notify("Copied 12.")
-        pilot.app.notify("the file system is slow", severity="warning")
-        await until(pilot, lambda: "Copied 12." in text_of(pilot.app))
-        await press(pilot, "r")
-        await until(pilot, lambda: "the file system is slow" in text_of(pilot.app))
-        assert "Copied 12." not in text_of(pilot.app)
-        pilot.app.notify("Copied 13.")
-        await until(pilot, lambda: "Copied 13." in text_of(pilot.app))
-        await press(pilot, "escape")
-        await until(pilot, lambda: "the file system is slow" in text_of(pilot.app))
-        assert "Copied" not in text_of(pilot.app)

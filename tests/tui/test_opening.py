@@ -1,7 +1,6 @@
 """The start of the app: the frame first, then the board, and each screen's module when it is opened."""
 
 import asyncio
-import gc
 import subprocess
 import sys
 import threading
@@ -127,19 +126,6 @@ async def test_the_board_is_opened_after_the_first_paint(painted: list[tuple[typ
 
 
 @pytest.mark.usefixtures("every_paint")
-async def test_the_first_paint_of_the_tasks_has_their_list(
-    painted: list[tuple[type, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hpc_board.tui.screens.tasks._FRAME_SECONDS", 60.0)
-    async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-    first = next(text for screen, text in painted if screen is TasksScreen)
-    assert "vectoradd" in first
-    assert " s Submit " in first
-    assert "Loading the tasks" not in first
-
-
-@pytest.mark.usefixtures("every_paint")
 async def test_tasks_that_are_read_slowly_are_waited_for_in_words(painted: list[tuple[type, str]]) -> None:
     board = FakeBoard(held=["tasks"])
     async with app_on(board).run_test(size=(80, 24)) as pilot:
@@ -215,15 +201,18 @@ async def test_the_app_can_be_left_while_the_board_is_opened() -> None:
         assert (app.failure, app.return_code) == (None, 0)
 
 
-async def test_the_app_can_be_left_while_a_screen_opens() -> None:
-    for steps in (0, 2, 4):
+@pytest.mark.parametrize("target", [targets.Runs(), targets.Submit(), targets.Report(1)])
+async def test_the_app_can_be_left_while_a_screen_opens(target: targets.Target) -> None:
+    for steps in (0, 4, 12):
         async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
             await settled(pilot)
-            pilot.app.post_message(Open(targets.Runs()))
-            while not isinstance(pilot.app.screen, RunsScreen):
+            pilot.app.post_message(Open(target))
+            while isinstance(pilot.app.screen, TasksScreen):
                 await asyncio.sleep(0)
             for _ in range(steps):
                 await asyncio.sleep(0)
+            await pilot.app.action_quit()
+            await until(pilot, lambda: pilot.app._exit)
         assert pilot.app.return_code in (0, None)
 
 
@@ -263,20 +252,6 @@ async def test_the_runs_are_carried_on_after_the_first_list() -> None:
         assert board.calls == ["tasks"]
         board.free()
         await until(pilot, lambda: {"places", "advance"} <= set(board.calls))
-
-
-async def test_garbage_is_collected_once_the_first_list_is_there_and_little_at_a_time() -> None:
-    before, kept = gc.get_threshold(), gc.get_freeze_count()
-    gc.disable()
-    try:
-        async with app_on(FakeBoard()).run_test(size=(80, 24)) as pilot:
-            await until(pilot, gc.isenabled)
-        assert gc.get_threshold()[0] < before[0]
-        assert gc.get_freeze_count() > kept
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*before)
-        gc.enable()
 
 
 async def test_a_board_that_does_not_open_ends_the_app_with_its_error() -> None:

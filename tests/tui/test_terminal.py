@@ -1,8 +1,6 @@
 """The app as a process of its own on a terminal of its own: what it makes of the terminal's bytes, and how it ends."""
 
-import errno
 import fcntl
-import io
 import os
 import pty
 import re
@@ -17,10 +15,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from textual.app import App
-from textual.drivers._writer_thread import WriterThread
 
-from hpc_board.tui.terminal import BackgroundAnswers, TerminalDriver, is_light
+from hpc_board.tui.terminal import BackgroundAnswers, is_light
 from tests.tmux import shown_in, tmux_server
 
 _ROOT = Path(__file__).parents[2]
@@ -278,24 +274,3 @@ def test_a_lone_escape_is_released_by_the_next_look_at_the_input() -> None:
 )
 def test_a_background_is_light_by_its_luminance(colour: str, light: bool | None) -> None:
     assert is_light(colour) is light
-
-
-async def test_output_is_dropped_after_the_loss_of_the_terminal_and_its_thread_goes_on() -> None:
-    class Lost(io.StringIO):
-        def write(self, _: str) -> int:
-            raise OSError(errno.EIO, "Input/output error")
-
-        def flush(self) -> None:
-            raise OSError(errno.EIO, "Input/output error")
-
-    driver = TerminalDriver(App())
-    driver._file._file = Lost()
-    thread = WriterThread(driver._file)
-    thread.start()
-    # A dead thread would take no more than 30 texts.
-    for _ in range(20):
-        thread.write("x")
-    thread.write("y")
-    assert thread.is_alive()
-    thread.stop()
-    assert not thread.is_alive()

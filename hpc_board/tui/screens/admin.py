@@ -135,8 +135,7 @@ class AdminScreen(BoardScreen):
                 kind, pages = lists[name]
                 yield ListPane(kind(self.now), pages, id=name)
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         page = self.memory.get("admin", "page", "boards")
         self.action_show(page if page in self._names else "boards")
 

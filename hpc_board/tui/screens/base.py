@@ -19,7 +19,6 @@ from textual.geometry import Size
 from textual.reactive import var
 from textual.screen import Screen
 from textual.widgets import Static
-from textual.widgets._toast import ToastRack
 from textual.worker import get_current_worker
 
 from hpc_board.board import Board
@@ -52,21 +51,10 @@ class ErrorBox(VerticalScroll):
     def compose(self) -> ComposeResult:
         yield Static(id="error", markup=False)
 
-    def on_show(self) -> None:
-        self._lift_messages()
-
-    def on_hide(self) -> None:
-        self._lift_messages()
-
     def on_resize(self) -> None:
-        self._lift_messages()
+        """Keep the focused field in sight, which has less room."""
         if (focused := self.screen.focused) is not None:
             focused.scroll_visible(animate=False)
-
-    def _lift_messages(self) -> None:
-        height = self.outer_size.height if self.display else 0
-        for rack in self.screen.query(ToastRack):
-            rack.styles.margin = (0, 0, height + 1, 0)
 
     def show(self, error: BoardError | None, age: str = "") -> None:
         """Show `error` with the age of the screen's data, if known; hide the box without an error."""
@@ -204,6 +192,10 @@ class BoardScreen(Screen[None]):
             if name := pane.remembered:
                 column, reverse = self.memory.get(name, "sort", ""), self.memory.get(name, "reverse", False)
                 pane.restore_sorting(column, reverse=reverse)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin, once the screen has its widgets."""
 
     def on_resize(self, event: events.Resize) -> None:
         self._fit(event.size)

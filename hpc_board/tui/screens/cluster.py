@@ -88,8 +88,7 @@ class ClusterScreen(BoardScreen):
         )
         yield ListPane(kind, id="gpu-list", grid_id="gpus")
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self.show_place("Cluster")
         self.pane.grid.focus()
         self.look_again()

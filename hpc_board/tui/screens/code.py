@@ -37,8 +37,7 @@ class CodeScreen(BoardScreen):
     def compose_body(self) -> ComposeResult:
         yield SourceView("File", view="code")
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self.show_place(f"Submission {self._submission}")
         self.view.say("Loading the file …")
         self.view.view.focus()

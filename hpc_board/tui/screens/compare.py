@@ -34,8 +34,7 @@ class CompareScreen(BoardScreen):
     def compose_body(self) -> ComposeResult:
         yield Blocks("Times", id="times")
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self.times.show([Paragraph("Loading both submissions …")])
         self.times.focus()
         self._ask()

@@ -79,8 +79,7 @@ class FeedScreen(BoardScreen):
         )
         yield ListPane(kind, self._pages, id="feed")
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self._show_place()
         self.pane.grid.focus()
         self.look_again()

@@ -49,13 +49,13 @@ class HelpScreen(ModalScreen[None]):
 
     def __init__(self, name: str, about: str, keys: Sequence[HelpKey]) -> None:
         super().__init__()
-        self._name = name
+        self._screen_name = name
         self._about = about
         self._keys = keys
 
     def compose(self) -> ComposeResult:
         with Vertical(id="box") as box:
-            box.border_title = f"Help: {self._name}"
+            box.border_title = f"Help: {self._screen_name}"
             yield VerticalScroll(Static(Group(*self._lines()), markup=False), id="text")
             yield KeyLine()
 

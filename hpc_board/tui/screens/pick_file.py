@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import DirectoryTree, Static
 
 from hpc_board.domain.submission import EXTENSIONS
+from hpc_board.files import is_folder
 from hpc_board.model.text import one_line
 from hpc_board.tui.palette import Tone, toned
 from hpc_board.tui.widgets.key_line import KeyLine
@@ -30,7 +31,7 @@ class SourceTree(DirectoryTree):
 
     def filter_paths(self, paths: Iterable[Path]) -> Iterable[Path]:
         for path in paths:
-            if not path.name.startswith(".") and (path.suffix in EXTENSIONS or self._safe_is_dir(path)):
+            if not path.name.startswith(".") and (path.suffix in EXTENSIONS or is_folder(path)):
                 yield path
 
     def process_label(self, label: TextType) -> Text:

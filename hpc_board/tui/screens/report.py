@@ -144,8 +144,7 @@ class ReportScreen(BoardScreen):
             yield RooflinePane(id="roof", classes="panel")
             yield SourceView("Code", view="submitted-lines", id="submitted")
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self.show_place(f"Run {self.run_id}")
         self._arrange()
         self.blocks.focus()

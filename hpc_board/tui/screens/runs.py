@@ -121,8 +121,7 @@ class RunsScreen(BoardScreen):
         )
         yield ListPane(kind, self._pages, id="run-list", grid_id="runs").data_bind(BoardScreen.marked)
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         if self._selected_at_first:
             self.pane.select_once_read(str(self._selected_at_first))
         elif selected := self.memory.get("runs", "selected", 0):

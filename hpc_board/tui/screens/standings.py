@@ -74,8 +74,7 @@ class StandingsScreen(BoardScreen):
         yield Horizontal(id="boards")
         yield Static(toned("Loading the boards …", Tone.MUTED), id="note", markup=False, classes="hint")
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self._show_place()
         task = self._task_name
         self.ask("gpus", lambda: self.board.gpus.allowed(self.board.tasks.get(task)), self._show_boards)

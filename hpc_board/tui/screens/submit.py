@@ -17,7 +17,6 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Button, Input, Label, Select, Static
-from textual.widgets._select import SelectOverlay
 
 from hpc_board.board import Board
 from hpc_board.domain.catalog import Catalog
@@ -60,6 +59,8 @@ class TypedSelect(Select[_Value]):
     It takes letters, digits, `_` and `-`, so that no name acts as keys of the screen.
     """
 
+    choices: Sequence[_Value] = ()
+    """The values that letters select."""
     _begun = ""
     _typed_at = 0.0
 
@@ -79,14 +80,12 @@ class TypedSelect(Select[_Value]):
 
     def _select_begun(self) -> None:
         """Select the next choice that begins with the typed letters; a repeated letter is one of its own."""
-        values = [value for _, value in self._options]
-        here = values.index(self.value)
+        here = self.choices.index(self.value) if self.value in self.choices else -1
         for begun in dict.fromkeys((self._begun, self._begun[0] if len(set(self._begun)) == 1 else self._begun)):
-            start = here + (len(begun) == 1)
-            for index in (each % len(values) for each in range(start, start + len(values))):
-                prompt = self._options[index][0]
-                if isinstance(prompt, str | Text) and str(prompt).casefold().startswith(begun):
-                    self.value = values[index]
+            start = max(0, here + (len(begun) == 1))
+            for choice in (*self.choices[start:], *self.choices[:start]):
+                if str(choice).casefold().startswith(begun):
+                    self.value = choice
                     return
 
 
@@ -126,7 +125,7 @@ class SubmitScreen(BoardScreen):
 
     options_input = getters.query_one("#options", OptionsInput)
     path_input = getters.query_one("#file", PathInput)
-    task_select: getters.query_one[Select[str]] = getters.query_one("#task", Select)
+    task_select: getters.query_one[TypedSelect[str]] = getters.query_one("#task", TypedSelect)
     gpu_list = getters.query_one(GpuList)
     status = getters.query_one("#status", Static)
     preview = getters.query_one(PreviewPane)
@@ -183,7 +182,9 @@ class SubmitScreen(BoardScreen):
                 with Horizontal(classes="field"):
                     yield Label("Mode")
                     modes = [(f"{mode:<9}  {words}", mode) for mode, words in MODE_HELP.items()]
-                    yield TypedSelect(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
+                    select = TypedSelect(modes, value=start.mode, allow_blank=False, compact=True, id="mode")
+                    select.choices = tuple(MODE_HELP)
+                    yield select
                 with Horizontal(classes="field"):
                     yield Label("Note")
                     yield Input(value=start.note, placeholder="optional", compact=True, id="note")
@@ -204,8 +205,7 @@ class SubmitScreen(BoardScreen):
                         yield Button("Show the script", id="show-script", compact=True)
             yield PreviewPane(id="preview", classes="panel")
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self.show_place(*(() if self.way else ("Tasks",)), "Submit")
         self.query_one("#form").border_title = "Submission"
         self.preview.border_title = "Script"
@@ -353,13 +353,10 @@ class SubmitScreen(BoardScreen):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Close an open list at a click elsewhere; the keys in the last line are pressed."""
-        where, focused = event.screen_offset, self.focused
-        if not isinstance(focused, SelectOverlay):
-            return
-        # A press whose release follows at once arrives here after the click, which has opened the list.
-        own = (focused, *self.query(Select).filter(".-expanded"), self.query_one(KeyLine))
-        if not any(widget.region.contains_point(where) for widget in own):
-            focused.action_dismiss()
+        for select in self.query(Select):
+            own = (select, *select.walk_children(Widget), self.query_one(KeyLine))
+            if select.expanded and not any(widget.region.contains_point(event.screen_offset) for widget in own):
+                select.expanded = False
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "watch" and self._unfit_to_watch:
@@ -454,6 +451,7 @@ class SubmitScreen(BoardScreen):
 
     def _show_tasks(self, catalog: Catalog) -> None:
         self._tasks = tuple(task.name for task in catalog.tasks)
+        self.task_select.choices = self._tasks
         with self.prevent(Select.Changed):
             self.task_select.set_options([(toned(name).plain, name) for name in self._tasks])
             self.task_select.prompt = "choose a task" if self._tasks else "no tasks"

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from importlib import import_module
@@ -59,9 +59,6 @@ _LIST_SHARES = (0.4, 0.62)
 
 _EDGES = 2
 """The cells of a panel's left and right edge."""
-
-_FRAME_SECONDS = 0.3
-"""The longest time for which the app's frame stays until the first list; then the screen is painted without it."""
 
 
 class TasksScreen(BoardScreen):
@@ -122,8 +119,6 @@ class TasksScreen(BoardScreen):
         self._has_parts = False
         self._opens_later = False
         """True if the user has opened a task before its parts were made."""
-        self._waits_for_list = True
-        self._after_paint: list[Callable[[], object]] = []
 
     def compose_body(self) -> ComposeResult:
         self.action_reload()
@@ -151,45 +146,14 @@ class TasksScreen(BoardScreen):
                 yield Static(toned("Loading the tasks …", Tone.MUTED), id="facts", markup=False)
                 yield Static(id="places", markup=False)
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self.show_place("Tasks")
         self._wanted = self.memory.get("tasks", "selected", "") or None
         self.grid.focus()
-        self.watch(self.grid, "is_fitted", self._paint_list, init=False)
-        self.set_timer(_FRAME_SECONDS, self._paint)
 
     def on_resize(self, event: events.Resize) -> None:
         super().on_resize(event)
         self._divide()
-
-    def settle(self, subject: str) -> None:
-        if subject == "tasks":
-            self._paint_list()
-
-    def call_after_paint(self, act: Callable[[], object]) -> None:
-        if self._waits_for_list:
-            self._after_paint.append(act)
-        else:
-            super().call_after_paint(act)
-
-    def _compositor_refresh(self) -> None:
-        # Most boards have their list before two paints without it would be done.
-        if not self._waits_for_list:
-            super()._compositor_refresh()
-
-    def _paint_list(self) -> None:
-        """Paint the first list, or its error, once the table has its columns."""
-        if self.grid.is_fitted and not self.is_open("tasks"):
-            self._paint()
-
-    def _paint(self) -> None:
-        """End the wait for the first list."""
-        if self._waits_for_list:
-            self._waits_for_list = False
-            self.refresh()
-            for act in self._after_paint:
-                self.call_after_paint(act)
 
     def on_screen_resume(self) -> None:
         super().on_screen_resume()

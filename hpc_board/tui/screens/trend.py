@@ -78,8 +78,7 @@ class TrendScreen(BoardScreen):
         yield ListPane(kind, id="trend", grid_id="trend-runs")
         yield Static(id="left-out", classes="hint", markup=False)
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         _, gpu = self._board_of
         self.show_place(gpu, self._whose)
         self.plot.display = False

@@ -191,8 +191,7 @@ class WatchScreen(BoardScreen):
             yield ListPane(kind, id="sent-list", grid_id="sent")
             yield Blocks("Newest run", id="newest")
 
-    def on_mount(self) -> None:
-        super().on_mount()
+    def begin(self) -> None:
         self.show_place("Watch")
         self.pane.grid.focus()
         self.blocks.show([Paragraph(_FIRST_WORDS, ReportTone.QUIET)])

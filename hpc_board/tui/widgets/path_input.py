@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
@@ -49,7 +50,7 @@ class PathInput(CompletedInput):
 
     def on_resize(self) -> None:
         """Show the cursor: of a long path that the app has filled in, the end is seen, which has the file's name."""
-        self.scroll_to_region(Region(self._cursor_offset, 0, 1, 1), force=True, animate=False)
+        self.scroll_to_region(Region(cell_len(self.value[: self.cursor_position]), 0, 1, 1), force=True, animate=False)
 
     def offer(self, value: str) -> None:
         """Set a default value, which the user can extend or overwrite."""
