@@ -162,6 +162,7 @@ class Connection:
         self._warn = warn
         self._lock = threading.Lock()
         self._idle: list[_Line] = []
+        self._closed_times = 0
 
     @property
     def welcome(self) -> wire.Welcome:
@@ -218,7 +219,7 @@ class Connection:
 
     @contextmanager
     def _line(self, *, keep: bool = True) -> Iterator[_Line]:
-        line = None
+        line, closed_times = None, self._closed_times
         try:
             line = self._free_line()
             yield line
@@ -228,7 +229,7 @@ class Connection:
             raise
         except BoardError:
             if line is not None:
-                self._give_back(line) if keep else line.close()
+                self._give_back(line, closed_times) if keep else line.close()
             raise
         except (OSError, msgspec.MsgspecError) as error:
             if line is not None:
@@ -239,7 +240,7 @@ class Connection:
                 line.close()
             raise
         if keep:
-            self._give_back(line)
+            self._give_back(line, closed_times)
         else:
             line.close()
 
@@ -252,13 +253,18 @@ class Connection:
                 line.close()
         return _Line(self._door)
 
-    def _give_back(self, line: _Line) -> None:
+    def _give_back(self, line: _Line, closed_times: int) -> None:
+        """Keep a line for later questions, unless `close` was called since it was taken."""
         with self._lock:
-            self._idle.append(line)
+            if closed_times == self._closed_times:
+                self._idle.append(line)
+                return
+        line.close()
 
     def close(self) -> None:
-        """Close all connections that no thread uses, and their common resources."""
+        """Close all connections, those in use after their answer, and their common resources."""
         with self._lock:
+            self._closed_times += 1
             while self._idle:
                 self._idle.pop().close()
         self._door.close()

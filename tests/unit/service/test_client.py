@@ -22,7 +22,7 @@ from hpc_board.domain.user_board import BoardRequest
 from hpc_board.errors import Refused
 from hpc_board.model.result import Verdict
 from hpc_board.service import client as client_module
-from hpc_board.service.client import RemoteBoard
+from hpc_board.service.client import Connection, RemoteBoard
 from tests.unit.recorded import (
     KERNEL,
     TASK,
@@ -172,6 +172,14 @@ def test_a_source_that_is_not_there_is_said(door: Path, source: str, words: str)
     done = command(door, "create", source)
     assert done.exit_code == 2
     assert words in done.stderr
+
+
+def test_a_connection_in_use_is_closed_after_its_answer(door: Path) -> None:
+    connection = Connection(door, lambda _: None)
+    with connection._line() as line:
+        connection.close()
+        assert line.is_open()
+    assert line._stream._socket.fileno() == -1  # type: ignore[attr-defined]
 
 
 OF_FILES = [
