@@ -24,7 +24,8 @@ def written(folder: Path, task: Task, gpu: Gpu, mode: Mode, *, code: str, file_n
     """The job folder of a run, written below `folder`."""
     folders = job_folder.Folders(folder)
     folders.ensure_harness(harness_bytes())
-    return folders.write(a_run(task, gpu, mode, file_name), task, gpu, code=code.encode())
+    script = job_folder.script(task, gpu, mode).text
+    return folders.write(a_run(task, gpu, mode, file_name), task, gpu, script=script, code=code.encode())
 
 
 def parts(task: Task, gpu: Gpu, mode: Mode, *, code: str, file_name: str, harness: bytes = b"") -> dict[str, str]:

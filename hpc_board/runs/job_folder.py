@@ -523,19 +523,18 @@ class Folders(msgspec.Struct, frozen=True):
     def _harness_file(self, sha256: str) -> Path:
         return harness_file(folder(self.board, "any"), sha256)
 
-    def write(self, run: Run, task: Task, gpu: Gpu, *, code: bytes) -> Path:
+    def write(self, run: Run, task: Task, gpu: Gpu, *, script: str, code: bytes) -> Path:
         """Write the job folder of `run` atomically and return it; an existing one is kept.
 
         It does not hold the harness: the job loads the run's `harness_sha256` from where `ensure_harness` wrote it.
 
         Raises:
-            InputError: the batch script cannot be rendered.
             StorageError: the board's folder cannot be written.
             SchedulerError: the machine of the folder cannot be reached.
         """
         target = self.of(run)
         contents: dict[str, bytes] = {
-            SCRIPT: script(task, gpu, run.mode).text.encode(),
+            SCRIPT: script.encode(),
             FACTS: json.dumps(facts(run, task, gpu, code=code), indent=1).encode(),
             HARNESS: starter(),
             f"submission/{task.name_on_node(run.file_name)}": code,

@@ -74,16 +74,14 @@ class Launcher(msgspec.Struct, frozen=True):
                 others.append(run)
         return others
 
-    def in_turn(self, cluster: str, runs: Sequence[Run]) -> list[Run]:
-        """Return the runs of a cluster to send now, oldest first.
+    def in_turn(self, runs: Sequence[Run], in_flight: Sequence[Run]) -> list[Run]:
+        """Return the runs of a cluster to send now, oldest first, where `in_flight` are all of its own.
 
         Runs of a GPU for which the scheduler accepted none at its last try wait together, new ones behind the older
         ones, until the next try is due.
         """
-        if not any(run.state is RunState.CREATED for run in runs):
-            return self._admitted(runs)
         held: dict[str, list[Run]] = {}
-        for run in self.store.runs.in_flight(cluster=cluster, skip_damaged=True):
+        for run in in_flight:
             if _has_no_room(run):
                 held.setdefault(run.gpu, []).append(run)
         resting = {gpu: waiting[0].status for gpu, waiting in held.items() if not _is_due(waiting, utc_now())}
@@ -120,7 +118,7 @@ class Launcher(msgspec.Struct, frozen=True):
         self._record_failure(runs, error)
         return [error]
 
-    def launch(self, runs: Iterable[Run], *, seconds_max: float = math.inf) -> tuple[list[BoardError], float | None]:
+    def send(self, runs: Iterable[Run], *, seconds_max: float = math.inf) -> tuple[list[BoardError], float | None]:
         """Send these runs of one cluster; return the errors, and the seconds of its silence if it was silent.
 
         After a silence its other runs wait for a later pass: each would wait as long. So do those that are left after
@@ -134,7 +132,7 @@ class Launcher(msgspec.Struct, frozen=True):
             if began >= deadline:
                 break
             if gpu not in held:
-                found = self._launch_group(group)
+                found = self._send_group(group)
             elif any(run.state is not RunState.CREATED for run in group):
                 continue  # a job of theirs may exist: a later pass looks it up
             else:
@@ -150,7 +148,7 @@ class Launcher(msgspec.Struct, frozen=True):
                 return errors, time.monotonic() - began
         return errors, None
 
-    def _launch_group(self, runs: Sequence[Run]) -> list[BoardError]:
+    def _send_group(self, runs: Sequence[Run]) -> list[BoardError]:
         """Send the unsent runs of one group, and return the errors."""
         errors: list[BoardError] = []
         prepared_jobs: list[_PreparedJob] = []
@@ -174,7 +172,7 @@ class Launcher(msgspec.Struct, frozen=True):
                 return errors + self._record_failure(wanted, error)
             except InputError as error:
                 errors += self._record_failure([run], error)
-        return errors + self._send(prepared_jobs)
+        return errors + self._send_prepared(prepared_jobs)
 
     def _record_failure(self, runs: Sequence[Run], error: BoardError) -> list[BoardError]:
         """Record why these runs are unsent, and return the error for each of them."""
@@ -290,12 +288,12 @@ class Launcher(msgspec.Struct, frozen=True):
         gpu = kind_of(gpu.cluster).with_job_options(gpu, run.options)
         task = self.store.submissions.task(run.task, run.task_version)
         code = self.store.submissions.code(run.code_sha256)
-        path = self.clusters.folders_of(run).write(run, task, gpu, code=code)
         script = job_folder.script(task, gpu, run.mode)
+        path = self.clusters.folders_of(run).write(run, task, gpu, script=script.text, code=code)
         named = () if self.store.boards.is_closed(run.task) else (run.task,)
         return _PreparedJob(run, gpu, path, script, attempts + 1, named)
 
-    def _send(self, prepared_jobs: Sequence["_PreparedJob"]) -> list[BoardError]:
+    def _send_prepared(self, prepared_jobs: Sequence["_PreparedJob"]) -> list[BoardError]:
         """Send runs as one array where possible, else one by one; return the errors of the unsent ones."""
         # After a limit was reached, one job alone shows whether there is room again.
         most, sent = self._throttle(prepared_jobs)
@@ -382,7 +380,8 @@ class Launcher(msgspec.Struct, frozen=True):
 
     def _store(self, runs: Sequence[Run]) -> Sequence[Run]:
         """Store the statuses of all these runs in one transaction, and return the runs."""
-        self.store.runs.record_each({run.id: run.status for run in runs})
+        if runs:
+            self.store.runs.record_each({run.id: run.status for run in runs})
         return runs
 
     def probe(self, cluster: str, sendable: Sequence[Run]) -> list[SchedulerError]:

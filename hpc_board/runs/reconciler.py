@@ -240,7 +240,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             waiting = [run for run in runs if self._launcher.may_send(run, asks=asks)]
             # The result of one may just have been read.
             waiting = [run for run in waiting if run.state is RunState.CREATED or not self._reload(run).state.ended]
-            sendable = self._launcher.in_turn(cluster, waiting)
+            sendable = self._launcher.in_turn(waiting, self._in_flight(cluster)) if waiting else []
             polls: list[Poll] = []
             silent: list[BoardError] = []
             is_limited = bool(runs) and has_budget() and self._table.kind(cluster).shared
@@ -250,7 +250,7 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
                     silent += self._polling.ask(cluster, self._in_flight(cluster), polls.append)
                 silent += [] if silent or polls else self._launcher.probe(cluster, sendable)
                 sendable = [] if silent or is_out_of_time() else sendable
-            unsent, silent_seconds = self._launcher.launch(
+            unsent, silent_seconds = self._launcher.send(
                 self._launcher.complete_arrays(cluster, sendable) if any(run.array for run in sendable) else sendable,
                 seconds_max=_LAUNCH_SECONDS_MAX,
             )
@@ -301,10 +301,11 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             if not mine:
                 return []
             # Another process may have sent them between their rows and this lock.
-            unsent = [run for run in map(self._reload, runs) if run.state.unsent]
+            in_flight, numbers = self._in_flight(cluster), {run.id for run in runs}
+            unsent = [run for run in in_flight if run.id in numbers and run.state.unsent]
             if unsent and self._table.backoff(cluster).rests(utc_now()):
                 return self._launcher.put_off(unsent, self._silence(cluster))
-            errors, silent_seconds = self._launcher.launch(self._launcher.in_turn(cluster, unsent))
+            errors, silent_seconds = self._launcher.send(self._launcher.in_turn(unsent, in_flight))
             if silent_seconds is not None and silent_seconds >= SILENCE_SECONDS:
                 self._table.note_silence(cluster, silent_seconds)
         return errors

@@ -76,7 +76,8 @@ def local_job(
         harness, folders = harness_bytes(), job_folder.Folders(scratch)
         run = unstored_run(task, gpu, mode, file_name or task.submission_name, harness)
         folders.ensure_harness(harness)
-        yield LocalJob(folders.write(run, task, gpu, code=code), run, gpu, scratch)
+        script = job_folder.script(task, gpu, mode).text
+        yield LocalJob(folders.write(run, task, gpu, script=script, code=code), run, gpu, scratch)
 
 
 def unstored_run(task: Task, gpu: Gpu, mode: Mode, file_name: str, harness: bytes) -> Run:

@@ -116,7 +116,7 @@ def make_job_folder(
     )
     folders = job_folder.Folders(folder)
     folders.ensure_harness(harness)
-    return folders.write(run, task, gpu, code=submission.encode())
+    return folders.write(run, task, gpu, script=job_folder.script(task, gpu, run.mode).text, code=submission.encode())
 
 
 def evaluate(
