@@ -36,7 +36,7 @@ from hpc_board.model.task import Mode
 from hpc_board.runs import job_folder
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.slurm.client import SlurmScheduler
-from hpc_board.schedulers.slurm.pyslurm_client import CROWDED_SECONDS, HELPER, PyslurmScheduler
+from hpc_board.schedulers.slurm.pyslurm_client import HELPER, PyslurmScheduler
 from hpc_board.store import NewRun, NewSubmission, Store
 from hpc_board.transport import Completed
 from hpc_board.transport.conversation import Conversation
@@ -204,15 +204,10 @@ def polls(lab: SlurmLab, account: "AccountHost") -> list[Row]:
         }
         if lab.root is not None:
             helper = [chroot.PYTHON, "-B", str(HELPER), "60"]
-            # By this clock each question is the first one in an hour.
-            hours = itertools.count(step=2 * int(CROWDED_SECONDS))
-            first = PyslurmScheduler(cluster, account, warn=complain, helper=helper, clock=lambda: float(next(hours)))
-            other = PyslurmScheduler(cluster, account, warn=complain, helper=helper)
-            ways["the first one by `client: pyslurm`, with its start"] = partial(first.poll, keys)
-            ways["another one by `client: pyslurm` within an hour"] = partial(other.poll, keys)
+            ways["by `client: pyslurm`"] = partial(
+                PyslurmScheduler(cluster, account, warn=complain, helper=helper).poll, keys
+            )
         with jobs_of_others(lab):
-            if lab.root is not None:
-                other.poll(keys)
             return [(release, name, *polled(lab, ask)) for name, ask in ways.items()]
 
 
@@ -620,7 +615,7 @@ one `squeue --job` for each run each second; one such call takes {{one}} RPCs.
 QUEUE = f"""\
 The table has the means of {ASKED_TIMES} questions. The jobs of others wait, as those of the runs do. With `--me` the
 controller sends the jobs of the board's account alone; without it, it sends all, and `squeue` drops the others.
-pyslurm requests all jobs, so that hpc-board asks by `squeue --me` for an hour after it has seen many jobs of others.
+pyslurm requests all jobs, too.
 The time of the client includes the start of a Python that becomes the other account.
 """
 CANCEL = """\

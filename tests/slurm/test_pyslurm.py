@@ -17,7 +17,7 @@ import yaml
 from hpc_board.model.gpu import Cluster
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.slurm import ClusterOptions
-from hpc_board.schedulers.slurm.pyslurm_client import HELPER, OTHERS_MAX, PyslurmScheduler
+from hpc_board.schedulers.slurm.pyslurm_client import HELPER, PyslurmScheduler
 from hpc_board.transport.conversation import Conversation
 from hpc_board.transport.this_host import ThisHost
 from tests.e2e.boards import HANGING, BoardFiles, board_files
@@ -25,8 +25,6 @@ from tests.slurm.lab import SlurmLab
 from tests.slurm.places import chroot_labs
 
 pytestmark = pytest.mark.slurm
-
-NOBODY = 65534
 
 
 @pytest.fixture(scope="module")
@@ -203,21 +201,3 @@ def test_reads_do_not_wait_for_a_controller_that_hangs(board: BoardFiles, lab: S
     assert "pyslurm did not answer within 2 s" in " ".join(shown.stderr.split())
     assert "queued" in shown.stdout or "running" in shown.stdout
     assert not (board.folder / "squeue-called").exists()
-
-
-def test_a_queue_with_many_jobs_of_others_is_left_to_squeue(lab: SlurmLab, job: JobKey) -> None:
-    # The last test of this file, since the queue lists cancelled jobs for minutes. This sbatch sends no jobs
-    # for another account, so that a program becomes that account.
-    send = ["sbatch", "--parsable", "--hold", "--chdir=/tmp", "--output=/dev/null", "--wrap=:"]
-    be_nobody = f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})"
-    program = (
-        f"import os, subprocess; {be_nobody}\nfor _ in range({OTHERS_MAX + 1}): subprocess.run({send}, check=True)"
-    )
-    sent = lab.run(lab.pyslurm_python, "-c", program).split()
-    try:
-        found = asked(lab)
-        sources = [found.scheduler.poll([job])[job.name].source for _ in range(2)]
-    finally:
-        lab.run("scancel", *sent)
-    assert (sources, found.warnings) == (["pyslurm: RUNNING", "squeue: RUNNING"], [])
-    assert not Path(f"/proc/{found.host.pids[0]}").exists()

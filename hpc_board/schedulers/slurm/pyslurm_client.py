@@ -1,7 +1,6 @@
 """A Slurm cluster whose queue is read through pyslurm, in a process of its own; the rest goes by the commands."""
 
 import json
-import math
 import sys
 import threading
 import time
@@ -9,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from hpc_board.domain.pause import Pause
 from hpc_board.errors import SchedulerError
 from hpc_board.model.gpu import Cluster
 from hpc_board.model.text import one_line
@@ -35,12 +35,6 @@ As long is a helper kept whose controller cannot be reached.
 
 PAUSE_SECONDS_MAX: Final = 1800.0
 """The longest time that the commands alone are used."""
-
-OTHERS_MAX: Final = 100
-"""The number of others' jobs in a queue from which on squeue asks: the bindings request the jobs of all accounts."""
-
-CROWDED_SECONDS: Final = 3600.0
-"""The time after which such a queue is read through pyslurm again."""
 
 _COLUMNS = 8
 _CONTROLLER_ERRORS: Final = frozenset(
@@ -72,8 +66,7 @@ class _ControllerError(Exception):
 class PyslurmScheduler(SlurmScheduler):
     """A Slurm cluster, asked about its queue through pyslurm and by its commands on `host`.
 
-    If pyslurm fails to answer, the commands ask the question; `warn` gets the first failure, from any thread. They also
-    ask if the queue has many jobs of others, which squeue leaves with the controller.
+    If pyslurm fails to answer, the commands ask the question; `warn` gets the first failure, from any thread.
     `helper` is the command of the program that has pyslurm, by default `pyslurm_helper.py` under the cluster's Python.
     """
 
@@ -97,14 +90,10 @@ class PyslurmScheduler(SlurmScheduler):
         command = helper or [self._python, "-B", str(HELPER), f"{start_seconds:g}"]
         addressed = [*self._host.prefix(), *command]
         self._helper = _Helper(lambda: host.converse(addressed), start_seconds, clock)
-        self._clock = clock
-        self._crowded_until = -math.inf
 
     def _queue(self, names: Sequence[str]) -> Listing:
-        if self._clock() < self._crowded_until:
-            return super()._queue(names)
         try:
-            rows, others = self._helper.ask({"ask": "jobs", "names": list(names)}, self._answer_seconds)
+            rows = self._helper.ask({"ask": "jobs", "names": list(names)}, self._answer_seconds)
         except _ControllerError as error:
             raise SchedulerError(
                 f"pyslurm failed: {error}",
@@ -118,9 +107,6 @@ class PyslurmScheduler(SlurmScheduler):
                 ) from error
             self._tell(str(error))
             return super()._queue(names)
-        if others > OTHERS_MAX:
-            self._crowded_until = self._clock() + CROWDED_SECONDS
-            self._helper.end()
         return Listing("pyslurm", rows)
 
     def _tell(self, reason: str) -> None:
@@ -144,33 +130,25 @@ class _Helper:
         self._lock = threading.Lock()
         self._conversation: Conversation | None = None
         self._questions = 0
-        self._failures = 0
-        self._paused_until = -math.inf
+        self._pause = Pause()
         self._last_failure = ""
-        self._unreached = 0
-        self._kept_until = -math.inf
+        self._kept = Pause()
 
-    def end(self) -> None:
-        """End the process until the next question."""
-        with self._lock:
-            self._end()
-
-    def ask(self, question: Mapping[str, Any], timeout_seconds: float) -> tuple[list[QueueRow], int]:
-        """Return the rows that answer `question`, and the number of others' jobs.
+    def ask(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
+        """Return the rows that answer `question`.
 
         Raises:
             _ControllerError: Slurm's controller cannot be reached.
             _HelperFailedError: the helper does not work.
         """
         with self._lock:
-            if self._clock() < self._paused_until:
+            if not self._pause.is_over(self._clock()):
                 raise _HelperFailedError(self._last_failure)
             try:
                 found = self._ask(question, timeout_seconds)
             except _HelperFailedError as error:
                 self._end()
-                self._paused_until = self._clock() + _pause(self._failures)
-                self._failures += 1
+                self._pause = self._pause.longer(self._clock(), PAUSE_SECONDS, PAUSE_SECONDS_MAX)
                 self._last_failure = str(error)
                 raise
             except _ControllerError:
@@ -180,18 +158,16 @@ class _Helper:
                 # The answer to an interrupted question has no reader.
                 self._end()
                 raise
-            self._failures = self._unreached = 0
-            self._kept_until = -math.inf
+            self._pause = self._kept = Pause()
             return found
 
     def _renew(self) -> None:
         """Restart the helper, as the controller's address may have changed; less and less often."""
-        if self._clock() >= self._kept_until:
+        if self._kept.is_over(self._clock()):
             self._end()
-            self._kept_until = self._clock() + _pause(self._unreached)
-            self._unreached += 1
+            self._kept = self._kept.longer(self._clock(), PAUSE_SECONDS, PAUSE_SECONDS_MAX)
 
-    def _ask(self, question: Mapping[str, Any], timeout_seconds: float) -> tuple[list[QueueRow], int]:
+    def _ask(self, question: Mapping[str, Any], timeout_seconds: float) -> list[QueueRow]:
         if self._conversation is None:
             self._conversation = self._start_helper()
         self._questions += 1
@@ -204,10 +180,7 @@ class _Helper:
             if answer.get("errno") in _CONTROLLER_ERRORS:
                 raise _ControllerError(message)
             raise _HelperFailedError(f"failed: {message}")
-        rows, others = _rows(answer.get("ok")), answer.get("others")
-        if type(others) is not int:
-            raise _HelperFailedError("answered without the number of others' jobs")
-        return rows, others
+        return _rows(answer.get("ok"))
 
     def _start_helper(self) -> Conversation:
         try:
@@ -240,11 +213,6 @@ class _Helper:
         if self._conversation is not None:
             self._conversation.close()
             self._conversation = None
-
-
-def _pause(earlier: int) -> float:
-    """Return the seconds of a pause after so many `earlier` ones in a row."""
-    return min(PAUSE_SECONDS * 2.0 ** min(earlier, 10), PAUSE_SECONDS_MAX)
 
 
 def _rows(value: object) -> list[QueueRow]:

@@ -9,7 +9,7 @@ The first line that it prints says whether pyslurm could be imported, which may 
 Then each question gets an answer with its id. Its `seconds` are how long the answer may take:
 
     {"id": 1, "ask": "jobs", "names": ["hb-0123456789abcdef"], "seconds": 30}
-    {"id": 1, "ok": [["4711", "hb-0123456789abcdef", "RUNNING", 1795321150, 1795321153, "n1", "None", 0]], "others": 12}
+    {"id": 1, "ok": [["4711", "hb-0123456789abcdef", "RUNNING", 1795321150, 1795321153, "n1", "None", 0]]}
     {"id": 2, "error": "Unable to contact slurm controller (connect failure)", "errno": 1800}
 
 It is a program of its own because the import may end the process or block it for a minute, because calls hold the
@@ -81,13 +81,8 @@ def _answer(pyslurm: Any, question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _jobs(pyslurm: Any, names: frozenset[str]) -> dict[str, Any]:
-    """Return this account's jobs: id, name, state, times of submission and start, node, reason, restarts.
-
-    `others` counts the jobs of other accounts: the bindings have no request for those of one account.
-    """
+    """Return this account's jobs: id, name, state, times of submission and start, node, reason, restarts."""
     uid = os.getuid()
-    every = list(pyslurm.Jobs.load().values())
-    own = [job for job in every if job.user_id == uid]
     rows = [
         [
             _id(job),
@@ -99,10 +94,10 @@ def _jobs(pyslurm: Any, names: frozenset[str]) -> dict[str, Any]:
             job.state_reason,
             job.requeue_count,
         ]
-        for job in own
-        if _name(job) in names
+        for job in pyslurm.Jobs.load().values()
+        if job.user_id == uid and _name(job) in names
     ]
-    return {"ok": rows, "others": len(every) - len(own)}
+    return {"ok": rows}
 
 
 def _name(job: Any) -> str | None:

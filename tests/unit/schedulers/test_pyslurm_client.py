@@ -20,8 +20,6 @@ from hpc_board.model.gpu import Cluster
 from hpc_board.schedulers import JobKey
 from hpc_board.schedulers.slurm import ClusterOptions
 from hpc_board.schedulers.slurm.pyslurm_client import (
-    CROWDED_SECONDS,
-    OTHERS_MAX,
     PAUSE_SECONDS,
     PAUSE_SECONDS_MAX,
     PyslurmScheduler,
@@ -138,8 +136,8 @@ def answer(*rows: object) -> str:
     return f"say {answered(list(rows))}"
 
 
-def answered(value: object, others: object = 0) -> str:
-    return f'{{"id": ID, "ok": {json.dumps(value)}, "others": {json.dumps(others)}}}'
+def answered(value: object) -> str:
+    return f'{{"id": ID, "ok": {json.dumps(value)}}}'
 
 
 def error(number: int | None, message: str = "Slurm's words") -> str:
@@ -190,19 +188,6 @@ def test_a_job_that_pyslurm_does_not_list_is_asked_of_the_accounts(tmp_path: Pat
     assert helped.host.ran == ["sacct"]
 
 
-def test_a_queue_with_many_jobs_of_others_is_left_to_squeue_for_an_hour(tmp_path: Path) -> None:
-    busy, quiet = (f"say {answered([ROW], others)}" for others in (OTHERS_MAX + 1, OTHERS_MAX))
-    helped = Helped(tmp_path, [busy, quiet, quiet])
-    assert helped.source() == "pyslurm: RUNNING"
-    for now in (0.0, CROWDED_SECONDS - 1):
-        helped.now = now
-        assert helped.source() == "squeue: RUNNING"
-    assert helped.host.ran == ["squeue"] * 2
-    helped.now = CROWDED_SECONDS
-    assert [helped.source() for _ in range(2)] == ["pyslurm: RUNNING"] * 2
-    assert helped.warnings == []
-
-
 def test_a_task_of_an_array_is_no_job_of_its_own(tmp_path: Path) -> None:
     helped = Helped(tmp_path, [answer(["7_0", "hb-1", "RUNNING", 1, 1, "n1", "None", 0])])
     assert helped.source() == "pyslurm: not listed; sacct: not listed"
@@ -224,7 +209,6 @@ def test_a_job_is_looked_up_by_pyslurm_and_cancelled_by_the_command(tmp_path: Pa
         ("say no JSON", "answered something that is no JSON"),
         ("say " + "[" * 100_000, "answered something that is no JSON"),
         ("say []", "answered something that was not asked for"),
-        (f"say {answered([ROW], True)}", "answered without the number of others' jobs"),
         ('say {"id": 77, "ok": []}', "answered another question than it was asked"),
         (f"huge {LINE_BYTES_MAX + 1}", "answered with more than can be read"),
         (error(None, "AttributeError: \x1b[31mno such thing"), "failed: AttributeError: no such thing"),

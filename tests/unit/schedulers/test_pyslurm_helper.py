@@ -76,7 +76,6 @@ def test_it_says_what_it_has_and_answers_about_the_jobs_with_these_names_alone(t
             ["1", "hb-1", "RUNNING", 1, 2, "n1", None, 0],
             ["7", "hb-3", "RUNNING", 1, 2, "n1", "Priority", 2],
         ],
-        "others": 1,
     }
     assert [row[0] for row in said(conversation, question("hb-2"))["ok"]] == ["3_[1-3]", "3_0", "3_5"]
     assert "a library prints at import" in conversation.complaints
