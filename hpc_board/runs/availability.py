@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from hpc_board.domain.pause import Pause
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Gpu
 from hpc_board.runs.backoff import SharedValue
@@ -75,7 +76,7 @@ class AvailabilityCache:
             return new
 
     def _is_new(self, answer: Answer) -> bool:
-        return timedelta(0) <= datetime.now(UTC) - answer.asked_at < timedelta(seconds=self._poll_seconds)
+        return not Pause(answer.asked_at.timestamp(), self._poll_seconds).is_over(datetime.now(UTC).timestamp())
 
 
 def _question(gpus: Sequence[Gpu]) -> str:

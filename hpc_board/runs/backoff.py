@@ -1,4 +1,4 @@
-"""Back-off: growing pauses between questions and scans, kept in files that all clients of a board share."""
+"""Pauses between questions and scans, kept in files that all clients of a board share."""
 
 import random
 import threading
@@ -7,10 +7,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from hpc_board.domain.pause import Moment, Pause
 from hpc_board.files import locked, read_bounded, write_whole
 
 PAUSE_FACTOR: Final = 4.0
@@ -28,20 +30,14 @@ SCAN_PAUSE_SECONDS: Final = 1.0
 SCAN_PAUSE_FACTOR: Final = 5.0
 """The longest pause between two such looks, as a multiple of the shortest one."""
 
-_GROWTH: Final = 1.5
 _JITTER: Final = 0.2
 _REST_TIMES: Final = 4.0
 _RUNS_MAX: Final = 2000
 _BYTES_MAX: Final = 4096
-_SCAN_PAUSES: Final = 9.0
-_SCAN_PAUSE_SECONDS_MIN: Final = 1.0
-_SCAN_PAUSE_SECONDS_MAX: Final = 60.0
 
 _entropy = random.SystemRandom()
 
 T = TypeVar("T")
-_Moment = Annotated[float, msgspec.Meta(ge=0, le=4_102_444_800)]
-"""A time as seconds since 1970; one after the year 2100 is damage."""
 
 
 class SharedValue(Generic[T]):
@@ -76,16 +72,36 @@ class SharedValue(Generic[T]):
         return locked(self._file.with_name(f"{self._file.name}.lock"), wait_seconds=wait_seconds)
 
 
-class _Pause(msgspec.Struct, frozen=True):
-    """The last question or scan, the pause after it, and the rest of a silent scheduler.
+class SharedPause:
+    """A pause of at most `longest_seconds` that all clients of a board share."""
+
+    def __init__(self, file: Path, longest_seconds: float) -> None:
+        self._shared = SharedValue(file, Pause)
+        self._longest_seconds = longest_seconds
+
+    def is_over(self, now: datetime) -> bool:
+        """Return whether there is no pause now."""
+        last = self._shared.read() or Pause()
+        return replace(last, seconds=min(last.seconds, self._longest_seconds)).is_over(now.timestamp())
+
+    def begin(self, now: datetime, seconds: float) -> None:
+        """Pause from now on.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        self._shared.write(Pause(now.timestamp(), seconds))
+
+
+class _Question(msgspec.Struct, frozen=True):
+    """The pause after the last question or scan, and the rest of a scheduler that did not answer.
 
     `silent_since` is the first question without an answer since the last one with an answer.
     """
 
-    at: _Moment
-    pause_seconds: float
-    rest_seconds: float = 0.0
-    silent_since: _Moment | None = None
+    pause: Pause
+    rest: Pause = Pause()
+    silent_since: Moment | None = None
 
 
 class Backoff:
@@ -96,15 +112,15 @@ class Backoff:
     """
 
     def __init__(self, file: Path, poll_seconds: float, *, pause_factor: float = PAUSE_FACTOR) -> None:
-        self._shared = SharedValue(file, _Pause)
+        self._shared = SharedValue(file, _Question)
         self._poll_seconds = poll_seconds
-        self._pause_factor = pause_factor
+        self._longest_seconds = pause_factor * poll_seconds
 
     @property
     def asked_at(self) -> datetime | None:
         """The time of the last question of any client; None if there was none, or it is not known any more."""
         last = self._last()
-        return None if last is None else datetime.fromtimestamp(last.at, UTC)
+        return None if last is None else datetime.fromtimestamp(last.pause.at, UTC)
 
     @property
     def silent_since(self) -> datetime | None:
@@ -113,14 +129,14 @@ class Backoff:
         return None if last is None or last.silent_since is None else datetime.fromtimestamp(last.silent_since, UTC)
 
     def due(self, now: datetime) -> bool:
-        """Return whether the next question may be asked; a clock that was set back does not put that off."""
+        """Return whether the next question may be asked."""
         last = self._last()
-        return last is None or not _within(now, last.at, max(last.pause_seconds, last.rest_seconds))
+        return last is None or (last.pause.is_over(now.timestamp()) and last.rest.is_over(now.timestamp()))
 
     def rests(self, now: datetime) -> bool:
         """Return whether the scheduler gets no commands at all, as it was silent for long."""
         last = self._last()
-        return last is not None and _within(now, last.at, last.rest_seconds)
+        return last is not None and not last.rest.is_over(now.timestamp())
 
     def begin(self, now: datetime) -> None:
         """Record a question before it is asked, so that no client asks a hanging scheduler again at once.
@@ -128,8 +144,8 @@ class Backoff:
         Raises:
             OSError: the file cannot be written.
         """
-        last = self._last() or _Pause(now.timestamp(), self._poll_seconds)
-        self._shared.write(_Pause(now.timestamp(), last.pause_seconds, silent_since=last.silent_since))
+        last = self._last() or _Question(Pause(0, self._poll_seconds))
+        self._shared.write(replace(last, pause=replace(last.pause, at=now.timestamp()), rest=Pause()))
 
     def fail(self, now: datetime, seconds: float) -> None:
         """Note that there was no answer after `seconds`; if they were many, a rest of four times as many follows.
@@ -139,15 +155,13 @@ class Backoff:
         Raises:
             OSError: the file cannot be written.
         """
-        last = self._last()
-        rest_seconds = _REST_TIMES * seconds if seconds >= SILENCE_SECONDS else 0.0
-        if last is None:
-            self._shared.write(_Pause(now.timestamp(), self._poll_seconds, rest_seconds, now.timestamp()))
-        else:
-            # A quick failure does not end the rest that a slow one has begun.
-            left = last.rest_seconds - max(0.0, now.timestamp() - last.at)
-            silent_since = last.at if last.silent_since is None else last.silent_since
-            self._shared.write(_Pause(now.timestamp(), self._next_pause(last), max(rest_seconds, left), silent_since))
+        at = now.timestamp()
+        last = self._last() or _Question(Pause(at))
+        rest = Pause(at, _REST_TIMES * seconds if seconds >= SILENCE_SECONDS else 0.0)
+        # A quick failure does not end the rest that a slow one has begun.
+        rest = max(rest, last.rest, key=lambda each: each.at + each.seconds)
+        silent_since = last.pause.at if last.silent_since is None else last.silent_since
+        self._shared.write(_Question(self._longer(last.pause, at), rest, silent_since))
 
     def settle(self, *, news: bool) -> None:
         """Note an answer; the next pause is the shortest after news, and longer without.
@@ -157,55 +171,21 @@ class Backoff:
         """
         last = self._last()
         if last is not None:
-            pause_seconds = self._poll_seconds if news else self._next_pause(last)
-            self._shared.write(_Pause(last.at, pause_seconds))
+            at = last.pause.at
+            self._shared.write(_Question(Pause(at, self._poll_seconds) if news else self._longer(last.pause, at)))
 
-    def _next_pause(self, last: _Pause) -> float:
+    def _longer(self, pause: Pause, now: float) -> Pause:
         """Return a longer pause than the last one, never shorter than `poll_seconds`, with some jitter."""
-        longer = _longer(last.pause_seconds, self._poll_seconds, self._pause_factor)
-        return max(self._poll_seconds, longer * _entropy.uniform(1 - _JITTER, 1))
+        longer = pause.longer(now, self._poll_seconds, self._longest_seconds)
+        return replace(longer, seconds=max(self._poll_seconds, longer.seconds * _entropy.uniform(1 - _JITTER, 1)))
 
-    def _last(self) -> _Pause | None:
+    def _last(self) -> _Question | None:
         last = self._shared.read()
         if last is None:
             return None
-        pause_seconds = min(max(last.pause_seconds, self._poll_seconds), self._pause_factor * self._poll_seconds)
-        return _Pause(last.at, pause_seconds, min(last.rest_seconds, REST_SECONDS_MAX), last.silent_since)
-
-
-class NextScan:
-    """The time of the next scan of all runs in flight, shared by all clients of a board.
-
-    The longer a scan takes, the longer the next one waits: scans take a tenth of the time, for any number of runs and
-    clients.
-    """
-
-    def __init__(self, file: Path) -> None:
-        self._shared = SharedValue(file, _Pause)
-
-    def due(self, now: datetime) -> bool:
-        """Return whether it is time to scan; a clock that was set back does not put that off."""
-        last = self._shared.read()
-        return last is None or not _within(now, last.at, min(last.pause_seconds, _SCAN_PAUSE_SECONDS_MAX))
-
-    def settle(self, now: datetime, took_seconds: float) -> None:
-        """Note the end of a scan that took so long.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
-        pause_seconds = min(_SCAN_PAUSES * took_seconds, _SCAN_PAUSE_SECONDS_MAX)
-        # A board with few runs is scanned as often as clients like, and needs no file.
-        if pause_seconds > _SCAN_PAUSE_SECONDS_MIN:
-            self._shared.write(_Pause(now.timestamp(), pause_seconds))
-
-
-class _Progress(msgspec.Struct, frozen=True):
-    """The progress of a run at the last look, the time of the next look, and the pause before it."""
-
-    data: bytes
-    until: float
-    pause_seconds: float
+        seconds = min(max(last.pause.seconds, self._poll_seconds), self._longest_seconds)
+        rest = replace(last.rest, seconds=min(last.rest.seconds, REST_SECONDS_MAX))
+        return replace(last, pause=replace(last.pause, seconds=seconds), rest=rest)
 
 
 class ProgressCache:
@@ -214,29 +194,19 @@ class ProgressCache:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._seen: dict[int, _Progress] = {}
+        self._seen: dict[int, tuple[bytes, Pause]] = {}
 
     def at(self, number: int, look: Callable[[], bytes]) -> bytes:
         """Return the result of `look` for run `number`, from now or from shortly before."""
         with self._lock:
-            seen = self._seen.get(number)
-        if seen is not None and self._clock() < seen.until:
-            return seen.data
+            seen, pause = self._seen.get(number, (None, Pause()))
+        if seen is not None and not pause.is_over(self._clock()):
+            return seen
         data = look()
-        pause_seconds = SCAN_PAUSE_SECONDS
-        if seen is not None and data == seen.data:
-            pause_seconds = _longer(seen.pause_seconds, SCAN_PAUSE_SECONDS, SCAN_PAUSE_FACTOR)
         with self._lock:
             if number not in self._seen and len(self._seen) >= _RUNS_MAX:
                 self._seen.clear()
-            self._seen[number] = _Progress(data, self._clock() + pause_seconds, pause_seconds)
+            last = pause if data == seen else Pause()
+            longest = SCAN_PAUSE_FACTOR * SCAN_PAUSE_SECONDS
+            self._seen[number] = data, last.longer(self._clock(), SCAN_PAUSE_SECONDS, longest)
         return data
-
-
-def _longer(pause_seconds: float, shortest_seconds: float, pause_factor: float) -> float:
-    """Return the pause that follows one without news, at most `pause_factor` times the shortest."""
-    return min(_GROWTH * max(pause_seconds, shortest_seconds), pause_factor * shortest_seconds)
-
-
-def _within(now: datetime, at: float, seconds: float) -> bool:
-    return 0 <= now.timestamp() - at < seconds

@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hpc_board.domain.clock import utc_now
+from hpc_board.domain.pause import Pause
 from hpc_board.domain.run import NOT_ACCEPTED, Run, RunState, grouped_by_array
 from hpc_board.errors import (
     BoardError,
@@ -479,14 +480,14 @@ def _has_no_room(run: Run) -> bool:
 
 
 def _is_due(held: Sequence[Run], now: datetime) -> bool:
-    """Return whether the next try to send these runs of a GPU is due; a clock that was set back does not put it off."""
+    """Return whether the next try to send these runs of a GPU is due."""
     # A run that has waited behind others since its creation was not tried.
     last = max((run.status.at for run in held if run.status.at != run.created_at), default=None)
     if last is None:
         return True
     waited_seconds = (now - min(run.created_at for run in held)).total_seconds()
-    pause_seconds = max(HELD_SECONDS, min(waited_seconds / 10, HELD_SECONDS_MAX))
-    return not 0 <= (now - last).total_seconds() < pause_seconds
+    pause = Pause(last.timestamp(), max(HELD_SECONDS, min(waited_seconds / 10, HELD_SECONDS_MAX)))
+    return pause.is_over(now.timestamp())
 
 
 def _is_silence(error: BoardError) -> bool:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -18,7 +17,6 @@ from hpc_board.domain.pruned import ClusterPruned
 from hpc_board.domain.run import Run
 from hpc_board.errors import BoardError
 from hpc_board.model.text import one_line, printable
-from hpc_board.runs.backoff import SharedValue
 from hpc_board.runs.job_folder import Folders
 from hpc_board.store import Store
 
@@ -30,8 +28,6 @@ PASS_FOLDERS_MAX = 50
 
 BUSY: Final = "another client is busy with the cluster"
 
-_PAUSE_SECONDS = 3600.0
-_SHORT_PAUSE_SECONDS = 60.0
 _RUN_FOLDER = re.compile(r"([0-9]{1,18})(?:-hb-[0-9a-f]{1,40})?")
 _TASK_FOLDER = re.compile(r"(hb-[0-9a-f]{1,40})\.[0-9]{1,7}")
 _ARRAY_FOLDER = re.compile(r"hb-[0-9a-f]{1,40}")
@@ -167,27 +163,6 @@ class Pruning(msgspec.Struct, frozen=True):
             data = self.folders.read(run, name, KEPT_LOG_BYTES, end=True) if name else b""
             return printable(data.decode(errors="replace"), KEPT_LOG_BYTES)
         return ""
-
-
-class NextPruning:
-    """The time of the next pruning of a cluster in a pass over its runs, shared by all clients of a board."""
-
-    def __init__(self, file: Path) -> None:
-        self._shared = SharedValue(file, float)
-
-    def due(self, now: datetime) -> bool:
-        """Return whether it is time to prune; a clock that was set back does not put that off."""
-        at = self._shared.read()
-        return at is None or not 0 < at - now.timestamp() <= _PAUSE_SECONDS
-
-    def settle(self, now: datetime, removed: int) -> None:
-        """Note the number of folders that a pass removed: after its maximum the next one is due soon.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
-        pause_seconds = _SHORT_PAUSE_SECONDS if removed >= PASS_FOLDERS_MAX else _PAUSE_SECONDS
-        self._shared.write(now.timestamp() + pause_seconds)
 
 
 def _words(error: OSError | BoardError | RecursionError) -> str:

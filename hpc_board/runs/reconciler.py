@@ -23,12 +23,12 @@ from hpc_board.errors import BoardError, DamagedRowError, InputError, SchedulerE
 from hpc_board.files import LOCK_SECONDS, locked
 from hpc_board.model.gpu import Cluster, Gpu
 from hpc_board.runs import job_folder
-from hpc_board.runs.backoff import SILENCE_SECONDS, NextScan
+from hpc_board.runs.backoff import SILENCE_SECONDS, SharedPause
 from hpc_board.runs.clusters import ClusterTable, writing
 from hpc_board.runs.job_polling import JobPolling, Poll
 from hpc_board.runs.job_results import JobResults
 from hpc_board.runs.launcher import Launcher
-from hpc_board.runs.pruning import BUSY, NextPruning, Pruning
+from hpc_board.runs.pruning import BUSY, PASS_FOLDERS_MAX, Pruning
 from hpc_board.schedulers import Scheduler
 from hpc_board.store import Store
 from hpc_board.transport.time_budget import has_budget, is_out_of_time
@@ -41,6 +41,15 @@ It exceeds the life of an sbatch whose client is lost: 60 s, and 11 s more on a 
 
 _LAUNCH_SECONDS_MAX = 60.0
 """The time after which a pass leaves unsent runs to the next one: results and cancellations wait for its end."""
+
+_SCAN_PAUSES = 9.0
+"""The pause after a scan of all runs, as a multiple of its length: scans take a tenth of the time."""
+
+_SCAN_PAUSE_SECONDS_MIN = 1.0
+_SCAN_PAUSE_SECONDS_MAX = 60.0
+_PRUNING_PAUSE_SECONDS = 3600.0
+_PRUNING_PAUSE_SECONDS_MIN = 60.0
+"""The pause after a pass has removed the most folders that one may."""
 
 _CANCEL_STORED = (
     "The cancellation of run {id} is stored, and takes effect as soon as the scheduler answers `hpc-board watch {id}`, "
@@ -223,8 +232,8 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
         with self.locks.of(cluster, wait_seconds=0) as mine:
             if not mine:
                 return None
-            scan, began = NextScan(self.folder / f"scanned-{cluster}"), time.monotonic()
-            chosen = None if watched is None or scan.due(utc_now()) else self._watched(cluster, watched)
+            scan, began = SharedPause(self.folder / f"scanned-{cluster}", _SCAN_PAUSE_SECONDS_MAX), time.monotonic()
+            chosen = None if watched is None or scan.is_over(utc_now()) else self._watched(cluster, watched)
             damaged: list[BoardError] = []
             runs = self._in_flight(cluster, damaged.append) if chosen is None else chosen
             if chosen is None and cluster == self.names[0]:
@@ -256,9 +265,11 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
             )
             # A damaged run stays as it is, and hinders no other; so does one whose former cluster has a broken lock.
             errors: list[BoardError] = [*dict.fromkeys(filter(_leaves_unsent, unsent)), *silent, *damaged]
-            if chosen is None:
+            pause_seconds = _SCAN_PAUSES * (time.monotonic() - began)
+            # A board with few runs is scanned as often as clients like, and needs no file.
+            if chosen is None and pause_seconds > _SCAN_PAUSE_SECONDS_MIN:
                 with writing(self.folder):
-                    scan.settle(utc_now(), time.monotonic() - began)
+                    scan.begin(utc_now(), pause_seconds)
             if asks and not is_limited:
                 errors += self._polling.ask(cluster, self._in_flight(cluster), polls.append)
             if silent_seconds is not None:
@@ -397,17 +408,18 @@ class Reconciler(msgspec.Struct, frozen=True, dict=True):
 
     def prunes(self, cluster: str) -> bool:
         """Return whether the next pass removes job folders of old runs, by the settings and the last time."""
-        return self.prune_after is not None and self._next_pruning(cluster).due(utc_now())
+        return self.prune_after is not None and self._pruning_pause(cluster).is_over(utc_now())
 
-    def _next_pruning(self, cluster: str) -> NextPruning:
-        return NextPruning(self.folder / f"pruned-{cluster}")
+    def _pruning_pause(self, cluster: str) -> SharedPause:
+        return SharedPause(self.folder / f"pruned-{cluster}", _PRUNING_PAUSE_SECONDS)
 
     def _prune_old(self, cluster: str) -> None:
         """Remove some job folders of old runs, if they are due."""
         if self.prune_after is not None and self.prunes(cluster):
             removed = self._pruning(cluster, utc_now() - self.prune_after).one_lot()
             with writing(self.folder):
-                self._next_pruning(cluster).settle(utc_now(), removed)
+                seconds = _PRUNING_PAUSE_SECONDS if removed < PASS_FOLDERS_MAX else _PRUNING_PAUSE_SECONDS_MIN
+                self._pruning_pause(cluster).begin(utc_now(), seconds)
 
     def _pruning(self, cluster: str, before: datetime) -> Pruning:
         return Pruning(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from hpc_board.domain.change import Change
+from hpc_board.domain.pause import Pause
 from hpc_board.errors import BoardError
 from hpc_board.service import routes
 
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.25
 """The interval at which a listener looks if it is still wanted."""
 
-_PAUSES_SECONDS = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0)
-"""The pauses before the tries to reach a lost service again; the last one repeats."""
+_PAUSE_SECONDS = 1.0
+"""The pause before the first try to reach a lost service again; each further one is longer."""
+
+_PAUSE_SECONDS_MAX = 30.0
 
 
 def listen(connection: "Connection", wanted: Callable[[], bool]) -> Iterator[Change | BoardError]:
@@ -23,17 +26,17 @@ def listen(connection: "Connection", wanted: Callable[[], bool]) -> Iterator[Cha
 
     The first change after a loss stands for all that came meanwhile.
     """
-    tries = 0
+    pause = Pause()
     while wanted():
         try:
             for change in _changes(connection, wanted):
-                tries = 0
+                pause = Pause()
                 yield change
         except BoardError as error:
-            if not tries:
+            if not pause.seconds:
                 yield error
-            _rest(_PAUSES_SECONDS[min(tries, len(_PAUSES_SECONDS) - 1)], wanted)
-            tries += 1
+            pause = pause.longer(time.monotonic(), _PAUSE_SECONDS, _PAUSE_SECONDS_MAX)
+            _rest(pause.seconds, wanted)
 
 
 def _changes(connection: "Connection", wanted: Callable[[], bool]) -> Iterator[Change]:

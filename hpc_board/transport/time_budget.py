@@ -1,7 +1,6 @@
 """Time budgets of hosts: the end of a question that takes too long, and the pause after a host did not answer."""
 
 import contextlib
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from hpc_board.domain.pause import Pause
 from hpc_board.errors import SchedulerError
 
 RETRY_SECONDS: Final = 10.0
@@ -87,19 +87,19 @@ class RetryDelay:
 
     def __init__(self, shortest_seconds: float = RETRY_SECONDS) -> None:
         self._shortest_seconds = shortest_seconds
-        self._until = -math.inf
+        self._pause = Pause()
         self._error: SchedulerError | None = None
 
     def check(self) -> None:
         """Raise the error again for which the rest is taken, unless it is over."""
-        if self._error is not None and time.monotonic() < self._until:
+        if self._error is not None and not self._pause.is_over(time.monotonic()):
             raise type(self._error)(self._error.message, hint=self._error.hint)
 
     def begin(self, error: SchedulerError, tried_since: float, *, at_least_seconds: float = 0.0) -> None:
         """Pause because of `error`, from an attempt that began at that time of the monotonic clock."""
         now = time.monotonic()
         self._error = error
-        self._until = now + max(self._shortest_seconds, at_least_seconds, 4 * (now - tried_since))
+        self._pause = Pause(now, max(self._shortest_seconds, at_least_seconds, 4 * (now - tried_since)))
 
     def end(self) -> None:
         """End the pause, as the host has answered."""

@@ -15,7 +15,7 @@ import pytest
 from hpc_board.errors import SchedulerError, SchedulerRefused
 from hpc_board.model.gpu import Availability, Cluster, Device, Gpu
 from hpc_board.runs.availability import Answer, AvailabilityCache
-from hpc_board.runs.backoff import Backoff, NextScan, ProgressCache
+from hpc_board.runs.backoff import Backoff, ProgressCache, SharedPause
 from tests.values import replace
 
 AT = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -50,7 +50,7 @@ def test_pauses_grow_while_nothing_is_new_and_are_short_again_afterwards(tmp_pat
         backoff.begin(AT)
         backoff.settle(news=False)
         pauses.append(pause(backoff))
-    assert 10 <= pauses[0] <= 15
+    assert 10 <= pauses[0] <= 20
     assert 32 <= pauses[-1] <= 40
     assert len(set(pauses[6:])) > 1, "pauses that are all alike make boards ask at the same moment"
     backoff.settle(news=True)
@@ -61,7 +61,7 @@ def test_the_shortest_pause_holds_whatever_the_file_says(tmp_path: Path) -> None
     file = tmp_path / "asked"
     Backoff(file, 1).begin(AT)
     assert pause(Backoff(file, 10)) == 10
-    file.write_text(file.read_text().replace('"pause_seconds":1,', '"pause_seconds":1e9,'))
+    file.write_text(file.read_text().replace('"seconds":1}', '"seconds":1e9}'))
     assert pause(Backoff(file, 10)) == 40
 
 
@@ -109,7 +109,8 @@ def test_a_clock_that_was_set_back_puts_nothing_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "no", "[]", "{}", '{"at": "x", "pause_seconds": 1}', '{"at": 1, "pause_seconds": NaN}', "[" * 9000]
+    "text",
+    ["", "no", "[]", "{}", '{"pause": {"at": "x", "seconds": 1}}', '{"pause": {"at": 1, "seconds": NaN}}', "[" * 9000],
 )
 def test_a_file_that_says_nothing_counts_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "asked").write_text(text)
@@ -257,28 +258,24 @@ def test_an_answer_that_cannot_be_read_is_none(tmp_path: Path, change: str) -> N
     assert free(shared.answer([H100], asked)) == [3]
 
 
-def look_pause(scan: NextScan) -> int:
-    """The seconds that have to pass after `AT` until all runs are looked at again."""
-    return next(seconds for seconds in range(100) if scan.due(AT + timedelta(seconds=seconds)))
-
-
-@pytest.mark.parametrize(("took_seconds", "pause_seconds"), [(0, 0), (0.1, 0), (0.5, 5), (2, 18), (600, 60)])
-def test_a_look_at_all_runs_waits_the_longer_the_more_time_it_takes(
-    tmp_path: Path, took_seconds: float, pause_seconds: int
+@pytest.mark.parametrize(("begun_seconds", "pause_seconds"), [(0, 0), (5, 5), (600, 60)])
+def test_a_shared_pause_ends_and_is_no_longer_than_the_longest(
+    tmp_path: Path, begun_seconds: float, pause_seconds: int
 ) -> None:
-    assert NextScan(tmp_path / "scanned").due(AT)
-    NextScan(tmp_path / "scanned").settle(AT, took_seconds)
-    assert look_pause(NextScan(tmp_path / "scanned")) == pause_seconds
-    assert NextScan(tmp_path / "scanned").due(AT - timedelta(hours=1)), "a clock that was set back puts nothing off"
+    assert SharedPause(tmp_path / "scanned", 60).is_over(AT)
+    SharedPause(tmp_path / "scanned", 60).begin(AT, begun_seconds)
+    other = SharedPause(tmp_path / "scanned", 60)
+    assert next(seconds for seconds in range(100) if other.is_over(AT + timedelta(seconds=seconds))) == pause_seconds
+    assert other.is_over(AT - timedelta(hours=1)), "a clock that was set back prolongs nothing"
 
 
 @pytest.mark.parametrize("text", ["", "soon", "nan", "inf", "1e400", "9" * 5000, "\xff"])
-def test_a_file_that_does_not_say_when_to_look_counts_as_none(tmp_path: Path, text: str) -> None:
+def test_a_file_without_a_pause_counts_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "scanned").write_bytes(text.encode("latin-1"))
-    assert NextScan(tmp_path / "scanned").due(AT)
+    assert SharedPause(tmp_path / "scanned", 60).is_over(AT)
 
 
 def test_a_pipe_in_the_place_of_a_file_counts_as_none_and_holds_no_client(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "asked")
     assert Backoff(tmp_path / "asked", 10).due(AT)
-    assert NextScan(tmp_path / "asked").due(AT)
+    assert SharedPause(tmp_path / "asked", 60).is_over(AT)

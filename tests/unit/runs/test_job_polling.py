@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hpc_board.domain.run import RESULT_GRACE, JobState, JobStatus, RunState, Status
-from hpc_board.runs.backoff import NextScan
+from hpc_board.runs.backoff import SharedPause
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.store.runs import RunGateway
 from tests.scripted import Scripted
@@ -94,7 +94,7 @@ def test_whoever_may_ask_a_scheduler_asks_for_all_runs(world: World) -> None:
     runs = [world.run() for _ in range(2)]
     world.advance.launch(runs)
     world.scheduler.status = JobStatus(JobState.RUNNING)
-    NextScan(world.folder / "scanned-main").settle(datetime.now(UTC), 600)
+    SharedPause(world.folder / "scanned-main", 60).begin(datetime.now(UTC), 600)
     assert asked_by(world.advance.run_pass([runs[0].id])) == {"main"}
     assert {world.state(run) for run in runs} == {RunState.RUNNING}
 

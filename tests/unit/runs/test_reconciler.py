@@ -1,7 +1,9 @@
 """The state machine with a scheduler that misbehaves on demand: no run is doubled, lost, or stuck."""
 
+import json
 import shutil
 import sqlite3
+import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
@@ -10,7 +12,7 @@ import pytest
 from hpc_board.domain.run import CANCELLED_GRACE, MISSING_GRACE, JobState, JobStatus, Run, RunState, Status
 from hpc_board.errors import DamagedRowError, InputError, SchedulerError, SchedulerRefused
 from hpc_board.runs import job_folder
-from hpc_board.runs.backoff import NextScan
+from hpc_board.runs.backoff import SharedPause
 from tests.scripted import Scripted
 from tests.unit.runs.world import CLUSTER, World, asked_by, cancel, set_clock
 from tests.values import replace
@@ -57,13 +59,23 @@ def test_who_waits_for_a_run_carries_on_all_of_them_only_when_a_look_at_all_is_d
     assert asked_by(rarely.run_pass()) == {"main"}
     for run in runs:
         world.leave(run, job_folder.PROGRESS, b"{}\n")
-    scan = NextScan(world.folder / "scanned-main")
-    scan.settle(datetime.now(UTC), 600)
+    scan = SharedPause(world.folder / "scanned-main", 60)
+    scan.begin(datetime.now(UTC), 600)
     assert asked_by(rarely.run_pass([runs[0].id])) == set()
     assert [world.state(run) for run in runs] == [RunState.RUNNING, RunState.QUEUED, RunState.QUEUED]
-    scan.settle(datetime.now(UTC) - timedelta(minutes=2), 600)
+    scan.begin(datetime.now(UTC) - timedelta(minutes=2), 600)
     rarely.run_pass([runs[0].id])
     assert {world.state(run) for run in runs} == {RunState.RUNNING}
+
+
+def test_the_pause_after_a_scan_grows_with_its_length(world: World) -> None:
+    scanned = world.folder / "scanned-main"
+    assert world.advance()
+    world.run()
+    world.scheduler.on_submit = lambda _: time.sleep(0.2)
+    assert world.advance()
+    assert json.loads(scanned.read_text())["seconds"] >= 1.8
+    assert not SharedPause(scanned, 60).is_over(datetime.now(UTC))
 
 
 def test_a_run_of_a_cluster_that_left_the_settings_hinders_no_other(world: World) -> None:

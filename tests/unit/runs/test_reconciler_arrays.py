@@ -15,7 +15,7 @@ from hpc_board.domain.run import JobState, JobStatus, Run, RunState
 from hpc_board.domain.user_board import Action
 from hpc_board.errors import NotAccepting, SchedulerError, SchedulerRefused, StorageError
 from hpc_board.model.task import Mode, Task
-from hpc_board.runs.backoff import NextScan
+from hpc_board.runs.backoff import SharedPause
 from hpc_board.runs.launcher import ATTEMPTS_MAX
 from hpc_board.runs.reconciler import Reconciler
 from hpc_board.schedulers import Arrays, Job
@@ -253,7 +253,7 @@ def test_who_watches_a_part_of_an_array_does_not_send_that_part(world: ArrayWorl
     rarely.launch(others)
     assert rarely.run_pass() is not None
     runs = world.runs()
-    NextScan(world.folder / "scanned-main").settle(datetime.now(UTC), 600)
+    SharedPause(world.folder / "scanned-main", 60).begin(datetime.now(UTC), 600)
     rarely.run_pass([run.id for run in runs[2:]])
     assert set(world.states(runs)) == {RunState.CREATED}
     rarely.run_pass()

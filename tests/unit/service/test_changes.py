@@ -231,7 +231,7 @@ def test_a_stream_has_no_arguments(door: Path) -> None:
 def test_a_lost_service_is_told_once_and_the_next_one_from_the_beginning(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "_PAUSES_SECONDS", (0.05,))
+    monkeypatch.setattr(listening, "_PAUSE_SECONDS_MAX", 0.05)
     path, seen = folder / "board.sock", list[Change | BoardError]()
     going, tries = threading.Event(), []
     connect = RemoteBoard(path)
