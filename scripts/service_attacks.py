@@ -60,8 +60,8 @@ ATTACKS: Mapping[str, tuple[str, ...]] = {
     ),
     "thousands of connections": (
         f"{_CONVERSATION}::test_one_users_connections_leave_room_for_others",
-        f"{_PAGE}::test_two_thousand_idle_connections_of_one_user_leave_room_for_others",
-        f"{_PAGE}::test_tcp_peers_together_leave_half_of_the_connections_to_the_unix_socket",
+        f"{_PAGE}::test_idle_connections_of_one_user_leave_room_for_others",
+        f"{_PAGE}::test_readers_over_tcp_leave_connections_to_the_unix_socket",
     ),
     "a flood of runs, of waits, and of the log": (
         f"{_ANSWERS}::test_a_question_has_a_bounded_number_of_runs",

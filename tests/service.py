@@ -12,7 +12,6 @@ from pathlib import Path
 
 from hpc_board.service.conversation import Bounds
 from hpc_board.service.log import ServiceLog
-from hpc_board.service.page.bounds import PageBounds
 from hpc_board.service.server import Service
 from hpc_board.settings import Settings, load
 from tests.waiting import awaited
@@ -26,7 +25,6 @@ def serving(
     socket: Path,
     bounds: Bounds | None = None,
     *,
-    page_bounds: PageBounds | None = None,
     lines: list[str] | None = None,
 ) -> Iterator[Service]:
     """Serve the board of `settings` at `socket`, in a thread, until the block ends; the service must have no fault.
@@ -39,7 +37,6 @@ def serving(
         socket,
         log=ServiceLog(lines.append),
         bounds=bounds or Bounds(),
-        page_bounds=page_bounds or PageBounds(),
         advance_seconds=0.2,
     )
     ready, failures = threading.Event(), []

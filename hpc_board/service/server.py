@@ -8,7 +8,7 @@ import stat
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
@@ -34,7 +34,8 @@ from hpc_board.service.counts import Counts, counted
 from hpc_board.service.log import ServiceLog
 from hpc_board.service.notify import notify
 from hpc_board.service.page import opening
-from hpc_board.service.page.bounds import PageBounds
+from hpc_board.service.page.pages import Pages
+from hpc_board.service.page.web_server import CONNECTIONS_MAX, WebServer
 from hpc_board.service.passes import Passes
 from hpc_board.service.peers import check_place, peer_name, peer_uid
 from hpc_board.service.reloading import Reloads, changed, faults, mark_reading
@@ -45,7 +46,8 @@ from hpc_board.store.folder import SERVE_LOCK, make_board_folder
 if TYPE_CHECKING:
     from hpc_board.board import Board
     from hpc_board.runs.reconciler import Pass
-    from hpc_board.service.page.web_server import WebServer
+
+_Door = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 _BACKLOG = 2048
 _FILES_BESIDES = 512
@@ -70,7 +72,6 @@ class Service:
         *,
         log: ServiceLog | None = None,
         bounds: Bounds = Bounds(),  # noqa: B008 - a frozen value
-        page_bounds: PageBounds = PageBounds(),  # noqa: B008 - a frozen value
         advance_seconds: float = _ADVANCE_SECONDS,
         reread: Callable[[], Settings] | None = None,
     ) -> None:
@@ -81,7 +82,6 @@ class Service:
         self._counts = Counts()
         self._log = counted(log or ServiceLog(), self._counts)
         self._bounds = bounds
-        self._page_bounds = page_bounds
         # The whole state that follows from the settings: a reader of it sees one version of them.
         self._own = self._seen_by_itself(
             Installation(demanding(settings), user_name(os.geteuid()), self._warn, self._launch)
@@ -95,7 +95,7 @@ class Service:
         self._passes = Passes(
             lambda: self._own, self._log, self._news, self._unreachable, self._stopping, advance_seconds
         )
-        answers = Answers(self._board_of, self._log, self._counts, self._look_again)
+        answers = Answers(self._board_of, self._log, self._counts, self._changes.wake)
         self._conversations = Conversations(
             answers, self._watching, self._changes, bounds, self._log, self._counts, self._user_and_role, self._stopping
         )
@@ -124,14 +124,14 @@ class Service:
             InputError: another process serves this board or this socket.
             StorageError: the board's folder or the socket cannot be made.
         """
-        _allow_files(self._bounds.connections + self._page_bounds.connections)
+        _allow_files(self._bounds.connections + CONNECTIONS_MAX)
         with ExitStack() as stack:
             self._take_folder(stack)
-            listening = self._listen(stack, self.path)
-            of_page = self._open_page(stack)
+            listening: list[tuple[_Door, socket.socket]] = [(self._by_socket, self._listen(stack, self.path))]
+            listening += self._open_page(stack)
             self._tell_isolation()
             self._tell_doubts()
-            asyncio.run(self._reloads.beside(self._serve(listening, of_page, ready)))
+            asyncio.run(self._reloads.beside(self._serve(listening, ready)))
 
     def stop(self) -> None:
         """End `run` from any thread or signal handler, also before it serves, after the answers in progress."""
@@ -165,8 +165,6 @@ class Service:
         self._tell_isolation()
         self._tell_doubts()
         self._passes.wake()
-        if self._page is not None:
-            self._page.look()
 
     def _take_folder(self, stack: ExitStack) -> None:
         folder = self.settings.board
@@ -207,35 +205,46 @@ class Service:
             ) from error
         return listening
 
-    def _open_page(self, stack: ExitStack) -> list[socket.socket]:
+    def _open_page(self, stack: ExitStack) -> list[tuple[_Door, socket.socket]]:
         """Return the sockets of the page; none without the libraries that it needs."""
         path = opening.page_socket(self.path)
         if missing := opening.missing_libraries():
             self._log("no page", reason=missing)
             return []
+        from hpc_board.service.page.metrics import Metrics
+
         sockets = [self._listen(stack, path)]
         if self.settings.web is not None:
             sockets.append(opening.tcp_socket(self.settings.web, stack, self._log))
+
+        def public() -> Board:
+            return Board.seen_by_all(self._installation, self._warn)
+
         gauges = {
             "connections": ("Open connections of clients.", self._conversations.connections),
             "waits": ("Clients that wait for runs.", lambda: self._watching.waits),
         }
-        self._page = opening.web_server(
-            lambda: Board.seen_by_all(self._installation, self._warn),
-            self.settings,
-            self._counts,
-            self._log,
-            self._role_of,
-            gauges,
-            self._page_bounds,
+        page = WebServer(
+            Pages(public),
+            Metrics(public, self._counts, gauges).text,
+            role_of=self._role_of,
+            host=self.settings.web_host,
+            log=self._log,
+            counts=self._counts,
+            metrics_on_tcp=self.settings.web_metrics,
         )
-        return sockets
+        gauges["page_connections"] = ("Open connections of the pages.", page.connections)
+        self._page = page
+        return [(page.hold, each) for each in sockets]
+
+    async def _by_socket(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._conversations.hold(peer_uid(writer.get_extra_info("socket")), reader, writer)
 
     def _role_of(self, uid: int) -> Role:
         return self._user_and_role(uid)[1]
 
-    async def _serve(self, listening: socket.socket, of_page: list[socket.socket], ready: Callable[[], object]) -> None:
-        """Serve clients at `listening`, and browsers at the sockets `of_page`, until the end."""
+    async def _serve(self, listening: Sequence[tuple[_Door, socket.socket]], ready: Callable[[], object]) -> None:
+        """Serve until the end; `listening` has the doors with their sockets."""
         loop, stop = asyncio.get_running_loop(), asyncio.Event()
         self._end = partial(loop.call_soon_threadsafe, stop.set)
         self._watching.start(loop)
@@ -243,9 +252,8 @@ class Service:
         self._passes.run(self._installation.reconciler.names)
         tasks: set[asyncio.Task[None]] = set()
 
-        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            uid = peer_uid(writer.get_extra_info("socket"))
-            task = asyncio.ensure_future(self._conversations.hold(uid, reader, writer))
+        def accept(door: _Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(door(reader, writer))
             tasks.add(task)
             task.add_done_callback(partial(ended, writer))
 
@@ -254,12 +262,12 @@ class Service:
             writer.close()  # also if the task was cancelled before its first step
 
         # Closed by hand: on leaving a block, newer Pythons wait for the connections, and thus for idle clients.
-        server: asyncio.Server | None = None
+        servers: dict[socket.socket, asyncio.Server] = {}
         try:
-            server = await asyncio.start_unix_server(accept, sock=listening, backlog=_BACKLOG)
-            if self._page is not None:
-                await self._page.start(of_page)
-            self._tell_sockets(of_page)
+            for door, place in listening:
+                start = asyncio.start_unix_server if place.family == socket.AF_UNIX else asyncio.start_server
+                servers[place] = await start(partial(accept, door), sock=place, backlog=_BACKLOG)
+            self._tell_sockets()
             notify("READY=1")
             ready()
             if self._end_requested.is_set():
@@ -268,10 +276,10 @@ class Service:
             notify("STOPPING=1")
             self._log("stopping")
         finally:
-            await self._close(listening, server, tasks)
+            await self._close(servers, tasks)
 
-    def _tell_sockets(self, of_page: list[socket.socket]) -> None:
-        pages = {"page": opening.page_socket(self.path), "web": self.settings.web} if of_page else {}
+    def _tell_sockets(self) -> None:
+        pages = {"page": opening.page_socket(self.path), "web": self.settings.web} if self._page is not None else {}
         self._log(
             "serving",
             board=self.settings.board,
@@ -281,15 +289,14 @@ class Service:
             pid=os.getpid(),
         )
 
-    async def _close(
-        self, listening: socket.socket, server: asyncio.Server | None, tasks: set["asyncio.Task[None]"]
-    ) -> None:
-        """Close the socket, wait for the answers under way, and end all else; `tasks` has the open connections."""
+    async def _close(self, servers: Mapping[socket.socket, asyncio.Server], tasks: set["asyncio.Task[None]"]) -> None:
+        """Close the sockets, wait for the answers under way, and end all else; `tasks` has the open connections."""
         loop = asyncio.get_running_loop()
         # asyncio loses a connection that it has accepted and not yet handed over when its server is closed.
-        loop.remove_reader(listening)
+        for place in servers:
+            loop.remove_reader(place)
         await asyncio.sleep(0)
-        if server is not None:
+        for server in servers.values():
             server.close()
         self._stopping.set()
         self._passes.wake()
@@ -301,7 +308,7 @@ class Service:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._page is not None:
-            await self._page.stop()
+            await loop.run_in_executor(None, self._page.stop)
         await loop.run_in_executor(None, self._conversations.stop)
         await loop.run_in_executor(None, self._changes.stop)
         await loop.run_in_executor(None, self._passes.stop, _END_SECONDS)
@@ -316,20 +323,13 @@ class Service:
         return errors
 
     def _news(self, cluster: str, pass_: "Pass | None") -> list[Callable[[], object]]:
-        """Return the steps that tell clients and pages of a pass over the runs of a cluster."""
+        """Return the steps that tell clients of a pass over the runs of a cluster."""
         takes = self._installation.reconciler.takes
         return [
             partial(self._watching.look, pass_, lambda name: takes(cluster, name)),
             partial(self._changes.wake, pass_.asked if pass_ is not None else ()),
             partial(self._counts.passed, pass_),
-            *([self._page.look] if self._page is not None else []),
         ]
-
-    def _look_again(self) -> None:
-        """Tell clients and pages of a change that a client has made."""
-        self._changes.wake()
-        if self._page is not None:
-            self._page.look()
 
     def _unreachable(self) -> str:
         """Return the problem of a socket that was removed while the service runs."""

@@ -41,10 +41,6 @@ class Mark(NamedTuple):
     decision: int | None
     remark: int | None
 
-    def has_same_rules(self, other: "Mark") -> bool:
-        """Return whether no leaderboard was made or changed, and no run removed, between this mark and the other."""
-        return (self.board, self.decision) == (other.board, other.decision)
-
 
 class Activity(msgspec.Struct, frozen=True):
     """The activity on a leaderboard: the number of runs that count there, and the submission of the last of them."""

@@ -12,7 +12,6 @@ import pytest
 from hpc_board.domain.board_options import RequestedOptions
 from hpc_board.domain.run import RunState
 from hpc_board.model.result import Verdict
-from hpc_board.service.page.bounds import PageBounds
 from tests.e2e.browser import Page, browser_program, browsing
 from tests.e2e.test_html_page import HOSTILE, contrast, luminance
 from tests.service import serving
@@ -39,8 +38,7 @@ class Site:
 
     def start(self) -> None:
         changed = msgspec.structs.replace(self.board.board.settings, web=f"127.0.0.1:{self.port}")
-        bounds = PageBounds(connections=100)
-        self._serving.enter_context(serving(changed, self._folder / "board.sock", page_bounds=bounds))
+        self._serving.enter_context(serving(changed, self._folder / "board.sock"))
 
     def close(self) -> None:
         self._serving.close()
@@ -79,18 +77,18 @@ def until(page: Page, expression: str) -> None:
 
 
 def live(page: Page, address: str, **how: object) -> None:
-    """Open a page, and wait until it is told of changes."""
+    """Open a page, and wait until it has asked for changes."""
     page.open(address, **how)  # type: ignore[arg-type]
     until(page, "document.getElementById('status')?.textContent === 'Live'")
 
 
-USERS = "[...document.querySelectorAll('#board-0 tbody tr')].map(row => row.cells[1].firstChild.textContent.trim())"
+ROWS = "[...document.querySelectorAll('article.board:first-of-type tbody tr')]"
+USERS = f"{ROWS}.map(row => row.cells[1].firstChild.textContent.trim())"
 
 
 def test_a_new_rank_appears_without_reload_and_is_marked(browser: Page, site: Site) -> None:
     live(browser, site.at(BOARD))
-    browser.value("window.kept = document.querySelector('#board-1 table')")
-    loaded = browser.requests()
+    browser.value("window.kept = document.querySelector('article.board:last-child table')")
     site.passed("bob", 1e-3)
     until(browser, f"{USERS}[0] === 'bob'")
     assert browser.value(USERS) == ["bob", "ada"]
@@ -98,9 +96,28 @@ def test_a_new_rank_appears_without_reload_and_is_marked(browser: Page, site: Si
         "[...document.querySelectorAll('.new')].map(row => row.cells[1].firstChild.textContent.trim())"
     ) == ["bob"]
     # A part that has not changed is the element that it was.
-    assert browser.value("window.kept === document.querySelector('#board-1 table')")
-    assert browser.requests() == loaded
+    assert browser.value("window.kept === document.querySelector('article.board:last-child table')")
     assert browser.complaints() == []
+
+
+def test_an_unchanged_page_is_not_sent_again_to_a_browser(browser: Page, site: Site) -> None:
+    live(browser, site.at(BOARD))
+    until(browser, "performance.getEntriesByName(location.href, 'resource').length >= 2")
+    answers = [event["params"] for event in browser.events if event["method"] == "Network.responseReceivedExtraInfo"]
+    assert 304 in [answer["statusCode"] for answer in answers]
+
+
+def test_a_hidden_page_asks_for_nothing_and_follows_once_it_is_seen(browser: Page, site: Site) -> None:
+    live(browser, site.at(BOARD))
+    # Headless Chromium hides no tab.
+    browser.value("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    # The longest pause between two questions is 5 seconds.
+    browser.value("setTimeout(() => { window.paused = true; }, 6000)")
+    site.passed("bob", 1e-3)
+    until(browser, "window.paused === true")
+    assert browser.value(USERS) == ["ada"]
+    browser.value("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+    until(browser, f"{USERS}[0] === 'bob'")
 
 
 def test_the_list_of_boards_and_the_feed_follow_too(browser: Page, site: Site) -> None:
@@ -158,7 +175,7 @@ def test_a_lost_connection_is_told_and_found_again_with_what_came_meanwhile(brow
 
 def test_the_focus_stays_on_its_link_when_the_part_changes(browser: Page, site: Site) -> None:
     live(browser, site.at(BOARD))
-    browser.value("document.querySelector('#board-0 td a').focus()")
+    browser.value("document.querySelector('article.board:first-of-type td a').focus()")
     focused = browser.value("document.activeElement.getAttribute('href')")
     site.passed("bob", 1e-3)
     until(browser, f"{USERS}[0] === 'bob'")

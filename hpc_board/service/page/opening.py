@@ -1,27 +1,18 @@
 """Opening of the pages: the libraries that they need, and their sockets."""
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hpc_board.errors import InputError, StorageError
-
-if TYPE_CHECKING:
-    from hpc_board.board import Board
-    from hpc_board.domain.roles import Role
-    from hpc_board.service.counts import Counts
-    from hpc_board.service.page.bounds import PageBounds
-    from hpc_board.service.page.web_server import WebServer
-    from hpc_board.settings import Settings
 
 SUFFIX = ".http"
 """The suffix of the pages' socket, in place of that of the board's."""
 
-_LIBRARIES = ("aiohttp", "prometheus_client")
+_LIBRARIES = ("prometheus_client",)
 
 
 def page_socket(path: Path) -> Path:
@@ -67,35 +58,3 @@ def tcp_socket(address: str, stack: ExitStack, log: Callable[..., None]) -> sock
     if not ip_address(place[0].partition("%")[0]).is_loopback:
         log("warning", text=f"serve.web: {address} is for other machines: all who reach it see the open boards.")
     return listening
-
-
-def web_server(
-    board: "Callable[[], Board]",
-    settings: "Settings",
-    counts: "Counts",
-    log: Callable[..., None],
-    role_of: "Callable[[int], Role]",
-    gauges: Mapping[str, tuple[str, Callable[[], int]]],
-    bounds: "PageBounds",
-) -> "WebServer":
-    """Return the pages of a board; `board` returns it as the public sees it, `gauges` are numbers for the metrics."""
-    from hpc_board.service.page.metrics import Metrics
-    from hpc_board.service.page.pages import Pages
-    from hpc_board.service.page.web_server import WebServer
-
-    all_gauges = {
-        **gauges,
-        "page_connections": ("Open connections of the pages.", lambda: server.connections),
-        "page_viewers": ("Open pages that are told of changes.", lambda: server.viewers),
-    }
-    server: WebServer = WebServer(
-        Pages(board),
-        Metrics(board, counts, all_gauges),
-        role_of=role_of,
-        host=settings.web_host,
-        log=log,
-        counts=counts,
-        metrics_on_tcp=settings.web_metrics,
-        bounds=bounds,
-    )
-    return server

@@ -1,14 +1,13 @@
-"""The contents of the pages: a board's public parts as fragments of HTML."""
+"""The contents of the pages: a board's public parts as HTML."""
 
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hpc_board import __version__
 from hpc_board.domain.run import Run, RunState
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.errors import InputError
@@ -42,39 +41,6 @@ _TASK = re.compile(rf"boards/({NAME})")
 _RUN = re.compile(r"runs/([1-9][0-9]{0,14})")
 
 
-class Part(msgspec.Struct, frozen=True):
-    """A part of a page that changes as a whole; `id` is its element's."""
-
-    id: str
-    html: str
-
-
-class Ended(msgspec.Struct, frozen=True):
-    """A run that has ended, and its placing; None if it does not count."""
-
-    run: Run
-    placing: Placing | None
-
-
-class Content(msgspec.Struct, frozen=True, dict=True):
-    """A page: its title, the line below it, and its parts. `root` leads from it to the first page.
-
-    `ended` is the run of a page about one that has ended.
-    """
-
-    title: str
-    about: str
-    parts: tuple[Part, ...]
-    root: str
-    ended: Ended | None = None
-
-    @cached_property
-    def version(self) -> str:
-        """A hash of the parts: equal ones look the same."""
-        text = "\0".join(f"{part.id}\0{part.html}" for part in self.parts)
-        return hashlib.sha256(text.encode()).hexdigest()[:24]
-
-
 def route_of(path: str) -> str | None:
     """Return the name of the page at `path`, without the slash before it; None for a path without a page."""
     if path in ("", "feed"):
@@ -84,24 +50,28 @@ def route_of(path: str) -> str | None:
     return "run" if _RUN.fullmatch(path) else None
 
 
-def content(board: "Board", path: str, at: datetime) -> Content | None:
+def page(board: "Board", path: str, at: datetime) -> str | None:
     """Return the page at `path`, as of the minute `at`; None if it does not exist, or is hidden from the public.
 
     Raises:
         StorageError: the database cannot be read.
     """
-    if path == "":
-        return _boards(board, at)
-    if path == "feed":
-        return _feed(board)
+    route, name = route_of(path), path.rpartition("/")[2]
     try:
-        if found := _TASK.fullmatch(path):
-            return _board(board, board.tasks.get(found[1]), at)
-        if found := _RUN.fullmatch(path):
-            return _run(board, int(found[1]), at)
+        if route == "boards":
+            values = _boards(board)
+        elif route == "feed":
+            values = _feed(board)
+        elif route == "board":
+            values = _board(board, board.tasks.get(name), at)
+        elif route == "run":
+            values = _run(board, int(name), at)
+        else:
+            return None
     except InputError:  # one that is hidden must look like one that does not exist
         return None
-    return None
+    root = "../" if "/" in path else "./"
+    return template(f"{route}.html").render(**values, path=path, root=root, at=at, version=__version__)
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -125,15 +95,14 @@ class _Listed(msgspec.Struct, frozen=True):
     lines: Sequence[_Line]
 
 
-def _boards(board: "Board", at: datetime) -> Content:
+def _boards(board: "Board") -> dict[str, Any]:
     tasks = board.tasks.catalog().tasks
     listed = [_Listed(task.name, _about(task), task.deadline, [*_lines(board, task)]) for task in tasks]
     played = [each for each in listed if each.lines]
     count = sum(len(each.lines) for each in played)
     others = [each for each in listed if not each.lines]
-    html = template("boards.html").render(played=played, others=others, at=at, root="./")
     about = f"{count_text(len(played), 'task')}, {count_text(count, 'board')}"
-    return Content("Leaderboards", about, (Part("boards", html),), "./")
+    return {"title": "Leaderboards", "about": about, "played": played, "others": others}
 
 
 def _about(task: "Task") -> str:
@@ -162,20 +131,15 @@ def _activity(board: "Board", task: "Task") -> "list[Activity]":
     return [found[gpu.name] for gpu in board.gpus.all() if gpu.name in found]
 
 
-def _board(board: "Board", task: "Task", at: datetime) -> Content:
+def _board(board: "Board", task: "Task", at: datetime) -> dict[str, Any]:
     section = Section.of(task)
-    parts = [Part("head", template("head.html").render(section=section, at=at))]
-    for number, each in enumerate(_activity(board, task)):
+    tables = []
+    for each in _activity(board, task):
         (found,) = board.standings.pages(task.name, [each.gpu], limit=ROWS_MAX)
-        if not found.rows:
-            continue
-        days = board.context.store.export.bests_by_day(task.name, task.version, each.gpu)
-        table = board_table(task, found, days, at)
-        html = template("board.html").render(task=section.name, board=table, columns=drawn_columns(), root="../")
-        parts.append(Part(f"board-{number}", html))
-    if len(parts) == 1:
-        parts.append(Part("empty", template("empty.html").render()))
-    return Content(section.name, "", tuple(parts), "../")
+        if found.rows:
+            days = board.context.store.export.bests_by_day(task.name, task.version, each.gpu)
+            tables.append(board_table(task, found, days, at))
+    return {"title": section.name, "about": "", "section": section, "boards": tables, "columns": drawn_columns()}
 
 
 class _Change(msgspec.Struct, frozen=True):
@@ -189,13 +153,12 @@ class _Change(msgspec.Struct, frozen=True):
     run: int
 
 
-def _feed(board: "Board") -> Content:
+def _feed(board: "Board") -> dict[str, Any]:
     changes = [
         _Change(each.id, each.at, feed_line(each), str(each.news.kind), each.task, each.run)
         for each in board.standings.feed(limit=FEED_MAX)
     ]
-    html = template("feed.html").render(changes=changes, root="./")
-    return Content("Feed", "The newest changes of the standings", (Part("feed", html),), "./")
+    return {"title": "Feed", "about": "The newest changes of the standings", "changes": changes}
 
 
 class _CaseLine(msgspec.Struct, frozen=True):
@@ -211,27 +174,25 @@ class _CaseLine(msgspec.Struct, frozen=True):
     speedup: str
 
 
-def _run(board: "Board", number: int, at: datetime) -> Content:
+def _run(board: "Board", number: int, at: datetime) -> dict[str, Any]:
     run = board.runs.get(number)
     store = board.context.store.runs
     cases, more = store.first_cases(run.id, CASES_MAX) if run.verdict is not None else ((), 0)
     placing = board.standings.placing(run)
-    html = template("run.html").render(
-        run=run,
-        task=one_line(run.task),
-        linked=any(task.name == run.task for task in board.tasks.catalog().tasks),
-        outcome=_outcome(run, placing),
-        state=outcome(run),
-        passed=run.verdict is Verdict.PASS,
-        facts=_facts(board, run, placing, at),
-        cases=[_case_line(case) for case in cases],
-        more=count_text(more, "more case") if more else "",
-        scatter=scatter_name(cases),
-        root="../",
-    )
-    about = f"{one_line(run.task)} on {one_line(run.gpu)}, by {one_line(run.user)}"
-    ended = Ended(run, placing) if run.state.ended else None
-    return Content(f"Run {run.id}", about, (Part("run", html),), "../", ended)
+    return {
+        "title": f"Run {run.id}",
+        "about": f"{one_line(run.task)} on {one_line(run.gpu)}, by {one_line(run.user)}",
+        "run": run,
+        "task": one_line(run.task),
+        "linked": any(task.name == run.task for task in board.tasks.catalog().tasks),
+        "outcome": _outcome(run, placing),
+        "state": outcome(run),
+        "passed": run.verdict is Verdict.PASS,
+        "facts": _facts(board, run, placing, at),
+        "cases": [_case_line(case) for case in cases],
+        "more": count_text(more, "more case") if more else "",
+        "scatter": scatter_name(cases),
+    }
 
 
 def _outcome(run: Run, placing: Placing | None) -> str:

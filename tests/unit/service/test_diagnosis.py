@@ -295,7 +295,7 @@ def test_settings_of_the_page_that_the_service_does_not_know_yet_are_told(file: 
 def test_missing_libraries_of_the_page_are_told_with_their_remedy(
     file: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "find_spec", lambda name: None if name == "aiohttp" else name)
+    monkeypatch.setattr(opening, "find_spec", lambda name: None if name == "prometheus_client" else name)
     config = with_web(file, port)
     with serving(loaded(config), file.parent / "run" / "board.sock"):
         code, lines = doctor(file)
@@ -306,7 +306,7 @@ def test_missing_libraries_of_the_page_are_told_with_their_remedy(
         code, lines = doctor(config)
         assert (code, [level for level, _ in of_page(lines)]) == (3, ["warning", "problem"])
         shown = CliRunner().invoke(cli, ["--config", str(config), "admin", "doctor"])
-    assert "aiohttp missing: pip install 'hpc-board[serve]', then start the service anew." in shown.output
+    assert "prometheus_client missing: pip install 'hpc-board[serve]', then start the service anew." in shown.output
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,13 @@
 """The pages of a service at their sockets: who may read, what never appears, and readers that keep to no rule."""
 
-import asyncio
 import http.client
-import json
 import os
-import pwd
 import re
 import shutil
 import socket
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -28,21 +24,19 @@ from hpc_board.accounts import GROUPS_SECONDS, Groups
 from hpc_board.board import Board
 from hpc_board.board.context import Installation
 from hpc_board.domain.board_options import RequestedOptions
-from hpc_board.domain.roles import Role
 from hpc_board.domain.run import Run, RunState
 from hpc_board.errors import InputError, StorageError
 from hpc_board.model.result import Log, Verdict
 from hpc_board.model.task import Mode
 from hpc_board.service.answers import Answers
 from hpc_board.service.counts import Counts
-from hpc_board.service.page import opening, pages, viewers, views, web_server
-from hpc_board.service.page.bounds import PageBounds
+from hpc_board.service.page import opening, pages, views, web_server
 from hpc_board.service.page.metrics import Metrics
 from hpc_board.service.passes import Passes
 from hpc_board.service.server import Service
 from hpc_board.store import NewRun, NewSubmission, Store
+from hpc_board.store.overview import Mark, OverviewGateway
 from hpc_board.store.submissions import SubmissionGateway
-from tests.networks import own_address
 from tests.service import serving
 from tests.slurm.lab import free_ports
 from tests.slurm.sshd import Sshd, skip_without_sshd
@@ -68,7 +62,9 @@ class Answer(msgspec.Struct):
         return self.body.decode()
 
 
-def connected(door: Path) -> socket.socket:
+def connected(door: Path | int) -> socket.socket:
+    if isinstance(door, int):
+        return socket.create_connection(("127.0.0.1", door), timeout=30)
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     found.settimeout(30)
     # A moment of many connections fills the queue of those that are not accepted yet.
@@ -106,7 +102,7 @@ def ask(door: Path | int, target: str, method: str = "GET", headers: Mapping[str
         return Answer(found.status, dict(found.getheaders()), found.read())
 
 
-def raw(door: Path, data: bytes) -> bytes:
+def raw(door: Path | int, data: bytes) -> bytes:
     """All that the service answers to these bytes, until it closes the connection."""
     with closing(connected(door)) as client:
         with suppress(BrokenPipeError, ConnectionResetError):
@@ -170,13 +166,12 @@ def opened(
     board: Recorded,
     folder: Path,
     port: int | None = None,
-    bounds: PageBounds | None = None,
     lines: list[str] | None = None,
     **changes: Any,
 ) -> Iterator[Service]:
     web = None if port is None else f"127.0.0.1:{port}"
     changed = msgspec.structs.replace(board.board.settings, web=web, **changes)
-    with serving(changed, folder / "board.sock", page_bounds=bounds, lines=lines) as found:
+    with serving(changed, folder / "board.sock", lines=lines) as found:
         yield found
 
 
@@ -186,9 +181,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def count(of: Board, path: str, at: datetime) -> Any:
         made.append(path)
-        return views.content(of, path, at)
+        return views.page(of, path, at)
 
-    monkeypatch.setattr("hpc_board.service.page.pages.content", count)
+    monkeypatch.setattr("hpc_board.service.page.pages.page", count)
     return made
 
 
@@ -222,9 +217,8 @@ def test_every_response_has_strict_headers(board: Recorded, door: Path) -> None:
         assert "unsafe" not in policy
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
         assert answer.headers["Referrer-Policy"] == "no-referrer"
-        assert "aiohttp" not in answer.headers["Server"].casefold()
-        kept = "no-cache" if target in ("/page.css", "/live.js") else "no-store"
-        assert answer.headers["Cache-Control"] == kept
+        assert answer.headers["Server"] == "hpc-board"
+        assert answer.headers["Cache-Control"] == ("no-store" if target == "/nothing" else "no-cache")
         assert "<style" not in answer.text.partition("<body")[0]
         assert re.search(r"<script(?! src=)", answer.text) is None
 
@@ -237,19 +231,6 @@ def test_a_run_shows_its_state_while_it_waits_and_its_end_without_a_result(board
     assert "<strong>Lost</strong>" in pages_of[0]
     assert "Removed from the standings." in pages_of[1]
     assert "SECRET" not in "".join(pages_of)
-
-
-def test_a_page_is_made_once_until_something_changes(
-    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = counted(monkeypatch)
-    passed(board, "ada", 6e-3)
-    for _ in range(5):
-        ask(door, "/")
-    assert made == [""]
-    passed(board, "bob", 2e-3)
-    assert "bob" in ask(door, "/").text
-    assert made == ["", ""]
 
 
 class Clock(datetime):
@@ -265,8 +246,7 @@ class Clock(datetime):
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> type[Clock]:
     """The clock of the pages."""
-    for module in (pages, web_server):
-        monkeypatch.setattr(module, "datetime", Clock)
+    monkeypatch.setattr(pages, "datetime", Clock)
     Clock.at = datetime(2026, 5, 1, 12, 9, 40, tzinfo=UTC)
     return Clock
 
@@ -327,7 +307,7 @@ def test_a_duration_that_goes_on_does_not_tell_of_activity_on_a_closed_board(
             activity(board)
         found = shown.get(f"runs/{run.id}")
         assert found is not None
-        (told,) = re.findall(r"has run ([0-9]+ min)", found.parts[0].html)
+        (told,) = re.findall(r"has run ([0-9]+ min)", found.decode())
         seen.append(told)
     assert seen == ["9 min"] * 3 + ["10 min"] * 2
 
@@ -335,46 +315,6 @@ def test_a_duration_that_goes_on_does_not_tell_of_activity_on_a_closed_board(
 def pages_of(board: Recorded) -> pages.Pages:
     public = Board.seen_by_all(Installation(board.board.settings, OWNER, print), print)
     return pages.Pages(lambda: public)
-
-
-def test_the_page_of_an_ended_run_is_made_again_only_if_it_has_changed(
-    board: Recorded, clock: type[Clock], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = passed(board, "ada", 1e-3), passed(board, "bob", 2e-3)
-    failed = board.add(result=result_of(Verdict.WRONG_VALUE), user="cyd")
-    shown = pages_of(board)
-    paths = [f"runs/{run.id}" for run in (first, second, failed)]
-    made = counted(monkeypatch)
-
-    def look() -> list[str | None]:
-        found = [shown.get(path) for path in paths]
-        return [None if each is None else each.parts[0].html for each in found]
-
-    look()
-    assert made == paths
-    made.clear()
-    for change in (
-        lambda: board.add(status_of(RunState.QUEUED), user="eve"),
-        lambda: passed(board, "ada", 9e-3),
-        lambda: passed(board, "eve", 1e-3, gpu="H100"),
-        lambda: Board(board.board.settings, user="cyd").submissions.note(failed.submission, "a note"),
-        lambda: setattr(clock, "at", clock.at.replace(minute=40)),
-    ):
-        change()
-        look()
-        assert made == []
-    passed(board, "eve", 1.5e-3)
-    assert "Third place on CPU" in str(look()[1])
-    assert made == paths[:2]  # the first one tells the number of users, too
-    made.clear()
-    Board(board.board.settings, user=OWNER).moderation.remove([failed.submission], reason="x")
-    assert "Removed from the standings." in str(look()[2])
-    made.clear()
-    clock.at = clock.at.replace(hour=14)
-    look()
-    assert made == paths
-    closed(board)
-    assert look() == [None, None, None]
 
 
 def test_the_page_of_a_run_in_flight_follows_it_to_its_end(board: Recorded) -> None:
@@ -385,11 +325,7 @@ def test_the_page_of_a_run_in_flight_follows_it_to_its_end(board: Recorded) -> N
     after = shown.get(f"runs/{run.id}")
     assert before is not None
     assert after is not None
-    assert ("Running" in before.parts[0].html, "Lost" in after.parts[0].html) == (True, True)
-
-
-def test_each_stream_may_have_a_page_of_its_own_that_is_kept() -> None:
-    assert PageBounds().viewers < pages._KEPT_MAX
+    assert (b"Running" in before, b"Lost" in after) == (True, True)
 
 
 def test_a_run_with_many_cases_shows_the_first_ones_and_the_number_of_the_others(board: Recorded, door: Path) -> None:
@@ -415,11 +351,75 @@ def test_a_board_without_entries_shows_its_deadline(board: Recorded, door: Path,
         assert text.count("<time") == 1
 
 
-def test_files_are_kept_by_browsers_and_asked_for_by_their_tag(door: Path) -> None:
-    first = ask(door, "/live.js")
-    again = ask(door, "/live.js", headers={"If-None-Match": first.headers["ETag"]})
+def test_a_page_is_made_once_until_something_changes(
+    board: Recorded, door: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = counted(monkeypatch)
+    passed(board, "ada", 6e-3)
+    with ThreadPoolExecutor(8) as readers:
+        assert {each.status for each in readers.map(lambda _: ask(door, "/"), range(16))} == {200}
+    assert made == [""]
+    passed(board, "bob", 2e-3)
+    assert "bob" in ask(door, "/").text
+    assert made == ["", ""]
+
+
+@pytest.mark.parametrize("target", ["/", "/feed", "/boards/vectoradd_py", "/runs/1"])
+def test_an_unchanged_page_is_not_sent_again(board: Recorded, door: Path, clock: type[Clock], target: str) -> None:
+    assert clock.at.second
+    passed(board, "ada", 6e-3)
+    tag = ask(door, target).headers["ETag"]
+    for known in (tag, f"W/{tag}", f'"x", {tag}'):
+        again = ask(door, target, headers={"If-None-Match": known})
+        assert (again.status, again.body, again.headers["ETag"]) == (304, b"", tag)
+    passed(board, "bob", 1e-3)
+    changed = ask(door, target, headers={"If-None-Match": tag})
+    assert changed.status == 200
+    assert changed.headers["ETag"] != tag
+
+
+@pytest.mark.parametrize("target", ["/live.js", "/page.css"])
+def test_an_unchanged_file_is_not_sent_again(door: Path, target: str) -> None:
+    first = ask(door, target)
+    again = ask(door, target, headers={"If-None-Match": first.headers["ETag"]})
     assert (first.status, again.status, again.body) == (200, 304, b"")
-    assert len(first.text.splitlines()) <= 80
+
+
+def test_a_database_that_cannot_be_read_is_told(
+    board: Recorded, door: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed(board, "bob", 1e-3)
+
+    def fail(_: OverviewGateway) -> Mark:
+        raise StorageError("the disk is gone")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(OverviewGateway, "mark", fail)
+        answer = ask(door, "/")
+    assert (answer.status, "disk" in answer.text) == (500, False)
+    assert sum('"page failed", "route": "boards"' in line and "the disk is gone" in line for line in lines) == 1
+    assert "bob" in ask(door, "/").text
+
+
+def test_a_write_shows_while_a_pass_waits_for_a_cluster(
+    board: Recorded, door: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = passed(board, "ada", 1e-3)
+    hanging, go_on = threading.Event(), threading.Event()
+
+    def hang(_: Service, __: str) -> tuple[None, str]:
+        hanging.set()
+        go_on.wait(60)
+        return None, ""
+
+    monkeypatch.setattr(Passes, "_run_pass", hang)
+    try:
+        with asking(folder / "board.sock") as remote:
+            assert hanging.wait(30)
+            remote.moderation.remove([run.submission], reason="x")
+            assert "Removed from the standings." in ask(door, f"/runs/{run.id}").text
+    finally:
+        go_on.set()
 
 
 # Secrets that no page shows
@@ -454,18 +454,16 @@ def test_a_closed_board_is_on_no_page_not_even_for_its_members_and_admins(
             hidden = {ask(place, target).body for target in targets}
             assert len(hidden) == 1
             assert {ask(place, target).status for target in targets} == {404}
-            assert {ask(place, f"/events{target}").status for target in targets} == {404}
             for target in ("/", "/feed"):
                 assert "vectoradd_py" not in ask(place, target).text
                 assert ">ada<" not in ask(place, target).text
 
 
-def test_a_board_that_is_closed_leaves_the_open_pages(board: Recorded, door: Path) -> None:
+def test_a_reader_who_has_the_page_of_a_board_that_is_closed_gets_what_others_get(board: Recorded, door: Path) -> None:
     passed(board, "ada", 1e-3)
-    with stream(door, "boards/vectoradd_py") as next_event:
-        closed(board)
-        assert next_event() == ("gone", "")
-    assert ask(door, "/boards/vectoradd_py").status == 404
+    tag = ask(door, "/boards/vectoradd_py").headers["ETag"]
+    closed(board)
+    assert ask(door, "/boards/vectoradd_py", headers={"If-None-Match": tag}).status == 404
 
 
 def test_hostile_texts_are_text(board: Recorded, door: Path) -> None:
@@ -504,7 +502,7 @@ def test_the_hostile_description_of_a_task_is_text(board: Recorded, folder: Path
 def test_an_account_without_the_role_gets_a_page_that_says_so(board: Recorded, door: Path, lines: list[str]) -> None:
     passed(board, "ada", 1e-3)
     with acting_as("sys"):
-        for target in ("/", "/boards/vectoradd_py", "/metrics", "/events/feed", "/runs/1"):
+        for target in ("/", "/boards/vectoradd_py", "/metrics", "/runs/1"):
             answer = ask(door, target)
             assert answer.status == 403
             assert "This board is for its participants." in answer.text
@@ -512,6 +510,27 @@ def test_an_account_without_the_role_gets_a_page_that_says_so(board: Recorded, d
     with acting_as("daemon"):
         assert ask(door, "/").status == 200
     assert any('"uid": 3' in line and "no participant" in line for line in lines)
+
+
+@ROOT
+def test_an_account_that_loses_its_role_loses_the_pages(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enrolled, minutes = {"daemon", "nobody"}, [0]
+    groups = Groups(lambda user: frozenset({"course"} if user in enrolled else ()), lambda: minutes[0] * GROUPS_SECONDS)
+    text = board.settings.read_text()
+    board.settings.write_text(text.replace("participants: [daemon, nobody]", "participants: ['@course']"))
+    passed(board, "ada", 1e-3)
+    with opened(board, folder) as service:
+        monkeypatch.setattr(service._installation, "groups", groups)
+        statuses = {}
+        for step in range(2):
+            for name in ("daemon", "nobody"):
+                with acting_as(name):
+                    statuses[name, step] = ask(folder / "board.http", "/feed").status
+            enrolled.discard("daemon")
+            minutes[0] += 1
+    assert statuses == {("daemon", 0): 200, ("nobody", 0): 200, ("daemon", 1): 403, ("nobody", 1): 200}
 
 
 @ROOT
@@ -565,11 +584,11 @@ def test_a_socket_with_the_pages_suffix_is_refused(board: Recorded, folder: Path
 def test_without_its_libraries_the_service_says_how_to_get_a_page(
     board: Recorded, folder: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "find_spec", lambda name: None if name == "aiohttp" else name)
+    monkeypatch.setattr(opening, "find_spec", lambda name: None if name == "prometheus_client" else name)
     with opened(board, folder, free_ports(1)[0], lines=lines), asking(folder / "board.sock") as remote:
         assert remote.runs.list() == ()
         assert not (folder / "board.http").exists()
-    assert any("aiohttp missing: pip install 'hpc-board[serve]'" in line for line in lines)
+    assert any("prometheus_client missing: pip install 'hpc-board[serve]'" in line for line in lines)
 
 
 def test_an_address_that_is_taken_is_named(board: Recorded, folder: Path) -> None:
@@ -626,7 +645,6 @@ def test_a_head_has_the_headers_of_a_get_and_no_body(board: Recorded, door: Path
         b" folded: yes\r\n\r\n",
         b"X: a\x00b\r\n\r\n",
         b"X: a\nY: b\r\n\r\n",
-        b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
     ],
 )
 def test_no_second_request_is_smuggled_behind_a_first(door: Path, head: bytes) -> None:
@@ -651,9 +669,6 @@ def test_no_second_request_is_smuggled_behind_a_first(door: Path, head: bytes) -
         ),
         *("/runs/0", "/runs/-1", "/runs/01", "/runs/1e3", "/runs/99999999999999999999", "/runs/\u0661", "/page.css/.."),
         *(
-            "/events",
-            "/events/metrics",
-            "/events/events/",
             "/web/page.css",
             "/page.py",
             "/live.js%00",
@@ -693,7 +708,7 @@ def test_the_host_is_not_repeated(board: Recorded, door: Path) -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     target=st.text(st.characters(codec="latin-1", exclude_characters="\r\n"), max_size=60).map(lambda text: f"/{text}")
-    | st.sampled_from(["/", "/feed", "/boards/vectoradd_py", "/runs/1", "/metrics", "/events/x"]),
+    | st.sampled_from(["/", "/feed", "/boards/vectoradd_py", "/runs/1", "/metrics"]),
     headers=st.dictionaries(
         st.text(st.characters(codec="latin-1", exclude_characters="\r\n"), min_size=1, max_size=20),
         st.text(st.characters(codec="latin-1", exclude_characters="\r\n"), max_size=40),
@@ -710,105 +725,93 @@ def test_any_request_gets_one_answer_and_causes_no_fault(door: Path, target: str
 # Readers that do not behave
 
 
-def test_a_request_that_comes_a_byte_at_a_time_is_cut_off(board: Recorded, folder: Path) -> None:
-    with opened(board, folder, bounds=PageBounds(request_seconds=0.4)) as service:
-        with closing(connected(folder / "board.http")) as slow:
-            began = time.monotonic()
-            with suppress(BrokenPipeError, ConnectionResetError):
-                for byte in b"GET / HTTP/1.1\r\nX: " + b"a" * 10_000:
-                    assert time.monotonic() < began + 30
-                    slow.sendall(bytes([byte]))
-                    time.sleep(0.05)
-            assert slow.recv(1) == b""
-        assert service._page is not None
-        awaited(lambda: service._page is not None and service._page.connections == 0)
+def test_a_request_that_comes_a_byte_at_a_time_is_cut_off(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_server, "REQUEST_SECONDS", 0.4)
+    with opened(board, folder) as service, closing(connected(folder / "board.http")) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\nX: ")
+
+        def is_cut_off() -> bool:
+            try:
+                slow.sendall(b"a")
+            except (BrokenPipeError, ConnectionResetError):
+                return True
+            return False
+
+        awaited(is_cut_off)
+        assert page_of(service).connections() == 0
 
 
-def test_a_reader_that_takes_no_data_is_cut_off(board: Recorded, folder: Path) -> None:
-    for number in range(40):
-        passed(board, f"user{number}", 1e-3 * (number + 1))
-    with (
-        opened(board, folder, bounds=PageBounds(write_seconds=0.4, request_seconds=60)) as service,
-        closing(connected(folder / "board.http")) as slow,
-    ):
-        slow.setblocking(False)
-        request = b"GET /boards/vectoradd_py HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        with suppress(BlockingIOError):
-            slow.send(request * 200)
-        awaited(lambda: page_of(service).connections == 1)
-        awaited(lambda: page_of(service).connections == 0)
-
-
-def test_a_response_counts_as_sent_once_no_byte_of_it_is_left(board: Recorded, folder: Path) -> None:
-    with opened(board, folder) as service, closing(connected(folder / "board.http")):
-        awaited(lambda: page_of(service).connections == 1)
-        connections = page_of(service)._connections
-        assert connections is not None
-        transports = [each.transport for each in connections.connections]
-        assert [each and each.get_write_buffer_limits() for each in transports] == [(0, 0)]
-
-
-def test_a_reader_that_leaves_is_no_viewer_any_more(board: Recorded, folder: Path) -> None:
-    with opened(board, folder, bounds=PageBounds(beat_seconds=1_000)) as service:
-        with stream(folder / "board.http", "feed"):
-            assert page_of(service).viewers == 1
-        awaited(lambda: page_of(service).viewers == 0)
-
-
-def page_of(service: Service) -> web_server.WebServer:
-    assert service._page is not None
-    return service._page
+def test_a_reader_that_takes_no_data_is_cut_off(board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_server, "WRITE_SECONDS", 0.4)
+    monkeypatch.setattr(pages.Pages, "get", lambda *_: bytes(2**24))
+    with opened(board, folder) as service, closing(connected(folder / "board.http")) as slow:
+        slow.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert slow.recv(9) == b"HTTP/1.1 "
+        awaited(lambda: page_of(service).connections() == 0)
+        received = 0
+        with suppress(ConnectionResetError):
+            while piece := slow.recv(2**20):
+                received += len(piece)
+    assert received < 2**24
 
 
 @ROOT
-def test_two_thousand_idle_connections_of_one_user_leave_room_for_others(board: Recorded, folder: Path) -> None:
-    passed(board, "ada", 1e-3)
+def test_idle_connections_of_one_user_leave_room_for_others(
+    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_server, "REQUEST_SECONDS", 120)
     door = folder / "board.http"
-    with opened(board, folder, bounds=PageBounds(request_seconds=120)) as service:
+    with opened(board, folder) as service, ExitStack() as held:
         with acting_as("daemon"):
-            held = [connected(door) for _ in range(2_000)]
-            awaited(lambda: page_of(service).connections == PageBounds().per_user)
+            for _ in range(2 * web_server.CONNECTIONS_OF_USER_MAX):
+                held.enter_context(closing(connected(door)))
+            awaited(lambda: page_of(service).connections() == web_server.CONNECTIONS_OF_USER_MAX)
             refused = raw(door, b"GET / HTTP/1.1\r\n\r\n")
         assert status(refused) == 503
         assert b"\r\nRetry-After: 5\r\n" in refused
         with acting_as("nobody"):
             assert ask(door, "/").status == 200
-        for client in held:
-            client.close()
-        awaited(lambda: page_of(service).connections == 0)
+        held.close()
+        awaited(lambda: page_of(service).connections() == 0)
         with acting_as("daemon"):
             assert ask(door, "/").status == 200
 
 
-def test_a_reader_that_leaves_keeps_its_turns_until_its_reads_have_ended(
-    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
+def test_readers_over_tcp_leave_connections_to_the_unix_socket(
+    board: Recorded, folder: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    get = pages.Pages.get
-    begun, go_on = threading.Semaphore(0), threading.Event()
+    monkeypatch.setattr(web_server, "CONNECTIONS_OF_TCP_MAX", 2)
+    with opened(board, folder, port) as service, ExitStack() as held:
+        for _ in range(2):
+            held.enter_context(closing(connected(port)))
+        awaited(lambda: page_of(service).connections() == 2)
+        assert status(raw(port, b"")) == 503
+        assert ask(folder / "board.http", "/feed").status == 200
 
-    def slow(of: pages.Pages, path: str) -> views.Content | None:
-        begun.release()
-        go_on.wait(60)
-        return get(of, path)
 
-    monkeypatch.setattr(pages.Pages, "get", slow)
-    with opened(board, folder) as service:
-        try:
-            for _ in range(2):
-                clients = [connected(folder / "board.http") for _ in range(6)]
-                for client in clients:
-                    client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                awaited(lambda: page_of(service)._reads.total() >= 6)
-                for client in clients:
-                    client.close()
-                awaited(lambda: page_of(service).connections == 0)
-                awaited(lambda: page_of(service)._reads.total() == 2)
-            assert [begun.acquire(timeout=30), begun.acquire(timeout=30)] == [True, True]
-            assert not begun.acquire(blocking=False)
-        finally:
-            go_on.set()
-        assert ask(folder / "board.http", "/").status == 200
-        awaited(lambda: not page_of(service)._turns and not page_of(service)._reads)
+def test_all_readers_together_have_a_bound(
+    board: Recorded, folder: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_server, "CONNECTIONS_MAX", 2)
+    with opened(board, folder, port) as service, ExitStack() as held:
+        held.enter_context(closing(connected(folder / "board.http")))
+        held.enter_context(closing(connected(port)))
+        awaited(lambda: page_of(service).connections() == 2)
+        assert status(raw(folder / "board.http", b"")) == 503
+
+
+def test_the_service_ends_while_connections_are_open(board: Recorded, folder: Path) -> None:
+    with opened(board, folder) as service, closing(connected(folder / "board.http")) as idle:
+        awaited(lambda: page_of(service).connections() == 1)
+        service.stop()
+        assert idle.recv(1) == b""
+
+
+def page_of(service: Service) -> web_server.WebServer:
+    assert service._page is not None
+    return service._page
 
 
 @pytest.mark.skipif(shutil.which("ss") is None, reason="there is no ss here (`apt-get install iproute2`)")
@@ -824,391 +827,13 @@ def test_many_readers_may_wait_to_be_accepted(board: Recorded, folder: Path, por
     assert lengths == {min(2_048, most)}
 
 
-def test_one_stream_too_many_is_told_when_to_try_again(board: Recorded, folder: Path) -> None:
-    door = folder / "board.http"
-    with opened(board, folder, bounds=PageBounds(viewers=2)):
-        with stream(door, "feed"), stream(door, "feed"):
-            third = ask(door, "/events/feed")
-            assert (third.status, third.headers["Retry-After"]) == (503, "5")
-            assert ask(door, "/feed").status == 200
-        awaited(lambda: ask(door, "/events/feed", "HEAD").status == 200)
-
-
-def test_each_address_has_a_bound_and_a_local_proxy_takes_half_of_all() -> None:
-    server = object.__new__(web_server.WebServer)
-    server._bounds = PageBounds(connections=9, per_address=2, per_user=1)
-    assert [server._most(peer) for peer in (None, ("address", "192.0.2.1"), ("uid", 7))] == [4, 2, 1]
-
-
-def tcp_connection(port: int, source: str) -> http.client.HTTPConnection:
-    """A connection to the page's port that comes from this address and is counted there, unless it is refused."""
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=30, source_address=(source, 0))
-    client.connect()
-    return client
-
-
-def status_of_stream(client: http.client.HTTPConnection) -> int:
-    client.request("GET", "/events/feed")
-    return client.getresponse().status
-
-
-def test_tcp_peers_together_leave_half_of_the_connections_to_the_unix_socket(
-    board: Recorded, folder: Path, port: int
-) -> None:
-    other = own_address()
-    bounds = PageBounds(connections=8, per_address=3, per_user=4)
-    with opened(board, folder, port, bounds=bounds) as service, ExitStack() as stack:
-        for _ in range(2):
-            stack.enter_context(closing(tcp_connection(port, other)))
-        awaited(lambda: page_of(service).connections == 2)
-        with closing(tcp_connection(port, other)) as refused:
-            refused.request("GET", "/feed")
-            assert refused.getresponse().status == 503, "as many places stay free as it has"
-        for _ in range(2):
-            stack.enter_context(closing(tcp_connection(port, "127.0.0.1")))
-        awaited(lambda: page_of(service).connections == 4)
-        for source in (other, "127.0.0.1"):
-            with closing(tcp_connection(port, source)) as refused:
-                refused.request("GET", "/feed")
-                assert refused.getresponse().status == 503
-        held = [stack.enter_context(closing(connected(folder / "board.http"))) for _ in range(3)]
-        awaited(lambda: page_of(service).connections == 4 + len(held))
-        assert ask(folder / "board.http", "/feed").status == 200
-
-
-def test_tcp_peers_together_leave_half_of_the_streams_to_the_unix_socket(
-    board: Recorded, folder: Path, port: int
-) -> None:
-    other = own_address()
-    with opened(board, folder, port, bounds=PageBounds(viewers=4)) as service, ExitStack() as stack:
-        statuses = []
-        for source in (other, "127.0.0.1", other, "127.0.0.1"):
-            client = stack.enter_context(closing(tcp_connection(port, source)))
-            statuses.append(status_of_stream(client))
-        assert statuses == [200, 200, 503, 503]
-        for count in (3, 4):
-            stack.enter_context(stream(folder / "board.http", "feed"))
-            assert page_of(service).viewers == count
-        assert ask(folder / "board.http", "/events/feed").status == 503
-
-
-@pytest.mark.parametrize(
-    ("address", "peer"),
-    [
-        ("127.0.0.1", None),
-        ("::1", None),
-        ("::ffff:127.0.0.1", None),
-        ("192.0.2.1", ("address", "192.0.2.1")),
-        ("::ffff:192.0.2.1", ("address", "192.0.2.1")),
-        ("2001:db8::1", ("address", "2001:db8::/64")),
-        ("2001:db8::2", ("address", "2001:db8::/64")),
-    ],
-)
-def test_addresses_of_one_machine_are_one_peer(address: str, peer: web_server.Peer) -> None:
-    class Transport(asyncio.BaseTransport):
-        def get_extra_info(self, name: str, default: Any = None) -> Any:
-            return {"socket": plain, "peername": (address, 1)}.get(name, default)
-
-    with closing(socket.socket()) as plain:
-        assert web_server._peer_of(Transport()) == peer
-
-
-@ROOT
-def test_an_account_waits_for_its_own_roles_when_its_directory_is_slow(
-    board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    role_of = Service._role_of
-    begun, go_on = threading.Semaphore(0), threading.Event()
-
-    def slow(of: Service, uid: int) -> Role:
-        if uid == pwd.getpwnam("daemon").pw_uid:
-            begun.release()
-            assert go_on.wait(60)
-        return role_of(of, uid)
-
-    monkeypatch.setattr(Service, "_role_of", slow)
-    door = folder / "board.http"
-    with opened(board, folder) as service, ExitStack() as stack:
-        try:
-            with acting_as("daemon"):
-                clients = [stack.enter_context(closing(UnixConnection(door))) for _ in range(20)]
-                for client in clients:
-                    client.request("GET", "/feed")
-            awaited(lambda: page_of(service)._reads.total() == len(clients))
-            assert [begun.acquire(timeout=30), begun.acquire(timeout=30)] == [True, True]
-            with acting_as("nobody"):
-                assert ask(door, "/feed").status == 200
-            assert not begun.acquire(blocking=False)
-        finally:
-            go_on.set()
-        assert {client.getresponse().status for client in clients} == {200}
-
-
-# Changes
-
-
-@contextmanager
-def stream(door: Path | int, path: str, version: str | None = None) -> Iterator[Callable[[], tuple[str, str]]]:
-    """The events of a page, one at a time, for a reader who has this version or the present one."""
-    if version is None:
-        found = re.search(r'data-version="(\w+)"', ask(door, f"/{path}").text)
-        assert found is not None
-        version = found[1]
-    client = connection(door)
-    with closing(client):
-        client.request("GET", f"/events/{path}?v={version}")
-        response = client.getresponse()
-        assert (response.status, response.headers["Content-Type"]) == (200, "text/event-stream")
-        assert response.readline() == b": hpc-board\n"
-
-        def next_event() -> tuple[str, str]:
-            kind = ""
-            while line := response.readline().decode().rstrip("\n"):
-                pass
-            while not kind:
-                line = response.readline().decode()
-                assert line, "the stream has ended"
-                kind = line.removeprefix("event: ").rstrip("\n") if line.startswith("event: ") else ""
-            return kind, response.readline().decode().removeprefix("data:").strip()
-
-        yield next_event
-
-
-def test_a_new_rank_comes_as_the_part_that_has_changed(board: Recorded, door: Path) -> None:
-    passed(board, "ada", 6e-3)
-    passed(board, "ada", 6e-3, gpu="H100")
-    with stream(door, "boards/vectoradd_py") as next_event:
-        passed(board, "bob", 1e-3)
-        (kind, data), (last, version) = next_event(), next_event()
-    part = json.loads(data)
-    assert (kind, part["id"], part["parts"], last) == ("part", "board-0", 3, "version")
-    assert re.findall(r'<td class="user">(\w+)', part["html"]) == ["bob", "ada"]
-    assert f'data-version="{version}"' in ask(door, "/boards/vectoradd_py").text
-
-
-def test_later_changes_send_only_the_parts_that_changed(board: Recorded, door: Path) -> None:
-    passed(board, "ada", 6e-3)
-    passed(board, "ada", 6e-3, gpu="H100")
-    with stream(door, "boards/vectoradd_py", version="0") as next_event:
-        first = [next_event()[0] for _ in range(4)]
-        passed(board, "bob", 1e-3)
-        second = [next_event() for _ in range(2)]
-    assert first == ["part", "part", "part", "version"]
-    assert [kind for kind, _ in second] == ["part", "version"]
-    assert json.loads(second[0][1])["id"] == "board-0"
-
-
-def test_one_look_serves_all_viewers_of_a_page(
-    board: Recorded, door: Path, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    passed(board, "ada", 6e-3)
-    ask(door, "/feed")
-    made = counted(monkeypatch)
-    with stream(door, "feed") as first, stream(door, "feed") as second, stream(door, "feed") as third:
-        assert page_of(service).viewers == 3
-        passed(board, "bob", 1e-3)
-        assert [next_event()[0] for next_event in (first, second, third)] == ["part"] * 3
-    assert made == ["feed"]
-
-
-async def test_a_change_between_a_page_and_its_stream_is_not_missed(board: Recorded, service: Service) -> None:
-    passed(board, "ada", 6e-3)
-    kept = page_of(service)._pages
-    old = kept.get("feed")
-    assert old is not None
-    passed(board, "bob", 1e-3)
-    with ThreadPoolExecutor(1) as pool:
-        found = viewers.Viewers(kept, pool, print, lambda uid: uid >= 0)
-        found.start(asyncio.get_running_loop())
-
-        async def events_until_look(first: views.Content) -> list[bytes]:
-            stream = found.events("feed", first, first.version, None, 60, 60)
-            events = [await anext(stream)]
-            found.look()
-            events.append(await asyncio.wait_for(anext(stream), 30))
-            await stream.aclose()
-            return events
-
-        assert b"bob" in (await events_until_look(old))[1]
-        # The second viewer has an old page, too, and nothing has changed since the last look.
-        assert b"bob" in (await events_until_look(old))[1]
-
-
-def test_a_database_that_cannot_be_read_is_told_and_streams_go_on(
-    board: Recorded, door: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mark = pages.Pages.mark
-    broken = [True]
-
-    def look(of: pages.Pages) -> pages.PageMark:
-        if broken[0]:
-            raise StorageError("the disk is gone")
-        return mark(of)
-
-    with stream(door, "feed") as next_event:
-        monkeypatch.setattr(pages.Pages, "mark", look)
-        awaited(lambda: any("the disk is gone" in line for line in lines))
-        answer = ask(door, "/")
-        assert answer.status == 500
-        assert "disk" not in answer.text
-        time.sleep(0.5)
-        broken[0] = False
-        passed(board, "bob", 1e-3)
-        assert "bob" in next_event()[1]
-    assert sum('"page failed", "route": "events"' in line for line in lines) == 1
-
-
-def test_a_page_that_cannot_be_read_comes_with_a_later_look_and_delays_no_other(
-    board: Recorded, door: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    get = pages.Pages.get
-    broken = [False]
-
-    def fail(of: pages.Pages, path: str) -> views.Content | None:
-        if broken[0] and path == "feed":
-            raise StorageError("the disk is gone")
-        return get(of, path)
-
-    monkeypatch.setattr(pages.Pages, "get", fail)
-    with stream(door, "feed") as of_feed, stream(door, "") as of_boards:
-        broken[0] = True
-        passed(board, "bob", 1e-3)
-        assert "bob" in of_boards()[1]
-        awaited(lambda: any("the disk is gone" in line for line in lines))
-        broken[0] = False
-        assert "bob" in of_feed()[1]
-
-
-def test_a_write_shows_while_a_pass_waits_for_a_cluster(
-    board: Recorded, door: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    passed(board, "ada", 1e-3)
-    hanging, go_on = threading.Event(), threading.Event()
-
-    def hang(_: Service, __: str) -> tuple[None, str]:
-        hanging.set()
-        go_on.wait(60)
-        return None, ""
-
-    monkeypatch.setattr(Passes, "_run_pass", hang)
-    try:
-        with stream(door, "boards/vectoradd_py") as next_event, asking(folder / "board.sock") as remote:
-            assert hanging.wait(30)
-            remote.moderation.remove([1], reason="x")
-            assert next_event()[0] == "part"
-    finally:
-        go_on.set()
-
-
-def test_without_viewers_a_pass_asks_the_database_for_nothing(door: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[None] = []
-    mark = pages.Pages.mark
-
-    def look(of: pages.Pages) -> pages.PageMark:
-        looked.append(None)
-        return mark(of)
-
-    monkeypatch.setattr(pages.Pages, "mark", look)
-    time.sleep(1.0)
-    assert looked == []
-    ask(door, "/")
-    assert len(looked) == 1
-
-
-def test_a_stream_rests_in_time_and_beats_meanwhile(board: Recorded, folder: Path) -> None:
-    with (
-        opened(board, folder, bounds=PageBounds(beat_seconds=0.1, stream_seconds=0.5)),
-        stream(folder / "board.http", "feed") as next_event,
-    ):
-        assert next_event() == ("rest", "")
-
-
-@ROOT
-def test_an_account_that_loses_its_role_loses_its_streams_and_others_keep_theirs(
-    board: Recorded, folder: Path, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    enrolled, minutes = {"daemon", "nobody"}, [0]
-    groups = Groups(lambda user: frozenset({"course"} if user in enrolled else ()), lambda: minutes[0] * GROUPS_SECONDS)
-    text = board.settings.read_text()
-    board.settings.write_text(text.replace("participants: [daemon, nobody]", "participants: ['@course']"))
-    passed(board, "ada", 1e-3)
-    door = folder / "board.http"
-    with opened(board, folder, port, PageBounds(stream_seconds=30)) as service, ExitStack() as stack:
-        monkeypatch.setattr(service._installation, "groups", groups)
-        events = {}
-        for name in ("daemon", "nobody"):
-            with acting_as(name):
-                events[name] = stack.enter_context(stream(door, "feed"))
-        with_proxy = stack.enter_context(stream(port, "feed"))
-        enrolled.remove("daemon")
-        minutes[0] += 1
-        assert events["daemon"]() == ("gone", "")
-        with acting_as("daemon"):
-            assert ask(door, "/feed").status == 403
-        passed(board, "bob", 1e-4)
-        assert "bob" in events["nobody"]()[1]
-        assert "bob" in with_proxy()[1]
-
-
-@ROOT
-def test_a_slow_directory_of_users_delays_no_look(
-    board: Recorded, door: Path, service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hanging, go_on = threading.Event(), threading.Event()
-
-    def hang(_: int) -> Role:
-        hanging.set()
-        go_on.wait(60)
-        return Role.ADMIN
-
-    try:
-        with stream(door, "feed") as next_event:
-            monkeypatch.setattr(page_of(service), "_role_of", hang)
-            assert hanging.wait(30)
-            passed(board, "bob", 1e-3)
-            assert "bob" in next_event()[1]
-    finally:
-        go_on.set()
-
-
-def test_a_fault_in_the_question_for_roles_ends_no_stream_and_is_told_once(board: Recorded) -> None:
-    told: list[str] = []
-
-    def fail(_: int) -> bool:
-        raise ZeroDivisionError
-
-    async def looks() -> None:
-        with ThreadPoolExecutor(1) as pool:
-            found = viewers.Viewers(pages_of(board), pool, lambda event, **_: told.append(event), fail)
-            found.start(asyncio.get_running_loop())
-            first = pages_of(board).get("feed")
-            assert first is not None
-            stream = found.events("feed", first, first.version, 1, 60, 60)
-            await anext(stream)
-            for _ in range(3):
-                found.look()
-                await asyncio.sleep(0.2)
-            assert len(found) == 1
-            await stream.aclose()
-
-    passed(board, "ada", 1e-3)
-    asyncio.run(looks())
-    assert told == ["fault"]
-
-
-def test_the_service_ends_while_pages_are_open(board: Recorded, folder: Path) -> None:
-    with opened(board, folder) as service, stream(folder / "board.http", "feed") as next_event:
-        service.stop()
-        assert next_event()[0] == "rest"
-
-
 def test_answers_under_way_leave_while_a_read_of_a_page_hangs(
     board: Recorded, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, asked, go_on, answered = (threading.Event() for _ in range(4))
     get, value = pages.Pages.get, Answers._value
 
-    def hang(of: pages.Pages, path: str) -> views.Content | None:
+    def hang(of: pages.Pages, path: str) -> bytes | None:
         reading.set()
         answered.wait(60)
         return get(of, path)
@@ -1276,7 +901,7 @@ def test_the_metrics_count_runs_passes_answers_and_refusals(board: Recorded, doo
     assert found["hpc_board_requests_total", "200 page metrics"] >= 1
     assert found["hpc_board_queue_age_seconds", ""] > 0 or found["hpc_board_runs", "queued"] == 0
     assert found["hpc_board_start_time_seconds", ""] > 1.7e9
-    assert {name for name, _ in found} >= {"hpc_board_waits", "hpc_board_page_viewers", "hpc_board_refusals_total"}
+    assert {name for name, _ in found} >= {"hpc_board_waits", "hpc_board_page_connections", "hpc_board_refusals_total"}
 
 
 def test_the_metrics_do_not_count_the_runs_of_closed_boards(board: Recorded) -> None:
