@@ -1,19 +1,17 @@
-"""The columns of runs, for every front end: the command line, the app, all JSON and the exports.
+"""The columns of runs, for the command line, the app and JSON.
 
-A new column is one entry in `COLUMNS`, and its keys in the orders below it, beside the field of `Run`, or of a row of
-the export, that has its value.
+A new column is one entry in `COLUMNS`, and its keys in the orders below it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hpc_board.domain.moderation import Remarks, Removal, Rerun
-from hpc_board.domain.run import Progress, Run, RunState
+from hpc_board.domain.moderation import Remarks
+from hpc_board.domain.run import Progress, Run
 from hpc_board.domain.standing import Placing, verdict_line
 from hpc_board.domain.submission import NOTE_CHARACTERS_MAX
 from hpc_board.model.result import Verdict
@@ -28,15 +26,8 @@ if TYPE_CHECKING:
     from hpc_board.report.views.results import CaseView
     from hpc_board.report.views.run_parts import JobView, NoteView, RemovalView, RerunView
 
-Row = Mapping[str, Any]
-"""A row of the export's query."""
-
-Value = str | int | float | bool | datetime | tuple[str, ...] | None
-"""The value of an exported cell; None if it is empty."""
-
 NO_RUNS = "No runs yet. Submit one with `hpc-board submit FILE`."
 
-_EXPORTED_CHARACTERS_MAX = 2000
 _JOB_CHARACTERS_MAX = 20
 
 
@@ -76,31 +67,6 @@ class Field(msgspec.Struct, frozen=True):
     type: str = "text"
 
 
-class Kind(StrEnum):
-    """The type of an exported column. Moments are in UTC, numbers of seconds are floats, texts are lists of them."""
-
-    INTEGER = "integer"
-    NUMBER = "number"
-    TEXT = "text"
-    TEXTS = "texts"
-    BOOLEAN = "boolean"
-    MOMENT = "moment"
-
-
-class Exported(msgspec.Struct, frozen=True):
-    """A column of exported runs: its name, its type, its meaning, and its value in a row of the export's query."""
-
-    name: str
-    kind: Kind
-    meaning: str
-    value: Callable[[Row], Value]
-
-    @property
-    def key(self) -> str:
-        """Return the name."""
-        return self.name
-
-
 class RunList(StrEnum):
     """A list of runs in the app: one's own, everyone's, the ranked ones for admins, those of a watched file."""
 
@@ -138,11 +104,9 @@ class RunColumn(TableColumn[Line, Listed], frozen=True):
 
     Attributes:
         fields: the keys that JSON has for it.
-        exported: the columns that exports have for it.
     """
 
     fields: tuple[Field, ...] = ()
-    exported: tuple[Exported, ...] = ()
 
 
 def report_columns() -> tuple[TableColumn[Line, Listed], ...]:
@@ -192,11 +156,6 @@ def json_fields() -> tuple[Field, ...]:
     return ordered(fields, _JSON_ORDER)
 
 
-def exported_columns() -> tuple[Exported, ...]:
-    """Return the columns of exported runs, in their order: a new one comes behind the others."""
-    return ordered((each for column in COLUMNS for each in column.exported), _EXPORT_ORDER)
-
-
 def outcome(run: Run) -> str:
     """Return the verdict of a finished run in words, else the state of the run."""
     return outcome_words(run.verdict or run.state)
@@ -234,37 +193,6 @@ def _removal_view(line: Line) -> "RemovalView | None":
     return RemovalView.of(line.run.remarks.removal) if line.run.remarks.removal else None
 
 
-# Exports
-
-
-@lru_cache(maxsize=4096)
-def _line(text: str) -> str:
-    return one_line(text, _EXPORTED_CHARACTERS_MAX)
-
-
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text).astimezone(UTC)
-
-
-def _ended(row: Row) -> datetime | None:
-    """Return the end of the job by its own clock; else the time at which the board recorded it."""
-    if not RunState(row["state"]).ended:
-        return None
-    return _moment(row["job_ended_at"] or row["state_since"])
-
-
-def _seconds(start: datetime | None, end: datetime | None) -> float | None:
-    return None if start is None or end is None else max(0.0, (end - start).total_seconds())
-
-
-def _waited(row: Row) -> float | None:
-    return _seconds(_moment(row["submitted_at"]), _moment(row["started_at"]))
-
-
-def _ran(row: Row) -> float | None:
-    return _seconds(_moment(row["started_at"]), _ended(row))
-
-
 def _remarks_text(note: str, remarks: Remarks) -> str:
     """Return the remarks on a submission for one cell of a table: admin actions and its newest note."""
     newest = remarks.notes[-1].text if remarks.notes else note
@@ -276,43 +204,6 @@ def _remarks_text(note: str, remarks: Remarks) -> str:
     return one_line("; ".join(filter(None, parts)), NOTE_CHARACTERS_MAX)
 
 
-def _integer(name: str, meaning: str) -> Exported:
-    return Exported(name, Kind.INTEGER, meaning, lambda row: row[name])
-
-
-def _number(name: str, meaning: str) -> Exported:
-    return Exported(name, Kind.NUMBER, meaning, lambda row: row[name])
-
-
-def _text(name: str, meaning: str) -> Exported:
-    return Exported(name, Kind.TEXT, meaning, lambda row: None if row[name] is None else _line(row[name]) or None)
-
-
-def _flag(name: str, meaning: str) -> Exported:
-    return Exported(name, Kind.BOOLEAN, meaning, lambda row: bool(row[name]))
-
-
-def _notes(row: Row) -> tuple[str, ...]:
-    said: Remarks = row["remarks"]
-    return tuple(filter(None, map(_line, (row["note"], *(note.text for note in said.notes)))))
-
-
-def _of_removal(name: str, kind: Kind, meaning: str, value: Callable[[Removal], Value]) -> Exported:
-    def found(row: Row) -> Value:
-        said: Remarks = row["remarks"]
-        return None if said.removal is None else value(said.removal)
-
-    return Exported(name, kind, meaning, found)
-
-
-def _of_rerun(name: str, kind: Kind, meaning: str, value: Callable[[Rerun], Value]) -> Exported:
-    def found(row: Row) -> Value:
-        said: Remarks = row["remarks"]
-        return None if said.rerun is None else value(said.rerun)
-
-    return Exported(name, kind, meaning, found)
-
-
 COLUMNS: tuple[RunColumn, ...] = (
     RunColumn(
         "run",
@@ -321,7 +212,6 @@ COLUMNS: tuple[RunColumn, ...] = (
         right=True,
         listed=Listed(dict.fromkeys(RunList, Width(5))),
         fields=(Field("id", lambda line: line.run.id, "the number of the run", "integer"),),
-        exported=(_integer("run", "number of the run"),),
     ),
     RunColumn(
         "user",
@@ -331,7 +221,6 @@ COLUMNS: tuple[RunColumn, ...] = (
         least=8,
         listed=Listed({RunList.EVERYONE: Width(6, most=16), RunList.RANKED: Width(6, most=16)}, Emphasis.READER),
         fields=(Field("user", lambda line: one_line(line.run.user), "the user who submitted it, and is ranked"),),
-        exported=(_text("user", "author of the submission, who is ranked"),),
     ),
     RunColumn(
         "account",
@@ -356,7 +245,6 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "number",
             ),
         ),
-        exported=(_text("account", "owner of the job, if that is not the user"),),
     ),
     RunColumn(
         "task",
@@ -373,13 +261,6 @@ COLUMNS: tuple[RunColumn, ...] = (
             Emphasis.PLAIN,
         ),
         fields=(Field("task", lambda line: line.run.task, "the name of the task"),),
-        exported=(
-            _text("task", "name of the task"),
-            _text(
-                "task_version",
-                "sha256 of the parts of the task that affect a result; each version has its own standings",
-            ),
-        ),
     ),
     RunColumn(
         "gpu",
@@ -400,10 +281,6 @@ COLUMNS: tuple[RunColumn, ...] = (
             Field("gpu", lambda line: line.run.gpu, "the name of the GPU"),
             Field("emulated", lambda line: line.run.emulated, "true where a CPU stood in for the GPU", "boolean"),
         ),
-        exported=(
-            _text("gpu", "name of the GPU in the settings"),
-            _flag("emulated", "whether a CPU emulated the GPU"),
-        ),
     ),
     RunColumn(
         "mode",
@@ -416,7 +293,6 @@ COLUMNS: tuple[RunColumn, ...] = (
         fields=(
             Field("mode", lambda line: str(line.run.mode), "`test`, `benchmark`, `profile`, `sanitize` or `ranked`"),
         ),
-        exported=(_text("mode", "`test`, `benchmark`, `profile`, `sanitize` or `ranked`"),),
     ),
     RunColumn(
         "outcome",
@@ -441,10 +317,6 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "the [verdict](results.md#verdicts); `null` for a run that is not `finished`",
                 "text or `null`",
             ),
-        ),
-        exported=(
-            _text("state", "state of the run"),
-            _text("verdict", "verdict of a finished run"),
         ),
     ),
     RunColumn(
@@ -479,7 +351,6 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "moment or `null`",
             ),
         ),
-        exported=(_text("message", "message of the verdict"),),
     ),
     RunColumn(
         "waited",
@@ -490,7 +361,6 @@ COLUMNS: tuple[RunColumn, ...] = (
             title="Waited",
             text=lambda line: span(waited(line.run, line.started, line.time)),
         ),
-        exported=(Exported("waited_s", Kind.NUMBER, "seconds from `submitted_at` to `started_at`", _waited),),
     ),
     RunColumn(
         "ran",
@@ -500,16 +370,6 @@ COLUMNS: tuple[RunColumn, ...] = (
             {RunList.OWN: Width(6, from_width=116), RunList.EVERYONE: Width(6, from_width=124)},
             title="Ran",
             text=lambda line: span(ran(line.run, line.started, line.time)),
-        ),
-        exported=(
-            Exported(
-                "started_at",
-                Kind.MOMENT,
-                "time at which the last job of the run was first seen running",
-                lambda row: _moment(row["started_at"]),
-            ),
-            Exported("ended_at", Kind.MOMENT, "end of its job, else the time at which that was noticed", _ended),
-            Exported("ran_s", Kind.NUMBER, "seconds from `started_at` to `ended_at`", _ran),
         ),
     ),
     RunColumn(
@@ -540,13 +400,6 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "seconds or `null`",
             ),
         ),
-        exported=(
-            _number("score_s", "score in seconds"),
-            _number(
-                "score_low_s", "lower bound of the 80 % confidence interval of `score_s`, of times by the judge's clock"
-            ),
-            _number("score_high_s", "upper bound of the same interval"),
-        ),
     ),
     RunColumn(
         "rank",
@@ -565,16 +418,6 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "text or `null`",
             ),
         ),
-        exported=(
-            _integer("rank", "place of the run in the standings of its task's version on its GPU, if it holds one"),
-            Exported(
-                "overlaps_above",
-                Kind.BOOLEAN,
-                "for a run with a `rank`: whether its interval overlaps that of the next better one "
-                "(a statistical tie)",
-                lambda row: row["overlaps_above"],
-            ),
-        ),
     ),
     RunColumn(
         "file",
@@ -587,10 +430,6 @@ COLUMNS: tuple[RunColumn, ...] = (
             {RunList.OWN: Width(9, from_width=88, most=14), RunList.EVERYONE: Width(9, from_width=88, most=14)}
         ),
         fields=(Field("file_name", lambda line: one_line(line.run.file_name), "the name of the file"),),
-        exported=(
-            _text("file_name", "name of the submitted file"),
-            _text("code_sha256", "sha256 of the submitted file"),
-        ),
     ),
     RunColumn(
         "submitted",
@@ -601,9 +440,6 @@ COLUMNS: tuple[RunColumn, ...] = (
         fields=(
             Field("submitted_at", lambda line: moment(line.run.created_at), "the time of the submission", "moment"),
         ),
-        exported=(
-            Exported("submitted_at", Kind.MOMENT, "time of the submission", lambda row: _moment(row["submitted_at"])),
-        ),
     ),
     RunColumn(
         "submission",
@@ -611,7 +447,6 @@ COLUMNS: tuple[RunColumn, ...] = (
         lambda line: str(line.run.submission),
         right=True,
         fields=(Field("submission", lambda line: line.run.submission, "the number of the submission", "integer"),),
-        exported=(_integer("submission", "number of its submission"),),
     ),
     RunColumn(
         "remarks",
@@ -643,23 +478,12 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "[removal](#removal) or `null`",
             ),
         ),
-        exported=(
-            _text("note", "first note, given with the submission"),
-            Exported("notes", Kind.TEXTS, "all notes of the user, oldest first; `note` is the first of them", _notes),
-            _flag("removed", "whether an admin has removed its submission from the standings"),
-            _of_removal("removed_by", Kind.TEXT, "admin who removed its submission", lambda each: _line(each.by_user)),
-            _of_removal("removed_at", Kind.MOMENT, "time of the removal", lambda each: each.at.astimezone(UTC)),
-            _of_removal("removed_reason", Kind.TEXT, "reason of the removal", lambda each: _line(each.reason) or None),
-            _of_rerun("rerun_of", Kind.INTEGER, "submission that this one repeats", lambda each: each.of_submission),
-            _of_rerun("rerun_by", Kind.TEXT, "admin who sent it again", lambda each: _line(each.by_user)),
-        ),
     ),
     RunColumn(
         "trust",
         in_report=False,
         listed=Listed({RunList.RANKED: Width(9, from_width=100)}, title="Trust", text=lambda line: trust(line.run)),
         fields=(Field("trust", lambda line: line.run.trust, "`self-run` or `verified`"),),
-        exported=(_text("trust", "`self-run` or `verified`"),),
     ),
     RunColumn(
         "milestone",
@@ -672,7 +496,6 @@ COLUMNS: tuple[RunColumn, ...] = (
                 "text or `null`",
             ),
         ),
-        exported=(_text("milestone", "name of the author's milestone; such runs hold no rank"),),
     ),
     RunColumn(
         "job",
@@ -681,23 +504,11 @@ COLUMNS: tuple[RunColumn, ...] = (
         leaves=1,
         optional=True,
         fields=(Field("job", _job_view, "the job", "[job](#job)"),),
-        exported=(
-            _text("cluster", "name of the cluster in the settings"),
-            _text("partition", "partition of the job"),
-            _text("job_id", "the scheduler's number of the job"),
-            _text("node", "node of the job"),
-            _text("harness_sha256", "sha256 of the judge"),
-        ),
     ),
     RunColumn(
         "cases",
         in_report=False,
         fields=(Field("cases", lambda line: list(line.cases), "the cases", "list of [case](#case)"),),
-        exported=(
-            _number(
-                "busy_processors", "processors that other work used while a case was timed, the maximum of its cases"
-            ),
-        ),
     ),
     RunColumn(
         "age",
@@ -793,46 +604,4 @@ _JSON_ORDER = (
     "score_high_s",
     "options",
     "retries",
-)
-_EXPORT_ORDER = (
-    "run",
-    "submission",
-    "task",
-    "task_version",
-    "gpu",
-    "user",
-    "account",
-    "file_name",
-    "mode",
-    "state",
-    "verdict",
-    "score_s",
-    "rank",
-    "submitted_at",
-    "started_at",
-    "ended_at",
-    "waited_s",
-    "ran_s",
-    "cluster",
-    "partition",
-    "job_id",
-    "node",
-    "trust",
-    "emulated",
-    "milestone",
-    "code_sha256",
-    "harness_sha256",
-    "note",
-    "message",
-    "removed",
-    "notes",
-    "removed_by",
-    "removed_at",
-    "removed_reason",
-    "rerun_of",
-    "rerun_by",
-    "score_low_s",
-    "score_high_s",
-    "overlaps_above",
-    "busy_processors",
 )

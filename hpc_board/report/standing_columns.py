@@ -63,15 +63,14 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Document(StrEnum):
-    """A JSON document with standings or marks: `show --json`, the marks there, `admin export`, a deleted board."""
+    """A JSON document with standings or marks: `show --json`, the marks there, a deleted board."""
 
     SHOW = "show"
     MARKS = "marks"
-    EXPORT = "export"
     ARCHIVE = "archive"
 
 
-_WITH_STANDINGS = frozenset({Document.SHOW, Document.EXPORT, Document.ARCHIVE})
+_WITH_STANDINGS = frozenset({Document.SHOW, Document.ARCHIVE})
 
 
 class Layout(StrEnum):
@@ -274,8 +273,8 @@ def _field(key: str, meaning: str, *documents: Document, type_: str = "text") ->
     return Field(key, value, frozenset(documents) if documents else _WITH_STANDINGS, meaning, type_)
 
 
-_ALL = (Document.SHOW, Document.MARKS, Document.EXPORT, Document.ARCHIVE)
-_UNARCHIVED = (Document.SHOW, Document.EXPORT)
+_ALL = (Document.SHOW, Document.MARKS, Document.ARCHIVE)
+_UNARCHIVED = (Document.SHOW,)
 
 
 def _widths(

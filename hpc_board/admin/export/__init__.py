@@ -1,31 +1,37 @@
 """Exports of a board: its runs as CSV, JSON or Parquet, and its standings as a web page."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import IO
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from io import TextIOWrapper
+from itertools import islice
+from typing import IO, Any
 
 import msgspec
 
+from hpc_board.admin.export.columns import CODE, COLUMNS, Column, Kind, Row, Value
+from hpc_board.domain.standing import Standing
 from hpc_board.errors import InputError
 from hpc_board.model.task import Task
-from hpc_board.report.run_columns import Exported, Kind, exported_columns
+from hpc_board.model.text import one_line
 from hpc_board.store import Store
 from hpc_board.store.batches import RunSelection
+from hpc_board.store.export import RankedBoard
 
 CSV, JSON, PARQUET, HTML = "csv", "json", "parquet", "html"
 FORMATS = (CSV, JSON, PARQUET, HTML)
 
-_CODE = Exported(
-    "code",
-    Kind.TEXT,
-    "the submitted file, with `--with-code` only",
-    lambda row: row["code"].decode("utf-8", "replace"),
-)
+_JSON_FORMAT = "hpc-board export 1"
 
+_MARK = "'"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 spreadsheets take the wide ones too
+"""The first characters of cells that spreadsheets compute, and may send elsewhere."""
 
-def columns(*, with_code: bool) -> Sequence[Exported]:
-    """Return the columns of exported runs; they are added at the end of the table, never renamed or removed."""
-    return (*exported_columns(), _CODE) if with_code else exported_columns()
+_PARQUET_ROWS = 20_000
+_PARQUET_ROWS_WITH_CODE = 50
+"""The numbers of rows that are in memory at once."""
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -66,10 +72,11 @@ class Export(msgspec.Struct, frozen=True):
                 "the page shows standings, which have neither files nor a day on which they begin",
                 hint="Leave the option out, or take the format csv, json or parquet.",
             )
-        if self.form == PARQUET:
-            from hpc_board.admin.export.parquet_file import check
-
-            check()
+        if self.form == PARQUET and find_spec("pyarrow") is None:
+            raise InputError(
+                "Parquet is written by pyarrow, which is not installed",
+                hint="Install it where hpc-board is (pip install 'hpc-board[parquet]'), or take --format csv or json.",
+            )
 
     def write(self, sink: IO[bytes]) -> Written:
         """Write everything to `sink`, in the order of the runs' numbers, with memory for some of them at a time.
@@ -79,21 +86,152 @@ class Export(msgspec.Struct, frozen=True):
             StorageError: the database cannot be read.
         """
         self.check()
-        if self.form == HTML:
-            from hpc_board.admin.export.page import write as write_page
+        match self.form:
+            case "html":
+                return self._write_page(sink)
+            case "json":
+                return self._write_json(sink)
+            case "parquet":
+                return Written(self._write_parquet(sink), 0)
+        return Written(self._write_csv(sink), 0)
 
-            ranked = self.store.export.ranked_boards(self.chosen)
-            boards = [board for board in ranked if board.task not in self.kept_back]
-            lacking = len({board.task for board in ranked if board.task in self.kept_back})
-            return Written(0, write_page(sink, self.store, self.tasks, boards, self.at), lacking)
-        if self.form == JSON:
-            from hpc_board.admin.export.json_file import write as write_json
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the runs."""
+        return (*COLUMNS, CODE) if self.with_code else COLUMNS
 
-            return Written(*write_json(sink, self.store, columns(with_code=self.with_code), self.chosen, self.at))
-        if self.form == PARQUET:
-            from hpc_board.admin.export.parquet_file import write as write_parquet
+    def _runs(self) -> Iterator[Row]:
+        return self.store.export.runs(self.chosen, with_code=self.with_code)
 
-            return Written(write_parquet(sink, self.store, columns(with_code=self.with_code), self.chosen), 0)
-        from hpc_board.admin.export.csv_file import write as write_csv
+    def _write_page(self, sink: IO[bytes]) -> Written:
+        from hpc_board.admin.export.page import write
 
-        return Written(write_csv(sink, self.store, columns(with_code=self.with_code), self.chosen), 0)
+        ranked = self.store.export.ranked_boards(self.chosen)
+        boards = [board for board in ranked if board.task not in self.kept_back]
+        lacking = len({board.task for board in ranked if board.task in self.kept_back})
+        return Written(0, write(sink, self.store, self.tasks, boards, self.at), lacking)
+
+    def _write_csv(self, sink: IO[bytes]) -> int:
+        """Write UTF-8 with a line of names first, and no cell that a spreadsheet would take for a formula."""
+        columns, count = self.columns, 0
+        text = TextIOWrapper(sink, encoding="utf-8", newline="")
+        try:
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow([column.name for column in columns])
+            for row in self._runs():
+                writer.writerow([_csv_cell(column.value(row)) for column in columns])
+                count += 1
+            text.flush()
+        finally:
+            text.detach()
+        return count
+
+    def _write_json(self, sink: IO[bytes]) -> Written:
+        """Write one object, with a line for each board and each run."""
+        head = {
+            "format": _JSON_FORMAT,
+            "exported_at": _moment(self.at),
+            "tasks": list(self.chosen.tasks),
+            "gpus": list(self.chosen.gpus),
+            "since": _json_value(self.chosen.since),
+        }
+        sink.write(_json(head).removesuffix("}").encode() + b',\n"boards": [')
+        boards = _write_lines(sink, map(self._board, self.store.export.ranked_boards(self.chosen)))
+        sink.write(b'],\n"runs": [')
+        columns = self.columns
+        rows = ({column.name: _json_value(column.value(row)) for column in columns} for row in self._runs())
+        runs = _write_lines(sink, rows)
+        sink.write(b"]}\n")
+        return Written(runs, boards)
+
+    def _board(self, board: RankedBoard) -> dict[str, Any]:
+        rows = self.store.standings.list(board.task, board.task_version, board.gpu)
+        return {
+            "task": one_line(board.task),
+            "task_version": board.task_version,
+            "gpu": one_line(board.gpu),
+            "rows": list(map(_standing, rows)),
+        }
+
+    def _write_parquet(self, sink: IO[bytes]) -> int:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        types = {
+            Kind.INTEGER: pa.int64(),
+            Kind.NUMBER: pa.float64(),
+            Kind.TEXT: pa.string(),
+            Kind.TEXTS: pa.list_(pa.string()),
+            Kind.BOOLEAN: pa.bool_(),
+            Kind.MOMENT: pa.timestamp("us", tz="UTC"),
+        }
+        columns, count = self.columns, 0
+        schema = pa.schema([(column.name, types[column.kind]) for column in columns])
+        rows, size = self._runs(), _PARQUET_ROWS_WITH_CODE if self.with_code else _PARQUET_ROWS
+        with parquet.ParquetWriter(sink, schema) as writer:
+            while batch := list(islice(rows, size)):
+                cells: dict[str, list[Any]] = {column.name: [column.value(row) for row in batch] for column in columns}
+                writer.write_table(pa.Table.from_pydict(cells, schema=schema))
+                count += len(batch)
+        return count
+
+
+def _csv_cell(value: Value) -> str | int | float:
+    """Format a cell: a text that starts as a formula, or with an apostrophe, gets an apostrophe before it.
+
+    To recover the text, remove one apostrophe from its beginning.
+    """
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case datetime():
+            return _moment(value)
+        case tuple():
+            return _csv_cell(json.dumps(value, ensure_ascii=False) if value else "")
+        case str():
+            # A reader of CSV may end at a null.
+            text = value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+            # Some spreadsheets trim a cell before they look at it.
+            risky = text.startswith((*_FORMULA, _MARK)) or text.lstrip().startswith(_FORMULA)
+            return _MARK + text if risky else text
+    return value
+
+
+def _standing(row: Standing) -> dict[str, Any]:
+    return {
+        "rank": row.rank,
+        "user": one_line(row.user),
+        "score_s": row.score_s,
+        "submission": row.submission,
+        "run": row.run,
+        "submitted_at": _moment(row.submitted_at),
+        "file_name": one_line(row.file_name),
+        "trust": one_line(row.trust),
+        "emulated": row.emulated,
+        "score_low_s": row.interval and row.interval.low_s,
+        "score_high_s": row.interval and row.interval.high_s,
+        "overlaps_above": row.overlaps_above,
+    }
+
+
+def _write_lines(sink: IO[bytes], values: Iterable[Any]) -> int:
+    count = 0
+    for count, value in enumerate(values, start=1):
+        sink.write((",\n" if count > 1 else "\n").encode() + _json(value).encode())
+    return count
+
+
+def _json(value: Any) -> str:
+    # In ASCII, which no terminal and no locale can trip over.
+    return json.dumps(value, allow_nan=False)
+
+
+def _json_value(value: Value) -> Any:
+    return _moment(value) if isinstance(value, datetime) else value
+
+
+def _moment(at: datetime) -> str:
+    """Format a time in ISO 8601, UTC, to the microsecond."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -18,7 +18,8 @@ import jinja2
 import pytest
 from click.testing import CliRunner, Result
 
-from hpc_board.admin.export import FORMATS, columns
+from hpc_board.admin.export import FORMATS
+from hpc_board.admin.export.columns import CODE, COLUMNS
 from hpc_board.board import Board
 from hpc_board.cli.main import cli
 from hpc_board.domain.board_options import RequestedOptions
@@ -177,11 +178,7 @@ def test_json_has_the_standings_and_the_same_rows(board: Recorded) -> None:
     ]
     assert [(row["file_name"], row["rank"]) for row in found["runs"]] == [("=1", 1), ("kernel.py", 1)]
     rows = read_csv(call(board, "--format", "csv").stdout)
-    assert (
-        [list(row) for row in found["runs"]]
-        == [list(row) for row in rows]
-        == [[each.name for each in columns(with_code=False)]] * 2
-    )
+    assert [list(row) for row in found["runs"]] == [list(row) for row in rows] == [[each.name for each in COLUMNS]] * 2
     assert found["runs"][0]["waited_s"] is None
 
 
@@ -289,7 +286,7 @@ def test_parquet_has_the_same_rows_with_types(board: Recorded) -> None:
     done = call(board, "--format", "parquet", "-o", target, "--with-code")
     assert done.exit_code == 0, done.output
     table = parquet.read_table(target)
-    assert table.column_names == [column.name for column in columns(with_code=True)]
+    assert table.column_names == [column.name for column in (*COLUMNS, CODE)]
     first, second = table.to_pylist()
     assert (first["file_name"], first["rank"], first["score_s"], first["code"]) == ("=1", 1, 2e-3, KERNEL)
     assert first["submitted_at"] == AT
@@ -334,8 +331,8 @@ def test_the_export_of_others_runs_needs_no_library_that_submitting_does_not(boa
 
 def test_the_page_of_the_manual_lists_every_column() -> None:
     page = (REPOSITORY / "docs" / "data.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| `(\w+)` \| (\w+) \| (.+) \|$", page, re.MULTILINE)
-    assert listed == [(column.name, str(column.kind), column.meaning) for column in columns(with_code=True)]
+    listed = re.findall(r"^\| `(\w+)` \| (\w+) \| .+ \|$", page, re.MULTILINE)
+    assert listed == [(column.name, str(column.kind)) for column in (*COLUMNS, CODE)]
 
 
 def html(board: Recorded) -> str:

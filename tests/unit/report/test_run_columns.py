@@ -1,6 +1,5 @@
-"""The table of the columns of runs: one entry is a column on the command line, in the app, in JSON and in exports."""
+"""The table of the columns of runs: one entry is a column on the command line, in the app and in JSON."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -13,14 +12,11 @@ from hpc_board.report import run_columns
 from hpc_board.report.columns import Width
 from hpc_board.report.run_columns import (
     COLUMNS,
-    Exported,
     Field,
-    Kind,
     Line,
     Listed,
     RunColumn,
     RunList,
-    exported_columns,
     json_fields,
     listed_columns,
     report_columns,
@@ -41,7 +37,6 @@ ADDED = RunColumn(
     right=True,
     listed=Listed(dict.fromkeys(RunList, Width(7))),
     fields=(Field("letters", letters, "the length of the user's name"),),
-    exported=(Exported("letters", Kind.INTEGER, "length of the user's name", lambda row: len(row["user"])),),
 )
 
 
@@ -71,13 +66,6 @@ def test_json_has_the_key_of_a_column_of_the_table(place: Recorded) -> None:
     assert (listed["letters"], whole["letters"]) == (3, 3)
 
 
-def test_every_form_of_an_export_has_a_column_of_the_table_behind_the_others(place: Recorded) -> None:
-    (run,) = json.loads(printed(place, "admin", "export", "--format", "json"))["runs"]
-    head, row = csv.reader(printed(place, "admin", "export", "--format", "csv").splitlines())
-    assert (list(run)[-1], run["letters"]) == ("letters", 3)
-    assert (head[-1], row[-1]) == ("letters", "3")
-
-
 @pytest.mark.usefixtures("place")
 async def test_the_app_lists_a_column_of_the_table() -> None:
     app = app_on(FakeBoard())
@@ -95,7 +83,6 @@ def test_every_key_of_an_order_is_in_the_table_once() -> None:
     listed = {column.key for in_list in RunList for column, _, _ in listed_columns(in_list)}
     assert listed == set(run_columns._LISTED_ORDER)
     assert tuple(field.key for field in json_fields()) == run_columns._JSON_ORDER
-    assert tuple(each.name for each in exported_columns()) == run_columns._EXPORT_ORDER
 
 
 def test_every_key_of_json_has_a_meaning() -> None:
